@@ -5,16 +5,20 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
-from accelet.accelerators.device import Device, DeviceId
+from accelet.accelerators.device import Device, DeviceId, UnitId
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A candidate that is not served: where it is, a stable code (`no-device-node`), and a sentence."""
+    """A candidate that is not served: where it is, a stable code (`no-device-node`), a sentence.
+
+    `unit` is set where the candidate would have been that unit: what served it before learns the reason.
+    """
 
     path: str
     code: str
     reason: str
+    unit: UnitId | None = None
 
 
 @dataclass(frozen=True)
