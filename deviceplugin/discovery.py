@@ -41,7 +41,7 @@ class Discovery:
         changed: Callable[[bool], None],
         metrics: ResourceMetrics,
     ) -> None:
-        """`changed` is called with whether a device lost its health, after each scan that changed the list."""
+        """`changed` is called after each scan that changed the list, with whether a device lost its health."""
         self._manager = manager
         self._root = root
         self._held = held
