@@ -1,0 +1,84 @@
+"""The nodes of a cluster and what is free on them, kept up with events."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from accelet.kube.nodes import Node
+from accelet.kube.pods import Pod
+from accelet.kube.requests import pod_units, scheduling_units
+from accelet.scheduler.eligibility import barriers
+from accelet.scheduler.layout import Layout, lay_out
+from accelet.scheduler.room import NodeRoom
+from accelet.scheduler.topology import Ints, Scheme
+from accelet.scheduler.usage import PodKey, Usage
+
+
+class Cluster:
+    """One mutable picture of the cluster. A pod's event costs the same however large the cluster is."""
+
+    def __init__(self, scheme: Scheme, nodes: Iterable[Node] = (), pods: Iterable[Pod] = ()) -> None:
+        self.scheme = scheme
+        self._nodes: dict[str, Node] = {}
+        self._node_rows: dict[str, int] = {}
+        self._usage = Usage()
+        self._layout: Layout | None = None
+        self._leaf_rows: Ints = np.zeros(0, dtype=np.int64)
+        for node in nodes:
+            self.set_node(node)
+        for pod in pods:
+            self.set_pod(pod)
+
+    def set_node(self, node: Node) -> None:
+        """A node has come or changed. Only what the planner looks at makes the tree anew."""
+        before = self._nodes.get(node.name)
+        self._nodes[node.name] = node
+        self._node_rows[node.name] = self._usage.offer(node.name, scheduling_units(node.allocatable))
+        if before is None or before.labels != node.labels or barriers(before) != barriers(node):
+            self._layout = None
+
+    def remove_node(self, name: str) -> None:
+        if self._nodes.pop(name, None) is not None:
+            self._layout = None
+
+    def set_pod(self, pod: Pod) -> None:
+        """Charges a pod's node from its binding until its containers have ended for good."""
+        if pod.node_name and not pod.is_terminal:
+            self._usage.take(pod.key, pod.node_name, pod_units(pod))
+        else:
+            self._usage.give_back(pod.key)
+
+    def hold(self, pod: Pod, node: str) -> None:
+        """Charges `node` with a pod that is to go there, until the pod's next event says otherwise."""
+        self._usage.take(pod.key, node, pod_units(pod))
+
+    def remove_pod(self, key: PodKey) -> None:
+        self._usage.give_back(key)
+
+    @property
+    def nodes(self) -> Iterable[Node]:
+        return self._nodes.values()
+
+    @property
+    def layout(self) -> Layout:
+        if self._layout is None:
+            self._layout = lay_out(self.scheme, self._nodes.values())
+            self._leaf_rows = np.array(
+                [self._node_rows[node.name] for node in self._layout.nodes], dtype=np.int64
+            )
+        return self._layout
+
+    def room(self) -> NodeRoom:
+        """What is free now, to plan with."""
+        layout = self.layout
+        free = np.ascontiguousarray(self._usage.free(self._leaf_rows).T)
+        return NodeRoom(layout, dict(self._usage.columns), free)
+
+    def whole_room(self) -> NodeRoom:
+        """What would be free if every node were empty: what can never fit does not fit even here."""
+        layout = self.layout
+        return NodeRoom(
+            layout,
+            dict(self._usage.columns),
+            np.ascontiguousarray(self._usage.offered(self._leaf_rows).T),
+        )
