@@ -12,6 +12,7 @@ _COMMANDS: Final = {
     "devices": "accelet.cli.devices",
     "demo": "accelet.cli.demo",
     "fake-kubelet": "accelet.cli.fake_kubelet",
+    "plan": "accelet.cli.plan",
 }
 """Each command's module, which holds it as `command`; imported only when it is asked for."""
 
