@@ -44,13 +44,14 @@ class Cluster:
     def set_pod(self, pod: Pod) -> None:
         """Charges a pod's node from its binding until its containers have ended for good."""
         if pod.node_name and not pod.is_terminal:
-            self._usage.take(pod.key, pod.node_name, pod_units(pod))
+            self.hold(pod, pod.node_name)
         else:
             self._usage.give_back(pod.key)
 
     def hold(self, pod: Pod, node: str) -> None:
         """Charges `node` with a pod that is to go there, until the pod's next event says otherwise."""
-        self._usage.take(pod.key, node, pod_units(pod))
+        is_lasting = pod.is_mirror or any(owner.kind == "DaemonSet" for owner in pod.owners)
+        self._usage.take(pod.key, node, pod_units(pod), is_lasting=is_lasting)
 
     def remove_pod(self, key: PodKey) -> None:
         self._usage.give_back(key)
@@ -71,14 +72,13 @@ class Cluster:
     def room(self) -> NodeRoom:
         """What is free now, to plan with."""
         layout = self.layout
-        free = np.ascontiguousarray(self._usage.free(self._leaf_rows).T)
-        return NodeRoom(layout, dict(self._usage.columns), free)
+        return self._room(layout, self._usage.free(self._leaf_rows))
 
-    def whole_room(self) -> NodeRoom:
-        """What would be free if every node were empty: what can never fit does not fit even here."""
+    def room_in_the_end(self) -> NodeRoom:
+        """What will be free when all pods have ended but those that stay with their node."""
         layout = self.layout
-        return NodeRoom(
-            layout,
-            dict(self._usage.columns),
-            np.ascontiguousarray(self._usage.offered(self._leaf_rows).T),
-        )
+        return self._room(layout, self._usage.free_in_the_end(self._leaf_rows))
+
+    def _room(self, layout: Layout, free: Ints) -> NodeRoom:
+        closed = np.zeros(len(layout.nodes), dtype=bool)
+        return NodeRoom(layout, dict(self._usage.columns), np.ascontiguousarray(free.T), closed)

@@ -44,16 +44,16 @@ class GangKey:
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """Pods to be placed together, in rank order, and their shapes. All of them are gated.
+    """Gated pods to be placed together, in rank order, and their shapes.
 
-    `others` are its members that are not gated, or no longer; `size` is how many members there are to be
-    in all, None if nobody says. `objection` is what forbids to plan it as it is, a sentence for people.
+    `members` are these and the gang's other live pods, in rank order; `size` is how many members there
+    are to be in all, None if nobody says. `objection` is what forbids to plan it as it is, for people.
     """
 
     key: GangKey
     pods: tuple[Pod, ...]
     shapes: tuple[Shape, ...]
-    others: tuple[Pod, ...] = ()
+    members: tuple[Pod, ...]
     size: int | None = None
     required_level: str | None = None
     is_exclusive: bool = False
@@ -62,7 +62,7 @@ class Gang:
     @property
     def missing(self) -> int:
         """How many members are still to be created."""
-        return max(0, (self.size or 0) - len(self.pods) - len(self.others))
+        return max(0, (self.size or 0) - len(self.members))
 
     @property
     def priority(self) -> int:
@@ -146,7 +146,7 @@ def _gang(key: GangKey, members: Sequence[Pod], workload: Workload | None, prefi
         key=key,
         pods=gated,
         shapes=tuple(shape_of(pod) for pod in gated),
-        others=tuple(pod for pod in ranked if not is_gated(pod, prefix)),
+        members=tuple(ranked),
         size=size,
         required_level=level,
         is_exclusive=is_exclusive,

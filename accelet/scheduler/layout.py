@@ -1,8 +1,9 @@
 """A cluster's nodes as leaves of the topology, and which of them a pod's rules allow."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -35,6 +36,11 @@ class Layout:
     _barrier_codes: Ints
     _columns: dict[str, tuple[Ints, tuple[str | None, ...]]] = field(default_factory=dict)
     _masks: dict[Rules, Mask] = field(default_factory=dict)
+
+    @cached_property
+    def leaf_of(self) -> Mapping[str, int]:
+        """The leaf of each node by its name."""
+        return {node.name: leaf for leaf, node in enumerate(self.nodes)}
 
     def eligible(self, rules: Rules) -> Mask:
         """Which leaves these rules allow. Not to be changed by the caller."""

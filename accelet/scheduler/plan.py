@@ -1,14 +1,16 @@
 """Gangs in order and a cluster to a plan: who sits where, how far apart, how well proven, or why not."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from accelet.kube.pods import Pod
 from accelet.scheduler.gangs import Gang, required_level
 from accelet.scheduler.identical import Shortfall, place_identical
 from accelet.scheduler.layout import Layout
 from accelet.scheduler.problem import Problem
+from accelet.scheduler.repair import repair
 from accelet.scheduler.room import Room
+from accelet.scheduler.topology import ROOT, Ints
 from accelet.scheduler.unlike import USUAL_EFFORT, Effort, place_unlike
 from accelet.scheduler.why import explain_shortfall, explain_unlike
 
@@ -18,7 +20,8 @@ class Plan:
     """What was decided for one gang.
 
     `nodes` has the node of each of the gang's pods, or is None and `reason` says why, for people. Then
-    `distance` is None too. No placement has less distance than `lower_bound`; `is_optimal` says that this
+    `distance` is None too. The distance is that of the whole gang, with members that were
+    placed before. No placement has less distance than `lower_bound`; `is_optimal` says that this
     one has no more.
     """
 
@@ -55,28 +58,68 @@ def plan_gang(gang: Gang, layout: Layout, room: Room, effort: Effort = USUAL_EFF
     except LookupError as error:
         return Plan(gang, reason=str(error.args[0]))
     problem = Problem(layout.tree, room, gang.shapes, within, gang.is_exclusive)
-    plan, leaves = _place(gang, problem, layout, effort)
-    if leaves is None:
-        return plan
-    for leaf, shape in zip(leaves, gang.shapes, strict=True):
+    kept = _kept(gang, layout)
+    if any(leaf is not None for leaf in kept):
+        plan, leaves = _repair(gang, _around_kept(problem, kept), kept, layout, effort)
+    else:
+        plan, leaves = _place(gang, problem, layout, effort)
+    for leaf, shape in zip(leaves, gang.shapes, strict=False):
         room.take(leaf, shape)
     return plan
 
 
-def _place(gang: Gang, problem: Problem, layout: Layout, effort: Effort) -> tuple[Plan, list[int] | None]:
+def _place(gang: Gang, problem: Problem, layout: Layout, effort: Effort) -> tuple[Plan, list[int]]:
     tree = problem.tree
     if len(problem.kinds) > 1:
         outcome = place_unlike(problem, effort)
         if outcome.leaves is None:
             reason = explain_unlike(problem, is_settled=outcome.is_settled)
-            return Plan(gang, lower_bound=outcome.lower_bound, reason=reason), None
+            return Plan(gang, lower_bound=outcome.lower_bound, reason=reason), []
         leaves, lower_bound, is_optimal = outcome.leaves, outcome.lower_bound, outcome.is_settled
     else:
-        slots = problem.slots[0]
-        found = place_identical(tree, slots, len(gang.pods), problem.within)
+        found = place_identical(tree, problem.slots[0], len(gang.pods), problem.within)
         if isinstance(found, Shortfall):
-            reason = explain_shortfall(problem, 0, found)
-            return Plan(gang, reason=reason), None
+            return Plan(gang, reason=explain_shortfall(problem, 0, found)), []
         leaves, lower_bound, is_optimal = found, tree.length(found), True
-    nodes = tuple(layout.nodes[leaf].name for leaf in leaves)
-    return Plan(gang, nodes, tree.length(leaves), lower_bound, is_optimal), leaves.tolist()
+    return Plan(gang, _names(layout, leaves), tree.length(leaves), lower_bound, is_optimal), leaves.tolist()
+
+
+def _kept(gang: Gang, layout: Layout) -> list[int | None]:
+    """By rank, the leaf of each member that has a node, and None for each that is to be placed."""
+    pending = {pod.key for pod in gang.pods}
+    kept: list[int | None] = []
+    for member in gang.members:
+        if member.key in pending:
+            kept.append(None)
+        elif member.node_name and member.node_name in layout.leaf_of:
+            kept.append(layout.leaf_of[member.node_name])
+    return kept
+
+
+def _around_kept(problem: Problem, kept: list[int | None]) -> Problem:
+    """The problem within that domain of the required level in which the gang is already."""
+    if problem.within == ROOT:
+        return problem
+    codes = problem.tree.codes[problem.within]
+    home = next(codes[leaf] for leaf in kept if leaf is not None)
+    level = problem.tree.scheme.levels[problem.within]
+    room = problem.room.without(codes != home, f"in another {level} than the rest of the gang")
+    return replace(problem, room=room)
+
+
+def _repair(
+    gang: Gang, problem: Problem, kept: list[int | None], layout: Layout, effort: Effort
+) -> tuple[Plan, list[int]]:
+    repaired = repair(problem, kept, effort)
+    if repaired is None:
+        placed = sum(leaf is not None for leaf in kept)
+        reason = explain_unlike(replace(problem, within=ROOT), is_settled=False)
+        return Plan(gang, reason=f"to join the {placed} pods of the gang that are placed, {reason}"), []
+    is_optimal = repaired.distance == repaired.lower_bound
+    nodes = _names(layout, repaired.leaves)
+    plan = Plan(gang, nodes, repaired.distance, repaired.lower_bound, is_optimal)
+    return plan, repaired.leaves.tolist()
+
+
+def _names(layout: Layout, leaves: Ints) -> tuple[str, ...]:
+    return tuple(layout.nodes[leaf].name for leaf in leaves)

@@ -28,7 +28,7 @@ class Demand:
         """How many pods there are of each kind."""
         return [int(count) for count in np.bincount(self.kinds, minlength=len(self.slots))]
 
-    def only(self, leaves: slice) -> "Demand":
+    def only(self, leaves: slice | Ints) -> "Demand":
         """The same pods when no other leaves than these may be used."""
         mask = np.zeros(len(self.slots[0]), dtype=np.int64)
         mask[leaves] = 1

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
@@ -58,21 +59,39 @@ class Room(Protocol):
         """Room that can be given away without this one's knowing."""
         ...
 
+    def without(self, closed: Mask, reason: str) -> Self:
+        """The same room with some leaves closed; what is taken of the one is taken of the other."""
+        ...
 
+
+@dataclass(frozen=True, eq=False)
 class NodeRoom:
-    """Room by amounts of resources alone: what is free, shape (resources, leaves)."""
+    """Room by amounts of resources alone.
 
-    def __init__(self, layout: Layout, columns: Mapping[str, int], free: Ints) -> None:
-        self._layout, self._columns, self._free = layout, columns, free
+    `columns` has the row of `free`, shape (resources, leaves), of each resource. `closed` leaves take
+    nothing; `closed_for` counts them by reason.
+    """
+
+    layout: Layout
+    columns: Mapping[str, int]
+    free: Ints
+    closed: Mask
+    closed_for: Counter[str] = field(default_factory=Counter)
 
     def slots(self, shape: Shape) -> Ints:
-        slots = np.full(self._free.shape[1], UNLIMITED)
+        slots = np.full(self.free.shape[1], UNLIMITED)
         for resource, amount in shape.units:
             np.minimum(slots, self._of(resource) // amount, out=slots)
-        return np.where(self._layout.eligible(shape.rules), np.maximum(slots, 0), 0)
+        return np.where(self._allowed(shape), np.maximum(slots, 0), 0)
 
     def runs(self, shapes: Sequence[Shape]) -> Runs:
-        return _NodeRuns(self._layout, self._columns, self._free, shapes)
+        kinds = list(dict.fromkeys(shapes))
+        numbers = {kind: number for number, kind in enumerate(kinds)}
+        return _NodeRuns(
+            self.measures(kinds),
+            np.array([self._allowed(kind) for kind in kinds]),
+            np.array([numbers[shape] for shape in shapes], dtype=np.int64),
+        )
 
     def measures(self, shapes: Sequence[Shape]) -> list[Measure]:
         units = [dict(shape.units) for shape in shapes]
@@ -84,7 +103,7 @@ class NodeRoom:
     def fits(self, leaf: int, shapes: Mapping[Shape, int]) -> bool:
         needed: Counter[str] = Counter()
         for shape, count in shapes.items():
-            if count and not self._layout.eligible(shape.rules)[leaf]:
+            if count and not self._allowed(shape)[leaf]:
                 return False
             for resource, amount in shape.units:
                 needed[resource] += count * amount
@@ -95,8 +114,8 @@ class NodeRoom:
             self._of(resource)[leaf] -= amount
 
     def refusals(self, shape: Shape) -> Counter[str]:
-        found = self._layout.refusals(shape.rules)
-        left = self._layout.eligible(shape.rules).copy()
+        found = self.layout.refusals(shape.rules) + self.closed_for
+        left = self._allowed(shape)
         for resource, amount in sorted(shape.units, key=lambda unit: (unit[0] in ("cpu", "memory"), unit)):
             short = left & (self._of(resource) < amount)
             if short.any():
@@ -105,48 +124,44 @@ class NodeRoom:
         return found
 
     def copy(self) -> Self:
-        return type(self)(self._layout, self._columns, self._free.copy())
+        return replace(self, free=self.free.copy())
+
+    def without(self, closed: Mask, reason: str) -> Self:
+        count = int(np.count_nonzero(closed & ~self.closed))
+        closed_for = self.closed_for + Counter({reason: count})
+        return replace(self, closed=self.closed | closed, closed_for=closed_for)
+
+    def _allowed(self, shape: Shape) -> Mask:
+        return np.asarray(self.layout.eligible(shape.rules) & ~self.closed)
 
     def _of(self, resource: str) -> Ints:
-        column = self._columns.get(resource)
-        return self._free[column] if column is not None else np.zeros(self._free.shape[1], dtype=np.int64)
+        column = self.columns.get(resource)
+        return self.free[column] if column is not None else np.zeros(self.free.shape[1], dtype=np.int64)
 
 
 class _NodeRuns:
     """Runs by sums: what pods `i … j-1` need of a resource is a difference of two of its prefix sums."""
 
-    def __init__(
-        self, layout: Layout, columns: Mapping[str, int], free: Ints, shapes: Sequence[Shape]
-    ) -> None:
-        resources = sorted({resource for shape in shapes for resource, _ in shape.units})
-        self._free = np.array(
-            [
-                free[columns[resource]] if resource in columns else np.zeros(free.shape[1], dtype=np.int64)
-                for resource in resources
-            ]
-        )
-        units = [dict(shape.units) for shape in shapes]
-        self._needed = np.zeros((len(resources), len(shapes) + 1), dtype=np.int64)
-        for row, resource in enumerate(resources):
-            np.cumsum([unit.get(resource, 0) for unit in units], out=self._needed[row, 1:])
-        distinct = list(dict.fromkeys(shapes))
-        self._kinds = np.array([distinct.index(shape) for shape in shapes], dtype=np.int64)
-        self._eligible = np.array([layout.eligible(shape.rules) for shape in distinct])
+    def __init__(self, measures: Sequence[Measure], allowed: Mask, kinds: Ints) -> None:
+        self._free = np.array([measure.free for measure in measures])
+        self._needed = np.zeros((len(measures), len(kinds) + 1), dtype=np.int64)
+        for row, measure in enumerate(measures):
+            np.cumsum(np.array(measure.needs)[kinds], out=self._needed[row, 1:])
+        self._allowed, self._kinds = allowed, kinds
         self._known: dict[bytes, Ints] = {}
 
     def starts(self, leaf: int) -> Ints:
-        free, eligible = self._free[:, leaf], self._eligible[:, leaf]
-        key = free.tobytes() + eligible.tobytes()
+        free, allowed = self._free[:, leaf], self._allowed[:, leaf]
+        key = free.tobytes() + allowed.tobytes()
         if key not in self._known:
-            self._known[key] = self._starts(free, eligible)
+            self._known[key] = self._starts(free, allowed)
         return self._known[key]
 
-    def _starts(self, free: Ints, eligible: Mask) -> Ints:
+    def _starts(self, free: Ints, allowed: Mask) -> Ints:
         ranks = np.arange(self._needed.shape[1])
         # A run may not reach over the last pod that is not allowed here at all.
-        refused = np.where(eligible[self._kinds], 0, ranks[1:])
+        refused = np.where(allowed[self._kinds], 0, ranks[1:])
         starts = np.maximum.accumulate(np.concatenate(([0], refused)))
         for needed, amount in zip(self._needed, free, strict=True):
-            # Where nothing is left, a pod that needs nothing of it still fits.
-            np.maximum(starts, np.searchsorted(needed, needed - max(int(amount), 0)), out=starts)
+            np.maximum(starts, np.searchsorted(needed, needed - amount), out=starts)
         return starts

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from accelet.kube.pods import Pod
 from accelet.kube.requests import pod_units
 from accelet.kube.selection import NodeTerm, Toleration
+from accelet.scheduler.usage import UNLIMITED
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,9 @@ class Shape:
 
 def shape_of(pod: Pod) -> Shape:
     return Shape(
-        units=frozenset((resource, amount) for resource, amount in pod_units(pod).items() if amount > 0),
+        units=frozenset(
+            (resource, min(amount, UNLIMITED)) for resource, amount in pod_units(pod).items() if amount > 0
+        ),
         rules=Rules(
             node_selector=frozenset(pod.node_selector.items()),
             required_terms=pod.required_terms,

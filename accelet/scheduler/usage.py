@@ -9,8 +9,8 @@ from accelet.kube.requests import SchedulingUnits
 from accelet.scheduler.topology import Ints
 
 PODS = "pods"
-UNLIMITED = 2**53
-"""Stands for no limit; a thousand times as much still fits into 64 bits."""
+UNLIMITED = 2**50
+"""Stands for no limit and is the most that anything counts: thousands of it still fit into 64 bits."""
 
 PodKey = tuple[str, str]
 """Namespace and name."""
@@ -20,6 +20,7 @@ class _Charge(NamedTuple):
     row: int
     columns: list[int]
     amounts: list[int]
+    is_lasting: bool
 
 
 class Usage:
@@ -34,6 +35,7 @@ class Usage:
         self._columns: dict[str, int] = {PODS: 0}
         self._offered = np.zeros((16, 4), dtype=np.int64)
         self._taken = np.zeros((16, 4), dtype=np.int64)
+        self._lasting = np.zeros((16, 4), dtype=np.int64)
         self._charges: dict[PodKey, _Charge] = {}
 
     @property
@@ -54,31 +56,39 @@ class Usage:
         self._offered[row, columns] = [min(amount, UNLIMITED) for amount in units.values()]
         return row
 
-    def take(self, pod: PodKey, node: str, units: SchedulingUnits) -> None:
-        """Charges `node` with `pod`, which is charged once only: what it had taken before is given back."""
+    def take(self, pod: PodKey, node: str, units: SchedulingUnits, *, is_lasting: bool = False) -> None:
+        """Charges `node` with `pod`, which is charged once only: what it had taken before is given back.
+
+        A lasting charge is that of a pod which stays as long as its node.
+        """
         self.give_back(pod)
-        row = self._row(node)
         columns = [self._column(resource) for resource in units]
         amounts = [min(amount, UNLIMITED) for amount in units.values()]
-        for column, amount in zip(columns, amounts, strict=True):
-            self._taken[row, column] += amount
-        self._charges[pod] = _Charge(row, columns, amounts)
+        charge = _Charge(self._row(node), columns, amounts, is_lasting)
+        self._add(charge, 1)
+        self._charges[pod] = charge
 
     def give_back(self, pod: PodKey) -> None:
         """Ends a pod's charge; does nothing where there is none."""
         charge = self._charges.pop(pod, None)
         if charge is not None:
-            for column, amount in zip(charge.columns, charge.amounts, strict=True):
-                self._taken[charge.row, column] -= amount
+            self._add(charge, -1)
 
     def free(self, rows: Ints) -> Ints:
         """A copy of what is free, shape (rows, columns); negative where a node has more than it can take."""
         width = len(self._columns)
         return np.asarray(self._offered[rows, :width] - self._taken[rows, :width])
 
-    def offered(self, rows: Ints) -> Ints:
-        """What these nodes offer in all, shape (rows, columns)."""
-        return np.asarray(self._offered[rows, : len(self._columns)])
+    def free_in_the_end(self, rows: Ints) -> Ints:
+        """What will be free when every pod has ended that ever does."""
+        width = len(self._columns)
+        return np.asarray(self._offered[rows, :width] - self._lasting[rows, :width])
+
+    def _add(self, charge: _Charge, sign: int) -> None:
+        for column, amount in zip(charge.columns, charge.amounts, strict=True):
+            self._taken[charge.row, column] += sign * amount
+            if charge.is_lasting:
+                self._lasting[charge.row, column] += sign * amount
 
     def _row(self, node: str) -> int:
         row = self._rows.setdefault(node, len(self._rows))
@@ -95,3 +105,4 @@ class Usage:
     def _grow(self, more: tuple[int, int]) -> None:
         pad = tuple((0, extra) for extra in more)
         self._offered, self._taken = np.pad(self._offered, pad), np.pad(self._taken, pad)
+        self._lasting = np.pad(self._lasting, pad)
