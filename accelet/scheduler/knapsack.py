@@ -112,7 +112,8 @@ class Knapsack:
         used = int(np.searchsorted(total, demand)) + 1
         chosen, spare = [int(i) for i in order[:used]], int(total[used - 1]) - demand
         unused = sorted((int(room[i]), int(i)) for i in order[used:])
-        for position in range(used - 1, -1, -1):
+        # The largest gives up most: each in turn makes way for the tightest that will do.
+        for position in range(used):
             here = int(room[chosen[position]])
             index = bisect_left(unused, (here - spare, -1))
             if index < len(unused) and unused[index][0] < here:
