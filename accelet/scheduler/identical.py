@@ -39,7 +39,7 @@ def place_identical(tree: Tree, slots: Ints, demand: int, within: int = ROOT) ->
             break
     if best is None:
         room = search.room_at(within)
-        return Shortfall(within, int(np.argmax(room)), int(room.max(initial=0)))
+        return Shortfall(within, int(np.argmax(room)) if len(room) else 0, int(room.max(initial=0)))
     _, level, domain = best
     return _leaves(tree, slots, search.knapsack.fill(level, domain, demand))
 
@@ -84,6 +84,8 @@ class _Search:
     def best_within(self, level: int, best: tuple[int, int, int] | None) -> tuple[int, int, int] | None:
         """The cheapest (cost, level, domain) for all pods within one domain of `level`, if below `best`."""
         candidates = np.flatnonzero(self.room_at(level) >= self._demand)
+        if not len(candidates):
+            return best
         bounds = self._bounds(level, candidates)
         tightness = self.room_at(level)[candidates]
         for index in np.lexsort((tightness, bounds)):

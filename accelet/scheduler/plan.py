@@ -12,7 +12,7 @@ from accelet.scheduler.repair import repair
 from accelet.scheduler.room import Room
 from accelet.scheduler.topology import ROOT, Ints
 from accelet.scheduler.unlike import USUAL_EFFORT, Effort, place_unlike
-from accelet.scheduler.why import explain_shortfall, explain_unlike
+from accelet.scheduler.why import explain_shortfall, explain_unlike, level_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,7 @@ def _around_kept(problem: Problem, kept: list[int | None]) -> Problem:
         return problem
     codes = problem.tree.codes[problem.within]
     home = next(codes[leaf] for leaf in kept if leaf is not None)
-    level = problem.tree.scheme.levels[problem.within]
-    room = problem.room.without(codes != home, f"in another {level} than the rest of the gang")
+    room = problem.room.without(codes != home, f"in another {level_name(problem)} than the rest of the gang")
     return replace(problem, room=room)
 
 

@@ -22,7 +22,7 @@ def explain_shortfall(problem: Problem, kind: int, short: Shortfall) -> str:
     if short.level == ROOT:
         sentence = f"needs {what}, the cluster has {short.room}"
     else:
-        sentence = f"needs {what} in one {_level(problem)}, best has {short.room}"
+        sentence = f"needs {what} in one {level_name(problem)}, best has {short.room}"
         if short.room:
             sentence += f" ({tree.domain_name(short.level, short.best)})"
     return sentence + _refusals(problem.room.refusals(problem.kinds[kind]), len(slots))
@@ -40,13 +40,14 @@ def explain_unlike(problem: Problem, *, is_settled: bool) -> str:
             shortfall = explain_shortfall(problem, kind, Shortfall(problem.within, best, room))
             return f"for pods like that of rank {first}, {shortfall}"
     pods = len(problem.shapes)
-    where = "the cluster" if problem.within == ROOT else f"any {_level(problem)}"
+    where = "the cluster" if problem.within == ROOT else f"any {level_name(problem)}"
     if is_settled:
         return f"each of its {pods} unlike pods fits alone, but not all together in {where}"
     return f"no place was found for its {pods} unlike pods together in {where}; that is not proven impossible"
 
 
-def _level(problem: Problem) -> str:
+def level_name(problem: Problem) -> str:
+    """What people call the level within which the pods must stay."""
     level = problem.tree.scheme.levels[problem.within]
     return _SPOKEN.get(level, level)
 

@@ -68,7 +68,7 @@ class _WireStatus(Wire, frozen=True):
 
 class _WireWorkload(WireObject, frozen=True):
     kind: str
-    spec: _WireSpec
+    spec: _WireSpec | None = None
     status: _WireStatus | None = None
 
 
@@ -90,7 +90,7 @@ def parse_workload(raw: RawObject) -> Workload:
     """
     wire = read_object(raw, "workload", _WireWorkload)
     metadata = wire.metadata
-    size, groups = _size(wire.kind, wire.spec, wire.status or _WireStatus())
+    size, groups = _size(wire.kind, wire.spec or _WireSpec(), wire.status or _WireStatus())
     if size is None:
         problem = "does not say how many pods run at a time"
         raise MalformedObjectError(wire.kind, metadata.namespace or "", metadata.name, "spec", problem)
