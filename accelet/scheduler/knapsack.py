@@ -4,7 +4,7 @@ from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
+from numpy.lib.stride_tricks import as_strided
 
 from accelet.scheduler.topology import ROOT, Ints, Tree
 
@@ -42,22 +42,28 @@ class Knapsack:
     room: tuple[Ints, ...]
     charges: tuple[Ints, ...]
     sorted_room: Ints
-    _tables: dict[tuple[int, int], Ints] = field(default_factory=dict)
+    _known: dict[tuple[int, int], list[Ints]] = field(default_factory=dict)
 
     def table(self, level: int, domain: int) -> Ints:
         """The least cost of at least 0, 1 … `demand` pods below this domain, its own charge left out."""
         key = level, domain
-        if key not in self._tables:
-            self._tables[key] = self.tables(level, domain)[-1]
-        return self._tables[key]
+        if key not in self._known:
+            tables = self.tables(level, domain)
+            # The root's are asked for once more, to be filled; of the many others, few.
+            self._known[key] = tables if level == ROOT else tables[-1:]
+        return self._known[key][-1]
 
     def tables(self, level: int, domain: int) -> list[Ints]:
         """`table` with the children 0, 1, 2 … all of the domain's."""
+        children = self.tree.children(level, domain)
+        known = self._known.get((level, domain), [])
+        if len(known) == len(children) + 1:
+            return known
         table = np.full(self.demand + 1, NEVER)
         table[0] = 0
         tables = [table]
         reach = 0
-        for child in self.tree.children(level, domain):
+        for child in children:
             offer = self.offer(level + 1, child)
             tables.append(_with_offer(tables[-1], reach, offer))
             if len(offer.room):
@@ -139,7 +145,8 @@ def _with_offer(table: Ints, reach: int, offer: Offer) -> Ints:
     # Above `top`, the table says NEVER before and after.
     top = min(len(table) - 1, reach + int(offer.room[-1]))
     # Row r of `shifted` is the table moved r places down: one array operation serves many rooms.
-    shifted = sliding_window_view(np.concatenate((np.full(top, NEVER), table[: top + 1])), top + 1)
+    padded = np.concatenate((np.full(top, NEVER), table[: top + 1]))
+    shifted = as_strided(padded, (top + 1, top + 1), padded.strides * 2, writeable=False)
     at_once = max(1, _CELLS_AT_ONCE // (top + 1))
     part = wider[: top + 1]
     for first in range(0, len(offer.room), at_once):
