@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test check e2e bench soak proto image clean
+.PHONY: help demo test check e2e bench bench-scheduler soak proto image clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ check: .venv/.ready ## format, lint, types, layers, generated files
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@proto/check
+
+bench-scheduler: .venv/.ready ## the scheduler's planning times and distances, beside the sliding-window rule's
+	@$(BIN)/python -m benches.scheduler
 
 proto: ## generate accelet/kubelet/api from proto/
 	@proto/generate

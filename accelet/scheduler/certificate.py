@@ -1,11 +1,12 @@
 """What any placement of a gang costs at least, whatever its pods are."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
+from accelet.scheduler.identical import Shortfall, place_identical
 from accelet.scheduler.knapsack import parent_room
 from accelet.scheduler.problem import Demand
 from accelet.scheduler.topology import Ints, Tree
@@ -16,21 +17,28 @@ HOPELESS = 2**40
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A proven bound. `steps[l]` is how many of the steps from rank to rank leave a domain of level `l`."""
+    """A proven bound.
+
+    `steps[l]` is how many of the steps from rank to rank leave a domain of level `l` at least, each for
+    `costs[l]`; `of_kind` is what the pods of some one kind cost by themselves.
+    """
 
     steps: tuple[int, ...]
     costs: tuple[int, ...]
+    of_kind: int = 0
 
     @property
     def distance(self) -> int:
-        return sum(cost * steps for cost, steps in zip(self.costs, self.steps, strict=True))
+        by_steps = sum(cost * steps for cost, steps in zip(self.costs, self.steps, strict=True))
+        return max(by_steps, self.of_kind)
 
     def wider_than(self, level: int) -> int:
         """The bound for placements that do not stay within one domain of `level`."""
-        return sum(
+        by_steps = sum(
             cost * max(steps, int(at >= level))
             for at, (cost, steps) in enumerate(zip(self.costs, self.steps, strict=True))
         )
+        return max(by_steps, self.of_kind)
 
     @property
     def is_hopeless(self) -> bool:
@@ -43,13 +51,23 @@ def lower_bound(tree: Tree, demand: Demand) -> Bound:
     At each level, two counts of steps that leave a domain are both right, so that the larger is: one less
     than the least number of domains that hold all pods, and the neighbours in rank that no domain holds
     together. The distance is the sum over levels of steps times what the level adds to a distance.
+
+    The pods of one kind cost no more by themselves than among the others, since a detour is never shorter
+    than the straight way; what they cost by themselves is known exactly.
     """
     steps: list[int] = []
     for level in range(tree.lowest + 1):
         rooms = [parent_room(tree, slots, level) for slots in demand.slots]
         at_level = max(_fewest(tree, level, demand, rooms) - 1, _forced(demand, rooms))
         steps.append(max(at_level, steps[-1] if steps else 0))
-    return Bound(tuple(steps), tree.scheme.steps)
+    bound = Bound(tuple(steps), tree.scheme.steps)
+    if bound.is_hopeless:
+        return bound
+    alone = (
+        place_identical(tree, slots, count) for slots, count in zip(demand.slots, demand.counts, strict=True)
+    )
+    lengths = [tree.length(leaves) for leaves in alone if not isinstance(leaves, Shortfall)]
+    return replace(bound, of_kind=max(lengths, default=0))
 
 
 def _forced(demand: Demand, rooms: list[Ints]) -> int:

@@ -1,5 +1,6 @@
-"""Any placement of unlike pods at all, for when the search for a near one finds none."""
+"""Quick placements of unlike pods by rules of thumb, and the sure one for one pod a leaf."""
 
+from bisect import bisect_left
 from collections import deque
 
 import numpy as np
@@ -8,6 +9,8 @@ from accelet.scheduler.identical import Shortfall, place_identical
 from accelet.scheduler.layout import Mask
 from accelet.scheduler.problem import Demand, Problem
 from accelet.scheduler.topology import Ints
+
+_MOST_OTHERS = 64
 
 
 def place_kind_by_kind(problem: Problem, demand: Demand) -> list[Ints] | None:
@@ -34,6 +37,44 @@ def place_kind_by_kind(problem: Problem, demand: Demand) -> list[Ints] | None:
         for leaf in leaves.tolist():
             left.take(leaf, kinds[kind])
     return placed
+
+
+def place_most_first(problem: Problem, demand: Demand) -> Ints | None:
+    """The leaf of each rank: the most numerous kind at its best, every other pod at the best leaf then left.
+
+    None where a pod finds none, or where the other pods are too many for this.
+    """
+    tree, left, counts = problem.tree, problem.room.copy(), demand.counts
+    most = counts.index(max(counts))
+    if len(problem.shapes) - counts[most] > _MOST_OTHERS:
+        return None
+    found = place_identical(tree, demand.slots[most], counts[most])
+    if isinstance(found, Shortfall):
+        return None
+    placed: dict[int, int] = {}
+    everywhere = np.arange(tree.leaf_count)
+    free = np.ones(tree.leaf_count, dtype=np.int64)
+
+    def settle(rank: int, leaf: int) -> None:
+        placed[rank] = leaf
+        left.take(leaf, problem.shapes[rank])
+        free[leaf] -= int(problem.is_exclusive)
+
+    ranks = np.flatnonzero(demand.kinds == most).tolist()
+    for rank, leaf in zip(ranks, found.tolist(), strict=True):
+        settle(rank, leaf)
+    for rank, kind in enumerate(demand.kinds.tolist()):
+        if kind == most:
+            continue
+        slots = np.minimum(left.slots(problem.kinds[kind]), demand.slots[kind]) * free
+        if not slots.any():
+            return None
+        after = ranks[bisect_left(ranks, rank)] if rank < ranks[-1] else None
+        ends = [placed[end] for end in (rank - 1, after) if end is not None and end in placed]
+        cost = sum((tree.distances(end, everywhere) for end in ends), np.zeros_like(slots))
+        usable = np.flatnonzero(slots)
+        settle(rank, int(usable[np.lexsort((slots[usable], cost[usable]))[0]]))
+    return np.array([placed[rank] for rank in range(len(problem.shapes))], dtype=np.int64)
 
 
 def place_one_per_leaf(demand: Demand) -> list[Ints] | None:

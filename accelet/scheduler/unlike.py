@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from accelet.scheduler.certificate import Bound, lower_bound
-from accelet.scheduler.fallback import place_kind_by_kind, place_one_per_leaf
+from accelet.scheduler.fallback import place_kind_by_kind, place_most_first, place_one_per_leaf
 from accelet.scheduler.monotone import place_monotone
 from accelet.scheduler.problem import Problem
 from accelet.scheduler.search import search
@@ -16,7 +16,7 @@ _MOST_CELLS = 2**24
 """Of one table of the monotone search: 128 MiB."""
 
 _MOST_BOUNDS = 32
-"""So many domains of a required level are each worth a bound of their own."""
+"""So many domains of a required level are each worth a bound and rules of thumb of their own."""
 
 _LEAF_CELLS = 256
 """What a leaf costs beside its cells, in cells."""
@@ -76,12 +76,9 @@ class _Solver:
         self._best: tuple[int, Ints] | None = None
 
     def solve(self) -> Outcome:
-        self._climb()
-        if not self._is_proven:
-            for scope in self._scopes:
-                self._try_kind_by_kind(scope)
-        if not self._is_proven:
-            self._restart()
+        for attempt in (self._try_quickly, self._climb, self._restart):
+            if not self._is_proven:
+                attempt()
         is_settled = self._is_proven or self._search()
         if self._best is None and self._problem.is_exclusive:
             is_settled = not any(self._try_one_per_leaf(scope) for scope in self._scopes)
@@ -145,10 +142,14 @@ class _Solver:
         found = place_monotone(self._tree, leaves, self._problem.starts, pods)
         self._keep(found and found[1])
 
-    def _try_kind_by_kind(self, scope: slice) -> None:
-        placed = place_kind_by_kind(self._problem, self._demand.only(scope))
-        if placed is not None:
-            self._keep(self._problem.by_rank(placed))
+    def _try_quickly(self) -> None:
+        """The rules of thumb, in every domain in which the gang may be."""
+        for scope in self._scopes[:_MOST_BOUNDS]:
+            demand = self._demand.only(scope)
+            self._keep(place_most_first(self._problem, demand))
+            if not self._is_proven:
+                placed = place_kind_by_kind(self._problem, demand)
+                self._keep(None if placed is None else self._problem.by_rank(placed))
 
     def _try_one_per_leaf(self, scope: slice) -> bool:
         placed = place_one_per_leaf(self._demand.only(scope))
