@@ -3,17 +3,13 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
 from accelet.kube.connection import Connection, LineStream, Request, load_api
 from accelet.kube.objects import Page, read_page
-from accelet.kube.resources import Resource
+from accelet.kube.resources import Body, PatchOf, Resource
 from accelet.kube.workers import Workers
-
-Body = Mapping[str, object]
-PatchOf = Literal["json", "merge", "strategic", "apply"]
 
 _CONTENT_TYPES: Mapping[PatchOf, str] = {
     "json": "application/json-patch+json",

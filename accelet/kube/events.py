@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Protocol
 
-from accelet.kube.client import Body, PatchOf
 from accelet.kube.clock import Clock, SystemClock, wait_for_event
 from accelet.kube.errors import (
     ApiError,
@@ -17,7 +16,7 @@ from accelet.kube.errors import (
     TooManyError,
 )
 from accelet.kube.eventlog import EventLog, Limits, Message, Series, Subject
-from accelet.kube.resources import EVENTS, Resource
+from accelet.kube.resources import EVENTS, Body, PatchOf, Resource
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.logs import Log
 

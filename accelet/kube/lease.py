@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
-from accelet.kube.client import Body
 from accelet.kube.clock import Clock, SystemClock, within
 from accelet.kube.errors import ConflictError, KubeError, NotFoundError
 from accelet.kube.leaserecord import LeaseRecord, Observation, Renew, Take, Wait, decide, observe, parse_lease
-from accelet.kube.resources import LEASES, Resource
+from accelet.kube.resources import LEASES, Body, Resource
 from accelet.runtime.logs import Log
 
 _log = Log(__name__)

@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from accelet.kube.answers import api_error
-from accelet.kube.errors import GoneError, KubeError, MalformedObjectError
+from accelet.kube.errors import KubeError, MalformedObjectError
 from accelet.kube.objects import Page, Wire
 from accelet.kube.pace import (
     List,
@@ -26,7 +26,7 @@ from accelet.kube.pace import (
     proceed,
 )
 from accelet.kube.resources import Resource
-from accelet.kube.store import Change, Item, Key, Store, precedes, read_identity, read_item
+from accelet.kube.store import Change, Item, Key, Store, read_identity, read_item
 from accelet.runtime.logs import Log
 
 T = TypeVar("T")
@@ -194,8 +194,8 @@ class Reflector(Generic[T]):
                     unreadable.append((error.namespace, error.name))
                     self._report(error)
         self._heard_s = self._clock()
-        # The watch may have overtaken a list asked for on the side. Our own list decides in any case: after
-        # a restored backup the API server's versions are lower than what we knew.
+        # The watch may have overtaken a list asked for on the side. Our own list decides in any case: when
+        # the API server's database was restored from a backup, its versions are lower than what we knew.
         if is_own or self.store.is_older_than(resource_version):
             self._tell(self.store.replace(items, unreadable, resource_version))
         self._synced.set()
@@ -217,7 +217,7 @@ class Reflector(Generic[T]):
                 async for lines in batches:
                     self._heard_s = self._clock()
                     for line in lines:
-                        position = self._take(line, position)
+                        position = self._take(line) or position
                     self._note(None)
         except KubeError as caught:
             error = caught
@@ -225,12 +225,11 @@ class Reflector(Generic[T]):
             self._is_watching = False
         return Watched(position, self._clock() - started_s, error)
 
-    def _take(self, line: bytes, position: str) -> str:
+    def _take(self, line: bytes) -> str:
         """Takes over one event and returns the version that the watch has come to.
 
         Raises:
-            ApiError: the event is an error, or of an older version than `position`, as after a restored
-                backup. MalformedObjectError: it says not what it is about.
+            ApiError: the event is an error. MalformedObjectError: it says not what it is about.
         """
         kind = self._scope.resource.kind
         try:
@@ -240,9 +239,6 @@ class Reflector(Generic[T]):
         if event.type == "ERROR":
             raise api_error(f"watch of {kind}s", 0, bytes(event.object))
         who = read_identity(event.object, kind)
-        if precedes(who.resource_version, position):
-            request = f"watch of {kind}s"
-            raise GoneError(request, 410, "Expired", "the API server's versions have gone backwards")
         match event.type:
             case "BOOKMARK":
                 self.store.advance(who.resource_version)
@@ -255,7 +251,7 @@ class Reflector(Generic[T]):
                 self._tell(self.store.remove(who.key, who.resource_version))
             case _:
                 raise MalformedObjectError(f"watch event of {kind}", *who.key, "type", repr(event.type[:32]))
-        return who.resource_version or position
+        return who.resource_version
 
     def _report(self, error: MalformedObjectError) -> None:
         _log.warning("object is malformed", error=str(error))

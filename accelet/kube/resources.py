@@ -1,7 +1,15 @@
-"""The kinds of objects that are asked for, and where the API server has them."""
+"""What is asked of the API server: kinds of objects, and where it has them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 from urllib.parse import quote
+
+Body = Mapping[str, object]
+"""An object as it is sent."""
+
+PatchOf = Literal["json", "merge", "strategic", "apply"]
+"""The kinds of patches: a list of operations (RFC 6902), an object (RFC 7386), or Kubernetes' own two."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 import asyncio
 import json
+import threading
 import time
 from contextlib import aclosing
 from pathlib import Path
@@ -248,6 +249,26 @@ async def test_watch_stops_at_once(client: Client, api: FakeApi, hangs: bool) ->
     with pytest.raises(asyncio.CancelledError):
         await task
     assert time.monotonic() - started_s < 1.0
+
+
+async def test_stopped_watch_leaves_no_thread_and_no_connection(client: Client, api: FakeApi) -> None:
+    async def follow() -> None:
+        async with client.watch(PODS, None, {"resourceVersion": str(api.state.version)}) as watch:
+            async for _ in watch:
+                pass
+
+    def threads() -> int:
+        return sum(thread.name.startswith("kube-watch") for thread in threading.enumerate())
+
+    api.is_stalled = True  # no bookmark may wake the thread up
+    before = threads()
+    task = asyncio.create_task(follow())
+    await eventually(lambda: api.streams == 1)
+    assert threads() == before + 1
+    task.cancel()
+    await eventually(lambda: threads() == before)
+    api.end_watches()
+    await eventually(lambda: api.streams == 0)
 
 
 async def test_every_error_is_of_one_base() -> None:

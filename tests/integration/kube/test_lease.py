@@ -58,9 +58,9 @@ async def candidates(count: int, seed: int = 0) -> AsyncIterator[tuple[FakeClock
     try:
         yield clock, state, all_of_them
     finally:
-        for candidate in all_of_them:
-            candidate.api.is_cut_off = True
-            await candidate.stop()
+        stopping = asyncio.gather(*(candidate.stop() for candidate in all_of_them))
+        while not stopping.done():
+            await clock.advance(1.0)
 
 
 def leaders(everybody: list[Candidate]) -> list[int]:
@@ -110,6 +110,24 @@ async def test_leader_cut_off_stops_before_another_begins() -> None:
         everybody[leader].api.is_cut_off = False
         await clock.advance(60.0)
         assert leaders(everybody) == [1 - leader]
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_renewal_counts_from_before_it_was_sent(seed: int) -> None:
+    """The API server has the renewal long before its answer comes, and others count from there."""
+    async with candidates(4, seed) as (clock, state, everybody):
+        await clock.advance(5.0)
+        (leader,) = leaders(everybody)
+        everybody[leader].api.write_answer_s = 7.4
+        before = state.version
+        while state.version == before:
+            await clock.advance(0.1)
+        await clock.advance(7.5)
+        everybody[leader].api.is_cut_off = True
+        for _ in range(200):
+            await clock.advance(0.1)
+            assert len(leaders(everybody)) <= 1
+        assert leaders(everybody) not in ([], [leader])
 
 
 async def test_lease_taken_by_somebody_else_ends_leadership_at_once() -> None:

@@ -15,7 +15,7 @@ from accelet.kube.pods import Pod
 from accelet.kube.reflector import Reflector, Scope
 from accelet.kube.resources import PODS
 from accelet.kube.store import Change
-from tests.integration.kube.fakeapi import Answer, Drop, FakeApi, Fault, Hang
+from tests.integration.kube.fakeapi import Answer, Drop, FakeApi, Fault, Hang, Hold
 from tests.integration.kube.waiting import eventually
 from tests.unit.kube.manifests import raw_pod
 
@@ -209,6 +209,28 @@ async def test_refresh_overtakes_a_lagging_watch_and_nothing_comes_twice(
         create(api, "d")
         await eventually(lambda: equals(reflector, api))
     assert seen.kinds == [("added", "a"), ("deleted", "a"), ("added", "b"), ("added", "d")]
+
+
+async def test_list_that_the_watch_has_overtaken_takes_nothing_back(client: Client, api: FakeApi) -> None:
+    seen = Seen()
+    create(api, "a")
+    create(api, "b")
+    async with reflecting(client, seen) as reflector:
+        await reflector.synced()
+        await eventually(lambda: api.streams == 1)
+        late = Hold()
+        api.faults.append(Fault(late, watch=False))
+        refreshing = asyncio.create_task(reflector.refresh())
+        await eventually(late.is_made.is_set)
+        delete(api, "a")
+        label(api, "b", "new")
+        create(api, "c")
+        await eventually(lambda: equals(reflector, api))
+        told = len(seen.changes)
+        late.released.set()
+        await refreshing
+        assert equals(reflector, api)
+        assert len(seen.changes) == told
 
 
 async def test_refresh_that_fails_leaves_the_store(client: Client, api: FakeApi) -> None:

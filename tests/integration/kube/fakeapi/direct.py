@@ -5,10 +5,9 @@ import random
 from collections.abc import Sequence
 
 from accelet.kube.answers import api_error
-from accelet.kube.client import Body, PatchOf
 from accelet.kube.clock import Clock
 from accelet.kube.errors import UnavailableError
-from accelet.kube.resources import Resource
+from accelet.kube.resources import Body, PatchOf, Resource
 from tests.integration.kube.fakeapi.state import Json, RefusedError, State
 
 
@@ -19,6 +18,7 @@ class DirectClient:
         self._state, self._clock, self._chance = state, clock, chance
         self.fault_rate = fault_rate
         self.slowest_s = 0.0
+        self.write_answer_s = 0.0
         self.is_cut_off = False
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> bytes:
@@ -69,6 +69,8 @@ class DirectClient:
             status = {"reason": refused.reason, "message": refused.message}
             raise api_error(request, refused.status, json.dumps(status).encode()) from None
         await self._delay()
+        if method != "GET" and self.write_answer_s:
+            await self._clock.sleep(self.write_answer_s)
         if self.is_cut_off or self._chance.random() < self.fault_rate:
             raise UnavailableError(f"{request}: injected after the write")
         return json.dumps(answer).encode()

@@ -1,5 +1,6 @@
 """What can be done to a request instead of answering it."""
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -28,11 +29,22 @@ class Hang:
     """Never answer, keep the connection open (until the server is closed)."""
 
 
+@dataclass(frozen=True)
+class Hold:
+    """Make up the answer at once, send it when released."""
+
+    is_made: threading.Event = field(default_factory=threading.Event)
+    released: threading.Event = field(default_factory=threading.Event)
+
+
+Action = Answer | Drop | Hang | Hold
+
+
 @dataclass
 class Fault:
     """Happens to the next `times` requests whose method and path have these parts."""
 
-    action: Answer | Drop | Hang
+    action: Action
     method: str = ""
     path: str = ""
     times: int = 1

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from tests.integration.kube.fakeapi.faults import Answer, Drop, Hang
+from tests.integration.kube.fakeapi.faults import Action, Answer, Drop, Hang, Hold
 from tests.integration.kube.fakeapi.state import Json, RefusedError
 
 if TYPE_CHECKING:
@@ -81,9 +81,9 @@ class Handler(BaseHTTPRequestHandler):
             case Drop(after=False):
                 self._drop()
             case _:
-                self._act(seen, drops=action is not None)
+                self._act(seen, action)
 
-    def _judge(self, seen: Seen) -> Answer | Drop | Hang | None:
+    def _judge(self, seen: Seen) -> Action | None:
         api = self._api
         with api.state.changed:
             api.seen.append(seen)
@@ -94,7 +94,7 @@ class Handler(BaseHTTPRequestHandler):
                     return fault.action
             return None
 
-    def _act(self, seen: Seen, *, drops: bool) -> None:
+    def _act(self, seen: Seen, action: Drop | Hold | None) -> None:
         try:
             if seen.is_watch:
                 self._watch(seen.path, seen.query)
@@ -104,7 +104,10 @@ class Handler(BaseHTTPRequestHandler):
             causes = tuple({"field": field, "message": message} for field, message in refused.causes)
             self._refuse(Answer(refused.status, refused.reason, refused.message, causes=causes))
             return
-        if drops:
+        if isinstance(action, Hold):
+            action.is_made.set()
+            action.released.wait()
+        if isinstance(action, Drop):
             self._drop()
         else:
             self._send(201 if self.command == "POST" else 200, json.dumps(answer).encode())
