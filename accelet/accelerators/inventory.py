@@ -5,16 +5,22 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
-from accelet.accelerators.device import Device, DeviceId
+from accelet.accelerators.device import Device, DeviceId, UnitId
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A candidate that is not served: where it is, a stable code (`no-device-node`), and a sentence."""
+    """A candidate that is not served: where it is, a stable code (`no-device-node`), and a sentence.
+
+    `unit` names the unit the candidate would have been, where that is known: whoever served it before
+    can give its devices this reason. The code `not-selected` says that nothing is wrong: the settings
+    of this resource leave the unit to others.
+    """
 
     path: str
     code: str
     reason: str
+    unit: UnitId | None = None
 
 
 @dataclass(frozen=True)
