@@ -10,6 +10,11 @@ from pathlib import Path
 
 from accelet.accelerators.hostfiles import read_names
 
+_TOKEN = re.compile(
+    r"\[(?P<negation>\^?)(?P<members>(?:\\.|[^\]\\])+)\]|\\(?P<escaped>.)|(?P<plain>[^\[\\]+)", re.DOTALL
+)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
 
 def find_fault(glob: str) -> str | None:
     """What is wrong with a pattern, as a sentence; None if it can be used."""
@@ -64,21 +69,21 @@ def _is_there(path: Path) -> bool:
 
 
 def _translate(part: str) -> str | None:
-    """Go's pattern in fnmatch's words: `[^a]` is `[!a]`, `\\*` is `[*]`; None if it is malformed."""
+    """Go's pattern in fnmatch's words: `[^a]` is `[!a]`, an escaped `*` is `[*]`; None if malformed."""
     words: list[str] = []
-    rest = part
-    while rest:
-        if match := re.match(r"\[(\^?)((?:\\.|[^\]\\])+)\]", rest):
-            negation, members = match.groups()
-            words.append(f"[{'!' if negation else ''}{re.sub(r'\\(.)', r'\1', members)}]")
-        elif match := re.match(r"\\(.)", rest):
-            words.append(f"[{match[1]}]" if match[1] in "*?[" else match[1])
-        elif rest[0] in "[\\":
+    position = 0
+    while position < len(part):
+        match = _TOKEN.match(part, position)
+        if match is None:
             return None
+        position = match.end()
+        if match["members"]:
+            members = _ESCAPED.sub(lambda escaped: escaped[1], match["members"])
+            words.append(f"[!{members}]" if match["negation"] else f"[{members}]")
+        elif match["escaped"]:
+            words.append(f"[{match['escaped']}]" if match["escaped"] in "*?[" else match["escaped"])
         else:
-            match = re.match(r"[^\[\\]+", rest)
-            words.append(match[0] if match else "")
-        rest = rest[match.end() if match else 1 :]
+            words.append(match["plain"])
     return "".join(words)
 
 

@@ -62,7 +62,8 @@ class CardMatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             and (self.id is None or other.id is None or _globs_meet(_as_id(self.id), _as_id(other.id)))
         )
 
-    def _device_ids(self) -> frozenset[str] | None:
+    def device_ids(self) -> frozenset[str] | None:
+        """The wanted device ids as sysfs writes them; None for any."""
         if self.device_id is None:
             return None
         return frozenset(map(write_device_id, self.device_id))
