@@ -6,12 +6,12 @@ from typing import Literal
 
 import msgspec
 import yaml
-from accelet.accelerators.files.settings import GenericDevice
-from accelet.accelerators.intel.monitoring import MonitoringMode, monitoring_resources
-from accelet.accelerators.settings import Settings, overlap
 
 from accelet.accelerators import BACKENDS
 from accelet.accelerators.backend import Backend
+from accelet.accelerators.files.settings import GenericDevice
+from accelet.accelerators.intel.monitoring import MonitoringMode, monitoring_resources
+from accelet.accelerators.settings import Settings, overlap
 from accelet.kubelet.resourcename import explain_bad_resource_name
 from accelet.runtime.settings import Problem, Reader, SettingsError, join
 from resourcemanager.manager import Rules
@@ -116,12 +116,11 @@ def _read_file(reader: Reader, root: yaml.Node) -> AgentConfig:
 
 
 def _place_devices(head: ConfigHead, node: yaml.Node) -> list[_Placed]:
-    return [
-        _Placed(
-            item, f"devices[{i}]", ResourceConfig(Rules(f"{head.domain}/{device.name}"), device.settings())
-        )
-        for i, (item, device) in enumerate(zip(node.value, head.devices, strict=True))
-    ]
+    placed = []
+    for i, (item, device) in enumerate(zip(node.value, head.devices, strict=True)):
+        config = ResourceConfig(Rules(f"{head.domain}/{device.name}"), device.settings())
+        placed.append(_Placed(item, f"devices[{i}]", config))
+    return placed
 
 
 def _place_monitoring(head: ConfigHead, node: yaml.Node) -> list[_Placed]:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ def print_devices(shown: "Shown") -> None:
     console = Console(highlight=False)
     for resource in shown.resources:
         healthy = sum(device.health == "Healthy" for device in resource.devices)
-        console.print(f"[bold]{resource.name}[/]  {healthy} of {len(resource.devices)} healthy")
+        count = f"{healthy} of {len(resource.devices)} healthy" if resource.devices else "no devices"
+        console.print(f"[bold]{resource.name}[/]  {count}")
         if resource.devices:
             table = make_table("DEVICE", "CARD", "TILE", "NUMA", "HEALTH", "NODES")
             for device in resource.devices:
@@ -31,7 +33,7 @@ def print_devices(shown: "Shown") -> None:
                     device.card or "",
                     "" if device.tile is None else str(device.tile),
                     " ".join(map(str, device.numa_nodes)),
-                    "[green]Healthy[/]" if device.reason is None else f"[red]{device.reason}[/]",
+                    "[green]Healthy[/]" if device.reason is None else f"[red]{escape(device.reason)}[/]",
                     " ".join(device.nodes),
                 )
             console.print(table)
@@ -39,7 +41,7 @@ def print_devices(shown: "Shown") -> None:
         console.print("[bold]Skipped[/]")
         table = make_table("PATH", "CODE", "WHY")
         for skipped in shown.skipped:
-            table.add_row(skipped.path, skipped.code, skipped.reason)
+            table.add_row(escape(skipped.path), skipped.code, escape(skipped.reason))
         console.print(table)
     if not shown.skipped and not any(resource.devices for resource in shown.resources):
         console.print("No accelerator was found, and nothing that looks like one.")
