@@ -1,0 +1,1 @@
+"""Which accelerators a node has, and what a container needs to use them."""

@@ -1,0 +1,55 @@
+"""What every kind of accelerator must be able to say."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from accelet.accelerators.device import Device, DeviceId, UnitId
+from accelet.accelerators.edits import ContainerEdits
+from accelet.accelerators.inventory import Inventory
+
+Tiles = Mapping[UnitId, frozenset[int]]
+"""Which tiles of a unit a container may use; a unit that is absent gives all of them."""
+
+
+class EditsError(Exception):
+    """These devices cannot be used together by one container. The text is a sentence for the pod's status."""
+
+
+class Backend(Protocol):
+    """One resource's hardware: an object made from the resource's settings, without other state.
+
+    `scan` blocks on files and is called on a worker thread; the other methods are pure.
+    """
+
+    def scan(self, root: Path) -> Inventory:
+        """Reads the hardware below `root`, the folder where the host's `sys/` and `dev/` are seen.
+
+        Never raises for what one device's files say: such a device is unhealthy or skipped, each with
+        its reason. Paths in the answer are the host's own, without `root`.
+
+        Raises:
+            OSError: the scan as a whole could not be made (the caller keeps the last one).
+        """
+        ...
+
+    def valid_sets(self, inventory: Inventory, size: int) -> Sequence[frozenset[DeviceId]] | None:
+        """The sets of `size` devices that one container can use, best first; None if any set will do."""
+        ...
+
+    def edits(
+        self,
+        inventory: Inventory,
+        devices: Sequence[Device],
+        tiles: Tiles,
+        environment: Mapping[str, str],
+    ) -> ContainerEdits:
+        """What a container that got `devices` must be given.
+
+        `devices` are of `inventory`, one or more, in any order. `tiles` restricts whole-unit devices to
+        some of their tiles. `environment` is what the container sets itself, as far as it is known.
+
+        Raises:
+            EditsError: the devices cannot be used together.
+        """
+        ...

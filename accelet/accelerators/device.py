@@ -1,0 +1,56 @@
+"""One unit that the kubelet hands out, and how well it is."""
+
+import re
+from dataclasses import dataclass, field
+from typing import NewType
+
+from accelet.accelerators.edits import DeviceNode, Mount
+
+DeviceId = NewType("DeviceId", str)
+"""Stable name of a piece of hardware, unique on its node: `0000-03-00.0-t1-s0`."""
+
+UnitId = NewType("UnitId", str)
+"""Stable name of a physical unit (a GPU, a TPU chip, a path); its tiles and shares have it in common."""
+
+DEVICE_ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,63}")
+"""The kubelet takes any text as an id; this is what survives every consumer of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """A level, recomputed whole at every scan. `reason` is set exactly when not healthy."""
+
+    reason: str | None = None
+
+    @property
+    def is_healthy(self) -> bool:
+        return self.reason is None
+
+
+HEALTHY = Health()
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One unit the kubelet hands out: a whole unit, one tile of it, or one share of either.
+
+    `card` is the DRM name (`card3`) and may change over a reboot; `pci` is the address
+    (`0000:03:00.0`), `pci_device` the PCI device id (`0x56c0`). `tile` is set where the device is a
+    single tile; `tile_count` and `memory_bytes` are those of the whole unit. `numa_nodes` is empty
+    where the node is unknown.
+    """
+
+    id: DeviceId
+    unit: UnitId
+    health: Health = HEALTHY
+    numa_nodes: tuple[int, ...] = ()
+    nodes: tuple[DeviceNode, ...] = field(default=())
+    mounts: tuple[Mount, ...] = ()
+    card: str | None = None
+    pci: str | None = None
+    pci_device: str | None = None
+    driver: str | None = None
+    tile: int | None = None
+    tile_count: int = 1
+    share: int | None = None
+    memory_bytes: int | None = None

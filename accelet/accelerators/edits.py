@@ -1,0 +1,35 @@
+"""What a container must be given to use its devices."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceNode:
+    """A device file: where the host has it, where the container sees it, and what it may do.
+
+    `permissions` are those of the device cgroup: of `r`, `w` and `m` (mknod).
+    """
+
+    host_path: str
+    container_path: str
+    permissions: str = "rw"
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A bind mount of a host path."""
+
+    host_path: str
+    container_path: str
+    read_only: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerEdits:
+    """Device nodes, mounts and environment of one container; each path and name at most once."""
+
+    nodes: tuple[DeviceNode, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

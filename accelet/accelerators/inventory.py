@@ -1,0 +1,39 @@
+"""What one scan found."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+
+from accelet.accelerators.device import Device, DeviceId, UnitId
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A candidate that is not served: where it is, a stable code (`no-device-node`), a sentence.
+
+    `unit` is set where the candidate would have been that unit: what served it before learns the reason.
+    """
+
+    path: str
+    code: str
+    reason: str
+    unit: UnitId | None = None
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """One scan's snapshot of one resource.
+
+    `devices` are in order of hardware (PCI address, then tile, then share) and have unique ids.
+    `slice_shape` is that of the TPU slice this host belongs to (`4x8`), where something says so.
+    """
+
+    devices: tuple[Device, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    slice_shape: str | None = None
+    warnings: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def by_id(self) -> Mapping[DeviceId, Device]:
+        return MappingProxyType({device.id: device for device in self.devices})

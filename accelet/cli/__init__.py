@@ -1,0 +1,40 @@
+"""The command line: reads what the user asks for and wires everything."""
+
+from importlib import import_module
+from typing import Final
+
+import click
+
+import accelet
+
+_COMMANDS: Final = {
+    "agent": "accelet.cli.agent",
+    "devices": "accelet.cli.devices",
+    "demo": "accelet.cli.demo",
+    "fake-kubelet": "accelet.cli.fake_kubelet",
+}
+"""Each command's module, which holds it as `command`; imported only when it is asked for."""
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module = _COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        command = import_module(module).command
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(
+    cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(accelet.__version__, prog_name="accelet")
+def main() -> None:
+    """The accelerator stack for Kubernetes.
+
+    Exit codes: 0 done, 1 failed, 2 settings or arguments are wrong.
+    """

@@ -1,0 +1,1 @@
+"""A faithful fake kubelet, for anyone who writes a device plugin."""

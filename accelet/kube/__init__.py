@@ -1,0 +1,1 @@
+"""The API server, for everybody: objects, requests, watches, work queue, lease, events."""

@@ -1,0 +1,1 @@
+"""The kubelet's gRPC APIs and files, without any decision."""

@@ -1,0 +1,1 @@
+"""Plumbing that every process needs: settings, logs, probes, supervision."""

@@ -1,0 +1,1 @@
+"""The topology-aware gang scheduler."""

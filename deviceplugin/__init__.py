@@ -1,0 +1,1 @@
+"""The node agent: speaks the kubelet's device plugin API."""

@@ -1,0 +1,1 @@
+"""Decides who gets which devices; no I/O, no clock, no await."""
