@@ -40,6 +40,10 @@ def members(name: str) -> set[int]:
     }
 
 
+def exists(name: str) -> bool:
+    return any(_existing(name))
+
+
 def _existing(name: str) -> Iterator[Path]:
     return (hierarchy / name for hierarchy in _hierarchies() if (hierarchy / name).is_dir())
 

@@ -89,4 +89,3 @@ CLAIM_KINDS: dict[str, Callable[..., Claim]] = {
     kind.__name__: kind
     for kind in (ProcessClaim, CgroupClaim, BridgeClaim, MountPointClaim, KernelSettingClaim)
 }
-

@@ -61,7 +61,9 @@ class Containerd:
 
 def _snapshotter(namespace: NodeNamespace, folder: Path) -> str:
     """Plain copies of every layer where this file system cannot carry an overlay, as inside some containers."""
-    lower, upper, work, merged = (folder / "overlay-trial" / name for name in ("lower", "upper", "work", "merged"))
+    lower, upper, work, merged = (
+        folder / "overlay-trial" / name for name in ("lower", "upper", "work", "merged")
+    )
     for each in (lower, upper, work, merged):
         each.mkdir(parents=True)
     options = f"lowerdir={lower},upperdir={upper},workdir={work}"

@@ -3,16 +3,16 @@
 import json
 import secrets
 import socket
-import ssl
-import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.certificates import Authority, signing_keys
+from tests.e2e.cluster.https_client import Client
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
 from tests.e2e.cluster.processes import Process
 from tests.e2e.cluster.waiting import wait_until
+from tests.e2e.cluster.workloads import Workloads
 from tests.e2e.cluster.workspace import Workspace
 
 LOOPBACK = "127.0.0.1"
@@ -41,6 +41,8 @@ class ControlPlane:
         self.admin_token = Token(secrets.token_hex(16))
         self.port, etcd_port, etcd_peer_port = _free_ports(3)
         self.url = f"https://{LOOPBACK}:{self.port}"
+        self.client = Client(self.url, self.admin_token, self.authority.keys.certificate)
+        self.workloads = Workloads(self.client)
         self.kubeconfig = write_kubeconfig(
             self.folder / "admin.kubeconfig",
             server=self.url,
@@ -67,6 +69,8 @@ class ControlPlane:
             f"--service-account-private-key-file={self.folder / 'service-account.key'}",
             f"--root-ca-file={self.authority.keys.certificate}",
             "--use-service-account-credentials",
+            # Its default is a folder of the machine, which it would make.
+            f"--flex-volume-plugin-dir={self.folder / 'volume-plugins'}",
             *gates,
         )
         self.scheduler = self._process(binaries.path("kube-scheduler"), *self._client_flags(), *gates)
@@ -83,7 +87,7 @@ class ControlPlane:
         self.scheduler.start()
         wait_until(
             "the default service account exists",
-            lambda: self.get("/api/v1/namespaces/default/serviceaccounts/default"),
+            lambda: self.client.try_get("/api/v1/namespaces/default/serviceaccounts/default"),
             timeout_s=START_TIMEOUT_S,
             depends_on=self.processes,
         )
@@ -93,7 +97,7 @@ class ControlPlane:
         self.api_server.start()
         wait_until(
             "the API server is ready",
-            lambda: self.get("/readyz"),
+            lambda: self.client.try_get("/readyz"),
             timeout_s=START_TIMEOUT_S,
             depends_on=[self.etcd, self.api_server],
         )
@@ -102,10 +106,6 @@ class ControlPlane:
         """Kills all four: nothing in them is worth an orderly end."""
         for process in reversed(self.processes):
             process.kill()
-
-    def get(self, path: str) -> str | None:
-        """The text at a path of the API server for the administrator; None when it gives none."""
-        return fetch(self.url + path, self.admin_token, self.authority.keys.certificate)
 
     def _process(self, binary: Path, *flags: str) -> Process:
         log = self.folder / f"{binary.name}.log"
@@ -165,18 +165,6 @@ def feature_gate_flags(gates: Mapping[str, bool]) -> list[str]:
     if not gates:
         return []
     return ["--feature-gates=" + ",".join(f"{name}={json.dumps(on)}" for name, on in sorted(gates.items()))]
-
-
-def fetch(url: str, token: Token, ca: Path) -> str | None:
-    """GET for a user with a token; None when nobody answers, or the answer is no success."""
-    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token.text}"})
-    trust = ssl.create_default_context(cafile=str(ca))
-    try:
-        with urllib.request.urlopen(request, timeout=10, context=trust) as response:
-            text: str = response.read().decode()
-    except OSError:
-        return None
-    return text
 
 
 def _free_ports(count: int) -> list[int]:

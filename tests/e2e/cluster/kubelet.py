@@ -1,12 +1,14 @@
 """A real kubelet on one node: its configuration, its process, what it tells about itself."""
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tests.e2e.cluster import containerd
-from tests.e2e.cluster.control_plane import ControlPlane, fetch
+from tests.e2e.cluster.certificates import Authority
+from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.kubeconfig import write_kubeconfig
 from tests.e2e.cluster.node_namespace import NodeNamespace
 from tests.e2e.cluster.waiting import wait_until
@@ -43,8 +45,7 @@ class Kubelet:
         feature_gates: Mapping[str, bool],
         overrides: Mapping[str, Any],
     ) -> None:
-        self._control_plane = control_plane
-        self.url = f"https://{address}:{PORT}"
+        self.client = dataclasses.replace(control_plane.client, url=f"https://{address}:{PORT}")
         folder = namespace.workspace.folder / "kubelet"
         folder.mkdir()
         kubeconfig = write_kubeconfig(
@@ -56,7 +57,11 @@ class Kubelet:
             ),
         )
         config = folder / "config.json"
-        config.write_text(json.dumps(self._config(folder, node_name, address, cgroup, feature_gates, overrides)))
+        config.write_text(
+            json.dumps(
+                _config(control_plane.authority, folder, node_name, address, cgroup, feature_gates, overrides)
+            )
+        )
         self.process = namespace.process(
             "kubelet",
             [
@@ -74,7 +79,7 @@ class Kubelet:
         self.process.start()
         wait_until(
             "the kubelet answers",
-            lambda: self._fetch("/healthz"),
+            lambda: self.client.try_get("/healthz"),
             timeout_s=START_TIMEOUT_S,
             depends_on=[self.process],
         )
@@ -83,65 +88,61 @@ class Kubelet:
         """The text at a path of the kubelet's own server, "/metrics" or "/pods"."""
         return wait_until(
             f"the kubelet gives {path}",
-            lambda: self._fetch(path),
+            lambda: self.client.try_get(path),
             timeout_s=START_TIMEOUT_S,
             depends_on=[self.process],
         )
 
-    def _fetch(self, path: str) -> str | None:
-        ca = self._control_plane.authority.keys.certificate
-        return fetch(self.url + path, self._control_plane.admin_token, ca)
 
-    def _config(
-        self,
-        folder: Path,
-        node_name: str,
-        address: str,
-        cgroup: str,
-        feature_gates: Mapping[str, bool],
-        overrides: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        authority = self._control_plane.authority
-        serving = authority.issue(
-            f"{node_name}-serving", common_name=node_name, addresses=(f"IP:{address}", f"DNS:{node_name}")
-        )
-        no_name_servers = folder / "resolv.conf"
-        no_name_servers.touch()
-        config: dict[str, Any] = {
-            "apiVersion": "kubelet.config.k8s.io/v1beta1",
-            "kind": "KubeletConfiguration",
-            "address": address,
-            "port": PORT,
-            "healthzBindAddress": address,
-            "tlsCertFile": str(serving.certificate),
-            "tlsPrivateKeyFile": str(serving.key),
-            "authentication": {
-                "anonymous": {"enabled": False},
-                "webhook": {"enabled": True},
-                "x509": {"clientCAFile": str(authority.keys.certificate)},
-            },
-            "authorization": {"mode": "Webhook"},
-            "containerRuntimeEndpoint": f"unix://{containerd.SOCKET}",
-            "cgroupDriver": "cgroupfs",
-            "cgroupRoot": f"/{cgroup}",
-            "failCgroupV1": False,
-            "failSwapOn": False,
-            "makeIPTablesUtilChains": False,
-            "resolvConf": str(no_name_servers),
-            "volumePluginDir": str(folder / "volume-plugins"),
-            # A test machine may be nearly full, and an image that was imported cannot be pulled again.
-            "imageGCHighThresholdPercent": 100,
-            "imageGCLowThresholdPercent": 99,
-            "evictionHard": {
-                "memory.available": "1Mi",
-                "nodefs.available": "0%",
-                "nodefs.inodesFree": "0%",
-                "imagefs.available": "0%",
-                "imagefs.inodesFree": "0%",
-            },
-            "featureGates": dict(feature_gates),
-        }
-        return _merged(config, overrides)
+def _config(
+    authority: Authority,
+    folder: Path,
+    node_name: str,
+    address: str,
+    cgroup: str,
+    feature_gates: Mapping[str, bool],
+    overrides: Mapping[str, Any],
+) -> dict[str, Any]:
+    serving = authority.issue(
+        f"{node_name}-serving", common_name=node_name, addresses=(f"IP:{address}", f"DNS:{node_name}")
+    )
+    no_name_servers = folder / "resolv.conf"
+    no_name_servers.touch()
+    config: dict[str, Any] = {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "address": address,
+        "port": PORT,
+        "healthzBindAddress": address,
+        "tlsCertFile": str(serving.certificate),
+        "tlsPrivateKeyFile": str(serving.key),
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": str(authority.keys.certificate)},
+        },
+        "authorization": {"mode": "Webhook"},
+        "containerRuntimeEndpoint": f"unix://{containerd.SOCKET}",
+        "cgroupDriver": "cgroupfs",
+        "cgroupRoot": f"/{cgroup}",
+        "failCgroupV1": False,
+        "failSwapOn": False,
+        "makeIPTablesUtilChains": False,
+        "resolvConf": str(no_name_servers),
+        "volumePluginDir": str(folder / "volume-plugins"),
+        # A test machine may be nearly full, and an image that was imported cannot be pulled again.
+        "imageGCHighThresholdPercent": 100,
+        "imageGCLowThresholdPercent": 99,
+        "evictionHard": {
+            "memory.available": "1Mi",
+            "nodefs.available": "0%",
+            "nodefs.inodesFree": "0%",
+            "imagefs.available": "0%",
+            "imagefs.inodesFree": "0%",
+        },
+        "featureGates": dict(feature_gates),
+    }
+    return _merged(config, overrides)
 
 
 def _merged(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,16 +43,16 @@ class Node:
         cgroups.create(self.cgroup)
         for setting in KERNEL_SETTINGS:
             self._workspace.claim(KernelSettingClaim.of(setting))
-        bridge = Bridge.create(self._workspace, prefix=f"e2e{self._workspace.run_id}")
-        self.address = bridge.address
-        self._namespace = NodeNamespace.create(self._workspace, name)
-        self.containerd = Containerd(self._namespace, binaries, bridge)
+        self.bridge = Bridge.create(self._workspace, prefix=f"e2e{self._workspace.run_id}")
+        self.address = self.bridge.address
+        self._namespace = NodeNamespace(self._workspace, name)
+        self.containerd = Containerd(self._namespace, binaries, self.bridge)
         self.kubelet = Kubelet(
             self._namespace,
             control_plane,
             binaries.path("kubelet"),
             node_name=name,
-            address=bridge.address,
+            address=self.address,
             cgroup=self.cgroup,
             feature_gates=feature_gates or {},
             overrides=kubelet_config or {},
@@ -88,7 +88,7 @@ class Node:
 
     def object(self) -> dict[str, Any]:
         """The node as the API server has it; empty before the kubelet has made it known."""
-        text = self._control_plane.get(f"/api/v1/nodes/{self.name}")
+        text = self._control_plane.client.try_get(f"/api/v1/nodes/{self.name}")
         node: dict[str, Any] = json.loads(text) if text else {}
         return node
 

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from tests.e2e.cluster import node_init
@@ -14,7 +13,6 @@ from tests.e2e.cluster.processes import Process
 from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.cluster.workspace import Workspace
 
-POD_LOGS_KEPT = "pod-logs"
 POD_LOGS = Path("/var/log/pods")
 KUBELET_ROOT = Path("/var/lib/kubelet")
 # The machine's own ones stay as they are: the node sees empty ones in memory.
@@ -25,53 +23,44 @@ class CommandFailedError(Exception):
     """A command inside a node failed; its output is in the message."""
 
 
-@dataclass(frozen=True, slots=True)
 class NodeNamespace:
-    """The namespaces live as long as `init` does; its end kills every process in them, containers included."""
+    """The namespaces live as long as their process 1; its end kills every process in them, containers included."""
 
-    workspace: Workspace
-    holder: Process
-    init_pid: int
-
-    @classmethod
-    def create(cls, workspace: Workspace, name: str) -> "NodeNamespace":
+    def __init__(self, workspace: Workspace, name: str) -> None:
         """Container logs are kept in the workspace and outlive the namespaces."""
-        logs = workspace.folder / POD_LOGS_KEPT
-        logs.mkdir()
+        self.workspace = workspace
+        self.pod_logs = workspace.folder / "pod-logs"
+        self.pod_logs.mkdir()
         for path in (*HIDDEN_FOLDERS, POD_LOGS):
             _make_mount_point(workspace, path)
-        holder = Process(
+        self._processes: list[NodeProcess] = []
+        self._holder = Process(
             workspace,
             f"{name} namespaces",
             [
                 *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"),
                 *(sys.executable, "-I", node_init.__file__),
                 *(f"-t,tmpfs,-o,mode=0755,tmpfs,{path}" for path in HIDDEN_FOLDERS),
-                f"--bind,{logs},{POD_LOGS}",
+                f"--bind,{self.pod_logs},{POD_LOGS}",
             ],
             log=workspace.folder / "namespaces.log",
         )
-        holder.start()
+        self._holder.start()
         wait_until(
             f"the mounts of {name} are made",
-            lambda: "mounted\n" in holder.log_text(),
+            lambda: "mounted\n" in self._holder.log_text(),
             timeout_s=30,
-            depends_on=[holder],
+            depends_on=[self._holder],
         )
-        return cls(workspace, holder, holder.child_pid())
-
-    @property
-    def pod_logs(self) -> Path:
-        """The node's /var/log/pods, readable from here also after the end of the namespaces."""
-        return self.workspace.folder / POD_LOGS_KEPT
+        self._init_pid = self._holder.child_pid()
 
     def path(self, path: Path | str) -> Path:
         """The same file as processes in the namespaces see it, reachable from here while they live."""
-        return Path(f"/proc/{self.init_pid}/root") / Path(path).relative_to("/")
+        return Path(f"/proc/{self._init_pid}/root") / Path(path).relative_to("/")
 
     def command(self, argv: Sequence[str | Path]) -> list[str]:
         """What to start outside so that `argv` runs inside."""
-        return ["nsenter", f"--target={self.init_pid}", "--mount", "--pid", "--", *map(str, argv)]
+        return ["nsenter", f"--target={self._init_pid}", "--mount", "--pid", "--", *map(str, argv)]
 
     def run(self, argv: Sequence[str | Path], *, timeout_s: float = 60) -> str:
         """Runs a command inside to its end; returns its output, raises CommandFailedError when it fails."""
@@ -92,13 +81,18 @@ class NodeNamespace:
         self, name: str, argv: Sequence[str | Path], env: Mapping[str, str] | None = None
     ) -> "NodeProcess":
         log = self.workspace.folder / f"{name}.log"
-        return NodeProcess(self.workspace, name, self.command(argv), log=log, env=env)
+        process = NodeProcess(self.workspace, name, self.command(argv), log=log, env=env)
+        self._processes.append(process)
+        return process
 
     def end(self) -> None:
         """Kills process 1; the kernel kills the rest, and only then is its parent told."""
-        if self.holder.is_running:
-            os.kill(self.init_pid, signal.SIGKILL)
-            self.holder.wait(timeout_s=60)
+        if self._holder.is_running:
+            os.kill(self._init_pid, signal.SIGKILL)
+            self._holder.wait(timeout_s=60)
+        for process in self._processes:
+            if process.is_running:
+                process.wait(timeout_s=30)
 
 
 class NodeProcess(Process):

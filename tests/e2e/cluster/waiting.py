@@ -46,7 +46,9 @@ def wait_until(
             return answer
         dead = [process for process in watched if not process.is_running]
         if dead:
-            raise WaitedInVainError(_report(f"{dead[0].name} ended while waiting for: {what}", dead, evidence))
+            raise WaitedInVainError(
+                _report(f"{dead[0].name} ended while waiting for: {what}", dead, evidence)
+            )
         if time.monotonic() > deadline:
             raise WaitedInVainError(_report(f"not within {timeout_s:g} s: {what}", watched, evidence))
         time.sleep(POLL_INTERVAL_S)

@@ -6,6 +6,8 @@ import os
 import secrets
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TextIO
@@ -14,6 +16,22 @@ from tests.e2e.cluster.claims import CLAIM_KINDS, Claim
 
 PREFIX = "accelet-e2e-"
 JOURNAL = "claims"
+
+
+@contextmanager
+def open_workspace() -> Iterator["Workspace"]:
+    """Sweeps what dead runs left, takes a new folder, and gives everything back at the end."""
+    sweep()
+    run_id = secrets.token_hex(3)
+    folder = _root() / f"{PREFIX}{run_id}"
+    folder.mkdir(mode=0o700)
+    with (folder / JOURNAL).open("w") as journal:
+        fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        workspace = Workspace(folder, run_id, journal)
+        try:
+            yield workspace
+        finally:
+            workspace.close()
 
 
 class Workspace:
@@ -30,17 +48,6 @@ class Workspace:
         self._claims: list[Claim] = []
         self._parts: list[Workspace] = []
         self._is_closed = False
-
-    @classmethod
-    def open(cls) -> "Workspace":
-        """Sweeps what dead runs left and takes a new folder."""
-        sweep()
-        run_id = secrets.token_hex(3)
-        folder = _root() / f"{PREFIX}{run_id}"
-        folder.mkdir(mode=0o700)
-        journal = (folder / JOURNAL).open("w+")
-        fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return cls(folder, run_id, journal)
 
     def part(self, name: str) -> "Workspace":
         """A folder in this one which can be closed before it; the name may be used again then."""
