@@ -55,23 +55,17 @@ def base_images(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Path]:
 @pytest.fixture(scope="session")
 def cluster(workspace: Workspace, binaries: Binaries) -> Iterator[ControlPlane]:
     """A control plane; `kubectl --kubeconfig` with `cluster.kubeconfig` would be its administrator."""
-    control_plane = ControlPlane(workspace, binaries)
-    try:
+    with ControlPlane(workspace, binaries) as control_plane:
         control_plane.start()
         yield control_plane
-    finally:
-        control_plane.stop()
 
 
 @pytest.fixture(scope="session")
 def node(cluster: ControlPlane, binaries: Binaries, base_images: Sequence[Path]) -> Iterator[Node]:
     """A node that is Ready, with a real kubelet."""
-    node = Node(cluster, binaries)
-    try:
+    with Node(cluster, binaries) as node:
         node.start(base_images)
         yield node
-    finally:
-        node.stop()
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
-"""The cluster itself: it starts, it does what a cluster does, it bears what tests do to it, it leaves nothing."""
+"""The cluster itself: it works, it bears what tests do to it, it leaves nothing."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.e2e.cluster import cgroups
@@ -12,7 +12,6 @@ from tests.e2e.cluster.images import BUSYBOX_IMAGE
 from tests.e2e.cluster.node import Node
 from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.cluster.workloads import Workloads
-from tests.e2e.cluster.workspace import Workspace
 
 
 def shell_pod(name: str, script: str, *, node_name: str | None = None, host_network: bool = True) -> Json:
@@ -148,15 +147,12 @@ def test_second_node_lives_beside_the_first_and_leaves_nothing(
     base_images: Sequence[Path],
 ) -> None:
     mounts = Path("/proc/self/mounts").read_text()
-    second = Node(cluster, binaries, name="node-2", kubelet_config={"maxPods": 7})
-    try:
+    with Node(cluster, binaries, name="node-2", kubelet_config={"maxPods": 7}) as second:
         second.start(base_images)
         assert second.object()["status"]["capacity"]["pods"] == "7"
         workloads.apply(shell_pod("on-second", "sleep 3600", node_name="node-2", host_network=False))
         workloads.wait_for_phase("on-second", "Running")
         assert cgroups.members(second.cgroup)
-    finally:
-        second.stop()
 
     assert not cgroups.exists(second.cgroup)
     assert Path("/proc/self/mounts").read_text() == mounts

@@ -1,1 +1,1 @@
-"""A real Kubernetes cluster on this machine, for tests: control plane, kubelet nodes, images, and nothing left behind."""
+"""A real Kubernetes cluster on this machine, for tests, which leaves nothing behind."""

@@ -1,4 +1,4 @@
-"""What a run takes from the machine and gives back: processes, cgroups, bridges, mount points, kernel settings."""
+"""What a run takes from the machine, each with the way to give it back."""
 
 import os
 import signal

@@ -60,7 +60,7 @@ class Containerd:
 
 
 def _snapshotter(namespace: NodeNamespace, folder: Path) -> str:
-    """Plain copies of every layer where this file system cannot carry an overlay, as inside some containers."""
+    """Plain copies of the layers where the file system carries no overlay, as in some containers."""
     lower, upper, work, merged = (
         folder / "overlay-trial" / name for name in ("lower", "upper", "work", "merged")
     )
@@ -108,7 +108,7 @@ BinaryName = "{shutil.which("runc")}"
 
 
 def _cni_config(bridge: Bridge, state: Path) -> str:
-    """Pods that do not share the machine's network get an address on the bridge, and reach this machine alone."""
+    """Pods without the machine's network get an address on the bridge, and reach this machine alone."""
     ranges = [[{"subnet": str(bridge.subnet), "gateway": bridge.address}]]
     ipam = {"type": "host-local", "ranges": ranges, "dataDir": str(state)}
     plugin = {"type": "bridge", "bridge": bridge.name, "ipam": ipam}

@@ -1,10 +1,11 @@
-"""etcd, kube-apiserver, kube-controller-manager and kube-scheduler on 127.0.0.1, each one process of its own."""
+"""etcd, API server, controller manager and scheduler on 127.0.0.1, each a process of its own."""
 
 import json
 import secrets
 import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.certificates import Authority, signing_keys
@@ -107,6 +108,12 @@ class ControlPlane:
         for process in reversed(self.processes):
             process.kill()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
     def _process(self, binary: Path, *flags: str) -> Process:
         log = self.folder / f"{binary.name}.log"
         return Process(self.workspace, binary.name, [binary, *flags], log=log)
@@ -140,7 +147,7 @@ class ControlPlane:
             f"--etcd-servers={etcd_url}",
             f"--bind-address={LOOPBACK}",
             f"--secure-port={self.port}",
-            # The address 127.0.0.1 is refused as an endpoint of the service "kubernetes"; without a proxy nobody could use one.
+            # 127.0.0.1 is refused as an endpoint of the service "kubernetes", and no proxy would use it.
             "--endpoint-reconciler-type=none",
             f"--tls-cert-file={serving.certificate}",
             f"--tls-private-key-file={serving.key}",

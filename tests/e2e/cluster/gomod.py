@@ -13,7 +13,7 @@ class GoMod:
 
     @classmethod
     def parse(cls, text: str) -> "GoMod":
-        """Reads go.mod as the go command writes it (no strings in quotes, no comments inside a line but at its end)."""
+        """Reads go.mod as the go command writes it: no words in quotes, comments up to the line's end."""
         tools = []
         requires = {}
         for verb, words in _directives(text):

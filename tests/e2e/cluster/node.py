@@ -3,14 +3,15 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tests.e2e.cluster import cgroups
 from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.claims import CgroupClaim, KernelSettingClaim
 from tests.e2e.cluster.containerd import Containerd
 from tests.e2e.cluster.control_plane import ControlPlane
-from tests.e2e.cluster.kubelet import KERNEL_SETTINGS, Kubelet
+from tests.e2e.cluster.kubelet import Kubelet
+from tests.e2e.cluster.kubelet_config import KERNEL_SETTINGS, KubeletSettings
 from tests.e2e.cluster.network import Bridge
 from tests.e2e.cluster.node_namespace import NodeNamespace, NodeProcess
 from tests.e2e.cluster.waiting import wait_until
@@ -51,15 +52,17 @@ class Node:
             self._namespace,
             control_plane,
             binaries.path("kubelet"),
-            node_name=name,
-            address=self.address,
-            cgroup=self.cgroup,
-            feature_gates=feature_gates or {},
-            overrides=kubelet_config or {},
+            KubeletSettings(
+                node_name=name,
+                address=self.address,
+                cgroup=self.cgroup,
+                feature_gates=feature_gates or {},
+                overrides=kubelet_config or {},
+            ),
         )
 
     def start(self, images: Sequence[Path] = ()) -> None:
-        """Starts containerd, takes in the images (the pause image among them), starts the kubelet, waits for Ready."""
+        """Starts everything and returns when the node is Ready; the pause image must be among the images."""
         self.containerd.start()
         for archive in images:
             self.containerd.import_image(archive)
@@ -67,9 +70,15 @@ class Node:
         self.wait_until_ready()
 
     def stop(self) -> None:
-        """Kills everything on the node, containers too, and gives back what it took; the node object stays."""
+        """Kills everything on the node, containers too, and gives back what it took; the API object stays."""
         self._namespace.end()
         self._workspace.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def wait_until_ready(self) -> None:
         """Returns when the scheduler would place pods here."""
@@ -93,13 +102,17 @@ class Node:
         return node
 
     def run(self, argv: Sequence[str | Path], *, timeout_s: float = 60) -> str:
-        """Runs a command on the node to its end; returns its output, raises CommandFailedError when it fails."""
+        """Runs a command on the node to its end; returns its output, or raises CommandFailedError."""
         return self._namespace.run(argv, timeout_s=timeout_s)
+
+    def command(self, argv: Sequence[str | Path]) -> list[str]:
+        """What to start outside so that `argv` runs on the node."""
+        return self._namespace.command(argv)
 
     def process(
         self, name: str, argv: Sequence[str | Path], env: Mapping[str, str] | None = None
     ) -> NodeProcess:
-        """A long-running command on the node, not started yet: an agent that meets the kubelet's own folders."""
+        """A long-running command on the node, not started yet; it sees the kubelet's own folders."""
         return self._namespace.process(name, argv, env)
 
     def path(self, path: Path | str) -> Path:
@@ -116,7 +129,7 @@ class Node:
         return items
 
     def container_log(self, pod: Mapping[str, Any], container: str) -> str:
-        """What a container wrote, all its restarts, each line with time and stream; from the node's own files."""
+        """What a container wrote in all its runs, each line with time and stream, from the node's files."""
         meta = pod["metadata"]
         folder = self._namespace.pod_logs / f"{meta['namespace']}_{meta['name']}_{meta['uid']}" / container
         runs = sorted(folder.glob("*.log"), key=lambda path: int(path.stem))

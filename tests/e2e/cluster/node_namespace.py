@@ -1,4 +1,4 @@
-"""A mount and process namespace for one node, so that a kubelet's fixed folders are its own and nothing survives it."""
+"""A mount and process namespace for one node: a kubelet's fixed folders are its own there."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ class CommandFailedError(Exception):
 
 
 class NodeNamespace:
-    """The namespaces live as long as their process 1; its end kills every process in them, containers included."""
+    """The namespaces live as long as their process 1; its end kills all in them, containers included."""
 
     def __init__(self, workspace: Workspace, name: str) -> None:
         """Container logs are kept in the workspace and outlive the namespaces."""

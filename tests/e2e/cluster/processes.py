@@ -12,7 +12,7 @@ from tests.e2e.cluster.claims import ProcessClaim
 from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.cluster.workspace import Workspace
 
-# A parent-death signal is sent when the *thread* that started the process ends. This one lives as long as the run.
+# The parent-death signal is sent when the *thread* that started the process ends: this one never does.
 _starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="process-starter")
 
 LOG_TAIL_LINES = 25
@@ -75,6 +75,8 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                # Ctrl-C in a terminal is for the test run alone: it ends its processes in order.
+                start_new_session=True,
                 env=self._env,
             )
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tests.e2e.cluster.binaries import OWN_BINARIES_VARIABLE, own_binaries_are_given
 
 GO_NEEDED = (1, 26)
-# The Debian package of each command the cluster is built with. Only a static busybox runs in an image without libraries.
+# The Debian package of each command the cluster is built with.
 PACKAGE_OF_COMMAND: Mapping[str, str] = {
     "runc": "runc",
     "busybox": "busybox-static",
@@ -70,11 +70,11 @@ def _lacks(machine: Machine) -> Iterator[tuple[str, str]]:
     wanted = ".".join(map(str, GO_NEEDED))
     if not machine.brings_own_binaries and (machine.go_version or (0, 0)) < GO_NEEDED:
         found = ".".join(map(str, machine.go_version)) if machine.go_version else "none"
-        yield (
-            f"Go {wanted} or newer to build Kubernetes (found: {found})",
-            f"get it from https://go.dev/dl/ and put it in PATH, or set {OWN_BINARIES_VARIABLE} to a folder "
-            "with ready-made binaries (see tests/e2e/README.md)",
+        remedy = (
+            f"get it from https://go.dev/dl/ and put it in PATH, or set {OWN_BINARIES_VARIABLE} "
+            "to a folder with ready-made binaries (see tests/e2e/README.md)"
         )
+        yield f"Go {wanted} or newer to build Kubernetes (found: {found})", remedy
 
 
 def _go_version() -> tuple[int, int] | None:

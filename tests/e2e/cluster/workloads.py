@@ -80,7 +80,7 @@ class Workloads:
         )
 
     def delete_pod(self, name: str, namespace: str = "default", *, timeout_s: float = POD_TIMEOUT_S) -> None:
-        """Deletes it with no time for goodbyes, and returns when the kubelet has confirmed that it is gone."""
+        """Deletes it with a second for goodbyes; returns when the kubelet has confirmed that it is gone."""
         self._send("DELETE", _pod_path(name, namespace), {"gracePeriodSeconds": 1})
         wait_until(
             f"pod {namespace}/{name} is gone",

@@ -1,4 +1,4 @@
-"""One run's folder and its journal of claims, which a later run reads when this one dies without cleaning up."""
+"""One run's folder, and the journal of its claims which a later run reads when this one has died."""
 
 import fcntl
 import json
@@ -25,8 +25,10 @@ def open_workspace() -> Iterator["Workspace"]:
     run_id = secrets.token_hex(3)
     folder = _root() / f"{PREFIX}{run_id}"
     folder.mkdir(mode=0o700)
-    with (folder / JOURNAL).open("w") as journal:
+    with (folder / "new-journal").open("w") as journal:
         fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Under the name others look for it is locked from the first moment.
+        Path(journal.name).rename(folder / JOURNAL)
         workspace = Workspace(folder, run_id, journal)
         try:
             yield workspace
@@ -83,7 +85,7 @@ def sweep() -> list[str]:
             continue
         journal_path = folder / JOURNAL
         if not journal_path.exists():
-            # Its owner is between making the folder and making the journal, or died just there: nothing was claimed yet.
+            # Its owner is about to make the journal, or died just there: nothing was claimed yet.
             continue
         with journal_path.open() as journal:
             try:
