@@ -174,7 +174,8 @@ class Reader:
         try:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
-            self.report(node, where, f"{_plain_words(str(error))}, not {_describe(node)}")
+            wanted = _described_type(kind) or _plain_words(str(error))
+            self.report(node, where, f"{wanted}, not {_describe(node)}")
             return None
 
 
@@ -220,6 +221,13 @@ def _describe(node: yaml.Node) -> str:
     if isinstance(node, yaml.SequenceNode):
         return "a list"
     return repr(node.value) if node.value else "nothing"
+
+
+def _described_type(kind: Any) -> str | None:
+    """What a type says of itself where a pattern alone would tell a person little."""
+    _, metadata = _without_annotation(kind)
+    described = [item.description for item in metadata if isinstance(item, msgspec.Meta) and item.pattern]
+    return f"must be {described[0]}" if described and described[0] else None
 
 
 def _plain_words(message: str) -> str:
