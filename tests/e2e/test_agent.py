@@ -17,8 +17,17 @@ CARDS = 4
 CONFIG = """\
 version: v1
 resources:
-  - {{name: gpu.intel.com/i915, backend: simulated, shares: 2, file: {cards}, match: {{id: "0000-0[34]*"}}}}
-  - {{name: gpu.intel.com/tile, backend: simulated, unit: tile, policy: packed, file: {cards}, match: {{id: "0000-0[56]*"}}}}
+  - name: gpu.intel.com/i915
+    backend: simulated
+    file: {cards}
+    match: {{id: "0000-0[34]*"}}
+    shares: 2
+  - name: gpu.intel.com/tile
+    backend: simulated
+    file: {cards}
+    match: {{id: "0000-0[56]*"}}
+    unit: tile
+    policy: packed
   - {{name: accelet.dev/fuse, backend: files, paths: [/dev/fuse], shares: 4}}
 """
 
