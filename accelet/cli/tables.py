@@ -57,7 +57,7 @@ def print_demo(report: "Report") -> None:
     )
     console.print(_resource_table(report.resources))
     console.print("[bold]Pods arrived[/], and this is what their containers were given.")
-    table = make_table("POD / CONTAINER", "DEVICES", "NODES", "MASK, ENVIRONMENT")
+    table = make_table("POD / CONTAINER", "DEVICES", "NODES", "MASK / ENV")
     for column in table.columns[:3]:
         column.no_wrap = True
     for seen in report.containers:
