@@ -34,6 +34,8 @@ REFUSED_MOST_S = 60.0
 STABLE_S = 60.0
 """A registration that lived so long was a good one: the next failure is a first failure."""
 
+STOPPED = "stopped"
+
 _log = Log(__name__)
 
 
@@ -98,7 +100,7 @@ class Plugin:
                 is_new = await self._rest(ending, backoff, had_stream=had_stream)
                 backoff = backoff.worked() if is_new else backoff.failed()
         finally:
-            self._set_state(is_registered=False, reason="stopped")
+            self._set_state(is_registered=False, reason=STOPPED)
 
     async def _rest(self, ending: Ending, backoff: Backoff, *, had_stream: bool) -> bool:
         """Waits before the next try; a new kubelet.sock ends the wait. Says whether there is one."""
@@ -181,6 +183,8 @@ class Plugin:
         self.state = RegistrationState(is_registered, reason, time.time())
         if is_registered:
             _log.info("registered", resource=self.resource)
+        elif reason == STOPPED:
+            _log.info("stopped", resource=self.resource)
         else:
             _log.warning("not registered", resource=self.resource, reason=reason)
 
