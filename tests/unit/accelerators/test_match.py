@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.accelerators.device import UnitId
-from accelet.accelerators.intel.card import Card
+from accelet.accelerators.intel.card import Card, Kind
 from accelet.accelerators.intel.gpu import IntelGpuSettings
 from accelet.accelerators.intel.match import CardMatch
 from accelet.accelerators.intel.pci import PciAddress
@@ -106,11 +106,12 @@ def test_overlap_of_criteria(one: dict[str, object], other: dict[str, object], *
 addresses = st.sampled_from(["0000:00:02.0", "0000:03:00.0", "0000:9a:00.0"])
 drivers = st.sampled_from(["i915", "xe", "vfio-pci"])
 device_ids = st.sampled_from(["0x56c0", "0x0bd5", "0x4680"])
+kinds: st.SearchStrategy[Kind | None] = st.sampled_from([None, "integrated", "discrete"])
 matches = st.builds(
     CardMatch,
     driver=st.none() | st.lists(drivers, min_size=1, max_size=2).map(tuple),
     device_id=st.none() | st.lists(device_ids, min_size=1, max_size=2).map(tuple),
-    kind=st.sampled_from([None, "integrated", "discrete"]),
+    kind=kinds,
     id=st.none() | addresses,
 )
 
@@ -119,8 +120,7 @@ matches = st.builds(
 def cards(draw: st.DrawFn) -> Card:
     pci = PciAddress.parse(draw(addresses))
     assert pci
-    kind = draw(st.sampled_from([None, "integrated", "discrete"]))
-    return Card(UnitId(pci.as_id), "card0", pci, draw(device_ids), draw(drivers), kind)
+    return Card(UnitId(pci.as_id), "card0", pci, draw(device_ids), draw(drivers), draw(kinds))
 
 
 @given(matches, matches, cards())
