@@ -9,7 +9,7 @@ from msgspec import Meta
 from accelet.accelerators.files.globs import find_fault, globs_meet
 from accelet.accelerators.settings import FieldPath, Problem
 
-HostPath = Annotated[str, Meta(pattern="^/", description="absolute path on the host")]
+MountPath = Annotated[str, Meta(pattern="^(/.*)?$", description="absolute path in the container")]
 HostGlob = Annotated[
     str, Meta(pattern="^/.*[^/]$", description="absolute path or glob on the host, as /dev/video*")
 ]
@@ -30,7 +30,7 @@ class GroupPath(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """
 
     path: HostGlob
-    mount_path: HostPath | Literal[""] = ""
+    mount_path: MountPath = ""
     type: Literal["Device", "Mount"] = "Device"
     permissions: Permissions = ""
     read_only: bool = False
