@@ -1,4 +1,4 @@
-"""What containers are told, against literals from GKE's plugin and public notes, for every size of request."""
+"""What containers are told, against literals from GKE's plugin and public notes, for every request size."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
