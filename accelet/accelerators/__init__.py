@@ -1,1 +1,20 @@
 """Which accelerators a node has, and what a container needs to use them."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from accelet.accelerators.files.settings import FilesSettings
+from accelet.accelerators.intel.gpu import IntelGpuSettings
+from accelet.accelerators.intel.monitoring import MonitoringSettings
+from accelet.accelerators.settings import Settings
+from accelet.accelerators.simulated import SimulatedSettings
+
+BACKENDS: Mapping[str, type[Settings]] = MappingProxyType(
+    {
+        "files": FilesSettings,
+        "intel-gpu": IntelGpuSettings,
+        "intel-gpu-monitoring": MonitoringSettings,
+        "simulated": SimulatedSettings,
+    }
+)
+"""A back-end's name in the configuration, and the settings it is made from (`Settings.backend`)."""

@@ -10,9 +10,11 @@ from accelet.accelerators.device import Device, DeviceId, UnitId
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A candidate that is not served: where it is, a stable code (`no-device-node`), a sentence.
+    """A candidate that is not served: where it is, a stable code (`no-device-node`), and a sentence.
 
-    `unit` is set where the candidate would have been that unit: what served it before learns the reason.
+    `unit` names the unit the candidate would have been, where that is known: whoever served it before
+    can give its devices this reason. The code `not-selected` says that nothing is wrong: the settings
+    of this resource leave the unit to others.
     """
 
     path: str
