@@ -23,7 +23,7 @@ class PciFunction:
     driver: str | None = "vfio-pci"
     group: int | None = None
     accel: int | None = None
-    config: bytes | None = b"\xe0\x1a\x63\x00" + bytes(60)
+    config: bytes | None = b"\xe0\x1a" + bytes(62)
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,9 @@ def _write_accel(root: Path, folder: Path, function: PciFunction) -> None:
 
 
 def _link(link: Path, target: Path) -> None:
+    """As the kernel writes links: the last part is always the target's name."""
     link.parent.mkdir(parents=True, exist_ok=True)
-    link.symlink_to(os.path.relpath(target, link.parent))
+    link.symlink_to(Path(os.path.relpath(target.parent, link.parent)) / target.name)
 
 
 GVNIC = PciFunction("0000:00:03.0", "0x0042", pci_class="0x020000", driver="gvnic", group=20)

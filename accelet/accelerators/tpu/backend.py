@@ -6,21 +6,25 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from accelet.accelerators.backend import EditsError, Tiles
+from accelet.accelerators.backend import Tiles
 from accelet.accelerators.device import Device, DeviceId
-from accelet.accelerators.edits import ContainerEdits, DeviceNode, Folder, Mount
+from accelet.accelerators.edits import ContainerEdits, Folder, Mount
+from accelet.accelerators.errors import EditsError
+from accelet.accelerators.gathering import gather_edits
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.tpu.boxes import SIZES, box_shape, choose
 from accelet.accelerators.tpu.claims import claims_of_labels, claims_of_settings, is_ici_resilient
 from accelet.accelerators.tpu.environment import describe_box, describe_process, describe_whole_host
-from accelet.accelerators.tpu.health import VFIO_CONTAINER
+from accelet.accelerators.tpu.health import chip_files
 from accelet.accelerators.tpu.host import Group, Host, host_of
 from accelet.accelerators.tpu.refusal import explain_not_a_box, explain_not_whole
 from accelet.accelerators.tpu.scan import scan_chips
-from accelet.accelerators.tpu.settings import TpuSettings
 from accelet.accelerators.tpu.shape import Shape
+
+if TYPE_CHECKING:  # the settings name their back-end, so they import this module
+    from accelet.accelerators.tpu.settings import TpuSettings
 
 _LOGS_IN_CONTAINER: Final = "/tmp/tpu_logs"  # noqa: S108  libtpu writes there, whatever the host has
 
@@ -29,7 +33,7 @@ _LOGS_IN_CONTAINER: Final = "/tmp/tpu_logs"  # noqa: S108  libtpu writes there, 
 class TpuBackend:
     """One resource's TPU chips. `node_labels` are those of the Node, as far as they are known."""
 
-    settings: TpuSettings
+    settings: "TpuSettings"
     node_labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def with_node_labels(self, labels: Mapping[str, str]) -> "TpuBackend":
@@ -89,21 +93,19 @@ class TpuBackend:
         chips = sorted(devices, key=lambda device: host.ordinal(device.id))
         if any(chip.unit in tiles for chip in chips):
             raise EditsError("TPU chips have no tiles: ask for whole chips")
-        nodes = _collect_nodes(chips)
-        files = sum(len(chip.nodes) for chip in chips)
-        told = describe_process(files) | self._describe(host, chips)
+        files = [file for chip in chips for file in chip_files(chip)]
+        told = describe_process(len(files)) | self._describe(host, chips)
         numa_nodes = sorted({node for chip in chips for node in chip.numa_nodes})
         if host.generation is not None and host.generation.is_spread and len(chips) > 1 and numa_nodes:
             told["WORKLOAD_NIC_PREFERRED_NUMA"] = ",".join(str(node) for node in numa_nodes)
         if len(chips) < len(host.chips):
             told |= self._describe_visible(host, chips)
         folder = self._log_folder(chips)
-        return ContainerEdits(
-            nodes=nodes,
-            mounts=() if folder is None else (Mount(folder, _LOGS_IN_CONTAINER, read_only=False),),
-            environment=MappingProxyType(told),
-            folders=() if folder is None else (Folder(folder),),
-        )
+        edits = gather_edits(chips, told)
+        if folder is None:
+            return edits
+        logs = Mount(folder, _LOGS_IN_CONTAINER, read_only=False)
+        return replace(edits, mounts=(logs,), folders=(Folder(folder),))
 
     def _gives_whole_hosts_only(self, host: Host) -> bool:
         return self.settings.mode == "whole-host" or not host.is_whole_slice
@@ -136,7 +138,7 @@ class TpuBackend:
             case "ordinal":
                 numbers = [str(host.ordinal(chip.id)) for chip in chips]
             case "device-number":
-                numbers = [_number(node.host_path) for chip in chips for node in chip.nodes]
+                numbers = [_number(file) for chip in chips for file in chip_files(chip)]
         return {"TPU_VISIBLE_CHIPS": ",".join(numbers)}
 
     def _log_folder(self, chips: Sequence[Device]) -> str | None:
@@ -146,13 +148,6 @@ class TpuBackend:
         ids = sorted(chip.id for chip in chips)
         mark = sha256(" ".join(ids).encode()).hexdigest()[:8]
         return f"{self.settings.log_folder.rstrip('/')}/{ids[0]}-x{len(ids)}-{mark}"
-
-
-def _collect_nodes(chips: Sequence[Device]) -> tuple[DeviceNode, ...]:
-    nodes = dict.fromkeys(node for chip in chips for node in chip.nodes)
-    if any(node.host_path.startswith("/dev/vfio/") for node in nodes):
-        nodes[DeviceNode(VFIO_CONTAINER, VFIO_CONTAINER)] = None
-    return tuple(nodes)
 
 
 def _number(path: str) -> str:

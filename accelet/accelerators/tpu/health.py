@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from accelet.accelerators.device import HEALTHY, Health
+from accelet.accelerators.device import HEALTHY, Device, Health
+from accelet.accelerators.hostfiles import read_text
 from accelet.accelerators.tpu.generation import DeviceFiles
-from accelet.accelerators.tpu.pci import Function, read_line
+from accelet.accelerators.tpu.sysfs import Function
 
 VFIO_CONTAINER: Final = "/dev/vfio/vfio"
 _VFIO_DRIVER: Final = "vfio-pci"
@@ -21,6 +22,11 @@ class ChipFile:
 
     path: str
     numbers: str
+
+
+def chip_files(chip: Device) -> tuple[str, ...]:
+    """The host paths of the files that are the chip's alone."""
+    return tuple(node.host_path for node in chip.nodes if node.host_path != VFIO_CONTAINER)
 
 
 def find_health(
@@ -50,7 +56,7 @@ def _find_faults(
             )
         if function.accel is None and function.iommu_group is None:
             yield (
-                f"{function.address.text} has neither an accel device nor an IOMMU group: "
+                f"{function.address} has neither an accel device nor an IOMMU group: "
                 "its driver is not loaded, or the IOMMU is off"
             )
     for file in files:
@@ -62,9 +68,9 @@ def _find_faults(
 def _find_driver_faults(function: Function, style: DeviceFiles) -> Iterator[str]:
     if function.driver is None:
         wanted = _VFIO_DRIVER if style is DeviceFiles.VFIO else "the TPU driver"
-        yield f"no driver is bound to {function.address.text}: bind {wanted}"
+        yield f"no driver is bound to {function.address}: bind {wanted}"
     elif style is DeviceFiles.VFIO and function.driver != _VFIO_DRIVER:
-        yield f"the driver {function.driver} is bound to {function.address.text}: bind {_VFIO_DRIVER}"
+        yield f"the driver {function.driver} is bound to {function.address}: bind {_VFIO_DRIVER}"
 
 
 def _find_file_faults(root: Path, file: ChipFile) -> Iterator[str]:
@@ -76,7 +82,7 @@ def _find_file_faults(root: Path, file: ChipFile) -> Iterator[str]:
     # A plain file stands for a device file in a tree made for a test or a demonstration.
     if not stat.S_ISCHR(found.st_mode) and not stat.S_ISREG(found.st_mode):
         yield f"{file.path} is not a character device"
-    numbers = read_line(root / file.numbers)
+    numbers = read_text(root / file.numbers)
     if stat.S_ISCHR(found.st_mode) and numbers is not None:
         actual = f"{os.major(found.st_rdev)}:{os.minor(found.st_rdev)}"
         if actual != numbers:

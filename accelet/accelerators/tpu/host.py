@@ -6,9 +6,9 @@ from itertools import groupby
 
 from accelet.accelerators.device import Device, DeviceId
 from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.pci import PciAddress
 from accelet.accelerators.tpu.boxes import SIZES, boxes_of
 from accelet.accelerators.tpu.generation import Generation
-from accelet.accelerators.tpu.pci import Address
 from accelet.accelerators.tpu.shape import Shape
 from accelet.accelerators.tpu.table import GENERATIONS
 
@@ -64,8 +64,9 @@ class Host:
 
 def host_of(inventory: Inventory) -> Host:
     """Puts the chips of an inventory in their places; devices without a PCI address are none of them."""
-    located = [(Address(device.pci).parts, device) for device in inventory.devices if device.pci is not None]
-    chips = tuple(device for _, device in sorted(located, key=lambda pair: pair[0]))
+    located = [(PciAddress.parse(device.pci or ""), device) for device in inventory.devices]
+    ordered = sorted(((pci, device) for pci, device in located if pci), key=lambda pair: pair[0])
+    chips = tuple(device for _, device in ordered)
     models = {chip.model for chip in chips}
     generation = next((known for known in GENERATIONS if models == {known.name}), None)
     shape = None if inventory.host_shape is None else Shape.parse(inventory.host_shape)

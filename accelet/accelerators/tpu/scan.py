@@ -11,9 +11,9 @@ from accelet.accelerators.edits import DeviceNode
 from accelet.accelerators.inventory import Inventory, Skipped
 from accelet.accelerators.tpu.claims import TPU_ENV_PATH, Claims, claims_of_tpu_env
 from accelet.accelerators.tpu.generation import DeviceFiles, Generation
-from accelet.accelerators.tpu.health import ChipFile, find_health
+from accelet.accelerators.tpu.health import VFIO_CONTAINER, ChipFile, chip_files, find_health
 from accelet.accelerators.tpu.owners import find_owners
-from accelet.accelerators.tpu.pci import Function, Unreadable, read_functions
+from accelet.accelerators.tpu.sysfs import PCI_DEVICES, Function, Unreadable, read_functions, slot_of
 from accelet.accelerators.tpu.table import FOREIGN_FUNCTIONS, GOOGLE_VENDOR, generation_of
 from accelet.accelerators.tpu.topology import decide
 
@@ -37,7 +37,7 @@ class _Chip:
     def id(self) -> DeviceId:
         address = self.functions[0].address
         joined = self.generation is not None and self.generation.functions_per_chip > 1
-        return DeviceId((address.slot if joined else address.text).replace(":", "-"))
+        return DeviceId(slot_of(address) if joined else address.as_id)
 
 
 def scan_chips(root: Path, settings: Claims, labels: Claims, *, check_owners: bool) -> Inventory:
@@ -49,11 +49,11 @@ def scan_chips(root: Path, settings: Claims, labels: Claims, *, check_owners: bo
     functions: list[Function] = []
     skipped: list[Skipped] = []
     for found in read_functions(root):
-        path = f"/sys/bus/pci/devices/{found.address.text}"
+        path, unit = f"/{PCI_DEVICES}/{found.address}", UnitId(found.address.as_id)
         if isinstance(found, Unreadable):
-            skipped.append(Skipped(path, "unreadable", found.reason))
+            skipped.append(Skipped(path, "unreadable-device-id", found.reason, unit))
         elif (foreign := _find_foreign(found)) is not None:
-            skipped.append(Skipped(path, "not-a-tpu", foreign))
+            skipped.append(Skipped(path, "not-a-tpu", foreign, unit))
         else:
             functions.append(found)
     chips = _join_functions(_number_accels(root, functions))
@@ -65,16 +65,18 @@ def scan_chips(root: Path, settings: Claims, labels: Claims, *, check_owners: bo
 
 def _find_foreign(function: Function) -> str | None:
     """Why a function of Google's is no TPU chip."""
-    name = f"{function.address.text} ({GOOGLE_VENDOR}:{function.device})"
     if function.device in FOREIGN_FUNCTIONS:
-        return f"{name} is {FOREIGN_FUNCTIONS[function.device]}"
+        return f"it is {FOREIGN_FUNCTIONS[function.device]}, by its PCI device id {function.device}"
     if generation_of(function.device, function.subsystem_device) is not None:
         return None
     kind = _FOREIGN_CLASSES.get((function.pci_class or "")[:4])
     if kind is not None:
-        return f"{name} is {kind}"
+        return f"it is {kind}, by its PCI class {function.pci_class}"
     if function.accel is None and function.driver != _VFIO_DRIVER:
-        return f"{name} is not known, and no TPU driver or {_VFIO_DRIVER} is bound to it"
+        return (
+            f"its PCI device id {function.device} is not known, "
+            f"and neither a TPU driver nor {_VFIO_DRIVER} is bound"
+        )
     return None
 
 
@@ -94,7 +96,7 @@ def _number_accels(root: Path, functions: Sequence[Function]) -> list[Function]:
 
 def _join_functions(functions: Sequence[Function]) -> list[_Chip]:
     chips: list[_Chip] = []
-    for _, group in groupby(functions, key=lambda function: function.address.slot):
+    for _, group in groupby(functions, key=lambda function: slot_of(function.address)):
         known: dict[Generation, list[Function]] = {}
         for function in group:
             generation = generation_of(function.device, function.subsystem_device)
@@ -109,14 +111,15 @@ def _join_functions(functions: Sequence[Function]) -> list[_Chip]:
 def _make_device(root: Path, chip: _Chip) -> Device:
     first = chip.functions[0]
     style, files = _find_files(root, chip)
+    paths = [file.path for file in files] + ([VFIO_CONTAINER] if style is DeviceFiles.VFIO else [])
     expected = 1 if chip.generation is None else chip.generation.functions_per_chip
     return Device(
         id=chip.id,
         unit=UnitId(chip.id),
         health=find_health(root, chip.functions, expected, style, files),
         numa_nodes=() if first.numa_node is None else (first.numa_node,),
-        nodes=tuple(DeviceNode(file.path, file.path) for file in files),
-        pci=first.address.text,
+        nodes=tuple(DeviceNode(path, path) for path in paths),
+        pci=str(first.address),
         pci_device=first.device,
         model=None if chip.generation is None else chip.generation.name,
         driver=first.driver,
@@ -155,7 +158,7 @@ def _warn(chips: Sequence[_Chip]) -> Iterator[str]:
         )
     if len({chip.generation for chip in chips}) > 1:
         yield "the chips are of more than one generation: no bounds are set"
-    homeless = [chip.functions[0].address.text for chip in chips if chip.functions[0].numa_node is None]
+    homeless = [str(chip.functions[0].address) for chip in chips if chip.functions[0].numa_node is None]
     if homeless:
         yield (
             f"the NUMA node of {', '.join(homeless)} is not known (numa_node is -1, missing or no number): "
@@ -192,7 +195,7 @@ def _read_tpu_env(root: Path) -> str | None:
 
 
 def _with_owners(root: Path, inventory: Inventory) -> Inventory:
-    device_by_path = {node.host_path: device.id for device in inventory.devices for node in device.nodes}
+    device_by_path = {path: device.id for device in inventory.devices for path in chip_files(device)}
     found = find_owners(root, device_by_path)
     if not found.hidden:
         return replace(inventory, owners=found.owners)

@@ -5,10 +5,12 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from accelet.accelerators.errors import AcceleratorError
+
 _TEXT: Final = re.compile(r"[1-9][0-9]{0,3}([x,][1-9][0-9]{0,3}){0,2}")
 
 
-class ShapeError(ValueError):
+class ShapeError(AcceleratorError, ValueError):
     """A text that is no shape, as a sentence."""
 
 

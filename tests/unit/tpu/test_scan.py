@@ -68,7 +68,10 @@ def test_chips_of_every_generation_are_found_in_order(
     inventory = scan(HOSTS[name], tmp_path)
 
     assert [device.id for device in inventory.devices] == ids
-    assert [[node.host_path for node in device.nodes] for device in inventory.devices] == nodes
+    common = ["/dev/vfio/vfio"] if "vfio" in nodes[0][0] else []
+    assert [[node.host_path for node in device.nodes] for device in inventory.devices] == [
+        own + common for own in nodes
+    ]
     assert [list(device.numa_nodes) for device in inventory.devices] == [[node] for node in numa_nodes]
     assert {device.model for device in inventory.devices} == {model}
     assert {device.pci_device for device in inventory.devices} == {pci_device}
@@ -86,12 +89,12 @@ def test_network_card_and_disk_of_google_are_skipped_with_their_reason(tmp_path:
         (
             "/sys/bus/pci/devices/0000:00:02.0",
             "not-a-tpu",
-            "0000:00:02.0 (0x1ae0:0x001f) is an NVMe disk",
+            "it is an NVMe disk, by its PCI device id 0x001f",
         ),
         (
             "/sys/bus/pci/devices/0000:00:03.0",
             "not-a-tpu",
-            "0000:00:03.0 (0x1ae0:0x0042) is a gVNIC network card",
+            "it is a gVNIC network card, by its PCI device id 0x0042",
         ),
     ]
 
@@ -110,7 +113,7 @@ def test_network_card_of_google_bound_to_vfio_is_no_tpu(tmp_path: Path) -> None:
     inventory = scan(HOSTS["v5e-4"].with_functions(card), tmp_path)
 
     assert [device.id for device in inventory.devices] == FOUR
-    assert "0000:00:09.0 (0x1ae0:0x0099) is a network card" in [skip.reason for skip in inventory.skipped]
+    assert "it is a network card, by its PCI class 0x020000" in [skip.reason for skip in inventory.skipped]
 
 
 def test_unbound_unknown_function_of_google_is_skipped(tmp_path: Path) -> None:
@@ -120,7 +123,7 @@ def test_unbound_unknown_function_of_google_is_skipped(tmp_path: Path) -> None:
 
     assert inventory.devices == ()
     assert [skip.reason for skip in inventory.skipped] == [
-        "0000:00:09.0 (0x1ae0:0x0099) is not known, and no TPU driver or vfio-pci is bound to it"
+        "its PCI device id 0x0099 is not known, and neither a TPU driver nor vfio-pci is bound"
     ]
 
 
