@@ -66,7 +66,7 @@ def claims_of_tpu_env(text: str | None) -> Claims:
 def claims_of_labels(labels: Mapping[str, str]) -> Claims:
     """What the Node's labels say, as three sources: the TPU labels, the machine type's name."""
     claims = _read(
-        "the Node's labels",
+        "a label of the Node",
         accelerator=_first(labels, ACCELERATOR_LABELS),
         topology=_first(labels, TOPOLOGY_LABELS),
         count=_first(labels, COUNT_LABELS),

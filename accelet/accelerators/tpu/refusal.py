@@ -9,7 +9,7 @@ from accelet.accelerators.tpu.host import Host
 
 def explain_not_whole(host: Host, asked: int) -> str:
     """Why a host that is given as a whole does not give `asked` chips."""
-    splits = ", or set mode: sub-host to use {} of them" if host.is_whole_slice else ""
+    splits = ", or set mode: sub-host to use {}" if host.is_whole_slice else ""
     if not host.is_complete and host.shape is not None:
         return (
             f"this node gives all its TPU chips to one container, and only {len(host.chips)} of its "
@@ -24,7 +24,7 @@ def explain_not_whole(host: Host, asked: int) -> str:
     every = len(host.chips)
     return (
         f"this node gives all its {every} TPU chips to one container{because}, and {asked} were asked for: "
-        f"ask for {every}{now}{splits.format('some')}"
+        f"ask for {every}{now}{splits.format('some of them')}"
     )
 
 

@@ -200,7 +200,7 @@ def _with_owners(root: Path, inventory: Inventory) -> Inventory:
     if not found.hidden:
         return replace(inventory, owners=found.owners)
     hidden = (
-        f"check_owners is on, but {found.hidden} processes do not show their open files: "
+        f"check_owners is on, but not every process shows its open files (hidden: {found.hidden}): "
         "the agent needs hostPID and CAP_SYS_PTRACE"
     )
     return replace(inventory, owners=found.owners, warnings=(*inventory.warnings, hidden))
