@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.e2e.cluster.building import Module, build_into_cache
+from tests.e2e.cluster.cache import cache_folder
 
 MODULES_FOLDER = Path(__file__).parent.parent / "binaries"
 NEWEST_KUBERNETES = "kubernetes-1.36"
@@ -54,7 +55,7 @@ def own_binaries_are_given() -> bool:
 
 
 def _module_binaries(module: Module, own: Path | None, progress: Callable[[str], None]) -> Binaries:
-    folder = own or build_into_cache(module, _cache(), progress)
+    folder = own or build_into_cache(module, cache_folder("kube"), progress)
     missing = [name for name in module.packages() if not os.access(folder / name, os.X_OK)]
     if missing:
         raise BinaryMissingError(
@@ -67,8 +68,3 @@ def _module_binaries(module: Module, own: Path | None, progress: Callable[[str],
 def _own_folder() -> Path | None:
     text = os.environ.get(OWN_BINARIES_VARIABLE)
     return Path(text).resolve() if text else None
-
-
-def _cache() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "accelet" / "kube"

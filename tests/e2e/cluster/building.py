@@ -1,6 +1,5 @@
 """Build the binaries a small Go module pins, once for every content of that module."""
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -10,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.e2e.cluster.cache import locked
 from tests.e2e.cluster.gomod import GoMod
 
 KUBERNETES = "k8s.io/kubernetes"
@@ -55,9 +55,9 @@ def build_into_cache(module: Module, cache: Path, progress: Callable[[str], None
     finished = cache / f"{module.name}-{module.digest()}"
     if finished.exists():
         return finished
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / f"{finished.name}.lock").open("w") as lock:
-        _lock(lock.fileno(), module, progress)
+    with locked(
+        cache / f"{finished.name}.lock", lambda: progress(f"waiting for another build of {module.name}")
+    ):
         if not finished.exists():
             half_done = cache / f"{finished.name}.half-done"
             if half_done.exists():
@@ -66,14 +66,6 @@ def build_into_cache(module: Module, cache: Path, progress: Callable[[str], None
             _build(module, half_done, progress)
             half_done.rename(finished)
     return finished
-
-
-def _lock(descriptor: int, module: Module, progress: Callable[[str], None]) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        progress(f"waiting for another build of {module.name}")
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 def _build(module: Module, target: Path, progress: Callable[[str], None]) -> None:
