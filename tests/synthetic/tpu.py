@@ -5,6 +5,8 @@ The v5e-8 addresses and groups are those printed by a real one (google/tunix); t
 """
 
 import os
+import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -185,3 +187,37 @@ HOSTS: Mapping[str, Host] = {
         ("0000:05:00", 2, "0"), ("0000:06:00", 0, "0"), ("0000:85:00", 6, "1"), ("0000:86:00", 4, "1")
     ),
 }
+
+
+def renumber(host: Host) -> Host:
+    """The same hardware after a reboot that numbered its groups and accel files the other way round."""
+    groups = [f.group for f in host.functions if f.group is not None]
+    accels = [f.accel for f in host.functions if f.accel is not None]
+    return replace(
+        host,
+        functions=tuple(
+            replace(
+                f,
+                group=None if f.group is None else groups.pop(),
+                accel=None if f.accel is None else accels.pop(),
+            )
+            for f in host.functions
+        ),
+    )
+
+
+def rewrite(host: Host, root: Path) -> None:
+    """Writes the host in place of what is below `root`."""
+    for name in ("sys", "dev"):
+        shutil.rmtree(root / name, ignore_errors=True)
+    host.write(root)
+
+
+CONFIG = """version: v1
+resources:
+  - {name: google.com/tpu, backend: tpu, mode: sub-host}
+"""
+
+if __name__ == "__main__":
+    # python -m tests.synthetic.tpu v5e-8 FOLDER; accelet demo --node FOLDER
+    HOSTS[sys.argv[1]].with_files({"config.yaml": CONFIG}).write(Path(sys.argv[2]))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from accelet.accelerators.device import HEALTHY, Device, Health
-from accelet.accelerators.hostfiles import read_text
+from accelet.accelerators.hostfiles import exists_on_host, read_text
 from accelet.accelerators.tpu.generation import DeviceFiles
 from accelet.accelerators.tpu.sysfs import Function
 
@@ -61,7 +61,7 @@ def _find_faults(
             )
     for file in files:
         yield from _find_file_faults(root, file)
-    if style is DeviceFiles.VFIO and not (root / VFIO_CONTAINER.removeprefix("/")).exists():
+    if style is DeviceFiles.VFIO and not exists_on_host(root, VFIO_CONTAINER):
         yield f"{VFIO_CONTAINER} is missing: load the kernel module vfio"
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from accelet.accelerators.device import Device, DeviceId, UnitId
 from accelet.accelerators.edits import DeviceNode
+from accelet.accelerators.hostfiles import exists_on_host
 from accelet.accelerators.inventory import Inventory, Skipped
 from accelet.accelerators.tpu.claims import TPU_ENV_PATH, Claims, claims_of_tpu_env
 from accelet.accelerators.tpu.generation import DeviceFiles, Generation
@@ -87,9 +88,8 @@ def _number_accels(root: Path, functions: Sequence[Function]) -> list[Function]:
     """
     if any(function.accel is not None or function.iommu_group is not None for function in functions):
         return list(functions)
-    if not functions or (root / f"dev/accel{len(functions)}").exists():
-        return list(functions)
-    if not all((root / f"dev/accel{index}").exists() for index in range(len(functions))):
+    is_there = [exists_on_host(root, f"/dev/accel{number}") for number in range(len(functions) + 1)]
+    if is_there != [True] * len(functions) + [False]:
         return list(functions)
     return [replace(function, accel=index) for index, function in enumerate(functions)]
 
@@ -145,7 +145,7 @@ def _find_files(root: Path, chip: _Chip) -> tuple[DeviceFiles, list[ChipFile]]:
 
 
 def _all_exist(root: Path, files: Sequence[ChipFile]) -> bool:
-    return all((root / file.path.removeprefix("/")).exists() for file in files)
+    return all(exists_on_host(root, file.path) for file in files)
 
 
 def _warn(chips: Sequence[_Chip]) -> Iterator[str]:
