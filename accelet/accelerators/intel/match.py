@@ -32,7 +32,7 @@ class CardMatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def refusal(self, card: Card) -> tuple[str, str] | None:
         """Why `card` is not one of these: a code and a sentence; None if it is one."""
         driver = card.counted_driver
-        if self.driver is None and driver not in SERVED_DRIVERS:
+        if driver not in SERVED_DRIVERS and driver not in (self.driver or ()):
             served = " and ".join(SERVED_DRIVERS)
             return "driver-not-served", (
                 f"is bound to {driver}; only cards of {served} are served, unless match.driver names another"
