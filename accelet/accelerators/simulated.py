@@ -18,9 +18,9 @@ from accelet.accelerators.intel.card import Card, Kind, Unit
 from accelet.accelerators.intel.edits import gpu_edits
 from accelet.accelerators.intel.gpu import Shares, select_cards
 from accelet.accelerators.intel.match import CardMatch, Driver, PciDeviceId
-from accelet.accelerators.intel.pci import PciAddress
 from accelet.accelerators.intel.scan import Found
 from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.pci import PciAddress
 from accelet.accelerators.settings import Problem, Settings
 
 HostPath = Annotated[str, Meta(pattern="^/", description="absolute path")]

@@ -6,7 +6,7 @@ from typing import Literal
 
 from accelet.accelerators.device import HEALTHY, Device, DeviceId, Health, UnitId
 from accelet.accelerators.edits import DeviceNode, Mount
-from accelet.accelerators.intel.pci import PciAddress
+from accelet.accelerators.pci import PciAddress
 
 Kind = Literal["integrated", "discrete"]
 Unit = Literal["card", "tile"]

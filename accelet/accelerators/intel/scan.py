@@ -7,9 +7,9 @@ from pathlib import Path
 from accelet.accelerators.device import UnitId
 from accelet.accelerators.hostfiles import read_link_name, read_names, read_text
 from accelet.accelerators.intel.card import Card
-from accelet.accelerators.intel.pci import PciAddress
 from accelet.accelerators.intel.sysfs import INTEL, CardFolder
 from accelet.accelerators.inventory import Skipped
+from accelet.accelerators.pci import PciAddress
 
 _DISPLAY_CLASS = "0x03"
 _CARD_NAME = re.compile(r"card([0-9]{1,9})")

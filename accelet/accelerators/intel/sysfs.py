@@ -14,8 +14,8 @@ from accelet.accelerators.device import HEALTHY, Health, UnitId
 from accelet.accelerators.edits import DeviceNode
 from accelet.accelerators.hostfiles import is_folder, is_node, read_link_name, read_names, read_text
 from accelet.accelerators.intel.card import BY_PATH_FOLDER, Card, Kind
-from accelet.accelerators.intel.pci import PciAddress
 from accelet.accelerators.inventory import Skipped
+from accelet.accelerators.pci import PciAddress
 
 INTEL = "0x8086"
 _INTEL_BYTES = bytes.fromhex("8680")

@@ -9,7 +9,7 @@ from accelet.accelerators.device import UnitId
 from accelet.accelerators.intel.card import Card, Kind
 from accelet.accelerators.intel.gpu import IntelGpuSettings
 from accelet.accelerators.intel.match import CardMatch
-from accelet.accelerators.intel.pci import PciAddress
+from accelet.accelerators.pci import PciAddress
 from tests.synthetic.gpus import write_gpus
 from tests.synthetic.nodes import MIXED
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.accelerators.device import DEVICE_ID_PATTERN
-from accelet.accelerators.intel.pci import PciAddress
+from accelet.accelerators.pci import PciAddress
 
 addresses = st.builds(
     PciAddress,
