@@ -15,10 +15,9 @@ HostGlob = Annotated[
 ]
 Permissions = Annotated[str, Meta(pattern="^[rwm]{0,3}$", description="of r, w, m (mknod)")]
 Count = Annotated[int, Meta(ge=0, le=10_000)]
-UsbNumber = (
-    Annotated[str, Meta(pattern="^(0[xX])?[0-9a-fA-F]{1,4}$", description="hexadecimal, as 1050 or 0x1050")]
-    | Annotated[int, Meta(ge=0, le=0xFFFF, description="a number: YAML reads an unquoted 1050 as decimal")]
-)
+UsbNumber = Annotated[
+    str, Meta(pattern="^(0[xX])?[0-9a-fA-F]{1,4}$", description="hexadecimal, as 1050 or 0x1050")
+]
 
 
 class GroupPath(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -48,7 +47,7 @@ class UsbDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def name(self) -> str:
         """`1050:0407`, as lsusb writes it."""
-        return f"{_usb_number(self.vendor):04x}:{_usb_number(self.product):04x}"
+        return f"{int(self.vendor, 16):04x}:{int(self.product, 16):04x}"
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,7 +88,3 @@ def groups_meet(one: Group, other: Group) -> bool:
 
 def _usb_meet(one: UsbDevice, other: UsbDevice) -> bool:
     return one.name == other.name and (not one.serial or not other.serial or one.serial == other.serial)
-
-
-def _usb_number(value: str | int) -> int:
-    return value if isinstance(value, int) else int(value, 16)

@@ -187,7 +187,8 @@ class TestSkipped:
 
     def test_another_driver_is_served_only_by_name(self, tmp_path: Path) -> None:
         gpu = Gpu(0, "0000:03:00.0", driver="vfio-pci")
-        assert "match.driver" in skipped(scan(tmp_path, gpu), "driver-not-served").reason
+        for match in (CardMatch(), CardMatch(driver=("i915",))):
+            assert "match.driver" in skipped(scan(tmp_path, gpu, match=match), "driver-not-served").reason
         named = CardMatch(driver=("vfio-pci",))
         assert ids(scan(tmp_path, gpu, match=named)) == ["0000-03-00.0"]
 
