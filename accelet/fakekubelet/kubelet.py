@@ -143,6 +143,7 @@ class FakeKubelet:
             for record in self._node.pods.values():
                 if not record.is_over:
                     record.admitted = None
+                    record.tried = False
             self._node.trace.recover()
             self._process = Process(self._node, self._crash)
             await self._process.start(pods_after_s=pods_after_s, replacing=replacing)

@@ -29,6 +29,13 @@ def devices(root: Path) -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+async def no_plugin_is_left() -> AsyncIterator[None]:
+    yield
+    for plugin in list(ScriptedPlugin.serving):
+        await plugin.stop()
+
+
 @contextlib.asynccontextmanager
 async def running(plugin: SamplePlugin) -> AsyncIterator[SamplePlugin]:
     task = asyncio.create_task(plugin.run())

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import ClassVar, cast
 
 import grpc
 import grpc.aio
@@ -54,6 +54,9 @@ class Call:
 
 
 class ScriptedPlugin(rpc.DevicePluginServicer, watcher_rpc.RegistrationServicer):
+    serving: ClassVar[set["ScriptedPlugin"]] = set()
+    """Whoever still serves when a test ends, well or not, is stopped by a fixture."""
+
     def __init__(self, kubelet: FakeKubelet, resource: str = THING) -> None:
         self.kubelet = kubelet
         self.resource = resource
@@ -79,8 +82,10 @@ class ScriptedPlugin(rpc.DevicePluginServicer, watcher_rpc.RegistrationServicer)
         watcher_rpc.add_RegistrationServicer_to_server(self, self.server)
         self.server.add_insecure_port(f"unix:{self.socket}")
         await self.server.start()
+        self.serving.add(self)
 
     async def stop(self) -> None:
+        self.serving.discard(self)
         if self.server is not None:
             self.lists.put_nowait(None)
             await self.server.stop(0)
