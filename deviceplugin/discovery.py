@@ -11,7 +11,9 @@ from pathlib import Path
 from accelet.accelerators.device import DeviceId, Health
 from accelet.accelerators.inventory import Inventory
 from accelet.runtime.logs import Log
+from deviceplugin.claims import Claims
 from deviceplugin.metrics import ResourceMetrics
+from deviceplugin.translate import MAX_MESSAGE_BYTES, worst_list_bytes
 from resourcemanager.listing import Listing
 from resourcemanager.manager import ResourceManager
 
@@ -37,18 +39,21 @@ class Discovery:
         self,
         manager: ResourceManager,
         root: Path,
+        *,
         held: Held,
+        claims: Claims,
         changed: Callable[[bool], None],
         metrics: ResourceMetrics,
     ) -> None:
-        """`changed` is called after each scan that changed the list, with whether a device lost its health."""
+        """`changed` is called after each scan that changed the list: did a device lose its health?"""
         self._manager = manager
         self._root = root
         self._held = held
+        self._claims = claims
         self._changed = changed
         self._metrics = metrics
         self._failures = 0
-        self._last_error: str | None = None
+        self.problem: str | None = "not scanned yet"
         self.wake = asyncio.Event()
 
     async def run(self) -> None:
@@ -63,7 +68,8 @@ class Discovery:
 
     async def scan_once(self) -> None:
         """One scan, taken over by the manager."""
-        inventory = await self._scan()
+        scanned = await self._scan()
+        inventory = self._claims.take(self._manager.rules.resource, scanned or self._last_good())
         before = self._manager.update(inventory, await self._held())
         after = self._manager.listing
         healthy = sum(entry.health.is_healthy for entry in after.entries.values())
@@ -71,29 +77,40 @@ class Discovery:
         self._log_changes(before, after)
         if not after.tells_same_as(before):
             self._changed(before.loses_health_to(after))
+        if scanned is not None:
+            self.problem = None
 
-    async def _scan(self) -> Inventory:
+    async def _scan(self) -> Inventory | None:
+        """What is there now; None, and the reason in `problem`, when that cannot be told."""
         started = time.perf_counter()
         try:
             inventory = await asyncio.to_thread(self._manager.backend.scan, self._root)
         except OSError as error:
-            return self._failed(f"{error.strerror}: {error.filename}" if error.filename else str(error))
-        if self._last_error is not None:
-            _log.info("scans work again", resource=self._manager.rules.resource)
-        self._failures, self._last_error = 0, None
+            self._metrics.count_scan_failure()
+            self._report(f"{error.strerror}: {error.filename}" if error.filename else str(error))
+            self._failures += 1
+            return None
+        self._failures = 0
         self._metrics.observe_scan(time.perf_counter() - started)
+        size = worst_list_bytes([device.id for device in inventory.devices])
+        if size > MAX_MESSAGE_BYTES:
+            self._report(
+                f"{len(inventory.devices)} devices take {size} bytes and the kubelet no list of more than "
+                f"{MAX_MESSAGE_BYTES}; lower the number of shares"
+            )
+            return None
         return inventory
 
-    def _failed(self, reason: str) -> Inventory:
-        self._failures += 1
-        self._metrics.count_scan_failure()
-        if reason != self._last_error:
-            self._last_error = reason
-            _log.error("cannot scan", resource=self._manager.rules.resource, reason=reason)
+    def _report(self, problem: str) -> None:
+        if problem != self.problem:
+            _log.error("cannot take a scan over", resource=self._manager.rules.resource, reason=problem)
+        self.problem = problem
+
+    def _last_good(self) -> Inventory:
         last = self._manager.inventory
         if self._failures < FAILURES_TO_DISTRUST:
             return last
-        unknown = Health(f"the node's devices cannot be scanned: {reason}")
+        unknown = Health(f"the node's devices cannot be scanned: {self.problem}")
         return replace(last, devices=tuple(replace(device, health=unknown) for device in last.devices))
 
     def _log_changes(self, before: Listing, after: Listing) -> None:

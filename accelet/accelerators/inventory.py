@@ -10,9 +10,11 @@ from accelet.accelerators.device import Device, DeviceId, UnitId
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A candidate that is not served: where it is, a stable code (`no-device-node`), a sentence.
+    """A candidate that is not served: where it is, a stable code (`no-device-node`), and a sentence.
 
-    `unit` is set where the candidate would have been that unit: what served it before learns the reason.
+    `unit` names the unit the candidate would have been, where that is known: whoever served it before
+    can give its devices this reason. The code `not-selected` says that nothing is wrong: the settings
+    of this resource leave the unit to others.
     """
 
     path: str
@@ -21,17 +23,29 @@ class Skipped:
     unit: UnitId | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A process that has a device's file open."""
+
+    device: DeviceId
+    pid: int
+    command: str
+
+
 @dataclass(frozen=True)
 class Inventory:
     """One scan's snapshot of one resource.
 
     `devices` are in order of hardware (PCI address, then tile, then share) and have unique ids.
-    `slice_shape` is that of the TPU slice this host belongs to (`4x8`), where something says so.
+    `slice_shape` is that of the TPU slice this host belongs to (`4x8`), `host_shape` that of the host's own
+    part of it (`2x2`), both empty for other hardware. `owners` are looked for only where the settings ask.
     """
 
     devices: tuple[Device, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     slice_shape: str | None = None
+    host_shape: str | None = None
+    owners: tuple[Owner, ...] = ()
     warnings: tuple[str, ...] = field(default=())
 
     @cached_property

@@ -34,12 +34,17 @@ class SettingsError(Exception):
         self.problems = tuple(problems)
 
 
-class Checked(Protocol):
-    """A settings type that knows contradictions between its fields."""
+class Contradiction(Protocol):
+    """What a settings type itself finds wrong: the path to the field that best mends it, and a sentence.
 
-    def problems(self) -> Sequence[tuple[str, str]]:
-        """Each contradiction as the field it is best mended at and a sentence."""
-        ...
+    A Struct that can tell has a method `problems()` which returns them.
+    """
+
+    @property
+    def field(self) -> tuple[str | int, ...]: ...
+
+    @property
+    def sentence(self) -> str: ...
 
 
 @dataclass(slots=True)
@@ -125,11 +130,14 @@ class Reader:
 
     def check(self, made: object, node: yaml.Node, where: str) -> None:
         """Reports what the value itself says is contradictory, at the line of the field it names."""
-        problems: Callable[[], Sequence[tuple[str, str]]] | None = getattr(made, "problems", None)
+        problems: Callable[[], Sequence[Contradiction]] | None = getattr(made, "problems", None)
         if problems is None:
             return
-        for name, sentence in problems():
-            self.report(_node_at(node, name), join(where, name), sentence)
+        for problem in problems():
+            place = where
+            for part in problem.field:
+                place = f"{place}[{part}]" if isinstance(part, int) else join(place, part)
+            self.report(_node_at(node, problem.field), place, problem.sentence)
 
     def _read_union(self, node: yaml.Node, kind: Any, where: str) -> Any:
         choices = [choice for choice in get_args(kind) if choice is not type(None)]
@@ -166,7 +174,8 @@ class Reader:
         try:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
-            self.report(node, where, f"{_plain_words(str(error))}, not {_describe(node)}")
+            wanted = _described_type(kind) or _plain_words(str(error))
+            self.report(node, where, f"{wanted}, not {_describe(node)}")
             return None
 
 
@@ -197,11 +206,12 @@ def _fits_shape(node: yaml.Node, kind: Any) -> bool:
     return isinstance(node, yaml.ScalarNode)
 
 
-def _node_at(node: yaml.Node, name: str) -> yaml.Node:
-    for part in name.split("."):
-        if not isinstance(node, yaml.MappingNode):
-            break
-        node = next((value for key, value in node.value if key.value == part), node)
+def _node_at(node: yaml.Node, field: tuple[str | int, ...]) -> yaml.Node:
+    for part in field:
+        if isinstance(node, yaml.MappingNode):
+            node = next((value for key, value in node.value if key.value == part), node)
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
     return node
 
 
@@ -211,6 +221,13 @@ def _describe(node: yaml.Node) -> str:
     if isinstance(node, yaml.SequenceNode):
         return "a list"
     return repr(node.value) if node.value else "nothing"
+
+
+def _described_type(kind: Any) -> str | None:
+    """What a type says of itself where a pattern alone would tell a person little."""
+    _, metadata = _without_annotation(kind)
+    described = [item.description for item in metadata if isinstance(item, msgspec.Meta) and item.pattern]
+    return f"must be {described[0]}" if described and described[0] else None
 
 
 def _plain_words(message: str) -> str:

@@ -1,5 +1,6 @@
 """Strict settings: every mistake at once, each with its line."""
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import msgspec
@@ -9,14 +10,20 @@ from hypothesis import strategies as st
 from accelet.runtime.settings import Reader
 
 
+@dataclass(frozen=True)
+class Wrong:
+    field: tuple[str | int, ...]
+    sentence: str
+
+
 class Leaf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     shares: Annotated[int, msgspec.Meta(ge=1)] = 1
     policy: Literal["none", "packed"] = "none"
     ids: tuple[str, ...] = ()
 
-    def problems(self) -> list[tuple[str, str]]:
-        return [("shares", "needs a policy")] if self.shares > 1 and self.policy == "none" else []
+    def problems(self) -> list[Wrong]:
+        return [Wrong(("shares",), "needs a policy")] if self.shares > 1 and self.policy == "none" else []
 
 
 class Tree(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
