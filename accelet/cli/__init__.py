@@ -13,6 +13,7 @@ _COMMANDS: Final = {
     "demo": "accelet.cli.demo",
     "fake-kubelet": "accelet.cli.fake_kubelet",
     "plan": "accelet.cli.plan",
+    "scheduler": "accelet.cli.scheduler",
 }
 """Each command's module, which holds it as `command`; imported only when it is asked for."""
 

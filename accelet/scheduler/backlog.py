@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from accelet.scheduler.cluster import Cluster
+from accelet.scheduler.cluster import Snapshot
 from accelet.scheduler.fallback import place_kind_by_kind
 from accelet.scheduler.gangs import Gang, GangKey, required_level
 from accelet.scheduler.layout import Layout
@@ -41,13 +41,18 @@ class Patience:
     starving_after_s: float
     waiting_since: Mapping[GangKey, float] = field(default_factory=dict)
 
+    def left_s(self, gang: Gang) -> float:
+        """How long until the gang starves; no less than 0."""
+        waited_s = self.now_s - self.waiting_since.get(gang.key, self.now_s)
+        return max(0.0, self.starving_after_s - waited_s)
+
     def is_out(self, gang: Gang) -> bool:
-        return self.now_s - self.waiting_since.get(gang.key, self.now_s) >= self.starving_after_s
+        return self.left_s(gang) == 0
 
 
 def plan_backlog(
     gangs: Sequence[Gang],
-    cluster: Cluster,
+    snapshot: Snapshot,
     patience: Patience,
     reservation: Reservation | None = None,
     effort: Effort = USUAL_EFFORT,
@@ -58,7 +63,7 @@ def plan_backlog(
     Where it is to go, it stays: a reservation is kept from round to round while it can still be fulfilled.
     A gang that would not fit even if all pods had ended gets none.
     """
-    layout, room = cluster.layout, cluster.room()
+    layout, room = snapshot.layout, snapshot.room
     plans: list[Plan] = []
     kept: Reservation | None = None
     for gang in gangs:
@@ -66,7 +71,7 @@ def plan_backlog(
         plans.append(plan)
         is_waiting = plan.nodes is None and not gang.objection and not gang.missing
         if kept is None and is_waiting and patience.is_out(gang):
-            kept = _reserve(gang, layout, room, cluster.room_in_the_end(), reservation)
+            kept = _reserve(gang, layout, room, snapshot.room_in_the_end, reservation)
             if kept:
                 closed = np.array([node.name in kept.nodes for node in layout.nodes], dtype=bool)
                 room = room.without(closed, f"kept free for {gang.key}")

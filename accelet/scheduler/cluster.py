@@ -1,6 +1,7 @@
 """The nodes of a cluster and what is free on them, kept up with events."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,8 +11,18 @@ from accelet.kube.requests import pod_units, scheduling_units
 from accelet.scheduler.eligibility import barriers
 from accelet.scheduler.layout import Layout, lay_out
 from accelet.scheduler.room import NodeRoom
+from accelet.scheduler.shape import Shape
 from accelet.scheduler.topology import Ints, Scheme
 from accelet.scheduler.usage import PodKey, Usage
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """The nodes, what is free on them, and what will be when all pods have ended that ever do."""
+
+    layout: Layout
+    room: NodeRoom
+    room_in_the_end: NodeRoom
 
 
 class Cluster:
@@ -29,13 +40,17 @@ class Cluster:
         for pod in pods:
             self.set_pod(pod)
 
-    def set_node(self, node: Node) -> None:
-        """A node has come or changed. Only what the planner looks at makes the tree anew."""
+    def set_node(self, node: Node) -> bool:
+        """A node has come or changed; whether in anything that the planner looks at."""
         before = self._nodes.get(node.name)
         self._nodes[node.name] = node
-        self._node_rows[node.name] = self._usage.offer(node.name, scheduling_units(node.allocatable))
-        if before is None or before.labels != node.labels or barriers(before) != barriers(node):
+        if before and (before.labels, barriers(before)) == (node.labels, barriers(node)):
+            if before.allocatable == node.allocatable:
+                return False
+        else:
             self._layout = None
+        self._node_rows[node.name] = self._usage.offer(node.name, scheduling_units(node.allocatable))
+        return True
 
     def remove_node(self, name: str) -> None:
         if self._nodes.pop(name, None) is not None:
@@ -71,13 +86,25 @@ class Cluster:
 
     def room(self) -> NodeRoom:
         """What is free now, to plan with."""
-        layout = self.layout
-        return self._room(layout, self._usage.free(self._leaf_rows))
+        return self.snapshot().room
 
-    def room_in_the_end(self) -> NodeRoom:
-        """What will be free when all pods have ended but those that stay with their node."""
+    def snapshot(self) -> Snapshot:
+        """The cluster as it is now, for one round of planning; later events do not change it."""
         layout = self.layout
-        return self._room(layout, self._usage.free_in_the_end(self._leaf_rows))
+        return Snapshot(
+            layout,
+            self._room(layout, self._usage.free(self._leaf_rows)),
+            self._room(layout, self._usage.free_in_the_end(self._leaf_rows)),
+        )
+
+    def still_takes(self, shape: Shape, node: str) -> bool:
+        """Whether a node allows a pod that is charged to it, and has no less than all that is charged."""
+        layout = self.layout
+        leaf = layout.leaf_of.get(node)
+        if leaf is None or not layout.eligible(shape.rules)[leaf]:
+            return False
+        free, columns = self._usage.free(self._leaf_rows[leaf : leaf + 1])[0], self._usage.columns
+        return all(resource in columns and free[columns[resource]] >= 0 for resource, _ in shape.units)
 
     def _room(self, layout: Layout, free: Ints) -> NodeRoom:
         closed = np.zeros(len(layout.nodes), dtype=bool)

@@ -67,7 +67,7 @@ class _WireStatus(Wire, frozen=True):
 
 
 class _WireWorkload(WireObject, frozen=True):
-    kind: str
+    kind: str | None = None
     spec: _WireSpec | None = None
     status: _WireStatus | None = None
 
@@ -82,20 +82,23 @@ def group_order(group: str) -> tuple[int, str]:
     return (_RANK_ORDER.index(known) if known in _RANK_ORDER else len(_RANK_ORDER), known)
 
 
-def parse_workload(raw: RawObject) -> Workload:
+def parse_workload(raw: RawObject, kind: str = "") -> Workload:
     """A Job, JobSet, LeaderWorkerSet, a Kubeflow job, or any other object with `spec.replicas`.
+
+    Items of the API server's lists do not say their `kind`.
 
     Raises:
         MalformedObjectError: a field is not what the API promises, or none says how many pods there are.
     """
-    wire = read_object(raw, "workload", _WireWorkload)
+    wire = read_object(raw, kind or "workload", _WireWorkload)
+    kind = wire.kind or kind
     metadata = wire.metadata
-    size, groups = _size(wire.kind, wire.spec or _WireSpec(), wire.status or _WireStatus())
+    size, groups = _size(kind, wire.spec or _WireSpec(), wire.status or _WireStatus())
     if size is None:
         problem = "does not say how many pods run at a time"
-        raise MalformedObjectError(wire.kind, metadata.namespace or "", metadata.name, "spec", problem)
+        raise MalformedObjectError(kind, metadata.namespace or "", metadata.name, "spec", problem)
     return Workload(
-        kind=wire.kind,
+        kind=kind,
         namespace=metadata.namespace or "default",
         name=metadata.name,
         size=max(size, 0),

@@ -26,7 +26,7 @@ def _round(
 ) -> Round:
     cluster = Cluster(Scheme(), _nodes(), bound)
     patience = Patience(now_s=waited_s, starving_after_s=60, waiting_since={_LARGE: 0.0})
-    return plan_backlog(find_gangs(gated), cluster, patience, before)
+    return plan_backlog(find_gangs(gated), cluster.snapshot(), patience, before)
 
 
 def _placed(found: Round) -> dict[str, bool]:

@@ -92,5 +92,5 @@ def test_in_the_end_only_pods_that_stay_with_their_node_take_anything() -> None:
     cluster = Cluster(Scheme(), [node("n0")], [daemon, pod("a", on="n0", gpus=4)])
     shape = shape_of(pod("b"))
     assert cluster.room().slots(shape).tolist() == [3]
-    assert cluster.room_in_the_end().slots(shape).tolist() == [7]
+    assert cluster.snapshot().room_in_the_end.slots(shape).tolist() == [7]
     assert (GPU, 1) in shape.units
