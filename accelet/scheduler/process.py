@@ -29,7 +29,9 @@ from accelet.scheduler.watching import Watching
 _log = Log(__name__)
 
 LEASE = "accelet-scheduler"
-_THREADS = 16
+_THREADS = 8
+_TERMS = Terms(duration_s=6, renew_within_s=4.0, retry_s=1.0)
+"""Shorter than usual: everything is written down, so that a change of leader costs nothing but this wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class SchedulerOptions:
     namespace: str = "kube-system"
     gate_prefix: str = GATE_PREFIX
     http: tuple[str, int] | None = None
-    terms: Terms | None = None
+    terms: Terms = _TERMS
 
 
 class Scheduler:
