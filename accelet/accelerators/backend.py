@@ -6,14 +6,13 @@ from typing import Protocol
 
 from accelet.accelerators.device import Device, DeviceId, UnitId
 from accelet.accelerators.edits import ContainerEdits
+from accelet.accelerators.errors import EditsError, ScanError
 from accelet.accelerators.inventory import Inventory
+
+__all__ = ["Backend", "EditsError", "ScanError", "Tiles"]
 
 Tiles = Mapping[UnitId, frozenset[int]]
 """Which tiles of a unit a container may use; a unit that is absent gives all of them."""
-
-
-class EditsError(Exception):
-    """These devices cannot be used together by one container. The text is a sentence for the pod's status."""
 
 
 class Backend(Protocol):
@@ -29,7 +28,8 @@ class Backend(Protocol):
         its reason. Paths in the answer are the host's own, without `root`.
 
         Raises:
-            OSError: the scan as a whole could not be made (the caller keeps the last one).
+            OSError: the scan as a whole could not be made (the caller keeps the last one); a ScanError
+                where the sentence is ours.
         """
         ...
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 
 import grpc
 import grpc.aio
@@ -60,8 +60,7 @@ class PluginClient:
         self._faults = node.faults
         named = () if authority is None else (("grpc.default_authority", authority),)
         self._channel = grpc.aio.insecure_channel(f"unix:{socket}", options=(*_DIAL_OPTIONS, *named))
-        # One class serves both kinds of channel; only the stub files tell them apart.
-        self._stub = cast("rpc.DevicePluginAsyncStub", rpc.DevicePluginStub(self._channel))
+        self._stub = rpc.DevicePluginStub(self._channel)
 
     async def dial(self) -> None:
         """Connects, trying again for up to 10 s.

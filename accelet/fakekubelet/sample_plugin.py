@@ -15,7 +15,6 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import cast
 
 import grpc
 import grpc.aio
@@ -216,8 +215,7 @@ class SamplePlugin(rpc.DevicePluginServicer):
 
     async def register(self) -> None:
         async with grpc.aio.insecure_channel(f"unix:{self.folder / 'kubelet.sock'}") as channel:
-            kubelet = cast("rpc.RegistrationAsyncStub", rpc.RegistrationStub(channel))
-            await kubelet.Register(self.registration(), timeout=REGISTER_TIMEOUT_S)
+            await rpc.RegistrationStub(channel).Register(self.registration(), timeout=REGISTER_TIMEOUT_S)
 
     async def watch(self, seen: tuple[int, int]) -> None:
         """Returns when the stream has ended, the kubelet is another one, or our socket is gone."""

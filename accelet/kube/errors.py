@@ -1,0 +1,39 @@
+"""What can go wrong between us and the API server.
+
+KubeError                   base of all
+├── QuantityError           a text is no quantity
+├── MalformedObjectError    one object, or a whole answer, is not what the API promises
+├── ConfigurationError      no usable kubeconfig or service account
+├── UnavailableError        no answer: refused, reset, timed out, TLS; sent again later it may work
+└── ApiError                the API server answered, and said no
+    ├── UnauthorizedError   401: the credentials are not accepted, even when read afresh
+    ├── ForbiddenError      403: RBAC or an admission policy does not allow it
+    ├── NotFoundError       404
+    ├── ConflictError       409: changed by somebody else
+    │   └── ExistsError     409: an object of this name is already there
+    ├── GoneError           410: this resource version or continue token is too old
+    ├── InvalidError        400, 413, 415 or 422: refused for what it says; sent again it fails again
+    ├── TooManyError        429: asked to come back later
+    └── ServerError         5xx: the API server's own trouble
+"""
+
+
+class KubeError(Exception):
+    """Base of this package's errors. The text is a sentence without credentials in it."""
+
+
+class QuantityError(KubeError):
+    """A text is no Kubernetes quantity."""
+
+
+class MalformedObjectError(KubeError):
+    """An object is not what the API promises; other objects are unaffected.
+
+    `field` is a path such as `spec.containers[0].name`, empty where the whole object is unreadable.
+    """
+
+    def __init__(self, kind: str, namespace: str, name: str, field: str, problem: str) -> None:
+        self.kind, self.namespace, self.name = kind, namespace, name
+        self.field, self.problem = field, problem
+        where = "/".join(part for part in (namespace, name) if part) or "without a name"
+        super().__init__(f"{kind} {where}: {field + ': ' if field else ''}{problem}")

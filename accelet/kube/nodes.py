@@ -1,0 +1,81 @@
+"""A Node, as far as anybody here needs it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from accelet.kube.objects import (
+    Condition,
+    RawObject,
+    Resources,
+    Wire,
+    WireCondition,
+    WireObject,
+    WireQuantities,
+    no_labels,
+    no_resources,
+    read_conditions,
+    read_labels,
+    read_object,
+    read_resources,
+)
+from accelet.kube.selection import Taint, WireTaint, read_taints
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A Node's identity, its labels, what it offers and what it keeps pods away with."""
+
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+    labels: Mapping[str, str] = field(default_factory=no_labels)
+    annotations: Mapping[str, str] = field(default_factory=no_labels)
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    capacity: Resources = field(default_factory=no_resources)
+    allocatable: Resources = field(default_factory=no_resources)
+
+    @property
+    def is_ready(self) -> bool:
+        return any(c.type == "Ready" and c.status == "True" for c in self.conditions)
+
+
+class _WireSpec(Wire, frozen=True):
+    unschedulable: bool | None = None
+    taints: list[WireTaint] | None = None
+
+
+class _WireStatus(Wire, frozen=True):
+    capacity: WireQuantities = None
+    allocatable: WireQuantities = None
+    conditions: list[WireCondition] | None = None
+
+
+class _WireNode(WireObject, frozen=True):
+    spec: _WireSpec | None = None
+    status: _WireStatus | None = None
+
+
+def parse_node(raw: RawObject) -> Node:
+    """The Node that `raw` describes. As in the API, an absent allocatable is the capacity.
+
+    Raises:
+        MalformedObjectError: a field is not what the API promises.
+    """
+    wire = read_object(raw, "Node", _WireNode)
+    metadata, spec, status = wire.metadata, wire.spec or _WireSpec(), wire.status or _WireStatus()
+    capacity = read_resources(status.capacity, "status.capacity", "Node", metadata)
+    allocatable = read_resources(status.allocatable, "status.allocatable", "Node", metadata)
+    return Node(
+        name=metadata.name,
+        uid=metadata.uid or "",
+        resource_version=metadata.resource_version or "",
+        labels=read_labels(metadata.labels),
+        annotations=read_labels(metadata.annotations),
+        unschedulable=bool(spec.unschedulable),
+        taints=read_taints(spec.taints),
+        conditions=read_conditions(status.conditions),
+        capacity=capacity,
+        allocatable=allocatable if status.allocatable is not None else capacity,
+    )

@@ -1,0 +1,230 @@
+"""Raw pods to values."""
+
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+
+from accelet.kube.objects import (
+    EMPTY,
+    NO_RESOURCES,
+    RawObject,
+    Resources,
+    Wire,
+    WireCondition,
+    WireMetadata,
+    WireObject,
+    WireQuantities,
+    read_conditions,
+    read_labels,
+    read_object,
+    read_owners,
+    read_resources,
+)
+from accelet.kube.pods import Container, ContainerStatus, Pod
+from accelet.kube.selection import (
+    PreferredTerm,
+    WireNodeAffinity,
+    WireToleration,
+    read_term,
+    read_tolerations,
+)
+
+
+class _WireResources(Wire, frozen=True):
+    requests: WireQuantities = None
+    limits: WireQuantities = None
+
+
+class _WireVariable(Wire, frozen=True):
+    name: str
+    value: str | None = None
+    value_from: object = None
+
+
+class _WireContainer(Wire, frozen=True):
+    name: str
+    restart_policy: str | None = None
+    resources: _WireResources | None = None
+    env: list[_WireVariable] | None = None
+
+
+class _WireGate(Wire, frozen=True):
+    name: str
+
+
+class _WireAffinity(Wire, frozen=True):
+    node_affinity: WireNodeAffinity | None = None
+    pod_affinity: dict[str, object] | None = None
+    pod_anti_affinity: dict[str, object] | None = None
+
+
+class _WireSpec(Wire, frozen=True):
+    containers: list[_WireContainer]
+    init_containers: list[_WireContainer] | None = None
+    node_name: str | None = None
+    scheduling_gates: list[_WireGate] | None = None
+    priority: int | None = None
+    scheduler_name: str | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: _WireAffinity | None = None
+    topology_spread_constraints: list[object] | None = None
+    tolerations: list[WireToleration] | None = None
+    overhead: WireQuantities = None
+    resources: _WireResources | None = None
+    resource_claims: list[object] | None = None
+
+
+class _WireState(Wire, frozen=True):
+    running: dict[str, object] | None = None
+    terminated: dict[str, object] | None = None
+
+
+class _WireContainerStatus(Wire, frozen=True):
+    name: str
+    state: _WireState | None = None
+    last_state: _WireState | None = None
+    restart_count: int | None = None
+    allocated_resources: WireQuantities = None
+    resources: _WireResources | None = None
+
+
+class _WireStatus(Wire, frozen=True):
+    phase: str | None = None
+    conditions: list[WireCondition] | None = None
+    init_container_statuses: list[_WireContainerStatus] | None = None
+    container_statuses: list[_WireContainerStatus] | None = None
+    extended_resource_claim_status: dict[str, object] | None = None
+    allocated_resources: WireQuantities = None
+    resources: _WireResources | None = None
+
+
+class _WirePod(WireObject, frozen=True):
+    spec: _WireSpec
+    status: _WireStatus | None = None
+
+
+def parse_pod(raw: RawObject) -> Pod:
+    """The Pod that `raw` describes. As in the API, absent requests of a container are its limits.
+
+    Raises:
+        MalformedObjectError: a field is not what the API promises.
+    """
+    wire = read_object(raw, "Pod", _WirePod)
+    metadata, spec, status = wire.metadata, wire.spec, wire.status or _WireStatus()
+    affinity = spec.affinity or _WireAffinity()
+    node_affinity = affinity.node_affinity or WireNodeAffinity()
+    level = status.resources
+    return Pod(
+        namespace=sys.intern(metadata.namespace or "default"),
+        name=metadata.name,
+        uid=metadata.uid or "",
+        resource_version=metadata.resource_version or "",
+        created_s=_seconds(metadata.creation_timestamp) or 0.0,
+        deleted_s=_seconds(metadata.deletion_timestamp),
+        labels=read_labels(metadata.labels),
+        annotations=read_labels(metadata.annotations),
+        owners=read_owners(metadata.owner_references),
+        node_name=sys.intern(spec.node_name) if spec.node_name else None,
+        phase=sys.intern(status.phase or "Pending"),
+        gates=tuple(sys.intern(gate.name) for gate in spec.scheduling_gates or ()),
+        priority=spec.priority or 0,
+        scheduler_name=sys.intern(spec.scheduler_name or "default-scheduler"),
+        node_selector=spec.node_selector or EMPTY,
+        required_terms=(
+            tuple(read_term(term) for term in node_affinity.required.node_selector_terms or ())
+            if node_affinity.required
+            else None
+        ),
+        preferred_terms=tuple(
+            PreferredTerm(liked.weight, read_term(liked.preference))
+            for liked in node_affinity.preferred or ()
+        ),
+        has_pod_rules=bool(
+            affinity.pod_affinity or affinity.pod_anti_affinity or spec.topology_spread_constraints
+        ),
+        tolerations=read_tolerations(spec.tolerations),
+        init_containers=_containers(spec.init_containers, "spec.initContainers", metadata),
+        containers=_containers(spec.containers, "spec.containers", metadata),
+        overhead=_amounts(spec.overhead, "spec.overhead", metadata),
+        level_requests=(
+            _amounts(spec.resources.requests, "spec.resources.requests", metadata)
+            if spec.resources
+            else NO_RESOURCES
+        ),
+        level_allocated=_optional(status.allocated_resources, "status.allocatedResources", metadata),
+        level_actuated=_amounts(level.requests, "status.resources.requests", metadata) if level else None,
+        statuses=_statuses(status, metadata),
+        conditions=read_conditions(status.conditions),
+        has_resource_claims=bool(spec.resource_claims),
+        has_extended_resource_claim=status.extended_resource_claim_status is not None,
+    )
+
+
+def _containers(
+    wire: list[_WireContainer] | None, place: str, metadata: WireMetadata
+) -> tuple[Container, ...]:
+    return tuple(
+        Container(
+            name=sys.intern(container.name),
+            requests=_requests(container.resources, f"{place}[{index}].resources", metadata),
+            limits=_limits(container.resources, f"{place}[{index}].resources", metadata),
+            environment=_environment(container.env),
+            is_sidecar=place == "spec.initContainers" and container.restart_policy == "Always",
+        )
+        for index, container in enumerate(wire or ())
+    )
+
+
+def _environment(wire: list[_WireVariable] | None) -> Mapping[str, str]:
+    literal = {v.name: v.value or "" for v in wire or () if v.value_from is None}
+    return literal or EMPTY
+
+
+def _requests(wire: _WireResources | None, place: str, metadata: WireMetadata) -> Resources:
+    if wire is None:
+        return NO_RESOURCES
+    limits = _limits(wire, place, metadata)
+    requests = _amounts(wire.requests, f"{place}.requests", metadata)
+    # The same mapping serves both where they are equal: most pods with devices are so.
+    return limits if requests.items() <= limits.items() else {**limits, **requests}
+
+
+def _limits(wire: _WireResources | None, place: str, metadata: WireMetadata) -> Resources:
+    return _amounts(wire.limits, f"{place}.limits", metadata) if wire else NO_RESOURCES
+
+
+def _statuses(status: _WireStatus, metadata: WireMetadata) -> Mapping[str, ContainerStatus]:
+    found: dict[str, ContainerStatus] = {}
+    for place, wires in (
+        ("status.initContainerStatuses", status.init_container_statuses),
+        ("status.containerStatuses", status.container_statuses),
+    ):
+        for index, wire in enumerate(wires or ()):
+            found[sys.intern(wire.name)] = _container_status(wire, f"{place}[{index}]", metadata)
+    return found
+
+
+def _container_status(wire: _WireContainerStatus, place: str, metadata: WireMetadata) -> ContainerStatus:
+    state, last = wire.state or _WireState(), wire.last_state or _WireState()
+    is_running, is_terminated = state.running is not None, state.terminated is not None
+    restarts = wire.restart_count or 0
+    actuated = wire.resources
+    return ContainerStatus(
+        state="running" if is_running else "terminated" if is_terminated else "waiting",
+        has_run=is_running or is_terminated or last.terminated is not None or restarts > 0,
+        restarts=restarts,
+        allocated=_optional(wire.allocated_resources, f"{place}.allocatedResources", metadata),
+        actuated=(_amounts(actuated.requests, f"{place}.resources.requests", metadata) if actuated else None),
+    )
+
+
+def _amounts(wire: WireQuantities, place: str, metadata: WireMetadata) -> Resources:
+    return read_resources(wire, place, "Pod", metadata)
+
+
+def _optional(wire: WireQuantities, place: str, metadata: WireMetadata) -> Resources | None:
+    return None if wire is None else _amounts(wire, place, metadata)
+
+
+def _seconds(time: datetime | None) -> float | None:
+    return None if time is None else time.timestamp()

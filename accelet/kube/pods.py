@@ -1,0 +1,97 @@
+"""A Pod, as far as anybody here needs it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+from accelet.kube.objects import Condition, Owner, Resources, no_labels, no_resources
+from accelet.kube.selection import NodeTerm, PreferredTerm, Toleration
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One container of the spec. `environment` has the literal values only, no valueFrom or envFrom.
+
+    `is_sidecar` is true of an init container with `restartPolicy: Always`.
+    """
+
+    name: str
+    requests: Resources = field(default_factory=no_resources)
+    limits: Resources = field(default_factory=no_resources)
+    environment: Mapping[str, str] = field(default_factory=no_labels)
+    is_sidecar: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerStatus:
+    """What the kubelet last wrote of one container.
+
+    `has_run` is true once the kubelet has started it, now or before a restart. `allocated` and
+    `actuated` are the kubelet's view of its requests, None where it writes none (before 1.33).
+    """
+
+    state: Literal["waiting", "running", "terminated"] = "waiting"
+    has_run: bool = False
+    restarts: int = 0
+    allocated: Resources | None = None
+    actuated: Resources | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A Pod without what nobody here reads (volumes, probes, images, managed fields …).
+
+    Times are seconds since the epoch. `required_terms` is None without required node affinity; terms are
+    alternatives. `has_pod_rules` is true where pod affinity, anti-affinity or topology spread constrain
+    it. `level_requests` are the pod-level ones. `statuses` is keyed by container name, of both lists.
+    """
+
+    namespace: str
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+    created_s: float = 0.0
+    deleted_s: float | None = None
+    labels: Mapping[str, str] = field(default_factory=no_labels)
+    annotations: Mapping[str, str] = field(default_factory=no_labels)
+    owners: tuple[Owner, ...] = ()
+    node_name: str | None = None
+    phase: str = "Pending"
+    gates: tuple[str, ...] = ()
+    priority: int = 0
+    scheduler_name: str = "default-scheduler"
+    node_selector: Mapping[str, str] = field(default_factory=no_labels)
+    required_terms: tuple[NodeTerm, ...] | None = None
+    preferred_terms: tuple[PreferredTerm, ...] = ()
+    has_pod_rules: bool = False
+    tolerations: tuple[Toleration, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    containers: tuple[Container, ...] = ()
+    overhead: Resources = field(default_factory=no_resources)
+    level_requests: Resources = field(default_factory=no_resources)
+    level_allocated: Resources | None = None
+    level_actuated: Resources | None = None
+    statuses: Mapping[str, ContainerStatus] = field(default_factory=lambda: MappingProxyType({}))
+    conditions: tuple[Condition, ...] = ()
+    has_resource_claims: bool = False
+    has_extended_resource_claim: bool = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.namespace, self.name
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether its containers have ended for good: phase Succeeded or Failed."""
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def is_mirror(self) -> bool:
+        """Whether it is the API server's image of a static pod, whose UID on the node is another."""
+        return "kubernetes.io/config.mirror" in self.annotations
+
+    @property
+    def all_containers(self) -> tuple[Container, ...]:
+        """In the order in which the kubelet admits them."""
+        return self.init_containers + self.containers

@@ -1,0 +1,18 @@
+"""Hypothesis profiles: `default` is bounded for `make test`, `soak` runs in full for `make soak`."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "default",
+    max_examples=100,
+    deadline=None,
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "soak", parent=settings.get_profile("default"), max_examples=10_000, derandomize=False
+)
+settings.load_profile(os.environ.get("ACCELET_HYPOTHESIS_PROFILE", "default"))

@@ -1,0 +1,84 @@
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelet.kube.errors import QuantityError
+from accelet.kube.quantity import parse_quantity
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("0", 0),
+        ("1", 1),
+        ("+1", 1),
+        ("-1", -1),
+        ("007", 7),
+        ("1.", 1),
+        (".5", Fraction(1, 2)),
+        ("500m", Fraction(1, 2)),
+        ("1500m", Fraction(3, 2)),
+        ("2000m", 2),
+        ("100u", Fraction(1, 10_000)),
+        ("1n", Fraction(1, 10**9)),
+        ("0.1n", Fraction(1, 10**9)),
+        ("-0.1n", Fraction(-1, 10**9)),
+        ("1.1n", Fraction(2, 10**9)),
+        ("1k", 1000),
+        ("1Ki", 1024),
+        ("1.5Gi", 3 * 2**29),
+        ("0.3Ki", Fraction(3072, 10)),
+        ("1E", 10**18),
+        ("1e3", 1000),
+        ("1E3", 1000),
+        ("1e+3", 1000),
+        ("25e-1", Fraction(5, 2)),
+        ("1e-12", Fraction(1, 10**9)),
+        ("8Ei", 2**63 - 1),
+        ("-9Ei", -(2**63 - 1)),
+        ("18446744073709551616", 2**64),
+    ],
+)
+def test_amount_is_exact(text: str, amount: int | Fraction) -> None:
+    parsed = parse_quantity(text)
+    assert parsed == amount
+    assert isinstance(parsed, int) == (Fraction(amount).denominator == 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "1mi",
+        "1 Gi",
+        "1_000",
+        "NaN",
+        "Infinity",
+        "0x10",
+        "1K",
+        "1ki",
+        "1KiB",
+        "1e",
+        "1e1.5",
+        "--1",
+        "1.2.3",
+        "1,5",
+        "٣",
+        "1m1",
+        "Ki",
+        "1 ",
+        "1\n",
+        "1e99999",
+    ],
+)
+def test_what_is_no_quantity_is_refused(text: str) -> None:
+    with pytest.raises(QuantityError, match="is no quantity"):
+        parse_quantity(text)
+
+
+@given(st.integers(0, 10**12), st.sampled_from(["", "k", "M", "Ki", "Mi", "m", "u", "n"]))
+def test_suffix_is_a_factor(number: int, suffix: str) -> None:
+    assert parse_quantity(f"{number}{suffix}") == number * parse_quantity(f"1{suffix}")
