@@ -74,7 +74,7 @@ def _make_device(root: Path, chip: Chip) -> Device:
 
 
 def _find_files(root: Path, chip: Chip) -> tuple[DeviceFiles, list[ChipFile]]:
-    """The chip's device files by what the host has, whatever is usual for its generation: accel before VFIO."""
+    """The chip's device files by what the host has, accel before VFIO, whatever is usual."""
     accels = [function.accel for function in chip.functions if function.accel is not None]
     groups = list(
         dict.fromkeys(function.iommu_group for function in chip.functions if function.iommu_group is not None)
