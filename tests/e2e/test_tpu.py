@@ -20,7 +20,11 @@ VFIO = Path("/dev/vfio")
 NULL = (1, 3)
 """The device numbers of /dev/null, which every chip stands for."""
 
-CONFIG = f"version: v1\nresources:\n- {{name: {TPU}, backend: tpu, mode: sub-host}}\n"
+CONFIG = """\
+version: v1
+resources:
+- {{name: google.com/tpu, backend: tpu, mode: sub-host, log_folder: {logs}}}
+"""
 SHOW = "ls /dev/vfio | xargs echo files; env | grep TPU_; touch /tmp/tpu_logs/seen && echo end; sleep 3600"
 HALVES = ({"3", "2", "4", "7"}, {"1", "5", "6", "0"})
 """The VFIO groups of each half of the host, in whatever order."""
@@ -38,9 +42,11 @@ def served(node: Node, workspace: Workspace, tmp_path_factory: pytest.TempPathFa
     for name in ("vfio", *(str(group) for group in range(8))):
         node.run(["mknod", "-m", "0666", str(VFIO / name), "c", *map(str, NULL)])
     config = root / "config.yaml"
-    config.write_text(CONFIG)
-    flags = ["--host-root", root, "--config", config, "--node-name", node.name, "--http", "127.0.0.1:0"]
-    agent = node.process("tpu-agent", [AGENT, "agent", *flags])
+    config.write_text(CONFIG.format(logs=root / "logs"))
+    places: list[str | Path] = ["--host-root", root, "--config", config]
+    agent = node.process(
+        "tpu-agent", [AGENT, "agent", *places, "--node-name", node.name, "--http", "127.0.0.1:0"]
+    )
     agent.start()
     wait_for_allocatable(node, TPU, 8)
     yield
