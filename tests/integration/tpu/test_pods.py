@@ -57,6 +57,19 @@ async def test_two_pods_of_four_chips_get_the_two_halves(folder: Path) -> None:
     assert len({pod["main"].options.mounts[0].host_path for pod in pods}) == 2
 
 
+async def test_small_pods_leave_the_largest_boxes_free(folder: Path) -> None:
+    async with serving(folder, ", mode: sub-host") as kubelet:
+        first = await ask(kubelet, "half", 4)
+        pair = await ask(kubelet, "pair", 2)
+        await kubelet.finish(first)
+        await kubelet.remove(first)
+        # 0 to 3 are free again, and of 4 to 7 the other pair.
+        other = await ask(kubelet, "other-pair", 2)
+        half = await ask(kubelet, "other-half", 4)
+
+    assert [chips(pod) for pod in (pair, other, half)] == [[4, 5], [6, 7], [0, 1, 2, 3]]
+
+
 async def test_pod_that_asks_for_three_chips_is_told_what_it_can_ask_for(folder: Path) -> None:
     async with serving(folder, ", mode: sub-host") as kubelet:
         pod = await ask(kubelet, "three", 3)
