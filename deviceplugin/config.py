@@ -9,7 +9,7 @@ import yaml
 
 from accelet.accelerators import BACKENDS
 from accelet.accelerators.backend import Backend
-from accelet.accelerators.files.settings import GenericDevice
+from accelet.accelerators.files.backend import GenericDevice
 from accelet.accelerators.intel.monitoring import MonitoringMode, monitoring_resources
 from accelet.accelerators.settings import Settings, overlap
 from accelet.kubelet.resourcename import explain_bad_resource_name

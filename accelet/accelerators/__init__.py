@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from accelet.accelerators.files.settings import FilesSettings
+from accelet.accelerators.files.backend import FilesSettings
 from accelet.accelerators.intel.gpu import IntelGpuSettings
 from accelet.accelerators.intel.monitoring import MonitoringSettings
 from accelet.accelerators.settings import Settings

@@ -1,20 +1,70 @@
 """The `files` back-end: devices that are files on the host."""
 
-import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
+from typing import Annotated, Self
+
+import msgspec
+from msgspec import Meta
 
 from accelet.accelerators.backend import Tiles
-from accelet.accelerators.device import Device, DeviceId, UnitId
-from accelet.accelerators.edits import ContainerEdits, DeviceNode, Mount
-from accelet.accelerators.files.globs import expand_glob, has_wildcards
-from accelet.accelerators.files.ids import name_unit
-from accelet.accelerators.files.settings import FilesSettings, Group, GroupPath
-from accelet.accelerators.files.usb import UsbFound, find_usb
+from accelet.accelerators.device import Device, DeviceId
+from accelet.accelerators.edits import ContainerEdits
+from accelet.accelerators.files.globs import find_fault
+from accelet.accelerators.files.groups import Group, GroupPath, HostGlob, group_problems, groups_meet
+from accelet.accelerators.files.units import find_path_units, find_usb_units
+from accelet.accelerators.files.usb import find_usb
 from accelet.accelerators.gathering import gather_edits
-from accelet.accelerators.hostfiles import exists_on_host
 from accelet.accelerators.inventory import Inventory, Skipped
+from accelet.accelerators.settings import Problem, Settings
+
+
+class FilesSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`paths`: each match is a device, for `shares` containers at a time. `groups`: see `Group`."""
+
+    paths: tuple[HostGlob, ...] = ()
+    permissions: Annotated[str, Meta(pattern="^[rwm]{1,3}$", description="of r, w, m (mknod)")] = "rw"
+    shares: Annotated[int, Meta(ge=1, le=10_000)] = 1
+    groups: tuple[Group, ...] = ()
+
+    def all_groups(self) -> tuple[Group, ...]:
+        """`paths` and `groups` in one form."""
+        singles = tuple(
+            Group(count=self.shares, paths=(GroupPath(path=path, permissions=self.permissions),))
+            for path in self.paths
+        )
+        return singles + self.groups
+
+    def problems(self) -> tuple[Problem, ...]:
+        found: list[Problem] = []
+        if not self.paths and not self.groups:
+            found.append(Problem((), "name at least one path or one group"))
+        if self.groups and not self.paths and self.shares != 1:
+            found.append(Problem(("shares",), "shares count for `paths`; in a group say `count`"))
+        for index, glob in enumerate(self.paths):
+            if fault := find_fault(glob):
+                found.append(Problem(("paths", index), fault))
+        for index, group in enumerate(self.groups):
+            found += group_problems(("groups", index), group)
+        return tuple(found)
+
+    def overlaps(self, other: Self) -> bool:
+        return any(groups_meet(one, two) for one, two in product(self.all_groups(), other.all_groups()))
+
+    def backend(self) -> "Files":
+        return Files(self)
+
+
+class GenericDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One entry of generic-device-plugin's `devices`: there, `<domain>/<name>` is the resource."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    groups: Annotated[tuple[Group, ...], Meta(min_length=1)]
+
+    def settings(self) -> "FilesSettings":
+        return FilesSettings(groups=self.groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +79,7 @@ class Files:
         devices: dict[DeviceId, Device] = {}
         skipped: list[Skipped] = []
         for group in groups:
-            for found in (*_path_units(root, group), *_usb_units(root, group, plugged)):
+            for found in (*find_path_units(root, group), *find_usb_units(root, group, plugged)):
                 if isinstance(found, Skipped):
                     skipped.append(found)
                 elif found.id in devices:
@@ -50,93 +100,3 @@ class Files:
         environment: Mapping[str, str],
     ) -> ContainerEdits:
         return gather_edits(devices)
-
-
-def _path_units(root: Path, group: Group) -> Iterator[Device | Skipped]:
-    """The n-th matches of each path, as far as every path has one."""
-    present: list[tuple[GroupPath, tuple[str, ...]]] = []
-    for path in group.paths:
-        matches, dangling = _match(root, path)
-        yield from dangling
-        if matches:
-            present.append((path, matches))
-        elif not path.optional:
-            yield from _skip_missing(group, path)
-            return
-    if not present:
-        return
-    natural = max(len(matches) for _, matches in present)
-    length = min(natural, *(len(matches) * (path.limit or 1) for path, matches in present))
-    for index in range(length):
-        chosen = [(path, matches[index % len(matches)]) for path, matches in present]
-        unit = name_unit([match for _, match in chosen])
-        nodes = tuple(_node(path, match) for path, match in chosen if path.type == "Device")
-        mounts = tuple(_mount(path, match) for path, match in chosen if path.type == "Mount")
-        yield from _share(unit, group.count or 1, nodes, mounts)
-    for _, matches in present:
-        for match in matches[length:]:
-            yield Skipped(
-                match, "no-partner", "the other paths of its group have no match left to go with it"
-            )
-
-
-def _match(root: Path, path: GroupPath) -> tuple[tuple[str, ...], list[Skipped]]:
-    every = expand_glob(root, path.path)
-    matches = tuple(match for match in every if exists_on_host(root, match))
-    dangling = [
-        Skipped(match, "dangling-link", "it is a link to something that is not there", name_unit([match]))
-        for match in every
-        if match not in matches
-    ]
-    return matches, dangling
-
-
-def _skip_missing(group: Group, path: GroupPath) -> Iterator[Skipped]:
-    is_one_file = len(group.paths) == 1 and not has_wildcards(path.path)
-    reason = "there is no such file" if not has_wildcards(path.path) else "nothing matches it"
-    yield Skipped(path.path, "no-match", reason, name_unit([path.path]) if is_one_file else None)
-
-
-def _usb_units(root: Path, group: Group, plugged: tuple[UsbFound, ...]) -> Iterator[Device | Skipped]:
-    """All USB devices that match are one unit, named by what is asked for: replugging keeps the name."""
-    if not group.usb:
-        return
-    unit = _name_usb(group)
-    matching: list[UsbFound] = []
-    for wanted in group.usb:
-        found = [usb for usb in plugged if usb.is_one_of(wanted) and exists_on_host(root, usb.node)]
-        matching += found
-        if not found:
-            serial = f" with serial {wanted.serial}" if wanted.serial else ""
-            reason = f"no USB device {wanted.name}{serial} is plugged in"
-            yield Skipped("/sys/bus/usb/devices", "no-usb-device", reason, unit)
-    if matching:
-        nodes = tuple(DeviceNode(usb.node, usb.node) for usb in sorted(set(matching)))
-        yield from _share(unit, group.count or 1, nodes, ())
-
-
-def _name_usb(group: Group) -> UnitId:
-    first = group.usb[0]
-    name = f"usb-{first.name.replace(':', '-')}"
-    if len(group.usb) == 1 and not first.serial:
-        return UnitId(name)
-    asked = "\0".join(f"{wanted.name} {wanted.serial}" for wanted in group.usb)
-    return UnitId(f"{name}-{hashlib.sha256(asked.encode()).hexdigest()[:8]}")
-
-
-def _share(
-    unit: UnitId, count: int, nodes: tuple[DeviceNode, ...], mounts: tuple[Mount, ...]
-) -> Iterator[Device]:
-    for share in range(count) if count > 1 else (None,):
-        suffix = "" if share is None else f"-s{share}"
-        yield Device(DeviceId(f"{unit}{suffix}"), unit, nodes=nodes, mounts=mounts, share=share)
-
-
-def _node(path: GroupPath, match: str) -> DeviceNode:
-    asked = path.permissions or "rwm"
-    permissions = "".join(letter for letter in "rwm" if letter in asked)
-    return DeviceNode(match, path.mount_path or match, permissions)
-
-
-def _mount(path: GroupPath, match: str) -> Mount:
-    return Mount(match, path.mount_path or match, path.read_only)

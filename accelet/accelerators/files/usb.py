@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from accelet.accelerators.files.settings import UsbDevice
+from accelet.accelerators.files.groups import UsbDevice
 from accelet.accelerators.hostfiles import read_names, read_text
 
 

@@ -41,7 +41,7 @@ def gpu_edits(
         raise EditsError(str(error)) from error
     variables = {MASK: mask or ""}
     if HIERARCHY not in environment:
-        variables[HIERARCHY] = hierarchy
+        variables[HIERARCHY] = str(hierarchy)
     if emits_order:
         variables[PCI_ORDER] = "1"
     return gather_edits(devices, variables)

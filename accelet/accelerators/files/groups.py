@@ -1,14 +1,13 @@
-"""Which files make which devices; the `devices` block of squat/generic-device-plugin is read as it stands."""
+"""Groups of files that make devices; a group of squat/generic-device-plugin is read as it stands."""
 
 from itertools import product
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from accelet.accelerators.backend import Backend
 from accelet.accelerators.files.globs import find_fault, globs_meet
-from accelet.accelerators.settings import FieldPath, Problem, Settings
+from accelet.accelerators.settings import FieldPath, Problem
 
 HostPath = Annotated[str, Meta(pattern="^/", description="absolute path on the host")]
 HostGlob = Annotated[
@@ -63,55 +62,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     usb: tuple[UsbDevice, ...] = ()
 
 
-class GenericDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One entry of generic-device-plugin's `devices`: there, `<domain>/<name>` is the resource."""
-
-    name: Annotated[str, Meta(min_length=1)]
-    groups: Annotated[tuple[Group, ...], Meta(min_length=1)]
-
-    def settings(self) -> "FilesSettings":
-        return FilesSettings(groups=self.groups)
-
-
-class FilesSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`paths`: each match is a device, for `shares` containers at a time. `groups`: see `Group`."""
-
-    paths: tuple[HostGlob, ...] = ()
-    permissions: Annotated[str, Meta(pattern="^[rwm]{1,3}$", description="of r, w, m (mknod)")] = "rw"
-    shares: Annotated[int, Meta(ge=1, le=10_000)] = 1
-    groups: tuple[Group, ...] = ()
-
-    def all_groups(self) -> tuple[Group, ...]:
-        """`paths` and `groups` in one form."""
-        singles = tuple(
-            Group(count=self.shares, paths=(GroupPath(path=path, permissions=self.permissions),))
-            for path in self.paths
-        )
-        return singles + self.groups
-
-    def problems(self) -> tuple[Problem, ...]:
-        found: list[Problem] = []
-        if not self.paths and not self.groups:
-            found.append(Problem((), "name at least one path or one group"))
-        if self.groups and not self.paths and self.shares != 1:
-            found.append(Problem(("shares",), "shares count for `paths`; in a group say `count`"))
-        for index, glob in enumerate(self.paths):
-            if fault := find_fault(glob):
-                found.append(Problem(("paths", index), fault))
-        for index, group in enumerate(self.groups):
-            found += _group_problems(("groups", index), group)
-        return tuple(found)
-
-    def overlaps(self, other: Self) -> bool:
-        return any(_groups_meet(one, two) for one, two in product(self.all_groups(), other.all_groups()))
-
-    def backend(self) -> Backend:
-        from accelet.accelerators.files.backend import Files  # noqa: PLC0415 - it needs these settings
-
-        return Files(self)
-
-
-def _group_problems(where: FieldPath, group: Group) -> list[Problem]:
+def group_problems(where: FieldPath, group: Group) -> list[Problem]:
     found = []
     if not group.paths and not group.usb:
         found.append(Problem(where, "a group needs paths or usb"))
@@ -126,7 +77,7 @@ def _group_problems(where: FieldPath, group: Group) -> list[Problem]:
     return found
 
 
-def _groups_meet(one: Group, other: Group) -> bool:
+def groups_meet(one: Group, other: Group) -> bool:
     """Whether both would make the same device: the same matches in the same places, or the same USB ids."""
     paths_meet = (
         bool(one.paths)
