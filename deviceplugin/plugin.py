@@ -104,10 +104,10 @@ class Plugin:
 
     async def _rest(self, ending: Ending, backoff: Backoff, *, had_stream: bool) -> bool:
         """Waits before the next try; a new kubelet.sock ends the wait. Says whether there is one."""
-        if had_stream and ending is not Ending.KUBELET_REPLACED:
-            await asyncio.sleep(SETTLE_S)
         most_s = REFUSED_MOST_S if ending is Ending.REFUSED else ABSENT_MOST_S
         wait_s = min(backoff.wait_s, most_s) if backoff.tries else 0.0
+        if had_stream:
+            wait_s = max(wait_s, SETTLE_S)
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 while not self._has_new_kubelet():
@@ -125,7 +125,7 @@ class Plugin:
         self._kubelet = identify_socket(self._paths.registration_socket)
         if self._kubelet is None:
             return self._end(Ending.NO_KUBELET, "there is no kubelet.sock yet"), False
-        service = DevicePluginService(self._manager, self._metrics)
+        service = DevicePluginService(self._manager, self._metrics, self.wake.set)
         server = SocketServer(self._paths.device_plugins, self.resource, service)
         try:
             await server.start()
@@ -133,10 +133,12 @@ class Plugin:
             return self._end(Ending.NOT_SERVED, str(error)), False
         self._service = service
         try:
-            await register(self._paths.registration_socket, server.path.name, self.resource)
-            self._metrics.count_registration("ok")
-            ending = await self._watch(service, server)
-            return self._end(ending, _SENTENCES[ending]), service.stream_opened.is_set()
+            if await self._register(server):
+                self._metrics.count_registration("ok")
+                ending = await self._watch(service, server)
+            else:
+                ending = Ending.KUBELET_REPLACED
+            return self._end(ending, _SENTENCES[ending]), service.had_stream
         except RegistrationError as error:
             ending = Ending.NO_KUBELET if error.is_absent else Ending.REFUSED
             self._metrics.count_registration(ending)
@@ -145,30 +147,41 @@ class Plugin:
             self._service = None
             await server.stop()
 
-    async def _watch(self, service: DevicePluginService, server: SocketServer) -> Ending:
+    async def _register(self, server: SocketServer) -> bool:
+        """Registers; False when another kubelet appeared while this one let us wait."""
+        call = asyncio.create_task(register(self._paths.registration_socket, server.path.name, self.resource))
+        call.add_done_callback(lambda _: self.wake.set())
         try:
-            async with asyncio.timeout(STREAM_S):
-                await service.stream_opened.wait()
-        except TimeoutError:
-            return Ending.NO_STREAM
-        self._set_state(is_registered=True, reason="registered")
-        ended = asyncio.create_task(service.stream_ended.wait())
-        try:
-            while True:
+            while not call.done():
                 self.wake.clear()
-                if service.stream_ended.is_set():
-                    return Ending.STREAM_ENDED
                 if self._has_new_kubelet():
-                    return Ending.KUBELET_REPLACED
-                if not server.path.is_socket():
-                    return Ending.OWN_SOCKET_GONE
-                if self._is_distrusted:
-                    return Ending.AUDIT
-                woken = asyncio.create_task(self.wake.wait())
-                await asyncio.wait((ended, woken), timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
-                woken.cancel()
+                    return False
+                await self.wake.wait()
+            await call
         finally:
-            ended.cancel()
+            call.cancel()
+        return True
+
+    async def _watch(self, service: DevicePluginService, server: SocketServer) -> Ending:
+        """Looks at the registration at every hint, and now and then without one, until it has ended."""
+        no_stream_after = time.monotonic() + STREAM_S
+        while True:
+            self.wake.clear()
+            if service.stream_has_ended:
+                return Ending.STREAM_ENDED
+            if self._has_new_kubelet():
+                return Ending.KUBELET_REPLACED
+            if not server.path.is_socket():
+                return Ending.OWN_SOCKET_GONE
+            if self._is_distrusted:
+                return Ending.AUDIT
+            if service.had_stream:
+                self._set_state(is_registered=True, reason="registered")
+            elif time.monotonic() > no_stream_after:
+                return Ending.NO_STREAM
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self.wake.wait()
 
     def _end(self, ending: Ending, reason: str) -> Ending:
         if ending in _SENTENCES:

@@ -122,5 +122,9 @@ class Node:
         return self.root / "pod-resources"
 
     @property
+    def registry_dir(self) -> Path:
+        return self.root / "plugins_registry"
+
+    @property
     def checkpoint(self) -> Path:
         return self.plugins_dir / "kubelet_internal_checkpoint"

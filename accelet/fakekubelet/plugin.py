@@ -87,7 +87,7 @@ class PluginClient:
         Raises:
             CallError: it ended with an error.
         """
-        with _go_errors():
+        with go_errors():
             async for message in self._stub.ListAndWatch(api.Empty()):
                 yield [_device(device) for device in message.devices]
 
@@ -151,12 +151,12 @@ class PluginClient:
 
 
 async def _answer(call: Awaitable[_T]) -> _T:
-    with _go_errors():
+    with go_errors():
         return await call
 
 
 @contextmanager
-def _go_errors() -> Iterator[None]:
+def go_errors() -> Iterator[None]:
     """Turns what grpc.aio raises into a CallError.
 
     It raises CancelledError also where the peer or a closed channel ended the call; only a task that is
