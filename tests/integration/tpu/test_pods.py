@@ -20,9 +20,9 @@ IDS = [
 
 @asynccontextmanager
 async def serving(folder: Path, settings: str = "") -> AsyncIterator[FakeKubelet]:
-    root = HOSTS["v5e-8"].write(folder / "host")
+    HOSTS["v5e-8"].write(folder)
     config = write_config(folder, f"- {{name: {TPU}, backend: tpu{settings}}}\n")
-    async with FakeKubelet(folder) as kubelet, agent(folder, config, root=root):
+    async with FakeKubelet(folder) as kubelet, agent(folder, config):
         tpu = await kubelet.registered(TPU)
         await tpu.devices(healthy=8)
         yield kubelet
