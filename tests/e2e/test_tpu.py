@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.agent import AGENT, device_pod, wait_for_allocatable
-from tests.e2e.cluster.claims import MountPointClaim
+from tests.e2e.cluster.mount_points import MountPointClaim
 from tests.e2e.cluster.node import Node
 from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.cluster.workloads import Workloads
