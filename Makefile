@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test check e2e bench soak proto image clean
+.PHONY: help demo schema test check e2e bench soak proto image clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,10 @@ check: .venv/.ready ## format, lint, types, layers, generated files
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@proto/check
+	@$(BIN)/python -m deviceplugin.configschema | diff -q - docs/config.schema.json >/dev/null || { echo "docs/config.schema.json is not current; run 'make schema'" >&2; exit 1; }
 
 proto: ## generate accelet/kubelet/api from proto/
 	@proto/generate
+
+schema: .venv/.ready ## write the JSON schema of the configuration
+	@$(BIN)/python -m deviceplugin.configschema > docs/config.schema.json
