@@ -23,8 +23,9 @@ class Holding:
     """What one container holds. `pod` is its name where known, `token` and `proof` those of our answer.
 
     A holder that podresources alone has shown, while nothing tells its UID, has its name for a UID.
-    `denials` counts how often in a row everything that can be asked denied it; a released holding stays in
-    the books, without holding anything, while the kubelet's checkpoint still lists it.
+    `is_recorded` is False once a record of the kubelet is seen that lacks it: the kubelet would allocate for
+    the container again. `denials` counts how often in a row everything that can be asked denied it; a
+    released holding stays in the books, without holding anything, while the checkpoint still lists it.
     """
 
     owner: ContainerKey
@@ -32,6 +33,7 @@ class Holding:
     pod: PodName | None = None
     token: str | None = None
     proof: str | None = None
+    is_recorded: bool = True
     denials: int = 0
 
     @property
@@ -70,6 +72,8 @@ class Ledger:
     checkpointed: frozenset[DeviceId] = frozenset()
     """Every id in the last checkpoint, also of pods that are gone: the kubelet frees lazily."""
 
+    has_read_checkpoint: bool = False
+
     @cached_property
     def held(self) -> frozenset[DeviceId]:
         """The ids that somebody holds, or was just given."""
@@ -79,6 +83,11 @@ class Ledger:
     def must_stay_listed(self) -> frozenset[DeviceId]:
         """The ids the kubelet may still look up: dropping one from ListAndWatch can crash it (since 1.34)."""
         return self.held | self.checkpointed
+
+    @property
+    def knows_init_containers(self) -> bool:
+        """Whether it is known what plain init containers have: only the checkpoint and our answers tell."""
+        return self.has_read_checkpoint and all(answer.owner is not None for answer in self.in_flight)
 
     def holders(self, device: DeviceId) -> tuple[ContainerKey | None, ...]:
         """Who holds `device`; None stands for an answer whose container is not known."""
@@ -90,21 +99,33 @@ class Ledger:
 
     def containers_of(self, pod_uid: PodUid) -> Mapping[str, frozenset[DeviceId]]:
         """The devices of the pod's containers by container name, with what was just given to them."""
-        found = {
-            key.container: one.device_ids
-            for key, one in self.holdings.items()
-            if key.pod_uid == pod_uid and not one.is_released
-        }
-        for answer in self.in_flight:
-            if answer.owner is not None and answer.owner.pod_uid == pod_uid:
-                recorded = found.get(answer.owner.container, frozenset())
-                found[answer.owner.container] = recorded | answer.device_ids
-        return found
+        return self._of_pod(pod_uid, only_recorded=False)
+
+    def allocated(self, pod_uid: PodUid) -> Mapping[str, frozenset[DeviceId]]:
+        """As `containers_of`, without what the kubelet has forgotten and would allocate again."""
+        return self._of_pod(pod_uid, only_recorded=True)
+
+    def recorded(self, owner: ContainerKey) -> frozenset[DeviceId]:
+        """The container's devices by the kubelet's own records; what was just given is not among them."""
+        holding = self.holdings.get(owner)
+        return holding.device_ids if holding is not None and holding.is_recorded else frozenset()
 
     def with_answer(self, answer: InFlight) -> "Ledger":
         """The books after an Allocate was answered. An earlier answer for the same container is replaced."""
         others = tuple(one for one in self.in_flight if answer.owner is None or one.owner != answer.owner)
         return replace(self, in_flight=(*others, answer))
+
+    def _of_pod(self, pod_uid: PodUid, *, only_recorded: bool) -> Mapping[str, frozenset[DeviceId]]:
+        found = {
+            key.container: one.device_ids
+            for key, one in self.holdings.items()
+            if key.pod_uid == pod_uid and not one.is_released and (one.is_recorded or not only_recorded)
+        }
+        for answer in self.in_flight:
+            if answer.owner is not None and answer.owner.pod_uid == pod_uid:
+                earlier = found.get(answer.owner.container, frozenset())
+                found[answer.owner.container] = earlier | answer.device_ids
+        return found
 
     @cached_property
     def _holders(self) -> Mapping[DeviceId, tuple[ContainerKey | None, ...]]:

@@ -39,11 +39,14 @@ class View:
     `shown`: podresources' answers by the pods asked for; None as an answer says that the kubelet shows no
     such pod. A pod that was not asked for is not in it.
     `pods`: all pods of this node that the API server knows.
+    `is_after_answers`: the checkpoint was read when every answer it lacks had been thrown away: during the
+    kubelet's next call, before which it writes what it took, or when a new kubelet has started from it.
     """
 
     checkpoint: Sequence[CheckpointEntry] | None = None
     shown: Mapping[PodName, ShownPod | None] | None = None
     pods: Sequence[Pod] | None = None
+    is_after_answers: bool = False
 
 
 class Outcome(Enum):
@@ -84,6 +87,7 @@ def reconcile(ledger: Ledger, view: View) -> Reconciled:
         current = replace(
             holding,
             pod=known.name(key.pod_uid) or holding.pod or (before.pod if before else None),
+            is_recorded=key in recorded or (holding.is_recorded and view.checkpoint is None),
             denials=before.denials if before else 0,
         )
         is_denied = _is_denied(current, view, known, is_recorded=key in recorded)
@@ -98,6 +102,7 @@ def reconcile(ledger: Ledger, view: View) -> Reconciled:
             holdings=MappingProxyType(holdings),
             in_flight=tuple(end for end in ends if isinstance(end, InFlight)),
             checkpointed=_checkpointed(ledger, view),
+            has_read_checkpoint=ledger.has_read_checkpoint or view.checkpoint is not None,
         ),
         settled=tuple(end for end in ends if isinstance(end, Settled)),
         released=tuple(released),
@@ -230,6 +235,8 @@ def _settle(
         shown = recorded.get(answer.owner)
         if shown is not None and shown.device_ids == answer.device_ids:
             return Settled(Outcome.CONFIRMED, answer, answer.owner)
+    if view.is_after_answers and view.checkpoint is not None:
+        return Settled(Outcome.DROPPED, answer, None)
     # The kubelet writes each container's devices before it asks for the next one's.
     tokens = {holding.token for holding in recorded.values()}
     later = order[order.index(answer) + 1 :]

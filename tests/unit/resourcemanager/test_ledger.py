@@ -283,6 +283,21 @@ def test_answer_the_kubelet_passed_over_is_dropped_at_the_second_view() -> None:
     assert twice.ledger.held == ids("b")
 
 
+def test_answer_that_a_later_checkpoint_lacks_was_never_taken() -> None:
+    ledger = EMPTY.with_answer(answer("t", "a", uid="1")).with_answer(answer("u", "b", uid="2"))
+    view = View(checkpoint=[written("1", "a", token="t")], is_after_answers=True)
+    result = reconcile(ledger, view)
+    assert [one.outcome for one in result.settled] == [Outcome.CONFIRMED, Outcome.DROPPED]
+    assert result.ledger.held == ids("a")
+
+
+def test_what_the_kubelet_forgot_is_held_but_would_be_allocated_again() -> None:
+    ledger = after(held_by("1", "a"), View(checkpoint=[], shown=shown("pod-1"), pods=[pod("1")])).ledger
+    assert ledger.held == ids("a")
+    assert ledger.containers_of(PodUid("1")) == {"main": ids("a")}
+    assert ledger.allocated(PodUid("1")) == {}
+
+
 # For all views.
 
 UIDS = st.sampled_from(["1", "2", "3"])
