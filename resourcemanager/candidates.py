@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from accelet.kube.pods import Container, Pod
-from resourcemanager.evidence import ContainerKey, ShownPod, kubelet_uid
+from resourcemanager.evidence import ShownPod, kubelet_uid
 from resourcemanager.ledger import Ledger
 
 _GENERATED_NAME = re.compile(r".+-[bcdfghjklmnpqrstvwxz2456789]{5}")
@@ -32,13 +32,12 @@ def list_needs(pod: Pod, resource: str) -> tuple[Need, ...]:
     )
 
 
-def list_unrecorded(pod: Pod, ledger: Ledger, size: int) -> tuple[Need, ...]:
-    """The requests of this size that no record of the kubelet shows as met."""
-    uid = kubelet_uid(pod)
-    return tuple(
-        need
-        for need in list_needs(pod, ledger.resource)
-        if need.size == size and not ledger.recorded(ContainerKey(uid, need.container))
+def lacks_devices(pod: Pod, ledger: Ledger, size: int) -> bool:
+    """Whether a request of this size is one that no record of the kubelet shows as met."""
+    recorded = ledger.recorded(kubelet_uid(pod))
+    return any(
+        container.limits.get(ledger.resource) == size and container.name not in recorded
+        for container in (*pod.init_containers, *pod.containers)
     )
 
 
@@ -98,11 +97,11 @@ def is_same_pod(pod: Pod, shown: ShownPod, ledger: Ledger) -> bool:
     sidecars = {container.name for container in pod.init_containers if container.is_sidecar}
     if not main <= names <= main | sidecars:
         return False
-    uid = kubelet_uid(pod)
+    recorded = ledger.recorded(kubelet_uid(pod))
     return all(
-        container.devices.get(ledger.resource, frozenset()) == recorded
+        container.devices.get(ledger.resource) == recorded[container.name]
         for container in shown.containers
-        if (recorded := ledger.recorded(ContainerKey(uid, container.name)))
+        if container.name in recorded
     )
 
 

@@ -17,6 +17,8 @@ PROOF_ANNOTATION = "accelet.dev/proof"
 
 DENIALS_TO_RELEASE = 2
 
+_NOTHING: Mapping[str, frozenset[DeviceId]] = MappingProxyType({})
+
 
 @dataclass(frozen=True, slots=True)
 class Holding:
@@ -99,33 +101,43 @@ class Ledger:
 
     def containers_of(self, pod_uid: PodUid) -> Mapping[str, frozenset[DeviceId]]:
         """The devices of the pod's containers by container name, with what was just given to them."""
-        return self._of_pod(pod_uid, only_recorded=False)
+        held = {
+            key.container: one.device_ids
+            for key, one in self.holdings.items()
+            if key.pod_uid == pod_uid and not one.is_released
+        }
+        return self._with_answers(pod_uid, held)
 
     def allocated(self, pod_uid: PodUid) -> Mapping[str, frozenset[DeviceId]]:
         """As `containers_of`, without what the kubelet has forgotten and would allocate again."""
-        return self._of_pod(pod_uid, only_recorded=True)
+        return self._with_answers(pod_uid, self.recorded(pod_uid))
 
-    def recorded(self, owner: ContainerKey) -> frozenset[DeviceId]:
-        """The container's devices by the kubelet's own records; what was just given is not among them."""
-        holding = self.holdings.get(owner)
-        return holding.device_ids if holding is not None and holding.is_recorded else frozenset()
+    def recorded(self, pod_uid: PodUid) -> Mapping[str, frozenset[DeviceId]]:
+        """As `allocated`, by the kubelet's own records alone: without what was just given."""
+        return self._recorded.get(pod_uid, _NOTHING)
 
     def with_answer(self, answer: InFlight) -> "Ledger":
         """The books after an Allocate was answered. An earlier answer for the same container is replaced."""
         others = tuple(one for one in self.in_flight if answer.owner is None or one.owner != answer.owner)
         return replace(self, in_flight=(*others, answer))
 
-    def _of_pod(self, pod_uid: PodUid, *, only_recorded: bool) -> Mapping[str, frozenset[DeviceId]]:
-        found = {
-            key.container: one.device_ids
-            for key, one in self.holdings.items()
-            if key.pod_uid == pod_uid and not one.is_released and (one.is_recorded or not only_recorded)
-        }
+    @cached_property
+    def _recorded(self) -> Mapping[PodUid, Mapping[str, frozenset[DeviceId]]]:
+        found: dict[PodUid, dict[str, frozenset[DeviceId]]] = {}
+        for key, one in self.holdings.items():
+            if one.is_recorded and not one.is_released:
+                found.setdefault(key.pod_uid, {})[key.container] = one.device_ids
+        return found
+
+    def _with_answers(
+        self, pod_uid: PodUid, found: Mapping[str, frozenset[DeviceId]]
+    ) -> Mapping[str, frozenset[DeviceId]]:
+        added = dict(found)
         for answer in self.in_flight:
             if answer.owner is not None and answer.owner.pod_uid == pod_uid:
-                earlier = found.get(answer.owner.container, frozenset())
-                found[answer.owner.container] = earlier | answer.device_ids
-        return found
+                earlier = added.get(answer.owner.container, frozenset())
+                added[answer.owner.container] = earlier | answer.device_ids
+        return added
 
     @cached_property
     def _holders(self) -> Mapping[DeviceId, tuple[ContainerKey | None, ...]]:

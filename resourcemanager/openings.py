@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from accelet.kube.pods import Pod
-from resourcemanager.candidates import find_gaps, find_next, has_started, list_needs, list_unrecorded
+from resourcemanager.candidates import find_gaps, find_next, has_started, lacks_devices, list_needs
 from resourcemanager.evidence import ContainerKey, kubelet_uid
 from resourcemanager.inquiry import Evidence, Match, Proof
 
@@ -24,7 +24,7 @@ def list_living(evidence: Evidence, *, with_deleted: bool = False) -> tuple[Pod,
         for uid, pod in pods.items()
         if not pod.is_terminal
         and uid not in evidence.turned_away
-        and list_unrecorded(pod, evidence.ledger, evidence.size)
+        and lacks_devices(pod, evidence.ledger, evidence.size)
     )
     return tuple(sorted(living, key=lambda pod: (pod.deleted_s is not None, -_version(pod))))
 

@@ -8,6 +8,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 
 from accelet.accelerators.device import DeviceId
@@ -184,9 +185,9 @@ class Node:
         if self.random.random() < 0.8:
             self.later(1, 60, delete)
 
-    def post_running(self, uid: str) -> None:
+    def post_running(self, uid: str, generation: int) -> None:
         pod = self.api.get(uid)
-        if pod is not None and not pod.is_terminal:
+        if pod is not None and not pod.is_terminal and generation == self.kubelet_generation:
             started = {c.name: ContainerStatus("running", has_run=True) for c in pod.all_containers}
             self.update(uid, phase="Running", statuses=started)
 
@@ -239,7 +240,7 @@ class Node:
             )
             self.later(1, 100, lambda: self.write(mirror))
             return
-        self.later(1, 100, lambda: self.post_running(pod.uid))
+        self.later(1, 100, lambda: self.post_running(pod.uid, generation))
         if self.random.random() < 0.5:
             self.later(100, 1500, lambda: self.finish(pod.uid))
 
@@ -250,8 +251,11 @@ class Node:
             return
         for container in pod.all_containers:
             yield  # also for calls to other plugins
+            generation = self.kubelet_generation
             if not self.allocate(pod, container):
-                self.inactive.add(pod.uid)
+                if generation == self.kubelet_generation:
+                    self.inactive.add(pod.uid)
+                yield
                 return
         yield
         if self.random.random() < 0.1:
@@ -276,8 +280,9 @@ class Node:
         answer = self.plugin(Call(key, ids))
         if answer is None:
             return False
-        if self.wants_restart and self.random.random() < 0.3:
-            return True  # it dies before it has taken the answer
+        if self.wants_restart and self.random.random() < 0.5:
+            self.restart_kubelet()  # it dies before it has taken the answer
+            return False
         self.devices[key], self.answers[key] = ids, answer
         self.write_checkpoint()
         return True
@@ -316,7 +321,8 @@ class Node:
         self.wants_restart = False
         self.kubelet_generation += 1
         static = [pod for pod in self.known.values() if pod.uid.startswith("static")]
-        self.known, self.inactive = {}, set()
+        ended = {uid for uid in self.inactive if uid in self.api and self.api[uid].phase == "Running"}
+        self.known, self.inactive = {}, ended
         self.answers = {
             ContainerKey(PodUid(entry.pod_uid), entry.container): entry.annotations
             for entry in self.checkpoint
@@ -335,6 +341,8 @@ class Node:
         for pod in batch:
             if pod.phase == "Running":
                 self.known[pod.uid] = pod
+                if pod.uid in ended:
+                    self.later(0, 100, partial(self.post_end, pod.uid, "Succeeded", self.kubelet_generation))
             else:
                 self.queue.append(pod)
 
@@ -355,7 +363,7 @@ class Node:
         self.forgotten.add(pod.uid)
         self.kubelet_watch.catch_up(self.log, self.now_ms + 10_000)
         self.older_than_resource = frozenset(map(kubelet_uid, self.api.values()))
-        self.later(1, 500, lambda: self.post_running(pod.uid))
+        self.later(1, 500, lambda: self.post_running(pod.uid, 0))
 
     def maybe_restart_container(self) -> None:
         """A forgotten pod's container starts again: a call beside whatever is being admitted."""
