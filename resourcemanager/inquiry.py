@@ -17,8 +17,7 @@ class Podresources(Enum):
     """It has Get, and shows only pods it runs or is admitting: Kubernetes from 1.34."""
 
     GET_ALL = "get-all"
-    """It has Get and also shows pods it turned away: the gate KubeletPodResourcesGet on 1.27 to 1.33, or
-    KubeletPodResourcesListUseActivePods switched off."""
+    """It has Get and also shows pods it turned away: 1.27 to 1.33 with KubeletPodResourcesGet switched on."""
 
     LIST_ALL = "list-all"
     """It has List alone, which also shows pods it turned away: Kubernetes up to 1.33."""
