@@ -1,19 +1,18 @@
 """What every kind of accelerator must be able to say."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from accelet.accelerators.device import Device, DeviceId, UnitId
 from accelet.accelerators.edits import ContainerEdits
+from accelet.accelerators.errors import EditsError, ScanError
 from accelet.accelerators.inventory import Inventory
+
+__all__ = ["Backend", "EditsError", "ScanError", "Tiles"]
 
 Tiles = Mapping[UnitId, frozenset[int]]
 """Which tiles of a unit a container may use; a unit that is absent gives all of them."""
-
-
-class EditsError(Exception):
-    """These devices cannot be used together by one container. The text is a sentence for the pod's status."""
 
 
 class Backend(Protocol):
@@ -29,12 +28,19 @@ class Backend(Protocol):
         its reason. Paths in the answer are the host's own, without `root`.
 
         Raises:
-            OSError: the scan as a whole could not be made (the caller keeps the last one).
+            OSError: the scan as a whole could not be made (the caller keeps the last one); a ScanError
+                where the sentence is ours.
         """
         ...
 
-    def valid_sets(self, inventory: Inventory, size: int) -> Sequence[frozenset[DeviceId]] | None:
-        """The sets of `size` devices that one container can use, best first; None if any set will do."""
+    def valid_sets(
+        self, inventory: Inventory, size: int, available: Collection[DeviceId] | None = None
+    ) -> Sequence[frozenset[DeviceId]] | None:
+        """The sets of `size` devices that one container can use, best first; None if any set will do.
+
+        `available` (None: all) are the devices that are free, for an order that minds what is left of them;
+        sets with others in them are listed all the same.
+        """
         ...
 
     def edits(

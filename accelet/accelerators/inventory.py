@@ -5,16 +5,31 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
-from accelet.accelerators.device import Device, DeviceId
+from accelet.accelerators.device import Device, DeviceId, UnitId
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A candidate that is not served: where it is, a stable code (`no-device-node`), and a sentence."""
+    """A candidate that is not served: where it is, a stable code (`no-device-node`), and a sentence.
+
+    `unit` names the unit the candidate would have been, where that is known: whoever served it before
+    can give its devices this reason. The code `not-selected` says that nothing is wrong: the settings
+    of this resource leave the unit to others.
+    """
 
     path: str
     code: str
     reason: str
+    unit: UnitId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A process that has a device's file open."""
+
+    device: DeviceId
+    pid: int
+    command: str
 
 
 @dataclass(frozen=True)
@@ -22,12 +37,15 @@ class Inventory:
     """One scan's snapshot of one resource.
 
     `devices` are in order of hardware (PCI address, then tile, then share) and have unique ids.
-    `slice_shape` is that of the TPU slice this host belongs to (`4x8`), where something says so.
+    `slice_shape` is that of the TPU slice this host belongs to (`4x8`), `host_shape` that of the host's own
+    part of it (`2x2`), both empty for other hardware. `owners` are looked for only where the settings ask.
     """
 
     devices: tuple[Device, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     slice_shape: str | None = None
+    host_shape: str | None = None
+    owners: tuple[Owner, ...] = ()
     warnings: tuple[str, ...] = field(default=())
 
     @cached_property

@@ -74,7 +74,7 @@ class PodResources:
     def __init__(self, socket: Path) -> None:
         self._socket = socket
         self._channel = grpc.aio.insecure_channel(f"unix:{socket}", options=_CHANNEL_OPTIONS)
-        self._stub: PodResourcesListerAsyncStub = PodResourcesListerStub(self._channel)  # type: ignore[assignment]
+        self._stub: PodResourcesListerAsyncStub = PodResourcesListerStub(self._channel)
 
     async def __aenter__(self) -> Self:
         return self

@@ -7,184 +7,159 @@ message and field names, numbers and types are those of the wire and never
 change here; the generated Python is made by `make proto`.
 """
 
-import abc
-import accelet.kubelet.api.deviceplugin_pb2
-import collections.abc
-import grpc
-import grpc.aio
-import typing
+from accelet.kubelet.api import deviceplugin_pb2 as _deviceplugin_pb2
+from collections import abc as _abc
+from grpc import aio as _aio
+import abc as _abc_1
+import grpc as _grpc
+import sys
+import typing as _typing
 
-_T = typing.TypeVar("_T")
+if sys.version_info >= (3, 11):
+    from typing import Self as _Self
+else:
+    from typing_extensions import Self as _Self
 
-class _MaybeAsyncIterator(collections.abc.AsyncIterator[_T], collections.abc.Iterator[_T], metaclass=abc.ABCMeta): ...
+_T = _typing.TypeVar("_T")
 
-class _ServicerContext(grpc.ServicerContext, grpc.aio.ServicerContext):  # type: ignore[misc, type-arg]
+class _MaybeAsyncIterator(_abc.AsyncIterator[_T], _abc.Iterator[_T], metaclass=_abc_1.ABCMeta): ...
+
+class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ignore[misc, type-arg]
     ...
+
+GRPC_GENERATED_VERSION: str
+GRPC_VERSION: str
 
 class RegistrationStub:
     """Served by the kubelet at kubelet.sock."""
 
-    def __init__(self, channel: typing.Union[grpc.Channel, grpc.aio.Channel]) -> None: ...
-    Register: grpc.UnaryUnaryMultiCallable[
-        accelet.kubelet.api.deviceplugin_pb2.RegisterRequest,
-        accelet.kubelet.api.deviceplugin_pb2.Empty,
-    ]
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> RegistrationAsyncStub: ...
+    Register: _grpc.UnaryUnaryMultiCallable[_deviceplugin_pb2.RegisterRequest, _deviceplugin_pb2.Empty]
     """Announces one resource. The kubelet dials the endpoint and asks for
     GetDevicePluginOptions before it answers.
     """
 
-class RegistrationAsyncStub:
+@_typing.type_check_only
+class RegistrationAsyncStub(RegistrationStub):
     """Served by the kubelet at kubelet.sock."""
 
-    Register: grpc.aio.UnaryUnaryMultiCallable[
-        accelet.kubelet.api.deviceplugin_pb2.RegisterRequest,
-        accelet.kubelet.api.deviceplugin_pb2.Empty,
-    ]
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    Register: _aio.UnaryUnaryMultiCallable[_deviceplugin_pb2.RegisterRequest, _deviceplugin_pb2.Empty]  # type: ignore[assignment]
     """Announces one resource. The kubelet dials the endpoint and asks for
     GetDevicePluginOptions before it answers.
     """
 
-class RegistrationServicer(metaclass=abc.ABCMeta):
+class RegistrationServicer(metaclass=_abc_1.ABCMeta):
     """Served by the kubelet at kubelet.sock."""
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def Register(
         self,
-        request: accelet.kubelet.api.deviceplugin_pb2.RegisterRequest,
+        request: _deviceplugin_pb2.RegisterRequest,
         context: _ServicerContext,
-    ) -> typing.Union[accelet.kubelet.api.deviceplugin_pb2.Empty, collections.abc.Awaitable[accelet.kubelet.api.deviceplugin_pb2.Empty]]:
+    ) -> _typing.Union[_deviceplugin_pb2.Empty, _abc.Awaitable[_deviceplugin_pb2.Empty]]:
         """Announces one resource. The kubelet dials the endpoint and asks for
         GetDevicePluginOptions before it answers.
         """
 
-def add_RegistrationServicer_to_server(servicer: RegistrationServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...
+def add_RegistrationServicer_to_server(servicer: RegistrationServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
 class DevicePluginStub:
     """Served by the plugin at the socket it named in RegisterRequest.endpoint."""
 
-    def __init__(self, channel: typing.Union[grpc.Channel, grpc.aio.Channel]) -> None: ...
-    GetDevicePluginOptions: grpc.UnaryUnaryMultiCallable[
-        accelet.kubelet.api.deviceplugin_pb2.Empty,
-        accelet.kubelet.api.deviceplugin_pb2.DevicePluginOptions,
-    ]
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> DevicePluginAsyncStub: ...
+    GetDevicePluginOptions: _grpc.UnaryUnaryMultiCallable[_deviceplugin_pb2.Empty, _deviceplugin_pb2.DevicePluginOptions]
     """Read once per registration."""
-
-    ListAndWatch: grpc.UnaryStreamMultiCallable[
-        accelet.kubelet.api.deviceplugin_pb2.Empty,
-        accelet.kubelet.api.deviceplugin_pb2.ListAndWatchResponse,
-    ]
+    ListAndWatch: _grpc.UnaryStreamMultiCallable[_deviceplugin_pb2.Empty, _deviceplugin_pb2.ListAndWatchResponse]
     """Opened once per registration and never again: its end is the plugin's end.
     Each message replaces the whole list.
     """
-
-    GetPreferredAllocation: grpc.UnaryUnaryMultiCallable[
-        accelet.kubelet.api.deviceplugin_pb2.PreferredAllocationRequest,
-        accelet.kubelet.api.deviceplugin_pb2.PreferredAllocationResponse,
-    ]
+    GetPreferredAllocation: _grpc.UnaryUnaryMultiCallable[_deviceplugin_pb2.PreferredAllocationRequest, _deviceplugin_pb2.PreferredAllocationResponse]
     """Which of the available devices the plugin would rather give. A wish only;
     an error here rejects the pod.
     """
-
-    Allocate: grpc.UnaryUnaryMultiCallable[
-        accelet.kubelet.api.deviceplugin_pb2.AllocateRequest,
-        accelet.kubelet.api.deviceplugin_pb2.AllocateResponse,
-    ]
+    Allocate: _grpc.UnaryUnaryMultiCallable[_deviceplugin_pb2.AllocateRequest, _deviceplugin_pb2.AllocateResponse]
     """What a container must be given to use the devices. Sent while the pod is
     admitted, once for each container and resource, without a deadline.
     """
-
-    PreStartContainer: grpc.UnaryUnaryMultiCallable[
-        accelet.kubelet.api.deviceplugin_pb2.PreStartContainerRequest,
-        accelet.kubelet.api.deviceplugin_pb2.PreStartContainerResponse,
-    ]
+    PreStartContainer: _grpc.UnaryUnaryMultiCallable[_deviceplugin_pb2.PreStartContainerRequest, _deviceplugin_pb2.PreStartContainerResponse]
     """Before each container start, if the options ask for it; 30 s deadline."""
 
-class DevicePluginAsyncStub:
+@_typing.type_check_only
+class DevicePluginAsyncStub(DevicePluginStub):
     """Served by the plugin at the socket it named in RegisterRequest.endpoint."""
 
-    GetDevicePluginOptions: grpc.aio.UnaryUnaryMultiCallable[
-        accelet.kubelet.api.deviceplugin_pb2.Empty,
-        accelet.kubelet.api.deviceplugin_pb2.DevicePluginOptions,
-    ]
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    GetDevicePluginOptions: _aio.UnaryUnaryMultiCallable[_deviceplugin_pb2.Empty, _deviceplugin_pb2.DevicePluginOptions]  # type: ignore[assignment]
     """Read once per registration."""
-
-    ListAndWatch: grpc.aio.UnaryStreamMultiCallable[
-        accelet.kubelet.api.deviceplugin_pb2.Empty,
-        accelet.kubelet.api.deviceplugin_pb2.ListAndWatchResponse,
-    ]
+    ListAndWatch: _aio.UnaryStreamMultiCallable[_deviceplugin_pb2.Empty, _deviceplugin_pb2.ListAndWatchResponse]  # type: ignore[assignment]
     """Opened once per registration and never again: its end is the plugin's end.
     Each message replaces the whole list.
     """
-
-    GetPreferredAllocation: grpc.aio.UnaryUnaryMultiCallable[
-        accelet.kubelet.api.deviceplugin_pb2.PreferredAllocationRequest,
-        accelet.kubelet.api.deviceplugin_pb2.PreferredAllocationResponse,
-    ]
+    GetPreferredAllocation: _aio.UnaryUnaryMultiCallable[_deviceplugin_pb2.PreferredAllocationRequest, _deviceplugin_pb2.PreferredAllocationResponse]  # type: ignore[assignment]
     """Which of the available devices the plugin would rather give. A wish only;
     an error here rejects the pod.
     """
-
-    Allocate: grpc.aio.UnaryUnaryMultiCallable[
-        accelet.kubelet.api.deviceplugin_pb2.AllocateRequest,
-        accelet.kubelet.api.deviceplugin_pb2.AllocateResponse,
-    ]
+    Allocate: _aio.UnaryUnaryMultiCallable[_deviceplugin_pb2.AllocateRequest, _deviceplugin_pb2.AllocateResponse]  # type: ignore[assignment]
     """What a container must be given to use the devices. Sent while the pod is
     admitted, once for each container and resource, without a deadline.
     """
-
-    PreStartContainer: grpc.aio.UnaryUnaryMultiCallable[
-        accelet.kubelet.api.deviceplugin_pb2.PreStartContainerRequest,
-        accelet.kubelet.api.deviceplugin_pb2.PreStartContainerResponse,
-    ]
+    PreStartContainer: _aio.UnaryUnaryMultiCallable[_deviceplugin_pb2.PreStartContainerRequest, _deviceplugin_pb2.PreStartContainerResponse]  # type: ignore[assignment]
     """Before each container start, if the options ask for it; 30 s deadline."""
 
-class DevicePluginServicer(metaclass=abc.ABCMeta):
+class DevicePluginServicer(metaclass=_abc_1.ABCMeta):
     """Served by the plugin at the socket it named in RegisterRequest.endpoint."""
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def GetDevicePluginOptions(
         self,
-        request: accelet.kubelet.api.deviceplugin_pb2.Empty,
+        request: _deviceplugin_pb2.Empty,
         context: _ServicerContext,
-    ) -> typing.Union[accelet.kubelet.api.deviceplugin_pb2.DevicePluginOptions, collections.abc.Awaitable[accelet.kubelet.api.deviceplugin_pb2.DevicePluginOptions]]:
+    ) -> _typing.Union[_deviceplugin_pb2.DevicePluginOptions, _abc.Awaitable[_deviceplugin_pb2.DevicePluginOptions]]:
         """Read once per registration."""
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def ListAndWatch(
         self,
-        request: accelet.kubelet.api.deviceplugin_pb2.Empty,
+        request: _deviceplugin_pb2.Empty,
         context: _ServicerContext,
-    ) -> typing.Union[collections.abc.Iterator[accelet.kubelet.api.deviceplugin_pb2.ListAndWatchResponse], collections.abc.AsyncIterator[accelet.kubelet.api.deviceplugin_pb2.ListAndWatchResponse]]:
+    ) -> _typing.Union[_abc.Iterator[_deviceplugin_pb2.ListAndWatchResponse], _abc.AsyncIterator[_deviceplugin_pb2.ListAndWatchResponse]]:
         """Opened once per registration and never again: its end is the plugin's end.
         Each message replaces the whole list.
         """
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def GetPreferredAllocation(
         self,
-        request: accelet.kubelet.api.deviceplugin_pb2.PreferredAllocationRequest,
+        request: _deviceplugin_pb2.PreferredAllocationRequest,
         context: _ServicerContext,
-    ) -> typing.Union[accelet.kubelet.api.deviceplugin_pb2.PreferredAllocationResponse, collections.abc.Awaitable[accelet.kubelet.api.deviceplugin_pb2.PreferredAllocationResponse]]:
+    ) -> _typing.Union[_deviceplugin_pb2.PreferredAllocationResponse, _abc.Awaitable[_deviceplugin_pb2.PreferredAllocationResponse]]:
         """Which of the available devices the plugin would rather give. A wish only;
         an error here rejects the pod.
         """
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def Allocate(
         self,
-        request: accelet.kubelet.api.deviceplugin_pb2.AllocateRequest,
+        request: _deviceplugin_pb2.AllocateRequest,
         context: _ServicerContext,
-    ) -> typing.Union[accelet.kubelet.api.deviceplugin_pb2.AllocateResponse, collections.abc.Awaitable[accelet.kubelet.api.deviceplugin_pb2.AllocateResponse]]:
+    ) -> _typing.Union[_deviceplugin_pb2.AllocateResponse, _abc.Awaitable[_deviceplugin_pb2.AllocateResponse]]:
         """What a container must be given to use the devices. Sent while the pod is
         admitted, once for each container and resource, without a deadline.
         """
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def PreStartContainer(
         self,
-        request: accelet.kubelet.api.deviceplugin_pb2.PreStartContainerRequest,
+        request: _deviceplugin_pb2.PreStartContainerRequest,
         context: _ServicerContext,
-    ) -> typing.Union[accelet.kubelet.api.deviceplugin_pb2.PreStartContainerResponse, collections.abc.Awaitable[accelet.kubelet.api.deviceplugin_pb2.PreStartContainerResponse]]:
+    ) -> _typing.Union[_deviceplugin_pb2.PreStartContainerResponse, _abc.Awaitable[_deviceplugin_pb2.PreStartContainerResponse]]:
         """Before each container start, if the options ask for it; 30 s deadline."""
 
-def add_DevicePluginServicer_to_server(servicer: DevicePluginServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...
+def add_DevicePluginServicer_to_server(servicer: DevicePluginServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

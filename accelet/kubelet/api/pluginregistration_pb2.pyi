@@ -7,77 +7,101 @@ they are. Names, numbers and types are those of the wire; the generated
 Python is made by `make proto`.
 """
 
-import builtins
-import collections.abc
-import google.protobuf.descriptor
-import google.protobuf.internal.containers
-import google.protobuf.message
-import typing
+from collections import abc as _abc
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
+import builtins as _builtins
+import sys
+import typing as _typing
 
-DESCRIPTOR: google.protobuf.descriptor.FileDescriptor
+if sys.version_info >= (3, 11):
+    from typing import TypeAlias as _TypeAlias, Never as _Never
+else:
+    from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
-@typing.final
-class PluginInfo(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+DESCRIPTOR: _descriptor.FileDescriptor
 
-    TYPE_FIELD_NUMBER: builtins.int
-    NAME_FIELD_NUMBER: builtins.int
-    ENDPOINT_FIELD_NUMBER: builtins.int
-    SUPPORTED_VERSIONS_FIELD_NUMBER: builtins.int
-    type: builtins.str
+@_typing.final
+class PluginInfo(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TYPE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    ENDPOINT_FIELD_NUMBER: _builtins.int
+    SUPPORTED_VERSIONS_FIELD_NUMBER: _builtins.int
+    type: _builtins.str
     """"DevicePlugin" or "DRAPlugin"."""
-    name: builtins.str
+    name: _builtins.str
     """The resource name, or the driver name."""
-    endpoint: builtins.str
+    endpoint: _builtins.str
     """Absolute path of the socket that serves the plugin; empty: this one."""
-    @property
-    def supported_versions(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]: ...
+    @_builtins.property
+    def supported_versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
-        type: builtins.str = ...,
-        name: builtins.str = ...,
-        endpoint: builtins.str = ...,
-        supported_versions: collections.abc.Iterable[builtins.str] | None = ...,
+        type: _builtins.str = ...,
+        name: _builtins.str = ...,
+        endpoint: _builtins.str = ...,
+        supported_versions: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["endpoint", b"endpoint", "name", b"name", "supported_versions", b"supported_versions", "type", b"type"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["endpoint", b"endpoint", "name", b"name", "supported_versions", b"supported_versions", "type", b"type"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___PluginInfo = PluginInfo
+Global___PluginInfo: _TypeAlias = PluginInfo  # noqa: Y015
 
-@typing.final
-class RegistrationStatus(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class RegistrationStatus(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    PLUGIN_REGISTERED_FIELD_NUMBER: builtins.int
-    ERROR_FIELD_NUMBER: builtins.int
-    plugin_registered: builtins.bool
-    error: builtins.str
+    PLUGIN_REGISTERED_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    plugin_registered: _builtins.bool
+    error: _builtins.str
     def __init__(
         self,
         *,
-        plugin_registered: builtins.bool = ...,
-        error: builtins.str = ...,
+        plugin_registered: _builtins.bool = ...,
+        error: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["error", b"error", "plugin_registered", b"plugin_registered"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "plugin_registered", b"plugin_registered"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___RegistrationStatus = RegistrationStatus
+Global___RegistrationStatus: _TypeAlias = RegistrationStatus  # noqa: Y015
 
-@typing.final
-class RegistrationStatusResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class RegistrationStatusResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
         self,
     ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___RegistrationStatusResponse = RegistrationStatusResponse
+Global___RegistrationStatusResponse: _TypeAlias = RegistrationStatusResponse  # noqa: Y015
 
-@typing.final
-class InfoRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class InfoRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
         self,
     ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___InfoRequest = InfoRequest
+Global___InfoRequest: _TypeAlias = InfoRequest  # noqa: Y015

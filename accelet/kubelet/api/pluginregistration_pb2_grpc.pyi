@@ -7,65 +7,65 @@ they are. Names, numbers and types are those of the wire; the generated
 Python is made by `make proto`.
 """
 
-import abc
-import accelet.kubelet.api.pluginregistration_pb2
-import collections.abc
-import grpc
-import grpc.aio
-import typing
+from accelet.kubelet.api import pluginregistration_pb2 as _pluginregistration_pb2
+from collections import abc as _abc
+from grpc import aio as _aio
+import abc as _abc_1
+import grpc as _grpc
+import sys
+import typing as _typing
 
-_T = typing.TypeVar("_T")
+if sys.version_info >= (3, 11):
+    from typing import Self as _Self
+else:
+    from typing_extensions import Self as _Self
 
-class _MaybeAsyncIterator(collections.abc.AsyncIterator[_T], collections.abc.Iterator[_T], metaclass=abc.ABCMeta): ...
+_T = _typing.TypeVar("_T")
 
-class _ServicerContext(grpc.ServicerContext, grpc.aio.ServicerContext):  # type: ignore[misc, type-arg]
+class _MaybeAsyncIterator(_abc.AsyncIterator[_T], _abc.Iterator[_T], metaclass=_abc_1.ABCMeta): ...
+
+class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ignore[misc, type-arg]
     ...
+
+GRPC_GENERATED_VERSION: str
+GRPC_VERSION: str
 
 class RegistrationStub:
     """Served by the plugin."""
 
-    def __init__(self, channel: typing.Union[grpc.Channel, grpc.aio.Channel]) -> None: ...
-    GetInfo: grpc.UnaryUnaryMultiCallable[
-        accelet.kubelet.api.pluginregistration_pb2.InfoRequest,
-        accelet.kubelet.api.pluginregistration_pb2.PluginInfo,
-    ]
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> RegistrationAsyncStub: ...
+    GetInfo: _grpc.UnaryUnaryMultiCallable[_pluginregistration_pb2.InfoRequest, _pluginregistration_pb2.PluginInfo]
     """The kubelet waits one second for the answer."""
+    NotifyRegistrationStatus: _grpc.UnaryUnaryMultiCallable[_pluginregistration_pb2.RegistrationStatus, _pluginregistration_pb2.RegistrationStatusResponse]
 
-    NotifyRegistrationStatus: grpc.UnaryUnaryMultiCallable[
-        accelet.kubelet.api.pluginregistration_pb2.RegistrationStatus,
-        accelet.kubelet.api.pluginregistration_pb2.RegistrationStatusResponse,
-    ]
-
-class RegistrationAsyncStub:
+@_typing.type_check_only
+class RegistrationAsyncStub(RegistrationStub):
     """Served by the plugin."""
 
-    GetInfo: grpc.aio.UnaryUnaryMultiCallable[
-        accelet.kubelet.api.pluginregistration_pb2.InfoRequest,
-        accelet.kubelet.api.pluginregistration_pb2.PluginInfo,
-    ]
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    GetInfo: _aio.UnaryUnaryMultiCallable[_pluginregistration_pb2.InfoRequest, _pluginregistration_pb2.PluginInfo]  # type: ignore[assignment]
     """The kubelet waits one second for the answer."""
+    NotifyRegistrationStatus: _aio.UnaryUnaryMultiCallable[_pluginregistration_pb2.RegistrationStatus, _pluginregistration_pb2.RegistrationStatusResponse]  # type: ignore[assignment]
 
-    NotifyRegistrationStatus: grpc.aio.UnaryUnaryMultiCallable[
-        accelet.kubelet.api.pluginregistration_pb2.RegistrationStatus,
-        accelet.kubelet.api.pluginregistration_pb2.RegistrationStatusResponse,
-    ]
-
-class RegistrationServicer(metaclass=abc.ABCMeta):
+class RegistrationServicer(metaclass=_abc_1.ABCMeta):
     """Served by the plugin."""
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def GetInfo(
         self,
-        request: accelet.kubelet.api.pluginregistration_pb2.InfoRequest,
+        request: _pluginregistration_pb2.InfoRequest,
         context: _ServicerContext,
-    ) -> typing.Union[accelet.kubelet.api.pluginregistration_pb2.PluginInfo, collections.abc.Awaitable[accelet.kubelet.api.pluginregistration_pb2.PluginInfo]]:
+    ) -> _typing.Union[_pluginregistration_pb2.PluginInfo, _abc.Awaitable[_pluginregistration_pb2.PluginInfo]]:
         """The kubelet waits one second for the answer."""
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def NotifyRegistrationStatus(
         self,
-        request: accelet.kubelet.api.pluginregistration_pb2.RegistrationStatus,
+        request: _pluginregistration_pb2.RegistrationStatus,
         context: _ServicerContext,
-    ) -> typing.Union[accelet.kubelet.api.pluginregistration_pb2.RegistrationStatusResponse, collections.abc.Awaitable[accelet.kubelet.api.pluginregistration_pb2.RegistrationStatusResponse]]: ...
+    ) -> _typing.Union[_pluginregistration_pb2.RegistrationStatusResponse, _abc.Awaitable[_pluginregistration_pb2.RegistrationStatusResponse]]: ...
 
-def add_RegistrationServicer_to_server(servicer: RegistrationServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...
+def add_RegistrationServicer_to_server(servicer: RegistrationServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

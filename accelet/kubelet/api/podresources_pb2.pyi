@@ -7,304 +7,369 @@ numbers and types are those of the wire; the generated Python is made by
 `make proto`.
 """
 
-import builtins
-import collections.abc
-import google.protobuf.descriptor
-import google.protobuf.internal.containers
-import google.protobuf.message
-import typing
+from collections import abc as _abc
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
+import builtins as _builtins
+import sys
+import typing as _typing
 
-DESCRIPTOR: google.protobuf.descriptor.FileDescriptor
+if sys.version_info >= (3, 11):
+    from typing import TypeAlias as _TypeAlias, Never as _Never
+else:
+    from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
-@typing.final
-class AllocatableResourcesRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+DESCRIPTOR: _descriptor.FileDescriptor
 
-    def __init__(
-        self,
-    ) -> None: ...
-
-global___AllocatableResourcesRequest = AllocatableResourcesRequest
-
-@typing.final
-class AllocatableResourcesResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
-
-    DEVICES_FIELD_NUMBER: builtins.int
-    CPU_IDS_FIELD_NUMBER: builtins.int
-    MEMORY_FIELD_NUMBER: builtins.int
-    @property
-    def devices(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___ContainerDevices]: ...
-    @property
-    def cpu_ids(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]: ...
-    @property
-    def memory(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___ContainerMemory]: ...
-    def __init__(
-        self,
-        *,
-        devices: collections.abc.Iterable[global___ContainerDevices] | None = ...,
-        cpu_ids: collections.abc.Iterable[builtins.int] | None = ...,
-        memory: collections.abc.Iterable[global___ContainerMemory] | None = ...,
-    ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["cpu_ids", b"cpu_ids", "devices", b"devices", "memory", b"memory"]) -> None: ...
-
-global___AllocatableResourcesResponse = AllocatableResourcesResponse
-
-@typing.final
-class ListPodResourcesRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class AllocatableResourcesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
         self,
     ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___ListPodResourcesRequest = ListPodResourcesRequest
+Global___AllocatableResourcesRequest: _TypeAlias = AllocatableResourcesRequest  # noqa: Y015
 
-@typing.final
-class ListPodResourcesResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class AllocatableResourcesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    POD_RESOURCES_FIELD_NUMBER: builtins.int
-    @property
-    def pod_resources(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___PodResources]: ...
+    DEVICES_FIELD_NUMBER: _builtins.int
+    CPU_IDS_FIELD_NUMBER: _builtins.int
+    MEMORY_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerDevices]: ...
+    @_builtins.property
+    def cpu_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def memory(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerMemory]: ...
     def __init__(
         self,
         *,
-        pod_resources: collections.abc.Iterable[global___PodResources] | None = ...,
+        devices: _abc.Iterable[Global___ContainerDevices] | None = ...,
+        cpu_ids: _abc.Iterable[_builtins.int] | None = ...,
+        memory: _abc.Iterable[Global___ContainerMemory] | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["pod_resources", b"pod_resources"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_ids", b"cpu_ids", "devices", b"devices", "memory", b"memory"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___ListPodResourcesResponse = ListPodResourcesResponse
+Global___AllocatableResourcesResponse: _TypeAlias = AllocatableResourcesResponse  # noqa: Y015
 
-@typing.final
-class PodResources(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ListPodResourcesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    NAME_FIELD_NUMBER: builtins.int
-    NAMESPACE_FIELD_NUMBER: builtins.int
-    CONTAINERS_FIELD_NUMBER: builtins.int
-    name: builtins.str
-    namespace: builtins.str
-    @property
-    def containers(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___ContainerResources]: ...
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPodResourcesRequest: _TypeAlias = ListPodResourcesRequest  # noqa: Y015
+
+@_typing.final
+class ListPodResourcesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POD_RESOURCES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def pod_resources(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodResources]: ...
     def __init__(
         self,
         *,
-        name: builtins.str = ...,
-        namespace: builtins.str = ...,
-        containers: collections.abc.Iterable[global___ContainerResources] | None = ...,
+        pod_resources: _abc.Iterable[Global___PodResources] | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["containers", b"containers", "name", b"name", "namespace", b"namespace"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pod_resources", b"pod_resources"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___PodResources = PodResources
+Global___ListPodResourcesResponse: _TypeAlias = ListPodResourcesResponse  # noqa: Y015
 
-@typing.final
-class ContainerResources(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class PodResources(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    NAME_FIELD_NUMBER: builtins.int
-    DEVICES_FIELD_NUMBER: builtins.int
-    CPU_IDS_FIELD_NUMBER: builtins.int
-    MEMORY_FIELD_NUMBER: builtins.int
-    DYNAMIC_RESOURCES_FIELD_NUMBER: builtins.int
-    name: builtins.str
-    @property
-    def devices(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___ContainerDevices]: ...
-    @property
-    def cpu_ids(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]: ...
-    @property
-    def memory(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___ContainerMemory]: ...
-    @property
-    def dynamic_resources(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___DynamicResource]: ...
+    NAME_FIELD_NUMBER: _builtins.int
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    CONTAINERS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    namespace: _builtins.str
+    @_builtins.property
+    def containers(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerResources]: ...
     def __init__(
         self,
         *,
-        name: builtins.str = ...,
-        devices: collections.abc.Iterable[global___ContainerDevices] | None = ...,
-        cpu_ids: collections.abc.Iterable[builtins.int] | None = ...,
-        memory: collections.abc.Iterable[global___ContainerMemory] | None = ...,
-        dynamic_resources: collections.abc.Iterable[global___DynamicResource] | None = ...,
+        name: _builtins.str = ...,
+        namespace: _builtins.str = ...,
+        containers: _abc.Iterable[Global___ContainerResources] | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["cpu_ids", b"cpu_ids", "devices", b"devices", "dynamic_resources", b"dynamic_resources", "memory", b"memory", "name", b"name"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["containers", b"containers", "name", b"name", "namespace", b"namespace"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___ContainerResources = ContainerResources
+Global___PodResources: _TypeAlias = PodResources  # noqa: Y015
 
-@typing.final
-class ContainerMemory(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ContainerResources(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    MEMORY_TYPE_FIELD_NUMBER: builtins.int
-    SIZE_FIELD_NUMBER: builtins.int
-    TOPOLOGY_FIELD_NUMBER: builtins.int
-    memory_type: builtins.str
-    size: builtins.int
-    @property
-    def topology(self) -> global___TopologyInfo: ...
+    NAME_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
+    CPU_IDS_FIELD_NUMBER: _builtins.int
+    MEMORY_FIELD_NUMBER: _builtins.int
+    DYNAMIC_RESOURCES_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    @_builtins.property
+    def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerDevices]: ...
+    @_builtins.property
+    def cpu_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def memory(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerMemory]: ...
+    @_builtins.property
+    def dynamic_resources(self) -> _containers.RepeatedCompositeFieldContainer[Global___DynamicResource]: ...
     def __init__(
         self,
         *,
-        memory_type: builtins.str = ...,
-        size: builtins.int = ...,
-        topology: global___TopologyInfo | None = ...,
+        name: _builtins.str = ...,
+        devices: _abc.Iterable[Global___ContainerDevices] | None = ...,
+        cpu_ids: _abc.Iterable[_builtins.int] | None = ...,
+        memory: _abc.Iterable[Global___ContainerMemory] | None = ...,
+        dynamic_resources: _abc.Iterable[Global___DynamicResource] | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["topology", b"topology"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["memory_type", b"memory_type", "size", b"size", "topology", b"topology"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_ids", b"cpu_ids", "devices", b"devices", "dynamic_resources", b"dynamic_resources", "memory", b"memory", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___ContainerMemory = ContainerMemory
+Global___ContainerResources: _TypeAlias = ContainerResources  # noqa: Y015
 
-@typing.final
-class ContainerDevices(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ContainerMemory(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    RESOURCE_NAME_FIELD_NUMBER: builtins.int
-    DEVICE_IDS_FIELD_NUMBER: builtins.int
-    TOPOLOGY_FIELD_NUMBER: builtins.int
-    resource_name: builtins.str
-    @property
-    def device_ids(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]: ...
-    @property
-    def topology(self) -> global___TopologyInfo: ...
+    MEMORY_TYPE_FIELD_NUMBER: _builtins.int
+    SIZE_FIELD_NUMBER: _builtins.int
+    TOPOLOGY_FIELD_NUMBER: _builtins.int
+    memory_type: _builtins.str
+    size: _builtins.int
+    @_builtins.property
+    def topology(self) -> Global___TopologyInfo: ...
     def __init__(
         self,
         *,
-        resource_name: builtins.str = ...,
-        device_ids: collections.abc.Iterable[builtins.str] | None = ...,
-        topology: global___TopologyInfo | None = ...,
+        memory_type: _builtins.str = ...,
+        size: _builtins.int = ...,
+        topology: Global___TopologyInfo | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["topology", b"topology"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["device_ids", b"device_ids", "resource_name", b"resource_name", "topology", b"topology"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["topology", b"topology"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory_type", b"memory_type", "size", b"size", "topology", b"topology"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___ContainerDevices = ContainerDevices
+Global___ContainerMemory: _TypeAlias = ContainerMemory  # noqa: Y015
 
-@typing.final
-class TopologyInfo(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ContainerDevices(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    NODES_FIELD_NUMBER: builtins.int
-    @property
-    def nodes(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___NUMANode]: ...
+    RESOURCE_NAME_FIELD_NUMBER: _builtins.int
+    DEVICE_IDS_FIELD_NUMBER: _builtins.int
+    TOPOLOGY_FIELD_NUMBER: _builtins.int
+    resource_name: _builtins.str
+    @_builtins.property
+    def device_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def topology(self) -> Global___TopologyInfo: ...
     def __init__(
         self,
         *,
-        nodes: collections.abc.Iterable[global___NUMANode] | None = ...,
+        resource_name: _builtins.str = ...,
+        device_ids: _abc.Iterable[_builtins.str] | None = ...,
+        topology: Global___TopologyInfo | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["nodes", b"nodes"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["topology", b"topology"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device_ids", b"device_ids", "resource_name", b"resource_name", "topology", b"topology"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___TopologyInfo = TopologyInfo
+Global___ContainerDevices: _TypeAlias = ContainerDevices  # noqa: Y015
 
-@typing.final
-class NUMANode(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class TopologyInfo(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    ID_FIELD_NUMBER: builtins.int
-    ID: builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NUMANode]: ...
     def __init__(
         self,
         *,
-        ID: builtins.int = ...,
+        nodes: _abc.Iterable[Global___NUMANode] | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["ID", b"ID"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["nodes", b"nodes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___NUMANode = NUMANode
+Global___TopologyInfo: _TypeAlias = TopologyInfo  # noqa: Y015
 
-@typing.final
-class DynamicResource(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class NUMANode(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    CLAIM_NAME_FIELD_NUMBER: builtins.int
-    CLAIM_NAMESPACE_FIELD_NUMBER: builtins.int
-    CLAIM_RESOURCES_FIELD_NUMBER: builtins.int
-    claim_name: builtins.str
-    claim_namespace: builtins.str
-    @property
-    def claim_resources(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___ClaimResource]: ...
+    ID_FIELD_NUMBER: _builtins.int
+    ID: _builtins.int
     def __init__(
         self,
         *,
-        claim_name: builtins.str = ...,
-        claim_namespace: builtins.str = ...,
-        claim_resources: collections.abc.Iterable[global___ClaimResource] | None = ...,
+        ID: _builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["claim_name", b"claim_name", "claim_namespace", b"claim_namespace", "claim_resources", b"claim_resources"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ID", b"ID"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___DynamicResource = DynamicResource
+Global___NUMANode: _TypeAlias = NUMANode  # noqa: Y015
 
-@typing.final
-class ClaimResource(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class DynamicResource(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    CDI_DEVICES_FIELD_NUMBER: builtins.int
-    DRIVER_NAME_FIELD_NUMBER: builtins.int
-    POOL_NAME_FIELD_NUMBER: builtins.int
-    DEVICE_NAME_FIELD_NUMBER: builtins.int
-    SHARE_ID_FIELD_NUMBER: builtins.int
-    driver_name: builtins.str
-    pool_name: builtins.str
-    device_name: builtins.str
-    share_id: builtins.str
-    @property
-    def cdi_devices(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___CDIDevice]: ...
+    CLAIM_NAME_FIELD_NUMBER: _builtins.int
+    CLAIM_NAMESPACE_FIELD_NUMBER: _builtins.int
+    CLAIM_RESOURCES_FIELD_NUMBER: _builtins.int
+    claim_name: _builtins.str
+    claim_namespace: _builtins.str
+    @_builtins.property
+    def claim_resources(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClaimResource]: ...
     def __init__(
         self,
         *,
-        cdi_devices: collections.abc.Iterable[global___CDIDevice] | None = ...,
-        driver_name: builtins.str = ...,
-        pool_name: builtins.str = ...,
-        device_name: builtins.str = ...,
-        share_id: builtins.str | None = ...,
+        claim_name: _builtins.str = ...,
+        claim_namespace: _builtins.str = ...,
+        claim_resources: _abc.Iterable[Global___ClaimResource] | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_share_id", b"_share_id", "share_id", b"share_id"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_share_id", b"_share_id", "cdi_devices", b"cdi_devices", "device_name", b"device_name", "driver_name", b"driver_name", "pool_name", b"pool_name", "share_id", b"share_id"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["_share_id", b"_share_id"]) -> typing.Literal["share_id"] | None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim_name", b"claim_name", "claim_namespace", b"claim_namespace", "claim_resources", b"claim_resources"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___ClaimResource = ClaimResource
+Global___DynamicResource: _TypeAlias = DynamicResource  # noqa: Y015
 
-@typing.final
-class CDIDevice(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class ClaimResource(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    NAME_FIELD_NUMBER: builtins.int
-    name: builtins.str
+    CDI_DEVICES_FIELD_NUMBER: _builtins.int
+    DRIVER_NAME_FIELD_NUMBER: _builtins.int
+    POOL_NAME_FIELD_NUMBER: _builtins.int
+    DEVICE_NAME_FIELD_NUMBER: _builtins.int
+    SHARE_ID_FIELD_NUMBER: _builtins.int
+    driver_name: _builtins.str
+    pool_name: _builtins.str
+    device_name: _builtins.str
+    share_id: _builtins.str
+    @_builtins.property
+    def cdi_devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___CDIDevice]: ...
     def __init__(
         self,
         *,
-        name: builtins.str = ...,
+        cdi_devices: _abc.Iterable[Global___CDIDevice] | None = ...,
+        driver_name: _builtins.str = ...,
+        pool_name: _builtins.str = ...,
+        device_name: _builtins.str = ...,
+        share_id: _builtins.str | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["name", b"name"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_share_id", b"_share_id", "share_id", b"share_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_share_id", b"_share_id", "cdi_devices", b"cdi_devices", "device_name", b"device_name", "driver_name", b"driver_name", "pool_name", b"pool_name", "share_id", b"share_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__share_id: _TypeAlias = _typing.Literal["share_id"]  # noqa: Y015
+    _WhichOneofArgType__share_id: _TypeAlias = _typing.Literal["_share_id", b"_share_id"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__share_id) -> _WhichOneofReturnType__share_id | None: ...
 
-global___CDIDevice = CDIDevice
+Global___ClaimResource: _TypeAlias = ClaimResource  # noqa: Y015
 
-@typing.final
-class GetPodResourcesRequest(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class CDIDevice(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    POD_NAME_FIELD_NUMBER: builtins.int
-    POD_NAMESPACE_FIELD_NUMBER: builtins.int
-    pod_name: builtins.str
-    pod_namespace: builtins.str
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
     def __init__(
         self,
         *,
-        pod_name: builtins.str = ...,
-        pod_namespace: builtins.str = ...,
+        name: _builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["pod_name", b"pod_name", "pod_namespace", b"pod_namespace"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___GetPodResourcesRequest = GetPodResourcesRequest
+Global___CDIDevice: _TypeAlias = CDIDevice  # noqa: Y015
 
-@typing.final
-class GetPodResourcesResponse(google.protobuf.message.Message):
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+@_typing.final
+class GetPodResourcesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
-    POD_RESOURCES_FIELD_NUMBER: builtins.int
-    @property
-    def pod_resources(self) -> global___PodResources: ...
+    POD_NAME_FIELD_NUMBER: _builtins.int
+    POD_NAMESPACE_FIELD_NUMBER: _builtins.int
+    pod_name: _builtins.str
+    pod_namespace: _builtins.str
     def __init__(
         self,
         *,
-        pod_resources: global___PodResources | None = ...,
+        pod_name: _builtins.str = ...,
+        pod_namespace: _builtins.str = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["pod_resources", b"pod_resources"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["pod_resources", b"pod_resources"]) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pod_name", b"pod_name", "pod_namespace", b"pod_namespace"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-global___GetPodResourcesResponse = GetPodResourcesResponse
+Global___GetPodResourcesRequest: _TypeAlias = GetPodResourcesRequest  # noqa: Y015
+
+@_typing.final
+class GetPodResourcesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POD_RESOURCES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def pod_resources(self) -> Global___PodResources: ...
+    def __init__(
+        self,
+        *,
+        pod_resources: Global___PodResources | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pod_resources", b"pod_resources"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pod_resources", b"pod_resources"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetPodResourcesResponse: _TypeAlias = GetPodResourcesResponse  # noqa: Y015

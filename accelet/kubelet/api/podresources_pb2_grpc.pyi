@@ -7,88 +7,80 @@ numbers and types are those of the wire; the generated Python is made by
 `make proto`.
 """
 
-import abc
-import accelet.kubelet.api.podresources_pb2
-import collections.abc
-import grpc
-import grpc.aio
-import typing
+from accelet.kubelet.api import podresources_pb2 as _podresources_pb2
+from collections import abc as _abc
+from grpc import aio as _aio
+import abc as _abc_1
+import grpc as _grpc
+import sys
+import typing as _typing
 
-_T = typing.TypeVar("_T")
+if sys.version_info >= (3, 11):
+    from typing import Self as _Self
+else:
+    from typing_extensions import Self as _Self
 
-class _MaybeAsyncIterator(collections.abc.AsyncIterator[_T], collections.abc.Iterator[_T], metaclass=abc.ABCMeta): ...
+_T = _typing.TypeVar("_T")
 
-class _ServicerContext(grpc.ServicerContext, grpc.aio.ServicerContext):  # type: ignore[misc, type-arg]
+class _MaybeAsyncIterator(_abc.AsyncIterator[_T], _abc.Iterator[_T], metaclass=_abc_1.ABCMeta): ...
+
+class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ignore[misc, type-arg]
     ...
 
+GRPC_GENERATED_VERSION: str
+GRPC_VERSION: str
+
 class PodResourcesListerStub:
-    def __init__(self, channel: typing.Union[grpc.Channel, grpc.aio.Channel]) -> None: ...
-    List: grpc.UnaryUnaryMultiCallable[
-        accelet.kubelet.api.podresources_pb2.ListPodResourcesRequest,
-        accelet.kubelet.api.podresources_pb2.ListPodResourcesResponse,
-    ]
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> PodResourcesListerAsyncStub: ...
+    List: _grpc.UnaryUnaryMultiCallable[_podresources_pb2.ListPodResourcesRequest, _podresources_pb2.ListPodResourcesResponse]
     """All pods. On kubelets up to 1.37 a List has a side effect on allocations
     in flight: where Get exists, use Get.
     """
-
-    GetAllocatableResources: grpc.UnaryUnaryMultiCallable[
-        accelet.kubelet.api.podresources_pb2.AllocatableResourcesRequest,
-        accelet.kubelet.api.podresources_pb2.AllocatableResourcesResponse,
-    ]
+    GetAllocatableResources: _grpc.UnaryUnaryMultiCallable[_podresources_pb2.AllocatableResourcesRequest, _podresources_pb2.AllocatableResourcesResponse]
     """Healthy devices, whether allocated or not."""
-
-    Get: grpc.UnaryUnaryMultiCallable[
-        accelet.kubelet.api.podresources_pb2.GetPodResourcesRequest,
-        accelet.kubelet.api.podresources_pb2.GetPodResourcesResponse,
-    ]
+    Get: _grpc.UnaryUnaryMultiCallable[_podresources_pb2.GetPodResourcesRequest, _podresources_pb2.GetPodResourcesResponse]
     """One pod by name; code UNKNOWN when the kubelet does not show it."""
 
-class PodResourcesListerAsyncStub:
-    List: grpc.aio.UnaryUnaryMultiCallable[
-        accelet.kubelet.api.podresources_pb2.ListPodResourcesRequest,
-        accelet.kubelet.api.podresources_pb2.ListPodResourcesResponse,
-    ]
+@_typing.type_check_only
+class PodResourcesListerAsyncStub(PodResourcesListerStub):
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    List: _aio.UnaryUnaryMultiCallable[_podresources_pb2.ListPodResourcesRequest, _podresources_pb2.ListPodResourcesResponse]  # type: ignore[assignment]
     """All pods. On kubelets up to 1.37 a List has a side effect on allocations
     in flight: where Get exists, use Get.
     """
-
-    GetAllocatableResources: grpc.aio.UnaryUnaryMultiCallable[
-        accelet.kubelet.api.podresources_pb2.AllocatableResourcesRequest,
-        accelet.kubelet.api.podresources_pb2.AllocatableResourcesResponse,
-    ]
+    GetAllocatableResources: _aio.UnaryUnaryMultiCallable[_podresources_pb2.AllocatableResourcesRequest, _podresources_pb2.AllocatableResourcesResponse]  # type: ignore[assignment]
     """Healthy devices, whether allocated or not."""
-
-    Get: grpc.aio.UnaryUnaryMultiCallable[
-        accelet.kubelet.api.podresources_pb2.GetPodResourcesRequest,
-        accelet.kubelet.api.podresources_pb2.GetPodResourcesResponse,
-    ]
+    Get: _aio.UnaryUnaryMultiCallable[_podresources_pb2.GetPodResourcesRequest, _podresources_pb2.GetPodResourcesResponse]  # type: ignore[assignment]
     """One pod by name; code UNKNOWN when the kubelet does not show it."""
 
-class PodResourcesListerServicer(metaclass=abc.ABCMeta):
-    @abc.abstractmethod
+class PodResourcesListerServicer(metaclass=_abc_1.ABCMeta):
+    @_abc_1.abstractmethod
     def List(
         self,
-        request: accelet.kubelet.api.podresources_pb2.ListPodResourcesRequest,
+        request: _podresources_pb2.ListPodResourcesRequest,
         context: _ServicerContext,
-    ) -> typing.Union[accelet.kubelet.api.podresources_pb2.ListPodResourcesResponse, collections.abc.Awaitable[accelet.kubelet.api.podresources_pb2.ListPodResourcesResponse]]:
+    ) -> _typing.Union[_podresources_pb2.ListPodResourcesResponse, _abc.Awaitable[_podresources_pb2.ListPodResourcesResponse]]:
         """All pods. On kubelets up to 1.37 a List has a side effect on allocations
         in flight: where Get exists, use Get.
         """
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def GetAllocatableResources(
         self,
-        request: accelet.kubelet.api.podresources_pb2.AllocatableResourcesRequest,
+        request: _podresources_pb2.AllocatableResourcesRequest,
         context: _ServicerContext,
-    ) -> typing.Union[accelet.kubelet.api.podresources_pb2.AllocatableResourcesResponse, collections.abc.Awaitable[accelet.kubelet.api.podresources_pb2.AllocatableResourcesResponse]]:
+    ) -> _typing.Union[_podresources_pb2.AllocatableResourcesResponse, _abc.Awaitable[_podresources_pb2.AllocatableResourcesResponse]]:
         """Healthy devices, whether allocated or not."""
 
-    @abc.abstractmethod
+    @_abc_1.abstractmethod
     def Get(
         self,
-        request: accelet.kubelet.api.podresources_pb2.GetPodResourcesRequest,
+        request: _podresources_pb2.GetPodResourcesRequest,
         context: _ServicerContext,
-    ) -> typing.Union[accelet.kubelet.api.podresources_pb2.GetPodResourcesResponse, collections.abc.Awaitable[accelet.kubelet.api.podresources_pb2.GetPodResourcesResponse]]:
+    ) -> _typing.Union[_podresources_pb2.GetPodResourcesResponse, _abc.Awaitable[_podresources_pb2.GetPodResourcesResponse]]:
         """One pod by name; code UNKNOWN when the kubelet does not show it."""
 
-def add_PodResourcesListerServicer_to_server(servicer: PodResourcesListerServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...
+def add_PodResourcesListerServicer_to_server(servicer: PodResourcesListerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

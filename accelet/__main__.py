@@ -1,0 +1,5 @@
+"""`python -m accelet`."""
+
+from accelet.cli import main
+
+main(prog_name="accelet")

@@ -1,0 +1,1 @@
+"""Intel GPUs: what sysfs says of them, how they are offered, which tiles a container may see."""

@@ -1,0 +1,85 @@
+"""The `intel-gpu` back-end: one resource's share of the node's Intel GPUs."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Self
+
+import msgspec
+from msgspec import Meta
+
+from accelet.accelerators.backend import Tiles
+from accelet.accelerators.device import Device, DeviceId
+from accelet.accelerators.edits import ContainerEdits
+from accelet.accelerators.intel.card import ByPath, Card, Unit, offer_cards
+from accelet.accelerators.intel.edits import gpu_edits
+from accelet.accelerators.intel.match import CardMatch
+from accelet.accelerators.intel.scan import Found, find_cards
+from accelet.accelerators.inventory import Inventory, Skipped
+from accelet.accelerators.settings import Settings
+
+Shares = Annotated[int, Meta(ge=1, le=10_000, description="holders of one device at a time")]
+
+
+class IntelGpuSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which cards, cut how finely, and what containers get besides the nodes.
+
+    `by_path`: of /dev/dri/by-path a container sees the links to its own cards as device files
+    (`single`), the folder with all links (`all`), or nothing. `pci_order` False leaves
+    ZE_ENABLE_PCI_ID_DEVICE_ORDER unset beside a mask.
+    """
+
+    match: CardMatch = msgspec.field(default_factory=CardMatch)
+    unit: Unit = "card"
+    shares: Shares = 1
+    by_path: ByPath = "single"
+    pci_order: bool = True
+
+    def overlaps(self, other: Self) -> bool:
+        return self.match.overlaps(other.match)
+
+    def backend(self) -> "IntelGpu":
+        return IntelGpu(self)
+
+
+@dataclass(frozen=True, slots=True)
+class IntelGpu:
+    """Implements `accelet.accelerators.backend.Backend`."""
+
+    settings: IntelGpuSettings
+
+    def scan(self, root: Path) -> Inventory:
+        chosen = self.settings
+        return select_cards(find_cards(root), chosen.match, chosen.unit, chosen.shares, chosen.by_path)
+
+    def valid_sets(
+        self, inventory: Inventory, size: int, available: Collection[DeviceId] | None = None
+    ) -> None:
+        return None
+
+    def edits(
+        self,
+        inventory: Inventory,
+        devices: Sequence[Device],
+        tiles: Tiles,
+        environment: Mapping[str, str],
+    ) -> ContainerEdits:
+        return gpu_edits(devices, tiles, environment, emit_pci_order=self.settings.pci_order)
+
+
+def select_cards(found: Found, match: CardMatch, unit: Unit, shares: int, by_path: ByPath) -> Inventory:
+    """The devices one resource makes of the cards that were found."""
+    refusals = [(card, match.refusal(card)) for card in found.cards]
+    chosen = [card for card, refusal in refusals if refusal is None]
+    return Inventory(
+        devices=offer_cards(chosen, unit, shares, by_path),
+        skipped=found.skipped + tuple(_skip_refused(refusals)),
+        warnings=found.warnings,
+    )
+
+
+def _skip_refused(refusals: Iterable[tuple[Card, tuple[str, str] | None]]) -> Iterable[Skipped]:
+    for card, refusal in refusals:
+        if refusal is not None:
+            code, reason = refusal
+            yield Skipped(f"/sys/class/drm/{card.name}", code, reason, card.unit)

@@ -1,0 +1,99 @@
+"""The monitoring resource: one device that shows all GPUs of the node to one exporter."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from msgspec import Meta
+
+from accelet.accelerators.backend import Tiles
+from accelet.accelerators.device import Device, DeviceId, UnitId
+from accelet.accelerators.edits import ContainerEdits, DeviceNode
+from accelet.accelerators.gathering import gather_edits
+from accelet.accelerators.hostfiles import is_node, read_names
+from accelet.accelerators.intel.card import Card
+from accelet.accelerators.intel.match import SERVED_DRIVERS, Driver
+from accelet.accelerators.intel.scan import find_cards
+from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.settings import Settings
+
+MonitoringMode = Literal["none", "single", "split"]
+
+
+class MonitoringSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`driver` restricts it to the cards of one; without, all served cards are one resource's."""
+
+    driver: Annotated[Driver, Meta(description="only the cards of this driver")] | None = None
+
+    def overlaps(self, other: Self) -> bool:
+        """Two that show the same cards do not compete for them, but their device ids must differ."""
+        return self.driver == other.driver
+
+    def backend(self) -> "Monitoring":
+        return Monitoring(self)
+
+
+def monitoring_resources(
+    mode: MonitoringMode, prefix: str = "gpu.intel.com"
+) -> tuple[tuple[str, MonitoringSettings], ...]:
+    """The resources, by the names Intel's plugin gave them, that a monitoring mode stands for."""
+    if mode == "single":
+        return ((f"{prefix}/monitoring", MonitoringSettings()),)
+    if mode == "split":
+        return tuple(
+            (f"{prefix}/{driver}_monitoring", MonitoringSettings(driver=driver)) for driver in SERVED_DRIVERS
+        )
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Monitoring:
+    """Implements `accelet.accelerators.backend.Backend`: a device without health, NUMA node or shares.
+
+    A sick card is shown too, since that is when a monitor is wanted.
+    """
+
+    settings: MonitoringSettings
+
+    def scan(self, root: Path) -> Inventory:
+        found = find_cards(root)
+        cards = [card for card in found.cards if self._shows(card)]
+        if not cards:
+            return Inventory(skipped=found.skipped, warnings=found.warnings)
+        name = f"monitoring-{self.settings.driver}-all" if self.settings.driver else "monitoring-all"
+        nodes = {node for card in cards for node in (*card.nodes, *_mei_nodes(root, card))}
+        device = Device(
+            id=DeviceId(name),
+            unit=UnitId(name),
+            nodes=tuple(sorted(nodes, key=lambda node: node.container_path)),
+            driver=self.settings.driver,
+        )
+        return Inventory((device,), found.skipped, warnings=found.warnings)
+
+    def valid_sets(
+        self, inventory: Inventory, size: int, available: Collection[DeviceId] | None = None
+    ) -> None:
+        return None
+
+    def edits(
+        self,
+        inventory: Inventory,
+        devices: Sequence[Device],
+        tiles: Tiles,
+        environment: Mapping[str, str],
+    ) -> ContainerEdits:
+        return gather_edits(devices)
+
+    def _shows(self, card: Card) -> bool:
+        if self.settings.driver:
+            return card.counted_driver == self.settings.driver
+        return card.counted_driver in SERVED_DRIVERS
+
+
+def _mei_nodes(root: Path, card: Card) -> list[DeviceNode]:
+    """The card's management engine, by which firmware and sensors are read: device/*.mei-*/mei/meiN."""
+    device = root / "sys/class/drm" / (card.name or "") / "device"
+    engines = [name for name in read_names(device) if ".mei-" in name]
+    names = [f"/dev/{mei}" for engine in engines for mei in read_names(device / engine / "mei")]
+    return [DeviceNode(name, name) for name in names if is_node(root, name)]

@@ -1,0 +1,194 @@
+"""What sysfs says of one GPU.
+
+Rules of Intel's device plugin (cmd/gpu_plugin), where they are right; where ours differ the comment
+says why. Nothing here raises for what a file says or fails to say.
+"""
+
+import os
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from accelet.accelerators.device import HEALTHY, Health, UnitId
+from accelet.accelerators.edits import DeviceNode
+from accelet.accelerators.hostfiles import is_folder, is_node, read_link_name, read_names, read_text
+from accelet.accelerators.intel.card import BY_PATH_FOLDER, Card, Kind
+from accelet.accelerators.inventory import Skipped
+from accelet.accelerators.pci import PciAddress
+
+INTEL = "0x8086"
+_INTEL_BYTES = bytes.fromhex("8680")
+_INTEGRATED_BUS_DEVICE = (0, 0, 2)
+
+
+@dataclass(frozen=True)
+class CardFolder:
+    """`/sys/class/drm/cardN` below `root`; `warnings` collects what is odd but loses no card."""
+
+    root: Path
+    name: str
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def host_path(self) -> str:
+        return f"/sys/class/drm/{self.name}"
+
+    @cached_property
+    def folder(self) -> Path:
+        return self.root / "sys/class/drm" / self.name
+
+    def read_card(self) -> Card | Skipped:
+        """The card, or why there is none to serve."""
+        pci = self._pci()
+        unit = UnitId(pci.as_id if pci else self.name)
+        refusal = self._not_a_gpu() or self._busy_with_functions() or self._losing_its_driver()
+        if refusal:
+            return Skipped(self.host_path, *refusal, unit)
+        listed = [name for name in self._names("device/drm") if not name.startswith("controlD")]
+        nodes = [f"/dev/dri/{name}" for name in listed]
+        present = [node for node in nodes if is_node(self.root, node)]
+        if not present:
+            return Skipped(self.host_path, "no-device-node", f"has no device node ({_or_none(nodes)})", unit)
+        tile_count, memory_bytes, kind = self._shape(pci)
+        numa_node = self._number("device/numa_node")
+        links = read_names(self.root / BY_PATH_FOLDER[1:]) if pci else ()
+        return Card(
+            unit=unit,
+            name=self.name,
+            pci=pci,
+            pci_device=self._device_id(),
+            driver=self._driver(),
+            kind=kind,
+            tile_count=tile_count,
+            memory_bytes=memory_bytes,
+            numa_node=numa_node if numa_node is not None and numa_node >= 0 else None,
+            health=self._health(nodes, present),
+            nodes=tuple(DeviceNode(node, node) for node in present),
+            by_path_links=tuple(
+                f"{BY_PATH_FOLDER}/{link}" for link in links if link.startswith(f"pci-{pci}-")
+            ),
+            has_by_path_folder=is_folder(self.root / BY_PATH_FOLDER[1:]),
+        )
+
+    def _not_a_gpu(self) -> tuple[str, str] | None:
+        vendor = self._text("device/vendor")
+        if vendor is None:
+            return "unreadable-vendor", "its PCI vendor cannot be read from device/vendor"
+        if vendor.lower() != INTEL:
+            return "not-intel", f"its PCI vendor is {vendor[:16] or 'empty'}, not Intel's {INTEL}"
+        if not is_folder(self.folder / "device/drm"):
+            return "no-drm", "it has no device/drm folder, so no driver offers it to programs"
+        return None
+
+    def _busy_with_functions(self) -> tuple[str, str] | None:
+        """A physical function whose virtual functions are in use gives its power to those."""
+        text = self._text("device/sriov_numvfs")
+        if text is None or text in ("0", "-1"):
+            return None
+        if text.isdecimal():
+            return (
+                "pf-with-vfs",
+                f"it is an SR-IOV physical function with {int(text)} virtual functions enabled",
+            )
+        return "bad-sriov", (
+            f"device/sriov_numvfs reads {text[:16]!r}, not a number: it may have virtual functions"
+        )
+
+    def _losing_its_driver(self) -> tuple[str, str] | None:
+        """Between the loss of the link and that of the DRM nodes the kernel still names the driver.
+
+        A card whose link is merely absent, as in simpler trees, counts as i915.
+        """
+        uevent = self._text("device/uevent") or ""
+        named = re.search(r"^DRIVER=(.+)$", uevent, re.MULTILINE)
+        if named and self._driver() is None:
+            return "no-driver", f"its driver {named[1][:32]} is being unbound"
+        return None
+
+    def _driver(self) -> str | None:
+        return read_link_name(self.folder / "device/driver")
+
+    def _device_id(self) -> str | None:
+        text = self._text("device/device")
+        if text is None or re.fullmatch(r"0x[0-9a-fA-F]{4}", text):
+            return text and text.lower()
+        self.warnings.append(f"{self.host_path}/device/device reads {text[:32]!r}, not a PCI device id")
+        return None
+
+    def _pci(self) -> PciAddress | None:
+        """From the folder that `device` leads to, the folder the card's own link leads to, or the uevent."""
+        device = Path(os.path.realpath(self.folder / "device"))
+        holder = Path(os.path.realpath(self.folder)).parent.parent
+        uevent = self._text("device/uevent") or ""
+        slot = re.search(r"^PCI_SLOT_NAME=(.+)$", uevent, re.MULTILINE)
+        candidates = (device.name, holder.name, slot[1] if slot else "")
+        return next(filter(None, map(PciAddress.parse, candidates)), None)
+
+    def _shape(self, pci: PciAddress | None) -> tuple[int, int | None, Kind | None]:
+        """Tiles, memory in bytes, and kind.
+
+        A card is discrete if it has memory of its own; without such a figure, integrated exactly in
+        slot 00:02 of the first domain, where Intel puts it (IGT's device selection goes by that).
+        xe says tiles and their memory under device/tileN. Intel's i915 for multi-tile cards says
+        memory in lmem_total_bytes, for one tile, and counts tiles as gt/gtN; on an integrated
+        Meteor Lake gt1 is the media engine, not a tile.
+        """
+        xe_tiles = [name for name in self._names("device") if re.fullmatch(r"tile[0-9]+", name)]
+        xe_memory = [self._number(f"device/{tile}/physical_vram_size_bytes") for tile in xe_tiles]
+        tile_memory = self._number("lmem_total_bytes")
+        kind: Kind | None = None if pci is None else "discrete"
+        if tile_memory or any(xe_memory):
+            kind = "discrete"
+        elif pci and (pci.domain, pci.bus, pci.device) == _INTEGRATED_BUS_DEVICE:
+            kind = "integrated"
+        if xe_tiles:
+            return len(xe_tiles), sum(memory or 0 for memory in xe_memory) or None, kind
+        gts = [name for name in self._names("gt") if re.fullmatch(r"gt[0-9]+", name)]
+        tile_count = max(1, len(gts)) if kind == "discrete" else 1
+        return tile_count, tile_memory * tile_count if tile_memory else None, kind
+
+    def _health(self, nodes: list[str], present: list[str]) -> Health:
+        render = [node for node in nodes if "/renderD" in node]
+        if render and not set(render) & set(present):
+            return Health(f"its render node {render[0]} is gone; programs cannot compute without it")
+        return self._pci_health()
+
+    def _pci_health(self) -> Health:
+        """A card that fell off the bus reads as all ones. A sleeping one is not woken to ask."""
+        if self._text("device/power/runtime_status") == "suspended":
+            return HEALTHY
+        try:
+            with (self.folder / "device/config").open("rb") as config:
+                vendor = config.read(2)
+        except (FileNotFoundError, PermissionError):
+            return HEALTHY
+        except OSError as error:
+            return Health(f"its PCI configuration cannot be read: {error.strerror}")
+        if vendor == _INTEL_BYTES:
+            return HEALTHY
+        if vendor == b"\xff\xff":
+            return Health("its PCI configuration reads 0xffff: the card no longer answers on the bus")
+        return Health(
+            f"its PCI configuration reads vendor 0x{vendor[::-1].hex() or '(nothing)'}, not {INTEL}"
+        )
+
+    def _names(self, path: str) -> tuple[str, ...]:
+        return read_names(f"{self.folder}/{path}")
+
+    def _text(self, path: str) -> str | None:
+        return read_text(f"{self.folder}/{path}")
+
+    def _number(self, path: str) -> int | None:
+        text = self._text(path)
+        if text is None:
+            return None
+        try:
+            return int(text)
+        except ValueError:
+            self.warnings.append(f"{self.host_path}/{path} reads {text[:32]!r}, not a number; it is left out")
+            return None
+
+
+def _or_none(nodes: list[str]) -> str:
+    return ", ".join(nodes) or "sysfs lists none"

@@ -1,0 +1,46 @@
+"""What every back-end's settings can do, and how two resources' settings may contradict each other."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from accelet.accelerators.backend import Backend
+
+FieldPath = tuple[str | int, ...]
+"""Where in a resource's settings: `("match", "driver", 0)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A contradiction between fields that are each well formed: where, and a sentence."""
+
+    field: FieldPath
+    sentence: str
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One resource's hardware as the configuration states it.
+
+    Types and constraints of the fields say what each may hold; `problems` what they may not say together.
+    """
+
+    def problems(self) -> tuple[Problem, ...]:
+        """The contradictions in these settings; a back-end is made only where there are none."""
+        return ()
+
+    def overlaps(self, other: Any) -> bool:
+        """Whether both may claim one unit, as far as settings alone tell; `other` is of this class."""
+        raise NotImplementedError
+
+    def backend(self) -> Backend:
+        """The back-end that does what these settings say."""
+        raise NotImplementedError
+
+
+def overlap(one: Settings, other: Settings) -> bool:
+    """Whether two resources would hand out the same hardware, as far as their settings alone can tell.
+
+    Where two globs leave it open the answer is no: only a scan can show it.
+    """
+    return type(one) is type(other) and one.overlaps(other)

@@ -1,0 +1,178 @@
+"""The `simulated` back-end: GPUs described in YAML, each standing for nodes the host really has."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Self
+
+import msgspec
+import yaml
+from msgspec import Meta
+
+from accelet.accelerators.backend import Tiles
+from accelet.accelerators.device import Device, DeviceId, Health, UnitId
+from accelet.accelerators.edits import ContainerEdits, DeviceNode
+from accelet.accelerators.errors import ScanError
+from accelet.accelerators.intel.card import Card, Kind, Unit
+from accelet.accelerators.intel.edits import gpu_edits
+from accelet.accelerators.intel.gpu import Shares, select_cards
+from accelet.accelerators.intel.match import CardMatch, Driver, PciDeviceId
+from accelet.accelerators.intel.scan import Found
+from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.pci import PciAddress
+from accelet.accelerators.settings import Problem, Settings
+
+HostPath = Annotated[str, Meta(pattern="^/", description="absolute path")]
+Pci = Annotated[
+    str,
+    Meta(
+        pattern=r"^[0-9a-fA-F]{4,8}[:-][0-9a-fA-F]{2}[:-][0-9a-fA-F]{2}\.[0-7]$",
+        description="PCI address, as 0000-03-00.0; in quotes if written 0000:03:00.0",
+    ),
+]
+
+
+class SimulatedNode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A node the container gets: `path` on the host, seen as `mount_path` (default: the same)."""
+
+    path: HostPath
+    mount_path: HostPath | None = None
+    permissions: Annotated[str, Meta(pattern="^[rwm]{1,3}$")] = "rw"
+
+
+class SimulatedCard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One GPU; `unhealthy` is the reason why it is, and its absence says that it is well."""
+
+    pci: Pci
+    nodes: Annotated[tuple[SimulatedNode, ...], Meta(min_length=1)]
+    card: Annotated[str, Meta(pattern="^card[0-9]+$")] | None = None
+    driver: Driver = "i915"
+    device_id: PciDeviceId | None = None
+    kind: Kind = "discrete"
+    tiles: Annotated[int, Meta(ge=1, le=64)] = 1
+    memory_mib: Annotated[int, Meta(ge=1)] | None = None
+    numa_node: Annotated[int, Meta(ge=0, le=1023)] | None = None
+    unhealthy: Annotated[str, Meta(min_length=1)] | None = None
+
+
+class SimulatedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `file:` names: the same `cards`, read anew at every scan, so that health can change."""
+
+    cards: tuple[SimulatedCard, ...]
+
+
+class SimulatedSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The GPUs, here or in a file of their own, and how they are offered (as with `intel-gpu`)."""
+
+    cards: tuple[SimulatedCard, ...] | None = None
+    file: HostPath | None = None
+    match: CardMatch = msgspec.field(default_factory=CardMatch)
+    unit: Unit = "card"
+    shares: Shares = 1
+    pci_order: bool = True
+
+    def problems(self) -> tuple[Problem, ...]:
+        if (self.cards is None) == (self.file is None):
+            return (Problem((), "a simulated resource has either cards or a file that lists them"),)
+        return tuple(Problem(("cards", index, "pci"), said) for index, said in _repeated(self.cards or ()))
+
+    def overlaps(self, other: Self) -> bool:
+        if not self.match.overlaps(other.match):
+            return False
+        if self.file or other.file:
+            return self.file == other.file
+        mine, theirs = ({str(_address(card)) for card in cards or ()} for cards in (self.cards, other.cards))
+        return not mine.isdisjoint(theirs)
+
+    def backend(self) -> "Simulated":
+        return Simulated(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """Implements `accelet.accelerators.backend.Backend`; looks at no hardware and no node."""
+
+    settings: SimulatedSettings
+
+    def scan(self, root: Path) -> Inventory:
+        cards = self.settings.cards
+        if self.settings.file is not None:
+            cards = read_simulated_file(Path(self.settings.file)).cards
+        found = Found(tuple(_card(card, index) for index, card in enumerate(cards or ())))
+        chosen = self.settings
+        return select_cards(found, chosen.match, chosen.unit, chosen.shares, by_path="none")
+
+    def valid_sets(
+        self, inventory: Inventory, size: int, available: Collection[DeviceId] | None = None
+    ) -> None:
+        return None
+
+    def edits(
+        self,
+        inventory: Inventory,
+        devices: Sequence[Device],
+        tiles: Tiles,
+        environment: Mapping[str, str],
+    ) -> ContainerEdits:
+        return gpu_edits(devices, tiles, environment, emit_pci_order=self.settings.pci_order)
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML without YAML 1.1's surprises: 0000:03:00.0 is a text, not a number in base 60; 0x56c0 too."""
+
+
+_Loader.yaml_implicit_resolvers = {}
+for _tag, _pattern, _first in (
+    ("tag:yaml.org,2002:null", r"^(?:~|null|)$", ["~", "n", ""]),
+    ("tag:yaml.org,2002:bool", r"^(?:true|false)$", ["t", "f"]),
+    ("tag:yaml.org,2002:int", r"^[-+]?(?:0|[1-9][0-9]*)$", list("-+0123456789")),
+):
+    _Loader.add_implicit_resolver(_tag, re.compile(_pattern), _first)
+
+
+def read_simulated_file(path: Path) -> SimulatedFile:
+    """The cards a file describes.
+
+    Raises:
+        ScanError: the file cannot be read, or what it says is not a list of cards.
+    """
+    try:
+        described = msgspec.convert(yaml.load(path.read_text(), _Loader), SimulatedFile)  # noqa: S506 - a SafeLoader
+    except OSError as error:
+        raise ScanError(f"cannot read the simulated cards in {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise ScanError(f"{path} does not describe simulated cards: {error}") from error
+    for index, said in _repeated(described.cards):
+        raise ScanError(f"{path} does not describe simulated cards: card {index}: {said}")
+    return described
+
+
+def _repeated(cards: Iterable[SimulatedCard]) -> Iterable[tuple[int, str]]:
+    seen: set[PciAddress | None] = set()
+    for index, card in enumerate(cards):
+        address = _address(card)
+        if address in seen:
+            yield index, f"another card has the PCI address {address} already"
+        seen.add(address)
+
+
+def _address(card: SimulatedCard) -> PciAddress | None:
+    return PciAddress.parse(card.pci)
+
+
+def _card(card: SimulatedCard, index: int) -> Card:
+    address = _address(card)
+    return Card(
+        unit=UnitId(address.as_id if address else card.pci),
+        name=card.card or f"card{index}",
+        pci=address,
+        pci_device=card.device_id and card.device_id.lower(),
+        driver=card.driver,
+        kind=card.kind,
+        tile_count=card.tiles,
+        memory_bytes=None if card.memory_mib is None else card.memory_mib * 2**20,
+        numa_node=card.numa_node,
+        health=Health(card.unhealthy),
+        nodes=tuple(DeviceNode(n.path, n.mount_path or n.path, n.permissions) for n in card.nodes),
+    )

@@ -1,0 +1,46 @@
+"""`accelet demo`: the main job on a simulated node, with a fake kubelet and no cluster."""
+
+import asyncio
+import os
+import sys
+import tempfile
+from contextlib import ExitStack
+from importlib import resources
+from pathlib import Path
+
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+import click
+import msgspec
+
+from accelet.cli.demo_run import DemoError, run_demo
+from accelet.cli.tables import print_demo
+
+
+@click.command()
+@click.option(
+    "--node",
+    type=click.Path(exists=True, path_type=Path),
+    help="Another node: a configuration file, or a folder that holds a host's sys/ and dev/.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+def command(node: Path | None, *, as_json: bool) -> None:
+    """Watch the agent serve a simulated node: no root, no cluster, no GPU.
+
+    Starts a fake kubelet and the agent in a temporary folder, admits a few pods, shows what each
+    container was given, restarts the kubelet and shows the recovery. Every cell of the tables came over
+    the sockets between the two.
+    """
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="accelet-")))
+        builtin = resources.as_file(resources.files("accelet.cli").joinpath("demo_node.yaml"))
+        chosen = node or stack.enter_context(builtin)
+        try:
+            report = asyncio.run(run_demo(folder, chosen))
+        except DemoError as error:
+            click.echo(f"accelet demo: {error}", err=True)
+            sys.exit(error.exit_code)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+    else:
+        print_demo(report)

@@ -1,0 +1,202 @@
+"""What the demo does: an agent, a fake kubelet, a few pods, one restart; and what was seen of it."""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from accelet.fakekubelet import FakeKubelet, Pod, PodRecord, StillWaitingError, a_container, a_pod
+from accelet.runtime.run import EXIT_FAILED
+
+VERSION = "1.36"
+PATIENCE_S = 8.0
+QUIET_S = 0.3
+"""No further resource has registered for so long: these are all."""
+
+
+class DemoError(Exception):
+    """The demo cannot be shown; the text says why."""
+
+    def __init__(self, reason: str, exit_code: int = EXIT_FAILED) -> None:
+        super().__init__(reason)
+        self.exit_code = exit_code
+
+
+class SeenResource(msgspec.Struct, frozen=True):
+    """One resource as the kubelet has it."""
+
+    name: str
+    healthy: int
+    unhealthy: int
+
+
+class SeenContainer(msgspec.Struct, frozen=True):
+    """One container and what it was given; `rejected` is the pod's status message where it was refused."""
+
+    pod: str
+    container: str
+    resource: str
+    asked: int
+    devices: tuple[str, ...]
+    nodes: tuple[str, ...]
+    environment: dict[str, str]
+    rejected: str | None
+
+
+class Recovery(msgspec.Struct, frozen=True):
+    """What the restart did: seconds from the new kubelet.sock until every resource was whole again."""
+
+    seconds: float
+    resources: tuple[SeenResource, ...]
+    kept: int
+    lost: int
+
+
+class Report(msgspec.Struct, frozen=True):
+    """Everything `accelet demo` shows."""
+
+    kubelet: str
+    first_list_s: float
+    resources: tuple[SeenResource, ...]
+    containers: tuple[SeenContainer, ...]
+    recovery: Recovery
+
+
+async def run_demo(folder: Path, node: Path) -> Report:
+    """Runs the demo in `folder` on the node that `node` describes.
+
+    Raises:
+        DemoError: the agent did not serve the node.
+    """
+    options = _agent_options(folder, node)
+    async with FakeKubelet(folder, version=VERSION) as kubelet, _agent(options) as agent:
+        started = time.monotonic()
+        await _registered(kubelet, agent)
+        first_list_s = time.monotonic() - started
+        await asyncio.sleep(QUIET_S)
+        found = _resources(kubelet)
+        pods = [await kubelet.admit(pod) for pod in _pods(found)]
+        recovery = await _restart(kubelet, found, pods)
+        seen = tuple(container for record in pods for container in _containers(record))
+    return Report(VERSION, round(first_list_s, 3), found, seen, recovery)
+
+
+def _agent_options(folder: Path, node: Path) -> list[str]:
+    """What the agent is told of the node: a configuration, or a folder with sys/, dev/ and config.yaml."""
+    options = ["--kubelet-dir", str(folder), "--http", "127.0.0.1:0"]
+    if not node.is_dir():
+        return [*options, "--host-root", "/", "--config", str(node)]
+    config = node / "config.yaml"
+    options += ["--host-root", str(node)]
+    return [*options, "--config", str(config)] if config.exists() else options
+
+
+@asynccontextmanager
+async def _agent(options: list[str]) -> AsyncIterator[asyncio.subprocess.Process]:
+    agent = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "accelet",
+        "agent",
+        *options,
+        stderr=asyncio.subprocess.PIPE,
+        env={name: value for name, value in os.environ.items() if not name.startswith("ACCELET_")},
+    )
+    try:
+        yield agent
+    finally:
+        if agent.returncode is None:
+            agent.terminate()
+        await agent.communicate()
+
+
+async def _registered(kubelet: FakeKubelet, agent: asyncio.subprocess.Process) -> None:
+    """Returns when the first resource has registered and listed its devices."""
+    ended = asyncio.create_task(agent.wait())
+    listed = asyncio.create_task(
+        kubelet.trace.until(
+            lambda: any(amount[0] for amount in _status(kubelet)), "a first list", timeout_s=PATIENCE_S
+        )
+    )
+    try:
+        await asyncio.wait((ended, listed), return_when=asyncio.FIRST_COMPLETED)
+        if listed.done():
+            listed.result()
+            return
+    except StillWaitingError as error:
+        raise DemoError("the node has no device to show (accelet devices says why)") from error
+    finally:
+        for task in (ended, listed):
+            task.cancel()
+    assert agent.stderr is not None
+    said = (await agent.stderr.read()).decode(errors="replace")
+    plain = "\n".join(line for line in said.splitlines() if not line.startswith("{"))
+    raise DemoError(f"the agent ended:\n{plain or said}", agent.returncode or EXIT_FAILED)
+
+
+def _names(kubelet: FakeKubelet) -> list[str]:
+    return sorted({event.resource for event in kubelet.trace.events if event.resource})
+
+
+def _status(kubelet: FakeKubelet) -> Iterable[tuple[int, int]]:
+    return [(view.capacity, view.allocatable) for view in map(kubelet.resource, _names(kubelet))]
+
+
+def _resources(kubelet: FakeKubelet) -> tuple[SeenResource, ...]:
+    views = [(name, kubelet.resource(name)) for name in _names(kubelet)]
+    return tuple(SeenResource(name, len(view.healthy), len(view.unhealthy)) for name, view in views)
+
+
+def _pods(resources: tuple[SeenResource, ...]) -> Iterable[Pod]:
+    """For each resource a pod that asks for one device, one for two, and one with two containers."""
+    for resource in resources:
+        short = resource.name.rpartition("/")[2]
+        limits = {resource.name: 1}
+        if resource.healthy == 0:
+            yield a_pod(f"{short}-hopeless", limits=limits)
+            continue
+        yield a_pod(f"{short}-one", limits=limits)
+        if resource.healthy >= 3:
+            yield a_pod(
+                f"{short}-pair", containers=[a_container("left", limits), a_container("right", limits)]
+            )
+        elif resource.healthy == 2:
+            yield a_pod(f"{short}-other", limits=limits)
+        yield a_pod(f"{short}-greedy", limits={resource.name: resource.healthy + 1})
+
+
+async def _restart(kubelet: FakeKubelet, before: tuple[SeenResource, ...], pods: list[PodRecord]) -> Recovery:
+    running = [record for record in pods if record.is_running]
+    held = {record.pod.name: _devices(record) for record in running}
+    await kubelet.restart()
+    started = time.monotonic()
+    for resource in before:
+        view = kubelet.resource(resource.name)
+        await view.devices(healthy=resource.healthy, unhealthy=resource.unhealthy, timeout_s=PATIENCE_S)
+    seconds = time.monotonic() - started
+    kept = sum(record.is_running and _devices(record) == held[record.pod.name] for record in running)
+    return Recovery(round(seconds, 3), _resources(kubelet), kept, len(running) - kept)
+
+
+def _devices(record: PodRecord) -> dict[str, dict[str, tuple[str, ...]]]:
+    return {name: dict(container.devices) for name, container in record.containers.items()}
+
+
+def _containers(record: PodRecord) -> Iterable[SeenContainer]:
+    for name, container in record.containers.items():
+        for resource, asked in container.container.limits.items():
+            yield SeenContainer(
+                pod=record.pod.name,
+                container=name,
+                resource=resource,
+                asked=asked,
+                devices=tuple(sorted(container.devices.get(resource, ()))),
+                nodes=tuple(sorted(node.container_path for node in container.options.devices)),
+                environment=dict(sorted(container.options.envs.items())),
+                rejected=record.rejection.message if record.rejection else None,
+            )

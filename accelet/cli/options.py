@@ -1,0 +1,77 @@
+"""Options that several commands have in common."""
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from accelet.kubelet.paths import DEFAULT_KUBELET_DIR, KubeletPaths
+
+DEFAULT_CONFIG_PATH = Path("/etc/accelet/config.yaml")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def node_options(command: F) -> F:
+    """Where the node's hardware, its kubelet and the configuration are."""
+    for option in reversed(
+        (
+            click.option(
+                "--config",
+                type=click.Path(dir_okay=False, path_type=Path),
+                envvar="ACCELET_CONFIG",
+                help=f"Configuration file.  [default: {DEFAULT_CONFIG_PATH} if present, else built in]",
+            ),
+            click.option(
+                "--host-root",
+                type=click.Path(path_type=Path),
+                envvar="ACCELET_HOST_ROOT",
+                default=Path("/"),
+                show_default=True,
+                help="Where the host's sys/ and dev/ are seen.",
+            ),
+            click.option(
+                "--kubelet-dir",
+                type=click.Path(path_type=Path),
+                envvar="ACCELET_KUBELET_DIR",
+                default=DEFAULT_KUBELET_DIR,
+                show_default=True,
+                help="The kubelet's directory; its device-plugins/ holds the sockets.",
+            ),
+            click.option(
+                "--pod-resources-dir",
+                type=click.Path(path_type=Path),
+                envvar="ACCELET_POD_RESOURCES_DIR",
+                help="Where the kubelet's podresources socket is.  [default: KUBELET_DIR/pod-resources]",
+            ),
+            click.option(
+                "--node-name",
+                envvar=["ACCELET_NODE_NAME", "NODE_NAME"],
+                default=socket.gethostname,
+                help="This node's name.  [default: the host name]",
+            ),
+            click.option(
+                "--http",
+                envvar="ACCELET_HTTP",
+                default=":9400",
+                show_default=True,
+                metavar="ADDR",
+                help="Address of /healthz, /readyz and /metrics.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def choose_config(given: Path | None) -> Path | None:
+    """The configuration file to read; None for the built-in configuration."""
+    if given is not None:
+        return given
+    return DEFAULT_CONFIG_PATH if DEFAULT_CONFIG_PATH.exists() else None
+
+
+def kubelet_paths(kubelet_dir: Path, pod_resources_dir: Path | None) -> KubeletPaths:
+    return KubeletPaths(kubelet_dir, pod_resources_dir)

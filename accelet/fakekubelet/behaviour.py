@@ -1,0 +1,65 @@
+"""What differs between kubelets, by version name."""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletVersion:
+    """The behaviour of one minor version, at its newest patch release.
+
+    Only what a device plugin can notice is here. Each field's comment names the change in Kubernetes.
+    """
+
+    name: str
+    old_stream_end_kills_new: bool
+    """The end of an old ListAndWatch disconnects whoever registered the resource last (until PR 135437)."""
+    lists_only_active_pods: bool
+    """podresources shows no pod that was rejected or has ended (KubeletPodResourcesListUseActivePods)."""
+    serves_get: bool
+    """podresources Get is on (KubeletPodResourcesGet, beta in 1.34)."""
+    lists_sidecars: bool
+    """podresources shows restartable init containers (1.29)."""
+    loses_reservations_in_flight: bool
+    """Freeing a dead pod's devices during an Allocate forgets that Allocate's own (until PR 137534)."""
+    crashes_on_vanished_id: bool
+    """An id that leaves the list during its Allocate is a nil dereference (maps of pointers, from 1.34)."""
+    reports_device_health: bool
+    """Container statuses carry allocatedResourcesStatus by default (ResourceHealthStatus, beta in 1.36)."""
+    sees_every_container_of_a_name: bool
+    """The restart check is not fooled by an exited container of the same name (PR 135485)."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _version(minor: int) -> KubeletVersion:
+    return KubeletVersion(
+        name=f"1.{minor}",
+        old_stream_end_kills_new=minor <= 36,
+        lists_only_active_pods=minor >= 34,
+        serves_get=minor >= 34,
+        lists_sidecars=minor >= 29,
+        loses_reservations_in_flight=minor <= 37,
+        crashes_on_vanished_id=minor >= 34,
+        reports_device_health=minor >= 36,
+        sees_every_container_of_a_name=minor >= 34,
+    )
+
+
+VERSIONS: Final = {version.name: version for version in map(_version, range(27, 39))}
+"""`1.27` to `1.38`."""
+
+
+def kubelet_version(name: str) -> KubeletVersion:
+    """The behaviour of the kubelet called `name`, `1.36` or `v1.36.2`.
+
+    Raises:
+        ValueError: no such version is known; the text names those that are.
+    """
+    minor = ".".join(name.removeprefix("v").split(".")[:2])
+    try:
+        return VERSIONS[minor]
+    except KeyError:
+        known = list(VERSIONS)
+        raise ValueError(f"unknown kubelet version {name!r}; known are {known[0]} to {known[-1]}") from None

@@ -1,0 +1,142 @@
+"""What outlives a kubelet: its folders, the pods bound to the node, and their containers."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from random import Random
+
+from accelet.fakekubelet.behaviour import KubeletVersion
+from accelet.fakekubelet.clock import Clock
+from accelet.fakekubelet.faults import Faults
+from accelet.fakekubelet.options import NO_OPTIONS, ContainerOptions
+from accelet.fakekubelet.pods import Container, Pod, PodUid
+from accelet.fakekubelet.trace import Trace
+
+
+class Phase(Enum):
+    """A pod's phase as the API server has it."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class ContainerState(Enum):
+    """What the container runtime says."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    EXITED = "exited"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a pod was not admitted, as its status says it: `status.reason` and `status.message`."""
+
+    reason: str
+    message: str
+
+
+class PodRejectedError(AssertionError):
+    """A test asked for what a container was given, and its pod was rejected. The text says why."""
+
+
+@dataclass(slots=True)
+class ContainerRecord:
+    """One container of a pod and what it was given. `error` is why it waits (CreateContainerConfigError)."""
+
+    container: Container
+    state: ContainerState = ContainerState.WAITING
+    devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    options: ContainerOptions = NO_OPTIONS
+    error: str | None = None
+    starts: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class PodRecord:
+    """A pod on this node, kept up to date by the fake; read it, do not write it.
+
+    `admitted` is None until a kubelet has decided, and again when a kubelet has to decide anew.
+    """
+
+    pod: Pod
+    starts: bool = True
+    phase: Phase = Phase.PENDING
+    rejection: Rejection | None = None
+    admitted: bool | None = None
+    tried: bool = False
+    terminating: bool = False
+    containers: dict[str, ContainerRecord] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.containers = {each.name: ContainerRecord(each) for each in self.pod.in_order()}
+
+    def __getitem__(self, container: str) -> ContainerRecord:
+        """What `container` was given.
+
+        Raises:
+            PodRejectedError: nothing, since the pod was rejected.
+        """
+        if self.rejection is not None:
+            raise PodRejectedError(f"{self.pod} was rejected: {self.rejection.message}")
+        return self.containers[container]
+
+    @property
+    def is_over(self) -> bool:
+        return self.phase in (Phase.SUCCEEDED, Phase.FAILED)
+
+    @property
+    def is_running(self) -> bool:
+        return any(record.state is ContainerState.RUNNING for record in self.containers.values())
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterCall:
+    """One call of Register as it came in. `deadline_s` is how long the caller waits; None for ever."""
+
+    at: float
+    resource: str
+    version: str
+    endpoint: str
+    deadline_s: float | None
+
+
+AdmissionHook = Callable[[Pod], Rejection | None]
+"""Stands for the checks that come after devices were allocated (CPU and memory manager, predicates)."""
+
+
+@dataclass(slots=True)
+class Node:
+    """One node. `status` is capacity and allocatable by resource, as last told to the API server."""
+
+    root: Path
+    version: KubeletVersion
+    clock: Clock
+    rng: Random
+    trace: Trace
+    faults: Faults
+    admission_hook: AdmissionHook = lambda _pod: None
+    pods: dict[PodUid, PodRecord] = field(default_factory=dict)
+    status: dict[str, tuple[int, int]] = field(default_factory=dict)
+    registrations: dict[str, int] = field(default_factory=dict)
+    register_calls: list[RegisterCall] = field(default_factory=list)
+    serial: int = 0
+
+    @property
+    def plugins_dir(self) -> Path:
+        return self.root / "device-plugins"
+
+    @property
+    def pod_resources_dir(self) -> Path:
+        return self.root / "pod-resources"
+
+    @property
+    def registry_dir(self) -> Path:
+        return self.root / "plugins_registry"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.plugins_dir / "kubelet_internal_checkpoint"

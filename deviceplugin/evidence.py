@@ -1,0 +1,54 @@
+"""Gathers what the kubelet's own records say about this node's containers."""
+
+import asyncio
+from collections.abc import Set
+from pathlib import Path
+
+from accelet.accelerators.device import DeviceId
+from accelet.kubelet.checkpoint import Checkpoint, read_checkpoint
+from accelet.kubelet.errors import CheckpointError
+from accelet.kubelet.paths import KubeletPaths, SocketIdentity, identify_socket
+from accelet.runtime.logs import Log
+
+_log = Log(__name__)
+
+
+class KubeletRecords:
+    """The kubelet's checkpoint, read again whenever it is another file."""
+
+    def __init__(self, paths: KubeletPaths) -> None:
+        self._paths = paths
+        self._read: tuple[SocketIdentity | None, Checkpoint] | None = None
+        self._last_error: str | None = None
+
+    async def held(self, resource: str) -> Set[DeviceId] | None:
+        """The ids of `resource` that the kubelet gives to some container; None when it cannot be told."""
+        checkpoint = await self.checkpoint()
+        if checkpoint is None:
+            return None
+        return {
+            DeviceId(device)
+            for entry in checkpoint.entries
+            if entry.resource == resource
+            for device in entry.device_ids
+        }
+
+    async def checkpoint(self) -> Checkpoint | None:
+        """The checkpoint as it stands; None when it cannot be read, which is logged once."""
+        identity = identify_socket(self._paths.checkpoint)
+        if self._read is not None and self._read[0] == identity:
+            return self._read[1]
+        try:
+            checkpoint = await asyncio.to_thread(_read, self._paths.device_plugins)
+        except CheckpointError as error:
+            if str(error) != self._last_error:
+                self._last_error = str(error)
+                _log.warning("cannot tell which devices are held; none will be unlisted", reason=str(error))
+            return None
+        self._last_error = None
+        self._read = (identity, checkpoint)
+        return checkpoint
+
+
+def _read(directory: Path) -> Checkpoint:
+    return read_checkpoint(directory)

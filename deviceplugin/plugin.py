@@ -1,0 +1,217 @@
+"""One resource's life with the kubelet: serve, register, watch; the first to end ends all, then again."""
+
+import asyncio
+import enum
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+
+from accelet.kubelet.paths import KubeletPaths, SocketIdentity, identify_socket
+from accelet.runtime.backoff import Backoff
+from accelet.runtime.logs import Log
+from deviceplugin.metrics import ResourceMetrics
+from deviceplugin.registration import RegistrationError, register
+from deviceplugin.server import ServeError, SocketServer
+from deviceplugin.service import DevicePluginService
+from resourcemanager.manager import ResourceManager
+
+LOOK_S = 2.0
+"""How often sockets are looked at without any hint that they changed."""
+
+SETTLE_S = 0.1
+"""From the end of our stream to the next Register, at a kubelet that stays.
+
+Up to 1.36 the kubelet, when it notices the end of an old stream, disconnects whatever is registered by then.
+"""
+
+STREAM_S = 0.8
+STREAM_MOST_S = 10.0
+"""The kubelet opens ListAndWatch right after it took the registration; after that it is not coming.
+
+A kubelet that is merely slow gets twice the time at each further try.
+"""
+
+ABSENT_MOST_S = 5.0
+REFUSED_MOST_S = 60.0
+"""The longest rest between tries: where nobody answers, and where the kubelet refused."""
+
+STABLE_S = 60.0
+"""A registration that lived so long was a good one: the next failure is a first failure."""
+
+STOPPED = "stopped"
+
+_log = Log(__name__)
+
+
+class Ending(enum.StrEnum):
+    """Why a registration ended."""
+
+    STREAM_ENDED = "stream-ended"
+    NO_STREAM = "no-stream"
+    OWN_SOCKET_GONE = "own-socket-gone"
+    KUBELET_REPLACED = "kubelet-replaced"
+    AUDIT = "audit"
+    NOT_SERVED = "not-served"
+    NO_KUBELET = "no-kubelet"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationState:
+    """What readiness tells of a resource; `since` is a Unix time."""
+
+    is_registered: bool
+    reason: str
+    since: float
+
+
+class Plugin:
+    """Keeps one resource registered for as long as `run` runs."""
+
+    def __init__(self, manager: ResourceManager, paths: KubeletPaths, metrics: ResourceMetrics) -> None:
+        self._manager = manager
+        self._paths = paths
+        self._metrics = metrics
+        self._service: DevicePluginService | None = None
+        self._kubelet: SocketIdentity | None = None
+        self._is_distrusted = False
+        self.wake = asyncio.Event()
+        self.state = RegistrationState(is_registered=False, reason="starting", since=time.time())
+
+    @property
+    def resource(self) -> str:
+        return self._manager.rules.resource
+
+    def announce(self, *, is_urgent: bool) -> None:
+        """The list has changed: tell the kubelet."""
+        if self._service is not None:
+            self._service.announce(is_urgent=is_urgent)
+
+    def distrust(self) -> None:
+        """The kubelet's own account differs from what it was told: register anew."""
+        self._is_distrusted = True
+        self.wake.set()
+
+    async def run(self) -> None:
+        """Serves, registers and watches, again and again."""
+        backoff = Backoff(first_s=0.02, most_s=REFUSED_MOST_S)
+        patience = Backoff(first_s=STREAM_S, most_s=STREAM_MOST_S)
+        try:
+            while True:
+                started = time.monotonic()
+                ending, had_stream = await self._live_once(patience.wait_s)
+                patience = patience.failed() if ending is Ending.NO_STREAM else patience.worked()
+                if time.monotonic() - started > STABLE_S:
+                    backoff = backoff.worked()
+                is_new = await self._rest(ending, backoff, had_stream=had_stream)
+                backoff = backoff.worked() if is_new else backoff.failed()
+        finally:
+            self._set_state(is_registered=False, reason=STOPPED)
+
+    async def _rest(self, ending: Ending, backoff: Backoff, *, had_stream: bool) -> bool:
+        """Waits before the next try; a new kubelet.sock ends the wait. Says whether there is one."""
+        most_s = REFUSED_MOST_S if ending is Ending.REFUSED else ABSENT_MOST_S
+        wait_s = min(backoff.wait_s, most_s) if backoff.tries else 0.0
+        if had_stream:
+            wait_s = max(wait_s, SETTLE_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                while not self._has_new_kubelet():
+                    self.wake.clear()
+                    if not self._has_new_kubelet():
+                        await self.wake.wait()
+        return self._has_new_kubelet()
+
+    def _has_new_kubelet(self) -> bool:
+        return identify_socket(self._paths.registration_socket) not in (None, self._kubelet)
+
+    async def _live_once(self, patience_s: float) -> tuple[Ending, bool]:
+        """One registration from beginning to end; says why it ended and whether a stream was open."""
+        self._is_distrusted = False
+        self._kubelet = identify_socket(self._paths.registration_socket)
+        if self._kubelet is None:
+            return self._end(Ending.NO_KUBELET, "there is no kubelet.sock yet"), False
+        service = DevicePluginService(self._manager, self._metrics, self.wake.set)
+        server = SocketServer(self._paths.device_plugins, self.resource, service)
+        try:
+            await server.start()
+        except ServeError as error:
+            return self._end(Ending.NOT_SERVED, str(error)), False
+        self._service = service
+        try:
+            if await self._register(server):
+                self._metrics.count_registration("ok")
+                ending = await self._watch(service, server, patience_s)
+            else:
+                ending = Ending.KUBELET_REPLACED
+            return self._end(ending, _SENTENCES[ending]), service.had_stream
+        except RegistrationError as error:
+            ending = Ending.NO_KUBELET if error.is_absent else Ending.REFUSED
+            self._metrics.count_registration(ending)
+            return self._end(ending, str(error)), False
+        finally:
+            self._service = None
+            await server.stop()
+
+    async def _register(self, server: SocketServer) -> bool:
+        """Registers; False when another kubelet appeared while this one let us wait."""
+        call = asyncio.create_task(register(self._paths.registration_socket, server.path.name, self.resource))
+        call.add_done_callback(lambda _: self.wake.set())
+        try:
+            while not call.done():
+                self.wake.clear()
+                if self._has_new_kubelet():
+                    return False
+                await self.wake.wait()
+            await call
+        finally:
+            call.cancel()
+        return True
+
+    async def _watch(self, service: DevicePluginService, server: SocketServer, patience_s: float) -> Ending:
+        """Looks at the registration at every hint, and now and then without one, until it has ended."""
+        no_stream_after = time.monotonic() + patience_s
+        while True:
+            self.wake.clear()
+            if service.stream_has_ended:
+                return Ending.STREAM_ENDED
+            if self._has_new_kubelet():
+                return Ending.KUBELET_REPLACED
+            if not server.path.is_socket():
+                return Ending.OWN_SOCKET_GONE
+            if self._is_distrusted:
+                return Ending.AUDIT
+            if service.had_stream:
+                self._set_state(is_registered=True, reason="registered")
+            elif time.monotonic() > no_stream_after:
+                return Ending.NO_STREAM
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S if service.had_stream else min(LOOK_S, patience_s)):
+                    await self.wake.wait()
+
+    def _end(self, ending: Ending, reason: str) -> Ending:
+        if ending in _SENTENCES:
+            self._metrics.count_ending(ending)
+        self._set_state(is_registered=False, reason=reason)
+        return ending
+
+    def _set_state(self, *, is_registered: bool, reason: str) -> None:
+        self._metrics.set_registered(is_registered=is_registered)
+        if (is_registered, reason) == (self.state.is_registered, self.state.reason):
+            return
+        self.state = RegistrationState(is_registered, reason, time.time())
+        if is_registered:
+            _log.info("registered", resource=self.resource)
+        elif reason == STOPPED:
+            _log.info("stopped", resource=self.resource)
+        else:
+            _log.warning("not registered", resource=self.resource, reason=reason)
+
+
+_SENTENCES = {
+    Ending.STREAM_ENDED: "the kubelet ended ListAndWatch",
+    Ending.NO_STREAM: "the kubelet took the registration and opened no stream",
+    Ending.OWN_SOCKET_GONE: "our socket file was removed",
+    Ending.KUBELET_REPLACED: "the kubelet restarted",
+    Ending.AUDIT: "the kubelet's list of devices is not what it was told",
+}

@@ -1,0 +1,177 @@
+"""The DevicePlugin gRPC service of one resource; here alone errors become status codes."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+
+import grpc
+
+from accelet.kubelet.api import deviceplugin_pb2 as api
+from accelet.kubelet.api import deviceplugin_pb2_grpc as api_grpc
+from accelet.runtime.logs import Log
+from deviceplugin import translate
+from deviceplugin.metrics import ResourceMetrics
+from resourcemanager.allocation import Refusal
+from resourcemanager.manager import ResourceManager
+
+GATHER_S = 0.5
+"""Changes within this time go out as one message: the kubelet writes its checkpoint to disk for each."""
+
+CLOSE_S = 0.2
+
+_log = Log(__name__)
+
+
+class DevicePluginService(api_grpc.DevicePluginServicer):
+    """Answers the kubelet for one resource during one registration.
+
+    `had_stream` and `stream_has_ended` tell whoever keeps the registration alive what became of it;
+    `stream_changed` is called when either changes.
+    """
+
+    def __init__(
+        self, manager: ResourceManager, metrics: ResourceMetrics, stream_changed: Callable[[], None]
+    ) -> None:
+        self._manager = manager
+        self._metrics = metrics
+        self._stream_changed = stream_changed
+        self._stream: _Stream | None = None
+        self._is_closed = False
+        self.had_stream = False
+        self.stream_has_ended = False
+
+    def announce(self, *, is_urgent: bool) -> None:
+        """The list has changed; `is_urgent`: a device lost its health, so the kubelet must know at once."""
+        if self._stream is not None:
+            self._stream.announce(is_urgent=is_urgent)
+
+    async def close(self) -> None:
+        """Ends the stream, and any that is opened later."""
+        self._is_closed = True
+        if (stream := self._stream) is not None:
+            stream.end()
+            # gRPC waits for a stream in vain whose generator has not returned; a kubelet that does not
+            # read can keep it from returning.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_S):
+                    await stream.ended.wait()
+
+    async def GetDevicePluginOptions(  # noqa: N802 - the wire's name
+        self, request: api.Empty, context: grpc.aio.ServicerContext[api.Empty, api.DevicePluginOptions]
+    ) -> api.DevicePluginOptions:
+        return api.DevicePluginOptions(get_preferred_allocation_available=True)
+
+    async def ListAndWatch(  # noqa: N802 - the wire's name
+        self, request: api.Empty, context: grpc.aio.ServicerContext[api.Empty, api.ListAndWatchResponse]
+    ) -> AsyncIterator[api.ListAndWatchResponse]:
+        if self._stream is not None:
+            # Two live lists of one resource would both write the kubelet's one table.
+            self._stream.end()
+        stream = self._stream = _Stream()
+        if self._is_closed:
+            return
+        self.had_stream = True
+        self._stream_changed()
+        try:
+            sent = None
+            while not stream.is_ended:
+                message = translate.to_list_message(self._manager.listing)
+                if message != sent:
+                    yield message
+                    sent = message
+                await stream.news()
+        finally:
+            stream.ended.set()
+            if self._stream is stream:
+                self._stream = None
+                self.stream_has_ended = True
+                self._stream_changed()
+
+    async def GetPreferredAllocation(  # noqa: N802 - the wire's name
+        self,
+        request: api.PreferredAllocationRequest,
+        context: grpc.aio.ServicerContext[api.PreferredAllocationRequest, api.PreferredAllocationResponse],
+    ) -> api.PreferredAllocationResponse:
+        return api.PreferredAllocationResponse(
+            container_responses=[self._prefer(wanted) for wanted in request.container_requests]
+        )
+
+    def _prefer(
+        self, wanted: api.ContainerPreferredAllocationRequest
+    ) -> api.ContainerPreferredAllocationResponse:
+        try:
+            chosen = self._manager.prefer(
+                translate.from_ids(wanted.available_deviceIDs),
+                translate.from_ids(wanted.must_include_deviceIDs),
+                wanted.allocation_size,
+            )
+        except Exception:  # an error here would reject the pod; without an opinion the kubelet chooses itself
+            _log.exception("cannot prefer devices", resource=self._manager.rules.resource)
+            self._metrics.count_fault()
+            chosen = ()
+        return api.ContainerPreferredAllocationResponse(deviceIDs=chosen)
+
+    async def Allocate(  # noqa: N802 - the wire's name
+        self,
+        request: api.AllocateRequest,
+        context: grpc.aio.ServicerContext[api.AllocateRequest, api.AllocateResponse],
+    ) -> api.AllocateResponse:
+        started = time.perf_counter()
+        responses = []
+        for wanted in request.container_requests:
+            ids = translate.from_ids(wanted.devices_ids)
+            try:
+                answer = self._manager.allocate(ids)
+            except Exception:  # its text is ours alone: the pod's status shows whatever is raised here
+                _log.exception("cannot allocate", resource=self._manager.rules.resource, devices=ids)
+                self._metrics.count_fault()
+                answer = Refusal(
+                    "fault", "the device plugin failed on this request; the agent's log has the cause"
+                )
+            if isinstance(answer, Refusal):
+                _log.warning(
+                    "refused", resource=self._manager.rules.resource, devices=ids, reason=answer.sentence
+                )
+                self._metrics.observe_allocate(answer.code, time.perf_counter() - started)
+                await context.abort(grpc.StatusCode.FAILED_PRECONDITION, answer.sentence)
+            else:
+                responses.append(translate.to_allocate_message(answer))
+        self._metrics.observe_allocate("given", time.perf_counter() - started)
+        return api.AllocateResponse(container_responses=responses)
+
+    async def PreStartContainer(  # noqa: N802 - the wire's name
+        self,
+        request: api.PreStartContainerRequest,
+        context: grpc.aio.ServicerContext[api.PreStartContainerRequest, api.PreStartContainerResponse],
+    ) -> api.PreStartContainerResponse:
+        # Not asked for in the options; a kubelet that calls it all the same loses nothing.
+        return api.PreStartContainerResponse()
+
+
+class _Stream:
+    """What wakes one ListAndWatch call."""
+
+    def __init__(self) -> None:
+        self._news = asyncio.Event()
+        self._urgent = asyncio.Event()
+        self.is_ended = False
+        self.ended = asyncio.Event()
+
+    def announce(self, *, is_urgent: bool) -> None:
+        self._news.set()
+        if is_urgent:
+            self._urgent.set()
+
+    def end(self) -> None:
+        self.is_ended = True
+        self.announce(is_urgent=True)
+
+    async def news(self) -> None:
+        """Waits for a change, and then a while for more of them unless it is urgent."""
+        await self._news.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GATHER_S):
+                await self._urgent.wait()
+        self._news.clear()
+        self._urgent.clear()

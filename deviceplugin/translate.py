@@ -1,0 +1,58 @@
+"""Device plugin messages to our values and back."""
+
+from collections.abc import Sequence
+
+from accelet.accelerators.device import DeviceId
+from accelet.kubelet.api import deviceplugin_pb2 as api
+from resourcemanager.allocation import Allocation
+from resourcemanager.listing import Listing
+
+MAX_MESSAGE_BYTES = 4 << 20
+"""The kubelet's gRPC client takes no larger list; it would drop the plugin and never come back."""
+
+_WORST_HEALTH_AND_TOPOLOGY_BYTES = 19
+"""An entry's bytes beside its id, for an Unhealthy device on a NUMA node other than 0."""
+
+
+def to_list_message(listing: Listing) -> api.ListAndWatchResponse:
+    return api.ListAndWatchResponse(
+        devices=[
+            api.Device(
+                ID=device,
+                health="Healthy" if entry.health.is_healthy else "Unhealthy",
+                topology=_to_topology(entry.numa_nodes),
+            )
+            for device, entry in listing.entries.items()
+        ]
+    )
+
+
+def _to_topology(numa_nodes: tuple[int, ...]) -> api.TopologyInfo | None:
+    # An empty TopologyInfo would hide the device from the kubelet's list of allocatable ones.
+    if not numa_nodes:
+        return None
+    return api.TopologyInfo(nodes=[api.NUMANode(ID=node) for node in numa_nodes])
+
+
+def worst_list_bytes(ids: Sequence[DeviceId]) -> int:
+    """The size of the list message should every device be Unhealthy."""
+    return sum(len(device) + _WORST_HEALTH_AND_TOPOLOGY_BYTES for device in ids)
+
+
+def to_allocate_message(allocation: Allocation) -> api.ContainerAllocateResponse:
+    edits = allocation.edits
+    return api.ContainerAllocateResponse(
+        envs=edits.environment,
+        mounts=[
+            api.Mount(container_path=m.container_path, host_path=m.host_path, read_only=m.read_only)
+            for m in edits.mounts
+        ],
+        devices=[
+            api.DeviceSpec(container_path=n.container_path, host_path=n.host_path, permissions=n.permissions)
+            for n in edits.nodes
+        ],
+    )
+
+
+def from_ids(ids: Sequence[str]) -> list[DeviceId]:
+    return [DeviceId(device) for device in ids]

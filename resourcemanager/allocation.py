@@ -1,0 +1,84 @@
+"""One request of the kubelet against what is there: an allocation, or a refusal in a sentence."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from accelet.accelerators.backend import Backend, EditsError, Tiles
+from accelet.accelerators.device import Device, DeviceId
+from accelet.accelerators.edits import ContainerEdits
+from accelet.accelerators.inventory import Inventory
+from resourcemanager.listing import Listing
+
+WHOLE: Tiles = MappingProxyType({})
+NOTHING_KNOWN: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """What one container gets: its devices in order of hardware, and what it must be given for them."""
+
+    devices: tuple[DeviceId, ...]
+    edits: ContainerEdits
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a container cannot have what the kubelet chose: a code for metrics, a sentence for its owner."""
+
+    code: str
+    sentence: str
+
+
+def allocate(
+    requested: Sequence[DeviceId],
+    *,
+    resource: str,
+    backend: Backend,
+    inventory: Inventory,
+    listing: Listing,
+    is_distinct: bool,
+) -> Allocation | Refusal:
+    """Gives a container the devices the kubelet chose for it, or says why not.
+
+    The answer depends on the ids alone, so that a repeated request (an init container's devices used
+    again, a container re-allocated at its start) is answered alike. An id that some other container
+    holds is no reason to refuse: kubelets up to 1.37 can hand one out twice.
+    """
+    ids = sorted(set(requested))
+    if not ids:
+        return Refusal(
+            "empty-request", f"the kubelet asked for no device of {resource}; create the pod again"
+        )
+    for device in ids:
+        entry = listing.entries.get(device)
+        if entry is None:
+            return Refusal(
+                "unknown-device", f"{resource} has no device {device} on this node; create the pod again"
+            )
+        if not entry.health.is_healthy:
+            return Refusal(
+                "unhealthy-device", f"device {device} of {resource} is unhealthy: {entry.health.reason}"
+            )
+    wanted = set(ids)
+    devices = tuple(device for device in inventory.devices if device.id in wanted)
+    if is_distinct and (shared := _two_of_one_unit(devices)):
+        return Refusal(
+            "not-distinct",
+            f"{resource} gives a container different devices only, but {shared[0].id} and {shared[1].id} "
+            "are shares of one; ask for no more than the node has, or set distinct: false for this resource",
+        )
+    try:
+        edits = backend.edits(inventory, devices, WHOLE, NOTHING_KNOWN)
+    except EditsError as error:
+        return Refusal("unusable-set", str(error))
+    return Allocation(tuple(device.id for device in devices), edits)
+
+
+def _two_of_one_unit(devices: Collection[Device]) -> tuple[Device, Device] | None:
+    seen: dict[str, Device] = {}
+    for device in devices:
+        if device.unit in seen:
+            return seen[device.unit], device
+        seen[device.unit] = device
+    return None

@@ -1,0 +1,112 @@
+"""What the kubelet is told about one resource: the scan, what containers hold, and hysteresis in one list."""
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from accelet.accelerators.device import HEALTHY, DeviceId, Health
+from accelet.accelerators.inventory import Inventory
+
+GOOD_SCANS_TO_RECOVER = 2
+"""A device that failed is believed again after so many healthy scans in a row; a failure at once."""
+
+FREE_SCANS_TO_DROP = 2
+"""A device that is gone leaves the list after so many scans in a row found nobody holding it.
+
+The kubelet crashes (from 1.34) when an id vanishes while it allocates it, and forgets to report a held
+device that vanishes; an id that was Unhealthy for a whole scan cannot be chosen any more.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One id as the kubelet is told it.
+
+    `good_scans` counts healthy scans since the last failure, `free_scans` the scans in which a device
+    that is gone was held by nobody.
+    """
+
+    health: Health
+    numa_nodes: tuple[int, ...] = ()
+    is_present: bool = True
+    good_scans: int = 0
+    free_scans: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All ids of one resource in a stable order: those present in order of hardware, then those gone."""
+
+    entries: Mapping[DeviceId, Listed] = field(default_factory=lambda: MappingProxyType({}))
+
+    def tells_same_as(self, other: "Listing") -> bool:
+        """Whether the kubelet would see no difference."""
+        return list(_told(self)) == list(_told(other))
+
+    def loses_health_to(self, later: "Listing") -> bool:
+        """Whether some device that is healthy here is no longer healthy in `later`."""
+        return any(
+            entry.health.is_healthy
+            and not (device in later.entries and later.entries[device].health.is_healthy)
+            for device, entry in self.entries.items()
+        )
+
+
+def _told(listing: Listing) -> list[tuple[DeviceId, bool, tuple[int, ...]]]:
+    return [(device, entry.health.is_healthy, entry.numa_nodes) for device, entry in listing.entries.items()]
+
+
+def next_listing(previous: Listing, inventory: Inventory, held: Set[DeviceId] | None) -> Listing:
+    """The list after a scan.
+
+    `held` are the ids that the kubelet's own records give to some container; None where nobody can say,
+    and then nothing that was listed is dropped.
+    """
+    present = {
+        device.id: _present(previous.entries.get(device.id), device.health, device.numa_nodes)
+        for device in inventory.devices
+    }
+    missing = {device: entry for device, entry in previous.entries.items() if device not in present}
+    missing |= {
+        device: Listed(HEALTHY) for device in held or () if device not in present and device not in missing
+    }
+    gone = {
+        device: _gone(
+            missing[device], _reason_gone(device, inventory, device in previous.entries), device, held
+        )
+        for device in sorted(missing)
+    }
+    kept = {device: entry for device, entry in gone.items() if entry.free_scans < FREE_SCANS_TO_DROP}
+    return Listing(MappingProxyType(present | kept))
+
+
+def _present(previous: Listed | None, health: Health, numa_nodes: tuple[int, ...]) -> Listed:
+    if not health.is_healthy or previous is None:
+        return Listed(health, numa_nodes)
+    if previous.health.is_healthy:
+        return Listed(HEALTHY, numa_nodes)
+    good_scans = previous.good_scans + 1
+    if good_scans >= GOOD_SCANS_TO_RECOVER:
+        return Listed(HEALTHY, numa_nodes)
+    return Listed(previous.health, numa_nodes, good_scans=good_scans)
+
+
+def _gone(entry: Listed, reason: str, device: DeviceId, held: Set[DeviceId] | None) -> Listed:
+    is_free = held is not None and device not in held
+    return Listed(
+        Health(reason),
+        entry.numa_nodes,
+        is_present=False,
+        free_scans=entry.free_scans + 1 if is_free else 0,
+    )
+
+
+def _reason_gone(device: DeviceId, inventory: Inventory, was_listed: bool) -> str:
+    for skipped in inventory.skipped:
+        if skipped.unit is not None and f"{device}-".startswith(f"{skipped.unit}-"):
+            return skipped.reason
+    if was_listed:
+        return "the device is gone from the node"
+    return (
+        "held by a container, but nothing on this node has this id: another plugin or other settings made it"
+    )
