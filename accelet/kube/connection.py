@@ -30,6 +30,7 @@ LoadApi = Callable[[], Any]
 _CONNECT_S = 5.0
 _READ_S = 30.0
 _RELOAD_EVERY_S = 5.0
+_KEPT_CONNECTIONS = 64
 _READ_BYTES = 1 << 16
 _LONGEST_LINE = 1 << 24
 
@@ -79,6 +80,7 @@ def load_api(kubeconfig: Path | None, context: str | None = None) -> Any:
         problem = error.strerror if isinstance(error, OSError) else f"not usable ({type(error).__name__})"
         raise ConfigurationError(f"kubeconfig {kubeconfig}: {problem}") from None
     configuration.socket_options = _KEEPALIVE
+    configuration.connection_pool_maxsize = _KEPT_CONNECTIONS
     return ApiClient(configuration)
 
 

@@ -21,8 +21,9 @@ from accelet.kube.nodes import Node, parse_node
 from accelet.kube.pace import Pace
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
-from accelet.kube.reflector import Reflector, Scope
+from accelet.kube.reflector import Reflector
 from accelet.kube.resources import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, Body, Resource
+from accelet.kube.source import Scope
 from accelet.kube.store import Change
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig

@@ -12,8 +12,9 @@ from accelet.kube.errors import ForbiddenError, KubeError, MalformedObjectError
 from accelet.kube.pace import Pace
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
-from accelet.kube.reflector import Reflector, Scope
+from accelet.kube.reflector import Reflector
 from accelet.kube.resources import PODS
+from accelet.kube.source import Scope
 from accelet.kube.store import Change
 from tests.integration.kube.fakeapi import Answer, Drop, FakeApi, Fault, Hang, Hold
 from tests.integration.kube.waiting import eventually
