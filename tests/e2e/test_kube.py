@@ -27,6 +27,7 @@ from accelet.kube.source import Scope
 from accelet.kube.store import Change
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
+from tests.integration.kube.podpatches import PATCHES
 from tests.integration.kube.waiting import eventually
 
 NAMESPACES = Resource("Namespace", "namespaces")
@@ -108,6 +109,19 @@ async def test_errors_are_as_the_api_server_sends_them(client: Client, namespace
     await client.patch(PODS, namespace, "p", lift, "json", dry_run=True)
     assert parse_pod(await client.get(PODS, namespace, "p")).gates
     assert not parse_pod(await client.patch(PODS, namespace, "p", lift, "json")).gates
+
+
+@pytest.mark.parametrize(("name", "spec", "patch", "taken"), PATCHES, ids=[patch[0] for patch in PATCHES])
+async def test_patches_of_gated_pods_are_judged_as_the_fake_server_judges(
+    client: Client, namespace: str, *, name: str, spec: dict[str, Any], patch: dict[str, Any], taken: bool
+) -> None:
+    pod = {"metadata": {"name": name}, "spec": {**spec, "automountServiceAccountToken": False}}
+    await client.create(PODS, namespace, pod)
+    if taken:
+        await client.patch(PODS, namespace, name, patch, "merge")
+    else:
+        with pytest.raises(InvalidError):
+            await client.patch(PODS, namespace, name, patch, "merge")
 
 
 async def test_apply_and_subresources(client: Client, namespace: str) -> None:
