@@ -7,34 +7,11 @@ from pathlib import Path
 from tests.e2e.cluster import cgroups
 from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
-from tests.e2e.cluster.https_client import Json
-from tests.e2e.cluster.images import BUSYBOX_IMAGE
 from tests.e2e.cluster.node import Node
+from tests.e2e.cluster.node_namespace import KERNEL_SETTINGS
+from tests.e2e.cluster.pods import shell_pod
 from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.cluster.workloads import Workloads
-
-
-def shell_pod(name: str, script: str, *, node_name: str | None = None, host_network: bool = True) -> Json:
-    """A pod with one container that runs a script of busybox's shell."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {
-            "restartPolicy": "Never",
-            "hostNetwork": host_network,
-            "terminationGracePeriodSeconds": 0,
-            **({"nodeSelector": {"kubernetes.io/hostname": node_name}} if node_name else {}),
-            "containers": [
-                {
-                    "name": "shell",
-                    "image": BUSYBOX_IMAGE,
-                    "imagePullPolicy": "Never",
-                    "command": ["sh", "-c", script],
-                }
-            ],
-        },
-    }
 
 
 def test_node_is_ready_and_runs_the_pinned_kubelet(node: Node, cluster: ControlPlane) -> None:
@@ -85,6 +62,12 @@ def test_command_on_the_node_sees_the_kubelets_own_folders(node: Node) -> None:
     assert "kubelet.sock" in node.run(["ls", "/var/lib/kubelet/device-plugins"])
     assert node.path("/var/lib/kubelet/device-plugins/kubelet.sock").is_socket()
     assert not Path("/var/lib/kubelet/device-plugins").exists()
+
+
+def test_kubelet_meets_copies_of_the_kernel_settings_it_changes(node: Node) -> None:
+    for setting in KERNEL_SETTINGS:
+        assert node.path(setting).stat().st_dev != setting.stat().st_dev
+    assert node.path("/proc/sys/kernel/panic").read_text() == "10"
 
 
 def test_process_on_the_node_is_started_and_ended(node: Node) -> None:
@@ -158,4 +141,5 @@ def test_second_node_lives_beside_the_first_and_leaves_nothing(
     assert Path("/proc/self/mounts").read_text() == mounts
     assert not Path("/sys/class/net", second.bridge.name).exists()
     assert not second.kubelet.process.is_running
+    assert second.object() == {}
     assert node.is_ready()

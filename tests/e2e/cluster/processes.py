@@ -29,12 +29,15 @@ class Process:
         *,
         log: Path,
         env: Mapping[str, str] | None = None,
+        inherits: Sequence[int] = (),
     ) -> None:
+        """`inherits` are file descriptors the command keeps open."""
         self.name = name
         self.argv = [str(word) for word in argv]
         self.log = log
         self._workspace = workspace
         self._env = {**os.environ, **(env or {})}
+        self._inherits = inherits
         self._popen: subprocess.Popen[bytes] | None = None
 
     @property
@@ -77,6 +80,7 @@ class Process:
                 stderr=subprocess.STDOUT,
                 # Ctrl-C in a terminal is for the test run alone: it ends its processes in order.
                 start_new_session=True,
+                pass_fds=self._inherits,
                 env=self._env,
             )
 
