@@ -11,6 +11,7 @@ from accelet.accelerators.pci import PciAddress
 from accelet.accelerators.tpu.table import GOOGLE_VENDOR
 
 PCI_DEVICES: Final = "sys/bus/pci/devices"
+VFIO_DRIVER: Final = "vfio-pci"
 
 _ID: Final = re.compile(r"0x[0-9a-f]{4}")
 _BRIDGE_CLASS: Final = "0x0604"

@@ -20,7 +20,7 @@ async def client(kubelet: FakeKubelet) -> "AsyncIterator[rpc.PodResourcesListerA
     async with grpc.aio.insecure_channel(
         f"unix:{kubelet.pod_resources_dir / 'kubelet.sock'}", options=[("grpc.use_local_subchannel_pool", 1)]
     ) as channel:
-        yield cast("rpc.PodResourcesListerAsyncStub", rpc.PodResourcesListerStub(channel))
+        yield rpc.PodResourcesListerStub(channel)
 
 
 @asynccontextmanager
