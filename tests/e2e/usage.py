@@ -39,6 +39,11 @@ class ContainerCgroup:
         )
         return int(pids[0])
 
+    def resident_mib(self) -> float:
+        """What the first process has resident, file pages that it shares with others included."""
+        status = Path(f"/proc/{self.pid()}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
     def usage(self) -> Usage:
         if "memory" not in self._folders:
             return self._usage_v2(self._folders[""])
