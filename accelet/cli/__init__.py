@@ -13,6 +13,8 @@ _COMMANDS: Final = {
     "demo": "accelet.cli.demo",
     "fake-kubelet": "accelet.cli.fake_kubelet",
     "conformance": "accelet.cli.conformance",
+    "plan": "accelet.cli.plan",
+    "scheduler": "accelet.cli.scheduler",
 }
 """Each command's module, which holds it as `command`; imported only when it is asked for."""
 
