@@ -6,7 +6,7 @@ DOCKER ?= docker
 IMAGE ?= accelet
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' accelet/__init__.py)
 
-.PHONY: help demo test check e2e bench soak proto image clean
+.PHONY: help demo schema test check e2e bench soak proto image clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,7 @@ check: .venv/.ready ## format, lint, types, layers, generated files
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@proto/check
+	@$(BIN)/python -m deviceplugin.configschema | diff -q - docs/config.schema.json >/dev/null || { echo "docs/config.schema.json is not current; run 'make schema'" >&2; exit 1; }
 
 e2e: .venv/.ready ## everything on a real kubelet 1.36: needs root and Go, builds Kubernetes once
 	@$(BIN)/python -m tests.e2e.prepare
@@ -44,3 +45,6 @@ clean: ## remove what was made here; the cache of the end-to-end tests stays
 
 proto: ## generate accelet/kubelet/api from proto/
 	@proto/generate
+
+schema: .venv/.ready ## write the JSON schema of the configuration
+	@$(BIN)/python -m deviceplugin.configschema > docs/config.schema.json
