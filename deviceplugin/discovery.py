@@ -53,7 +53,8 @@ class Discovery:
         self._changed = changed
         self._metrics = metrics
         self._failures = 0
-        self.problem: str | None = None
+        self._warnings: tuple[str, ...] = ()
+        self.problem: str | None = "not scanned yet"
         self.wake = asyncio.Event()
 
     async def run(self) -> None:
@@ -68,16 +69,21 @@ class Discovery:
 
     async def scan_once(self) -> None:
         """One scan, taken over by the manager."""
-        inventory = self._claims.take(self._manager.rules.resource, await self._scan())
+        scanned = await self._scan()
+        inventory = self._claims.take(self._manager.rules.resource, scanned or self._last_good())
         before = self._manager.update(inventory, await self._held())
         after = self._manager.listing
         healthy = sum(entry.health.is_healthy for entry in after.entries.values())
         self._metrics.set_devices(healthy, len(after.entries) - healthy, len(inventory.skipped))
         self._log_changes(before, after)
+        self._log_warnings(inventory.warnings)
         if not after.tells_same_as(before):
             self._changed(before.loses_health_to(after))
+        if scanned is not None:
+            self.problem = None
 
-    async def _scan(self) -> Inventory:
+    async def _scan(self) -> Inventory | None:
+        """What is there now; None, and the reason in `problem`, when that cannot be told."""
         started = time.perf_counter()
         try:
             inventory = await asyncio.to_thread(self._manager.backend.scan, self._root)
@@ -85,7 +91,7 @@ class Discovery:
             self._metrics.count_scan_failure()
             self._report(f"{error.strerror}: {error.filename}" if error.filename else str(error))
             self._failures += 1
-            return self._last_good()
+            return None
         self._failures = 0
         self._metrics.observe_scan(time.perf_counter() - started)
         size = worst_list_bytes([device.id for device in inventory.devices])
@@ -94,18 +100,13 @@ class Discovery:
                 f"{len(inventory.devices)} devices take {size} bytes and the kubelet no list of more than "
                 f"{MAX_MESSAGE_BYTES}; lower the number of shares"
             )
-            return self._last_good()
-        self._report(None)
+            return None
         return inventory
 
-    def _report(self, problem: str | None) -> None:
-        if problem == self.problem:
-            return
-        self.problem = problem
-        if problem is None:
-            _log.info("scans work again", resource=self._manager.rules.resource)
-        else:
+    def _report(self, problem: str) -> None:
+        if problem != self.problem:
             _log.error("cannot take a scan over", resource=self._manager.rules.resource, reason=problem)
+        self.problem = problem
 
     def _last_good(self) -> Inventory:
         last = self._manager.inventory
@@ -113,6 +114,13 @@ class Discovery:
             return last
         unknown = Health(f"the node's devices cannot be scanned: {self.problem}")
         return replace(last, devices=tuple(replace(device, health=unknown) for device in last.devices))
+
+    def _log_warnings(self, warnings: tuple[str, ...]) -> None:
+        for warning in warnings:
+            if warning not in self._warnings:
+                _log.warning("found a contradiction", resource=self._manager.rules.resource, warning=warning)
+        self._warnings = warnings
+        self._metrics.set_warnings(len(warnings))
 
     def _log_changes(self, before: Listing, after: Listing) -> None:
         told: dict[str, list[DeviceId]] = defaultdict(list)

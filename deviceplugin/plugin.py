@@ -24,8 +24,12 @@ SETTLE_S = 0.1
 Up to 1.36 the kubelet, when it notices the end of an old stream, disconnects whatever is registered by then.
 """
 
-STREAM_S = 5.0
-"""The kubelet opens ListAndWatch right after it took the registration; by then it is not coming."""
+STREAM_S = 0.8
+STREAM_MOST_S = 10.0
+"""The kubelet opens ListAndWatch right after it took the registration; after that it is not coming.
+
+A kubelet that is merely slow gets twice the time at each further try.
+"""
 
 ABSENT_MOST_S = 5.0
 REFUSED_MOST_S = 60.0
@@ -91,10 +95,12 @@ class Plugin:
     async def run(self) -> None:
         """Serves, registers and watches, again and again."""
         backoff = Backoff(first_s=0.02, most_s=REFUSED_MOST_S)
+        patience = Backoff(first_s=STREAM_S, most_s=STREAM_MOST_S)
         try:
             while True:
                 started = time.monotonic()
-                ending, had_stream = await self._live_once()
+                ending, had_stream = await self._live_once(patience.wait_s)
+                patience = patience.failed() if ending is Ending.NO_STREAM else patience.worked()
                 if time.monotonic() - started > STABLE_S:
                     backoff = backoff.worked()
                 is_new = await self._rest(ending, backoff, had_stream=had_stream)
@@ -104,10 +110,10 @@ class Plugin:
 
     async def _rest(self, ending: Ending, backoff: Backoff, *, had_stream: bool) -> bool:
         """Waits before the next try; a new kubelet.sock ends the wait. Says whether there is one."""
-        if had_stream and ending is not Ending.KUBELET_REPLACED:
-            await asyncio.sleep(SETTLE_S)
         most_s = REFUSED_MOST_S if ending is Ending.REFUSED else ABSENT_MOST_S
         wait_s = min(backoff.wait_s, most_s) if backoff.tries else 0.0
+        if had_stream:
+            wait_s = max(wait_s, SETTLE_S)
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 while not self._has_new_kubelet():
@@ -119,13 +125,13 @@ class Plugin:
     def _has_new_kubelet(self) -> bool:
         return identify_socket(self._paths.registration_socket) not in (None, self._kubelet)
 
-    async def _live_once(self) -> tuple[Ending, bool]:
+    async def _live_once(self, patience_s: float) -> tuple[Ending, bool]:
         """One registration from beginning to end; says why it ended and whether a stream was open."""
         self._is_distrusted = False
         self._kubelet = identify_socket(self._paths.registration_socket)
         if self._kubelet is None:
             return self._end(Ending.NO_KUBELET, "there is no kubelet.sock yet"), False
-        service = DevicePluginService(self._manager, self._metrics)
+        service = DevicePluginService(self._manager, self._metrics, self.wake.set)
         server = SocketServer(self._paths.device_plugins, self.resource, service)
         try:
             await server.start()
@@ -133,10 +139,12 @@ class Plugin:
             return self._end(Ending.NOT_SERVED, str(error)), False
         self._service = service
         try:
-            await register(self._paths.registration_socket, server.path.name, self.resource)
-            self._metrics.count_registration("ok")
-            ending = await self._watch(service, server)
-            return self._end(ending, _SENTENCES[ending]), service.stream_opened.is_set()
+            if await self._register(server):
+                self._metrics.count_registration("ok")
+                ending = await self._watch(service, server, patience_s)
+            else:
+                ending = Ending.KUBELET_REPLACED
+            return self._end(ending, _SENTENCES[ending]), service.had_stream
         except RegistrationError as error:
             ending = Ending.NO_KUBELET if error.is_absent else Ending.REFUSED
             self._metrics.count_registration(ending)
@@ -145,30 +153,41 @@ class Plugin:
             self._service = None
             await server.stop()
 
-    async def _watch(self, service: DevicePluginService, server: SocketServer) -> Ending:
+    async def _register(self, server: SocketServer) -> bool:
+        """Registers; False when another kubelet appeared while this one let us wait."""
+        call = asyncio.create_task(register(self._paths.registration_socket, server.path.name, self.resource))
+        call.add_done_callback(lambda _: self.wake.set())
         try:
-            async with asyncio.timeout(STREAM_S):
-                await service.stream_opened.wait()
-        except TimeoutError:
-            return Ending.NO_STREAM
-        self._set_state(is_registered=True, reason="registered")
-        ended = asyncio.create_task(service.stream_ended.wait())
-        try:
-            while True:
+            while not call.done():
                 self.wake.clear()
-                if service.stream_ended.is_set():
-                    return Ending.STREAM_ENDED
                 if self._has_new_kubelet():
-                    return Ending.KUBELET_REPLACED
-                if not server.path.is_socket():
-                    return Ending.OWN_SOCKET_GONE
-                if self._is_distrusted:
-                    return Ending.AUDIT
-                woken = asyncio.create_task(self.wake.wait())
-                await asyncio.wait((ended, woken), timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
-                woken.cancel()
+                    return False
+                await self.wake.wait()
+            await call
         finally:
-            ended.cancel()
+            call.cancel()
+        return True
+
+    async def _watch(self, service: DevicePluginService, server: SocketServer, patience_s: float) -> Ending:
+        """Looks at the registration at every hint, and now and then without one, until it has ended."""
+        no_stream_after = time.monotonic() + patience_s
+        while True:
+            self.wake.clear()
+            if service.stream_has_ended:
+                return Ending.STREAM_ENDED
+            if self._has_new_kubelet():
+                return Ending.KUBELET_REPLACED
+            if not server.path.is_socket():
+                return Ending.OWN_SOCKET_GONE
+            if self._is_distrusted:
+                return Ending.AUDIT
+            if service.had_stream:
+                self._set_state(is_registered=True, reason="registered")
+            elif time.monotonic() > no_stream_after:
+                return Ending.NO_STREAM
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S if service.had_stream else min(LOOK_S, patience_s)):
+                    await self.wake.wait()
 
     def _end(self, ending: Ending, reason: str) -> Ending:
         if ending in _SENTENCES:
@@ -191,7 +210,7 @@ class Plugin:
 
 _SENTENCES = {
     Ending.STREAM_ENDED: "the kubelet ended ListAndWatch",
-    Ending.NO_STREAM: f"the kubelet took the registration and opened no stream within {STREAM_S:.0f} s",
+    Ending.NO_STREAM: "the kubelet took the registration and opened no stream",
     Ending.OWN_SOCKET_GONE: "our socket file was removed",
     Ending.KUBELET_REPLACED: "the kubelet restarted",
     Ending.AUDIT: "the kubelet's list of devices is not what it was told",

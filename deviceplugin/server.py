@@ -1,12 +1,16 @@
 """One gRPC server on one socket file of its own."""
 
+import asyncio
+import os
 import re
 import secrets
+import socket
 from pathlib import Path
 
 import grpc
 
 from accelet.kubelet.api import deviceplugin_pb2_grpc as api_grpc
+from accelet.kubelet.paths import MAX_SOCKET_PATH
 from deviceplugin.service import DevicePluginService
 
 PREFIX = "accelet-"
@@ -18,22 +22,24 @@ class ServeError(Exception):
     """The socket cannot be served; the text says why."""
 
 
-def make_socket_name(resource: str) -> str:
-    """A file name for one registration, never used again.
+def make_socket_name(directory: Path, resource: str) -> str:
+    """A file name for one registration in `directory`, never used again; as telling as its path may be long.
 
     gRPC's C core takes over a path in use and later unlinks it by name, and kubelets tell registrations
     apart by their path (from 1.37), so no two of ours may share one; a process id is no help, since in a
     container it is always 1.
     """
-    slug = re.sub(r"[^a-z0-9]+", "-", resource.lower()).strip("-")[:_MAX_SLUG]
-    return f"{PREFIX}{slug}-{secrets.token_hex(6)}.sock"
+    unique = f"{secrets.token_hex(6)}.sock"
+    room = MAX_SOCKET_PATH - len(os.fsencode(directory / f"{PREFIX}-{unique}"))
+    slug = re.sub(r"[^a-z0-9]+", "-", resource.lower())[: max(0, min(room, _MAX_SLUG))].strip("-")
+    return f"{PREFIX}{slug}-{unique}"
 
 
 class SocketServer:
     """Serves one DevicePlugin service at a socket file until stopped."""
 
     def __init__(self, directory: Path, resource: str, service: DevicePluginService) -> None:
-        self.path = directory / make_socket_name(resource)
+        self.path = directory / make_socket_name(directory, resource)
         self._service = service
         self._server = grpc.aio.server(
             options=[
@@ -50,18 +56,38 @@ class SocketServer:
         Raises:
             ServeError: the directory does not take the socket.
         """
+        if len(os.fsencode(self.path)) > MAX_SOCKET_PATH:
+            raise ServeError(
+                f"{self.path.parent} is too long a path for sockets: Linux allows {MAX_SOCKET_PATH} bytes"
+            )
         try:
-            bound = self._server.add_insecure_port(f"unix:{self.path}")
+            self._server.add_insecure_port(f"unix:{self.path}")
         except RuntimeError as error:
-            raise ServeError(f"no socket can be made in {self.path.parent}") from error
-        if not bound:
-            raise ServeError(f"no socket can be made in {self.path.parent}")
+            reason = _explain_no_socket(self.path)
+            raise ServeError(f"no socket can be made in {self.path.parent}: {reason}") from error
         await self._server.start()
 
     async def stop(self) -> None:
         """Ends the stream, lets calls under way finish for a moment, removes the socket file."""
-        self._service.close()
-        await self._server.stop(_GRACE_S)
+        await self._service.close()
+        # In a task of its own: on Python 3.11 gRPC's stop can swallow the cancellation of whoever awaits it.
+        stopping = asyncio.create_task(self._server.stop(_GRACE_S))
+        try:
+            await asyncio.wait([stopping])
+        except asyncio.CancelledError:
+            await asyncio.wait([stopping])
+            raise
+
+
+def _explain_no_socket(path: Path) -> str:
+    """What the system says to a socket there; gRPC keeps it to itself."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.bind(os.fspath(path))
+        except OSError as error:
+            return error.strerror or str(error)
+    path.unlink(missing_ok=True)
+    return "it failed once, and would work now"
 
 
 def remove_stale_sockets(directory: Path) -> list[str]:

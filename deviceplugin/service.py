@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
 import grpc
@@ -18,33 +18,44 @@ from resourcemanager.manager import ResourceManager
 GATHER_S = 0.5
 """Changes within this time go out as one message: the kubelet writes its checkpoint to disk for each."""
 
+CLOSE_S = 0.2
+
 _log = Log(__name__)
 
 
 class DevicePluginService(api_grpc.DevicePluginServicer):
     """Answers the kubelet for one resource during one registration.
 
-    `stream_opened` and `stream_ended` tell whoever keeps the registration alive what became of it.
+    `had_stream` and `stream_has_ended` tell whoever keeps the registration alive what became of it;
+    `stream_changed` is called when either changes.
     """
 
-    def __init__(self, manager: ResourceManager, metrics: ResourceMetrics) -> None:
+    def __init__(
+        self, manager: ResourceManager, metrics: ResourceMetrics, stream_changed: Callable[[], None]
+    ) -> None:
         self._manager = manager
         self._metrics = metrics
+        self._stream_changed = stream_changed
         self._stream: _Stream | None = None
         self._is_closed = False
-        self.stream_opened = asyncio.Event()
-        self.stream_ended = asyncio.Event()
+        self.had_stream = False
+        self.stream_has_ended = False
 
     def announce(self, *, is_urgent: bool) -> None:
         """The list has changed; `is_urgent`: a device lost its health, so the kubelet must know at once."""
         if self._stream is not None:
             self._stream.announce(is_urgent=is_urgent)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Ends the stream, and any that is opened later."""
         self._is_closed = True
-        if self._stream is not None:
-            self._stream.end()
+        if (stream := self._stream) is not None:
+            stream.end()
+            # gRPC waits for a stream in vain whose generator has not returned; a kubelet that does not
+            # read can keep it from returning.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_S):
+                    await stream.ended.wait()
 
     async def GetDevicePluginOptions(  # noqa: N802 - the wire's name
         self, request: api.Empty, context: grpc.aio.ServicerContext[api.Empty, api.DevicePluginOptions]
@@ -60,7 +71,8 @@ class DevicePluginService(api_grpc.DevicePluginServicer):
         stream = self._stream = _Stream()
         if self._is_closed:
             return
-        self.stream_opened.set()
+        self.had_stream = True
+        self._stream_changed()
         try:
             sent = None
             while not stream.is_ended:
@@ -70,9 +82,11 @@ class DevicePluginService(api_grpc.DevicePluginServicer):
                     sent = message
                 await stream.news()
         finally:
+            stream.ended.set()
             if self._stream is stream:
                 self._stream = None
-                self.stream_ended.set()
+                self.stream_has_ended = True
+                self._stream_changed()
 
     async def GetPreferredAllocation(  # noqa: N802 - the wire's name
         self,
@@ -142,6 +156,7 @@ class _Stream:
         self._news = asyncio.Event()
         self._urgent = asyncio.Event()
         self.is_ended = False
+        self.ended = asyncio.Event()
 
     def announce(self, *, is_urgent: bool) -> None:
         self._news.set()

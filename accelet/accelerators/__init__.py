@@ -8,6 +8,7 @@ from accelet.accelerators.intel.gpu import IntelGpuSettings
 from accelet.accelerators.intel.monitoring import MonitoringSettings
 from accelet.accelerators.settings import Settings
 from accelet.accelerators.simulated import SimulatedSettings
+from accelet.accelerators.tpu.settings import TpuSettings
 
 BACKENDS: Mapping[str, type[Settings]] = MappingProxyType(
     {
@@ -15,6 +16,7 @@ BACKENDS: Mapping[str, type[Settings]] = MappingProxyType(
         "intel-gpu": IntelGpuSettings,
         "intel-gpu-monitoring": MonitoringSettings,
         "simulated": SimulatedSettings,
+        "tpu": TpuSettings,
     }
 )
 """A back-end's name in the configuration, and the settings it is made from (`Settings.backend`)."""

@@ -35,9 +35,10 @@ class Device:
     """One unit the kubelet hands out: a whole unit, one tile of it, or one share of either.
 
     `card` is the DRM name (`card3`) and may change over a reboot; `pci` is the address
-    (`0000:03:00.0`), `pci_device` the PCI device id (`0x56c0`), `driver` the kernel driver the unit is
-    bound to, None where nothing says so. `tile` is set where the device is a single tile; `tile_count`
-    and `memory_bytes` are those of the whole unit. `numa_nodes` is empty where the node is unknown.
+    (`0000:03:00.0`), `pci_device` the PCI device id (`0x56c0`), `model` its kind by the name people use
+    (`v5e`), `driver` the kernel driver the unit is bound to, None where nothing says so. `tile` is set
+    where the device is a single tile; `tile_count` and `memory_bytes` are those of the whole unit.
+    `numa_nodes` is empty where the node is unknown.
     """
 
     id: DeviceId
@@ -49,6 +50,7 @@ class Device:
     card: str | None = None
     pci: str | None = None
     pci_device: str | None = None
+    model: str | None = None
     driver: str | None = None
     kind: Literal["integrated", "discrete"] | None = None
     tile: int | None = None

@@ -27,9 +27,24 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True)
+class Folder:
+    """A host folder that must exist, empty, before a container that mounts it starts.
+
+    A container runtime makes a missing one itself, but writable for root alone. `mode` is that of the folder.
+    """
+
+    host_path: str
+    mode: int = 0o1777
+
+
+@dataclass(frozen=True, slots=True)
 class ContainerEdits:
-    """Device nodes, mounts and environment of one container; each path and name at most once."""
+    """Device nodes, mounts and environment of one container; each path and name at most once.
+
+    `folders` are made by whoever applies the edits (`accelet.accelerators.folders`).
+    """
 
     nodes: tuple[DeviceNode, ...] = ()
     mounts: tuple[Mount, ...] = ()
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    folders: tuple[Folder, ...] = ()

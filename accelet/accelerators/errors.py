@@ -3,7 +3,8 @@
 AcceleratorError
 ├── EditsError      these devices cannot be used together by one container
 ├── MaskError       an affinity mask or a device hierarchy that says nothing usable
-└── ScanError       the scan as a whole could not be made (also an OSError)
+├── ScanError       the scan as a whole could not be made (also an OSError)
+└── ShapeError      a text that is no shape of TPU chips (accelet.accelerators.tpu.shape)
 """
 
 

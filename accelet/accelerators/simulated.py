@@ -1,7 +1,7 @@
 """The `simulated` back-end: GPUs described in YAML, each standing for nodes the host really has."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Self
@@ -11,19 +11,19 @@ import yaml
 from msgspec import Meta
 
 from accelet.accelerators.backend import Tiles
-from accelet.accelerators.device import Device, Health, UnitId
+from accelet.accelerators.device import Device, DeviceId, Health, UnitId
 from accelet.accelerators.edits import ContainerEdits, DeviceNode
 from accelet.accelerators.errors import ScanError
 from accelet.accelerators.intel.card import Card, Kind, Unit
 from accelet.accelerators.intel.edits import gpu_edits
 from accelet.accelerators.intel.gpu import Shares, select_cards
-from accelet.accelerators.intel.match import CardMatch, DeviceIdNumber, DeviceIdText, Driver, write_device_id
-from accelet.accelerators.intel.pci import PciAddress
+from accelet.accelerators.intel.match import CardMatch, Driver, PciDeviceId
 from accelet.accelerators.intel.scan import Found
 from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.pci import PciAddress
 from accelet.accelerators.settings import Problem, Settings
 
-HostPath = Annotated[str, Meta(pattern="^/", description="absolute path")]
+HostPath = Annotated[str, Meta(pattern="^/", description="an absolute path")]
 Pci = Annotated[
     str,
     Meta(
@@ -48,7 +48,7 @@ class SimulatedCard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     nodes: Annotated[tuple[SimulatedNode, ...], Meta(min_length=1)]
     card: Annotated[str, Meta(pattern="^card[0-9]+$")] | None = None
     driver: Driver = "i915"
-    device_id: DeviceIdText | DeviceIdNumber | None = None
+    device_id: PciDeviceId | None = None
     kind: Kind = "discrete"
     tiles: Annotated[int, Meta(ge=1, le=64)] = 1
     memory_mib: Annotated[int, Meta(ge=1)] | None = None
@@ -103,7 +103,9 @@ class Simulated:
         chosen = self.settings
         return select_cards(found, chosen.match, chosen.unit, chosen.shares, by_path="none")
 
-    def valid_sets(self, inventory: Inventory, size: int) -> None:
+    def valid_sets(
+        self, inventory: Inventory, size: int, available: Collection[DeviceId] | None = None
+    ) -> None:
         return None
 
     def edits(
@@ -165,7 +167,7 @@ def _card(card: SimulatedCard, index: int) -> Card:
         unit=UnitId(address.as_id if address else card.pci),
         name=card.card or f"card{index}",
         pci=address,
-        pci_device=None if card.device_id is None else write_device_id(card.device_id),
+        pci_device=card.device_id and card.device_id.lower(),
         driver=card.driver,
         kind=card.kind,
         tile_count=card.tiles,

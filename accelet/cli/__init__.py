@@ -12,6 +12,7 @@ _COMMANDS: Final = {
     "devices": "accelet.cli.devices",
     "demo": "accelet.cli.demo",
     "fake-kubelet": "accelet.cli.fake_kubelet",
+    "conformance": "accelet.cli.conformance",
 }
 """Each command's module, which holds it as `command`; imported only when it is asked for."""
 

@@ -52,6 +52,7 @@ class ManualClock:
 
         Whoever wakes gets to run, and may sleep again within these same seconds, before time goes on.
         """
+        await self._settle()
         end = self._now + seconds
         while self._sleepers and self._sleepers[0][0] <= end:
             due, _, woken = heapq.heappop(self._sleepers)
@@ -59,10 +60,14 @@ class ManualClock:
                 continue
             self._now = max(self._now, due)
             woken.set_result(None)
-            # The task that wakes needs a turn of the loop, what it calls may need a few more.
-            for _ in range(5):
-                await asyncio.sleep(0)
+            await self._settle()
         self._now = end
+
+    @staticmethod
+    async def _settle() -> None:
+        """Lets whoever is ready run on, until it sleeps or waits for something else."""
+        for _ in range(8):
+            await asyncio.sleep(0)
 
 
 async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, _T]) -> _T:

@@ -1,6 +1,8 @@
 """The fake kubelet as tests and commands use it."""
 
+import asyncio
 import random
+import uuid
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -8,9 +10,10 @@ from typing import Self
 
 from accelet.fakekubelet.behaviour import KubeletVersion, kubelet_version
 from accelet.fakekubelet.clock import Clock, SystemClock
-from accelet.fakekubelet.devicemanager import DeviceManager
+from accelet.fakekubelet.devicemanager import HEALTHY, DeviceManager
 from accelet.fakekubelet.faults import Faults
-from accelet.fakekubelet.node import AdmissionHook, ContainerState, Node, Phase, PodRecord
+from accelet.fakekubelet.node import AdmissionHook, ContainerState, Node, Phase, PodRecord, RegisterCall
+from accelet.fakekubelet.plugin import PluginClient
 from accelet.fakekubelet.pods import Pod
 from accelet.fakekubelet.process import Process
 from accelet.fakekubelet.resource import ResourceView
@@ -58,6 +61,7 @@ class FakeKubelet:
             admission_hook=admission_hook,
         )
         self._process: Process | None = None
+        self._crashes: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -72,6 +76,8 @@ class FakeKubelet:
         if error is not None:
             error.add_note(f"fake kubelet {self.version}, seed {self.seed}")
         await self.stop()
+        if error is None and self.trace.failure is not None:
+            raise self.trace.failure
 
     # What it is.
 
@@ -93,6 +99,11 @@ class FakeKubelet:
     def plugins_dir(self) -> Path:
         """Where plugins put their sockets: `dir`/device-plugins."""
         return self._node.plugins_dir
+
+    @property
+    def registry_dir(self) -> Path:
+        """Where plugins that want to be found put their sockets: `dir`/plugins_registry."""
+        return self._node.registry_dir
 
     @property
     def pod_resources_dir(self) -> Path:
@@ -118,6 +129,11 @@ class FakeKubelet:
         """Every pod that is bound to this node, also those that have ended."""
         return tuple(self._node.pods.values())
 
+    @property
+    def register_calls(self) -> tuple[RegisterCall, ...]:
+        """Every call of Register so far, also those that were refused."""
+        return tuple(self._node.register_calls)
+
     # Its life.
 
     async def start(self, *, pods_after_s: float = 0.0) -> None:
@@ -133,11 +149,20 @@ class FakeKubelet:
             for record in self._node.pods.values():
                 if not record.is_over:
                     record.admitted = None
-            self._process = Process(self._node)
+                    record.tried = False
+            self._node.trace.recover()
+            self._process = Process(self._node, self._crash)
             await self._process.start(pods_after_s=pods_after_s, replacing=replacing)
+
+    def _crash(self, error: BaseException) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            self._crashes.append(asyncio.create_task(process.stop()))
 
     async def stop(self) -> None:
         """Ends the kubelet as SIGKILL does: connections drop, socket files stay and refuse."""
+        await asyncio.gather(*self._crashes)
+        self._crashes.clear()
         if self._process is not None:
             process, self._process = self._process, None
             await process.stop()
@@ -147,7 +172,7 @@ class FakeKubelet:
         await self.stop()
         await self.start(pods_after_s=pods_after_s)
 
-    async def reboot(self) -> None:
+    async def reboot(self, *, pods_after_s: float = 0.0) -> None:
         """Stops, ends every container, and starts; the checkpoint stays."""
         await self.stop()
         for record in self._node.pods.values():
@@ -155,7 +180,51 @@ class FakeKubelet:
                 if not record.is_over:
                     container.state = ContainerState.WAITING
                     container.starts = 0
+        await self.start(pods_after_s=pods_after_s)
+
+    # What goes wrong, besides `faults`.
+
+    async def replace(self) -> None:
+        """Another kubelet takes over: kubelet.sock is a new one from one moment to the next.
+
+        Nothing is wiped and nothing is deleted; what plugins see is a rename onto the path.
+        """
+        await self.stop()
+        await self._start(pods_after_s=0.0, replacing=True)
+
+    async def replace_directory(self) -> None:
+        """The plugin folder is another one: who watched the old one by inode hears no more.
+
+        The kubelet is restarted and serves in the new folder. The checkpoint moves along.
+        """
+        await self.stop()
+        await asyncio.to_thread(self._swap_directory)
         await self.start()
+
+    def _swap_directory(self) -> None:
+        old = self.plugins_dir.rename(self._node.root / f"device-plugins.old-{uuid.uuid4().hex[:8]}")
+        self.plugins_dir.mkdir(mode=0o755)
+        moved = old / self.checkpoint.name
+        if moved.exists():
+            moved.rename(self.checkpoint)
+
+    def drop_socket(self) -> None:
+        """Removes kubelet.sock while the kubelet runs on."""
+        (self.plugins_dir / "kubelet.sock").unlink()
+        self.trace.record("socket-dropped")
+
+    async def cut_stream(self, resource: str) -> None:
+        """Cuts the connection to a resource's plugin while the kubelet runs on."""
+        self.trace.record("stream-cut", resource=resource)
+        await self._running().plugins.cut(resource)
+
+    def forget_held(self, resource: str, ids: Iterable[str]) -> None:
+        """Makes the device manager think that `ids` are free, so that they are given twice.
+
+        Up to 1.37 this happens to the real one when a pod's devices are freed during an Allocate.
+        """
+        self._running().manager.allocated.get(resource, set()).difference_update(ids)
+        self.trace.record("forgot", resource=resource, devices=sorted(ids))
 
     # Plugins.
 
@@ -165,6 +234,19 @@ class FakeKubelet:
 
     def _manager(self) -> DeviceManager | None:
         return self._process.manager if self._process is not None else None
+
+    def client(self, resource: str) -> PluginClient:
+        """The connection to the plugin, for calls that no kubelet makes.
+
+        Raises:
+            KubeletDownError: the kubelet is down, or nobody is connected for `resource`.
+        """
+        process = self._running()
+        endpoint = process.manager.endpoints.get(resource)
+        client = process.plugins.client(endpoint.serial) if endpoint is not None else None
+        if client is None:
+            raise KubeletDownError(f"no plugin is connected for {resource}")
+        return client
 
     async def registered(self, resource: str, *, timeout_s: float = 10.0) -> ResourceView:
         """The view of `resource`, once its plugin is connected.
@@ -254,6 +336,28 @@ class FakeKubelet:
         for container in record.containers.values():
             container.state = ContainerState.EXITED
         self._node.trace.record("removed", pod=str(record.pod))
+
+    def allocated_resources_status(self, record: PodRecord) -> dict[str, dict[str, dict[str, str]]]:
+        """The health of each container's devices in the pod's status: container, resource, id, word.
+
+        From 1.36, and not for init containers. A device that is no longer listed still reads Healthy, and
+        so do those of a plugin that is gone.
+        """
+        if not self.version.reports_device_health:
+            return {}
+        manager = self._running().manager
+
+        def word(resource: str, device: str) -> str:
+            listed = manager.devices.get(resource, {}).get(device)
+            return HEALTHY if listed is None or listed.health == HEALTHY else "Unhealthy"
+
+        return {
+            container.name: {
+                resource: {device: word(resource, device) for device in sorted(held.ids)}
+                for resource, held in manager.holdings.of_container(record.pod.uid, container.name).items()
+            }
+            for container in record.pod.containers
+        }
 
     def _running(self) -> Process:
         if self._process is None:

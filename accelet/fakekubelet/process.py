@@ -1,7 +1,7 @@
 """One life of a kubelet: from its start, through a loop over pods, to its end."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from accelet.fakekubelet.admission import Admission, Allocator
@@ -12,6 +12,7 @@ from accelet.fakekubelet.podresources import PodResources
 from accelet.fakekubelet.pods import PodUid
 from accelet.fakekubelet.registration import Plugins, Registration
 from accelet.fakekubelet.sockets import new_server, serve_at, stop_now, wipe_sockets
+from accelet.fakekubelet.watcher import PluginWatcher
 from accelet.fakekubelet.workers import Workers
 from accelet.kubelet.api import deviceplugin_pb2_grpc, podresources_pb2_grpc
 
@@ -22,8 +23,9 @@ STATUS_TICK_S: Final = 10.0
 class Process:
     """A running kubelet. What it knows ends with it; what it wrote down and what runs stays on the node."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, crashed: Callable[[BaseException], None]) -> None:
         self.node = node
+        self._crashed = crashed
         self.known: dict[PodUid, PodRecord] = {}
         self._ran = frozenset(
             (uid, name)
@@ -64,6 +66,7 @@ class Process:
         node = self.node
         for folder in (node.plugins_dir, node.pod_resources_dir):
             folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        node.registry_dir.mkdir(mode=0o750, exist_ok=True)
         podresources_pb2_grpc.add_PodResourcesListerServicer_to_server(
             PodResources(node, self.manager, self.known, self.free_dead), self._pod_resources
         )
@@ -76,6 +79,7 @@ class Process:
         )
         await serve_at(self._registration, node.plugins_dir / "kubelet.sock", by_rename=replacing)
         node.trace.record("kubelet-started", detail=f"version {node.version}")
+        self.spawn(PluginWatcher(node, self.plugins, self.spawn).run())
         self.spawn(self._loop(pods_after_s))
         self.spawn(self._tell_status())
 
@@ -101,6 +105,7 @@ class Process:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.node.trace.record("kubelet-crashed", detail=str(error))
             self.node.trace.fail(error)
+            self._crashed(error)
 
     def submit(self, record: PodRecord) -> None:
         """A pod has been bound to this node."""

@@ -13,7 +13,7 @@ import grpc.aio
 
 from accelet.fakekubelet.checkpointfile import CheckpointFile
 from accelet.fakekubelet.devicemanager import AllocationError, DeviceManager, Endpoint
-from accelet.fakekubelet.node import Node
+from accelet.fakekubelet.node import Node, RegisterCall
 from accelet.fakekubelet.plugin import CallError, DialError, PluginClient
 from accelet.kubelet.api import deviceplugin_pb2 as api
 from accelet.kubelet.api import deviceplugin_pb2_grpc as rpc
@@ -72,8 +72,8 @@ class Plugins:
             DialError: it did not answer.
         """
         self._node.serial += 1
-        client = PluginClient(resource, socket, self._node.serial, self._node.clock, authority=authority)
-        key = self._key(client)
+        client = PluginClient(resource, socket, self._node, authority=authority)
+        key = self._key(resource, socket)
         self._clients[key] = client
         self._by_serial[client.serial] = client
         try:
@@ -93,6 +93,7 @@ class Plugins:
         self._spawn(self._watch(client))
 
     async def _watch(self, client: PluginClient) -> None:
+        self._node.trace.record("watch", resource=client.resource)
         ending = "the plugin ended the stream"
         try:
             async for devices in client.lists():
@@ -118,16 +119,23 @@ class Plugins:
 
     async def _ended(self, client: PluginClient) -> None:
         # The kubelet looks up who is registered now, and up to 1.36 that need not be the one that ended.
-        victim = self._clients.pop(self._key(client), None)
+        victim = self._clients.pop(self._key(client.resource, client.socket), None)
         if victim is not None:
             await self._disconnect(victim)
         if victim is not client:
             await self._forget(client)
 
-    async def disconnect(self, resource: str) -> None:
+    async def deregister(self, resource: str, socket: Path) -> None:
+        """A plugin's socket has gone from the registry, or its connection is to be cut."""
+        client = self._clients.pop(self._key(resource, socket), None)
+        if client is not None:
+            await self._disconnect(client)
+
+    async def cut(self, resource: str) -> None:
         """Cuts the connection of whoever is registered for `resource`."""
-        for key in [key for key in self._clients if key[0] == resource]:
-            await self._disconnect(self._clients.pop(key))
+        for name, socket in list(self._clients):
+            if name == resource:
+                await self.deregister(name, socket or Path())
 
     async def _disconnect(self, client: PluginClient) -> None:
         endpoint = self._manager.endpoints.get(client.resource)
@@ -148,9 +156,9 @@ class Plugins:
         self._by_serial.clear()
         await asyncio.gather(*(client.close() for client in clients))
 
-    def _key(self, client: PluginClient) -> tuple[str, Path | None]:
+    def _key(self, resource: str, socket: Path) -> tuple[str, Path | None]:
         by_resource_only = self._node.version.old_stream_end_kills_new
-        return client.resource, None if by_resource_only else client.socket
+        return resource, None if by_resource_only else socket
 
 
 class Registration(rpc.RegistrationServicer):
@@ -167,6 +175,15 @@ class Registration(rpc.RegistrationServicer):
             "register",
             resource=request.resource_name,
             detail=f"version {request.version}, {request.endpoint}",
+        )
+        self._node.register_calls.append(
+            RegisterCall(
+                self._node.clock.now(),
+                request.resource_name,
+                request.version,
+                request.endpoint,
+                context.time_remaining(),
+            )
         )
         await self._node.faults.register.suffer(self._node.clock, context)
         try:

@@ -75,6 +75,15 @@ class Trace:
         self._failure = self._failure or failure
         self._wake()
 
+    def recover(self) -> None:
+        """Another kubelet has been started: what felled the last one is history."""
+        self._failure = None
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What nobody has recovered from."""
+        return self._failure
+
     def _wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()

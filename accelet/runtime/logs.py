@@ -53,5 +53,5 @@ def configure_logs(level: Level, stream: TextIO = sys.stderr) -> None:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(_Formatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # The library reports each inotify event at debug level and each lost watch as a warning of its own.
-    logging.getLogger("watchdog").setLevel(logging.ERROR)
+    # The library reports each event at debug level, and its own orderly end as an error.
+    logging.getLogger("watchdog").setLevel(logging.CRITICAL)

@@ -77,6 +77,10 @@ class ProbeServer:
         return self._server.server_port
 
     def close(self) -> None:
+        """Tells the server to end, which takes up to half a second, for which nobody needs to wait."""
+        threading.Thread(target=self._end, name="probes end", daemon=True).start()
+
+    def _end(self) -> None:
         self._server.shutdown()
         self._server.server_close()
 

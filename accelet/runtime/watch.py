@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import threading
 from pathlib import Path
 
 from watchdog.events import (
@@ -71,10 +72,10 @@ class DirectoryWatcher:
             self._polling.schedule(handler, str(directory), event_filter=_KINDS)
 
     def close(self) -> None:
+        """Tells the observers to end, which takes up to a second, for which nobody needs to wait."""
         for observer in (self._observer, self._polling):
             if observer is not None:
-                observer.stop()
-                observer.join()
+                threading.Thread(target=observer.stop, name="observer end", daemon=True).start()
 
 
 class _Wake(FileSystemEventHandler):

@@ -10,6 +10,7 @@ from accelet.accelerators import BACKENDS
 from accelet.accelerators.settings import Settings
 from tests.synthetic.gpus import Gpu, write_gpus
 from tests.synthetic.nodes import ALL_NODES
+from tests.synthetic.tpu import HOSTS, renumber, rewrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,19 @@ def _simulated_case(size: int, **settings: object) -> Case:
     )
 
 
+def _tpu_case(host: str, size: int, **settings: object) -> Case:
+    """A TPU host: its chips and the number that one container can use."""
+    words = [f"{key}-{value}" for key, value in settings.items()]
+    return Case(
+        name="-".join(["tpu", host, *words]),
+        backend="tpu",
+        settings=settings,
+        write=HOSTS[host].write,
+        rewrite=lambda root: rewrite(renumber(HOSTS[host]), root),
+        size=size,
+    )
+
+
 GROUP = {"paths": [{"path": "/dev/video*"}, {"path": "/dev/fuse", "limit": 10}], "count": 2}
 
 CASES = [
@@ -120,4 +134,8 @@ CASES = [
     _files_case("usb", 1, groups=[{"usb": [{"vendor": "1050", "product": "0407"}]}]),
     _simulated_case(4),
     _simulated_case(16, unit="tile", shares=2),
+    *(_tpu_case(host, int(host.partition("-")[2] or 4)) for host in HOSTS if host != "v4-lite"),
+    _tpu_case("v4-lite", 4),
+    _tpu_case("v5e-8", 4, mode="sub-host"),
+    _tpu_case("v5p", 2, mode="sub-host", visible_chips="ordinal"),
 ]

@@ -187,5 +187,6 @@ def _damage(root: Path, dice: random.Random) -> None:
 
 def _damageable(root: Path) -> Iterator[Path]:
     """Everything but the folders whose loss is the loss of the whole scan."""
-    whole = {root / name for name in ("sys", "sys/class", "sys/class/drm")}
+    listed = ("sys", "sys/class", "sys/class/drm", "sys/bus", "sys/bus/pci", "sys/bus/pci/devices")
+    whole = {root / name for name in listed}
     return (path for path in root.rglob("*") if path not in whole)

@@ -5,15 +5,16 @@ backslash takes the meaning from the character after it.
 """
 
 import re
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from accelet.accelerators.hostfiles import read_names
 
 _TOKEN = re.compile(
-    r"\[(?P<negation>\^?)(?P<members>(?:\\.|[^\]\\])+)\]|\\(?P<escaped>.)|(?P<plain>[^\[\\]+)", re.DOTALL
+    r"\[(?P<negation>\^?)(?P<members>(?:\\.|[^\]\\])+)\]|\\(?P<escaped>.)|(?P<wild>[*?])|(?P<plain>[^\[\\*?]+)",
+    re.DOTALL,
 )
-_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_MEMBER = re.compile(r"\\?(?P<low>.)(?:-\\?(?P<high>.))?", re.DOTALL)
+_WILD = {"*": ".*", "?": "."}
 
 
 def find_fault(glob: str) -> str | None:
@@ -24,8 +25,8 @@ def find_fault(glob: str) -> str | None:
     if "\0" in glob:
         return "a path has no NUL character"
     for part in parts:
-        if _translate(part) is None:
-            return f"{glob} is not a pattern: a [ has no ], or a backslash has nothing after it"
+        if _compile(part) is None:
+            return f"{glob} is not a pattern: look at its brackets and backslashes"
     return None
 
 
@@ -53,10 +54,10 @@ def globs_meet(one: str, other: str) -> bool:
 def _matching_names(root: Path, folder: str, part: str) -> list[str]:
     if not has_wildcards(part):
         return [part] if _is_there(root / folder[1:] / part) else []
-    pattern = _translate(part)
+    pattern = _compile(part)
     if pattern is None:
         return []
-    return [name for name in read_names(root / folder[1:]) if fnmatchcase(name, pattern)]
+    return [name for name in read_names(root / folder[1:]) if pattern.fullmatch(name)]
 
 
 def _is_there(path: Path) -> bool:
@@ -68,8 +69,8 @@ def _is_there(path: Path) -> bool:
     return True
 
 
-def _translate(part: str) -> str | None:
-    """Go's pattern in fnmatch's words: `[^a]` is `[!a]`, an escaped `*` is `[*]`; None if malformed."""
+def _compile(part: str) -> re.Pattern[str] | None:
+    """One part of a pattern as a regular expression; None if it is malformed."""
     words: list[str] = []
     position = 0
     while position < len(part):
@@ -78,17 +79,28 @@ def _translate(part: str) -> str | None:
             return None
         position = match.end()
         if match["members"]:
-            members = _ESCAPED.sub(lambda escaped: escaped[1], match["members"])
-            words.append(f"[!{members}]" if match["negation"] else f"[{members}]")
-        elif match["escaped"]:
-            words.append(f"[{match['escaped']}]" if match["escaped"] in "*?[" else match["escaped"])
+            words.append(f"[{match['negation']}{_translate_members(match['members'])}]")
         else:
-            words.append(match["plain"])
-    return "".join(words)
+            words.append(_WILD.get(match["wild"]) or re.escape(match["escaped"] or match["plain"]))
+    try:
+        return re.compile("".join(words), re.DOTALL)
+    except re.error:
+        return None
+
+
+def _translate_members(members: str) -> str:
+    """What stands between brackets: characters and ranges of them."""
+    return "".join(
+        f"{re.escape(member['low'])}-{re.escape(member['high'])}"
+        if member["high"]
+        else re.escape(member["low"])
+        for member in _MEMBER.finditer(members)
+    )
 
 
 def _matches(path: str, glob: str) -> bool:
-    parts, patterns = path.strip("/").split("/"), glob.strip("/").split("/")
+    parts = path.strip("/").split("/")
+    patterns = [_compile(pattern) for pattern in glob.strip("/").split("/")]
     return len(parts) == len(patterns) and all(
-        fnmatchcase(part, _translate(pattern) or "") for part, pattern in zip(parts, patterns, strict=True)
+        pattern is not None and pattern.fullmatch(part) for part, pattern in zip(parts, patterns, strict=True)
     )

@@ -9,16 +9,15 @@ from msgspec import Meta
 from accelet.accelerators.files.globs import find_fault, globs_meet
 from accelet.accelerators.settings import FieldPath, Problem
 
-HostPath = Annotated[str, Meta(pattern="^/", description="absolute path on the host")]
+MountPath = Annotated[str, Meta(pattern="^(/.*)?$", description="an absolute path in the container")]
 HostGlob = Annotated[
-    str, Meta(pattern="^/.*[^/]$", description="absolute path or glob on the host, as /dev/video*")
+    str, Meta(pattern="^/.*[^/]$", description="an absolute path or glob on the host, as /dev/video*")
 ]
 Permissions = Annotated[str, Meta(pattern="^[rwm]{0,3}$", description="of r, w, m (mknod)")]
 Count = Annotated[int, Meta(ge=0, le=10_000)]
-UsbNumber = (
-    Annotated[str, Meta(pattern="^(0[xX])?[0-9a-fA-F]{1,4}$", description="hexadecimal, as 1050 or 0x1050")]
-    | Annotated[int, Meta(ge=0, le=0xFFFF, description="a number: YAML reads an unquoted 1050 as decimal")]
-)
+UsbNumber = Annotated[
+    str, Meta(pattern="^(0[xX])?[0-9a-fA-F]{1,4}$", description="hexadecimal, as 1050 or 0x1050")
+]
 
 
 class GroupPath(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -30,7 +29,7 @@ class GroupPath(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """
 
     path: HostGlob
-    mount_path: HostPath | Literal[""] = ""
+    mount_path: MountPath = ""
     type: Literal["Device", "Mount"] = "Device"
     permissions: Permissions = ""
     read_only: bool = False
@@ -48,7 +47,7 @@ class UsbDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def name(self) -> str:
         """`1050:0407`, as lsusb writes it."""
-        return f"{_usb_number(self.vendor):04x}:{_usb_number(self.product):04x}"
+        return f"{int(self.vendor, 16):04x}:{int(self.product, 16):04x}"
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,7 +88,3 @@ def groups_meet(one: Group, other: Group) -> bool:
 
 def _usb_meet(one: UsbDevice, other: UsbDevice) -> bool:
     return one.name == other.name and (not one.serial or not other.serial or one.serial == other.serial)
-
-
-def _usb_number(value: str | int) -> int:
-    return value if isinstance(value, int) else int(value, 16)

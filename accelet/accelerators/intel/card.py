@@ -6,7 +6,7 @@ from typing import Literal
 
 from accelet.accelerators.device import HEALTHY, Device, DeviceId, Health, UnitId
 from accelet.accelerators.edits import DeviceNode, Mount
-from accelet.accelerators.intel.pci import PciAddress
+from accelet.accelerators.pci import PciAddress
 
 Kind = Literal["integrated", "discrete"]
 Unit = Literal["card", "tile"]
@@ -63,19 +63,21 @@ def offer_cards(cards: Iterable[Card], unit: Unit, shares: int, by_path: ByPath)
 
 
 def _offer_card(card: Card, unit: Unit, shares: int, by_path: ByPath) -> Iterator[Device]:
+    pci = None if card.pci is None else str(card.pci)
+    numa_nodes = () if card.numa_node is None else (card.numa_node,)
+    mounts = _by_path_mounts(card, by_path)
     for tile in range(card.tile_count) if unit == "tile" else (None,):
+        stem = card.unit if tile is None else f"{card.unit}-t{tile}"
         for share in range(shares) if shares > 1 else (None,):
-            tile_suffix = "" if tile is None else f"-t{tile}"
-            share_suffix = "" if share is None else f"-s{share}"
             yield Device(
-                id=DeviceId(f"{card.unit}{tile_suffix}{share_suffix}"),
+                id=DeviceId(stem if share is None else f"{stem}-s{share}"),
                 unit=card.unit,
                 health=card.health,
-                numa_nodes=() if card.numa_node is None else (card.numa_node,),
+                numa_nodes=numa_nodes,
                 nodes=card.nodes,
-                mounts=_by_path_mounts(card, by_path),
+                mounts=mounts,
                 card=card.name,
-                pci=None if card.pci is None else str(card.pci),
+                pci=pci,
                 pci_device=card.pci_device,
                 driver=card.driver,
                 kind=card.kind,

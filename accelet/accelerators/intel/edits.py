@@ -8,7 +8,7 @@ from accelet.accelerators.edits import ContainerEdits
 from accelet.accelerators.errors import EditsError, MaskError
 from accelet.accelerators.gathering import gather_edits
 from accelet.accelerators.intel.masks import Hierarchy, VisibleCard, read_hierarchy, write_mask
-from accelet.accelerators.intel.pci import PciAddress
+from accelet.accelerators.pci import PciAddress
 
 MASK = "ZE_AFFINITY_MASK"
 HIERARCHY = "ZE_FLAT_DEVICE_HIERARCHY"

@@ -13,27 +13,26 @@ SERVED_DRIVERS = ("i915", "xe")
 """The drivers whose cards are served without being named."""
 
 Driver = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+$", description="kernel driver, as i915")]
-DeviceIdText = Annotated[str, Meta(pattern=r"^0x[0-9a-fA-F]{4}$", description="PCI device id, as 0x56c0")]
-DeviceIdNumber = Annotated[int, Meta(ge=0, le=0xFFFF)]
+PciDeviceId = Annotated[str, Meta(pattern=r"^0x[0-9a-fA-F]{4}$", description="PCI device id, as 0x56c0")]
 Glob = Annotated[str, Meta(min_length=1, description="shell pattern over PCI addresses, as 0000-8?-*")]
 
 
 class CardMatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All criteria that are given must hold; none given means every card of a served driver.
 
-    `device_id` takes numbers too, since YAML reads an unquoted 0x56c0 as one. `id` is a shell pattern
-    over the card's PCI address, in either writing (`0000:03:00.0`, `0000-03-00.0`).
+    `id` is a shell pattern over the card's PCI address, in either writing (`0000:03:00.0`,
+    `0000-03-00.0`).
     """
 
     driver: Annotated[tuple[Driver, ...], Meta(min_length=1)] | None = None
-    device_id: Annotated[tuple[DeviceIdText | DeviceIdNumber, ...], Meta(min_length=1)] | None = None
+    device_id: Annotated[tuple[PciDeviceId, ...], Meta(min_length=1)] | None = None
     kind: Kind | None = None
     id: Glob | None = None
 
     def refusal(self, card: Card) -> tuple[str, str] | None:
         """Why `card` is not one of these: a code and a sentence; None if it is one."""
         driver = card.counted_driver
-        if self.driver is None and driver not in SERVED_DRIVERS:
+        if driver not in SERVED_DRIVERS and driver not in (self.driver or ()):
             served = " and ".join(SERVED_DRIVERS)
             return "driver-not-served", (
                 f"is bound to {driver}; only cards of {served} are served, unless match.driver names another"
@@ -66,12 +65,7 @@ class CardMatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """The wanted device ids as sysfs writes them; None for any."""
         if self.device_id is None:
             return None
-        return frozenset(map(write_device_id, self.device_id))
-
-
-def write_device_id(value: str | int) -> str:
-    """A PCI device id as sysfs writes it: `0x56c0`."""
-    return value.lower() if isinstance(value, str) else f"0x{value:04x}"
+        return frozenset(map(str.lower, self.device_id))
 
 
 def _either(words: Collection[str]) -> str:

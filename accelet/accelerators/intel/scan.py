@@ -7,9 +7,9 @@ from pathlib import Path
 from accelet.accelerators.device import UnitId
 from accelet.accelerators.hostfiles import read_link_name, read_names, read_text
 from accelet.accelerators.intel.card import Card
-from accelet.accelerators.intel.pci import PciAddress
 from accelet.accelerators.intel.sysfs import INTEL, CardFolder
 from accelet.accelerators.inventory import Skipped
+from accelet.accelerators.pci import PciAddress
 
 _DISPLAY_CLASS = "0x03"
 _CARD_NAME = re.compile(r"card([0-9]{1,9})")
@@ -61,16 +61,14 @@ def _card_names(root: Path) -> list[str]:
 def _functions_without_drm(root: Path, known: set[UnitId | None]) -> list[Skipped]:
     """Intel display functions on the PCI bus of which DRM knows nothing: unbound, or given to a guest."""
     skipped = []
-    for name in read_names(root / "sys/bus/pci/devices"):
+    bus = root / "sys/bus/pci/devices"
+    for name in read_names(bus):
+        if not (read_text(f"{bus}/{name}/class") or "").startswith(_DISPLAY_CLASS):
+            continue
         address = PciAddress.parse(name)
-        if address is None or address.as_id in known:
+        if address is None or address.as_id in known or read_text(f"{bus}/{name}/vendor") != INTEL:
             continue
-        device = root / "sys/bus/pci/devices" / name
-        if not (read_text(device / "class") or "").startswith(_DISPLAY_CLASS):
-            continue
-        if read_text(device / "vendor") != INTEL:
-            continue
-        driver = read_link_name(device / "driver")
+        driver = read_link_name(bus / name / "driver")
         code, reason = _why_no_drm(driver)
         skipped.append(Skipped(f"/sys/bus/pci/devices/{name}", code, reason, UnitId(address.as_id)))
     return skipped

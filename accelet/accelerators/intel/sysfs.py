@@ -7,14 +7,15 @@ says why. Nothing here raises for what a file says or fails to say.
 import os
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from accelet.accelerators.device import HEALTHY, Health, UnitId
 from accelet.accelerators.edits import DeviceNode
 from accelet.accelerators.hostfiles import is_folder, is_node, read_link_name, read_names, read_text
 from accelet.accelerators.intel.card import BY_PATH_FOLDER, Card, Kind
-from accelet.accelerators.intel.pci import PciAddress
 from accelet.accelerators.inventory import Skipped
+from accelet.accelerators.pci import PciAddress
 
 INTEL = "0x8086"
 _INTEL_BYTES = bytes.fromhex("8680")
@@ -33,7 +34,7 @@ class CardFolder:
     def host_path(self) -> str:
         return f"/sys/class/drm/{self.name}"
 
-    @property
+    @cached_property
     def folder(self) -> Path:
         return self.root / "sys/class/drm" / self.name
 
@@ -71,7 +72,7 @@ class CardFolder:
         )
 
     def _not_a_gpu(self) -> tuple[str, str] | None:
-        vendor = read_text(self.folder / "device/vendor")
+        vendor = self._text("device/vendor")
         if vendor is None:
             return "unreadable-vendor", "its PCI vendor cannot be read from device/vendor"
         if vendor.lower() != INTEL:
@@ -82,7 +83,7 @@ class CardFolder:
 
     def _busy_with_functions(self) -> tuple[str, str] | None:
         """A physical function whose virtual functions are in use gives its power to those."""
-        text = read_text(self.folder / "device/sriov_numvfs")
+        text = self._text("device/sriov_numvfs")
         if text is None or text in ("0", "-1"):
             return None
         if text.isdecimal():
@@ -99,7 +100,7 @@ class CardFolder:
 
         A card whose link is merely absent, as in simpler trees, counts as i915.
         """
-        uevent = read_text(self.folder / "device/uevent") or ""
+        uevent = self._text("device/uevent") or ""
         named = re.search(r"^DRIVER=(.+)$", uevent, re.MULTILINE)
         if named and self._driver() is None:
             return "no-driver", f"its driver {named[1][:32]} is being unbound"
@@ -109,7 +110,7 @@ class CardFolder:
         return read_link_name(self.folder / "device/driver")
 
     def _device_id(self) -> str | None:
-        text = read_text(self.folder / "device/device")
+        text = self._text("device/device")
         if text is None or re.fullmatch(r"0x[0-9a-fA-F]{4}", text):
             return text and text.lower()
         self.warnings.append(f"{self.host_path}/device/device reads {text[:32]!r}, not a PCI device id")
@@ -119,7 +120,7 @@ class CardFolder:
         """From the folder that `device` leads to, the folder the card's own link leads to, or the uevent."""
         device = Path(os.path.realpath(self.folder / "device"))
         holder = Path(os.path.realpath(self.folder)).parent.parent
-        uevent = read_text(self.folder / "device/uevent") or ""
+        uevent = self._text("device/uevent") or ""
         slot = re.search(r"^PCI_SLOT_NAME=(.+)$", uevent, re.MULTILINE)
         candidates = (device.name, holder.name, slot[1] if slot else "")
         return next(filter(None, map(PciAddress.parse, candidates)), None)
@@ -155,7 +156,7 @@ class CardFolder:
 
     def _pci_health(self) -> Health:
         """A card that fell off the bus reads as all ones. A sleeping one is not woken to ask."""
-        if read_text(self.folder / "device/power/runtime_status") == "suspended":
+        if self._text("device/power/runtime_status") == "suspended":
             return HEALTHY
         try:
             with (self.folder / "device/config").open("rb") as config:
@@ -173,10 +174,13 @@ class CardFolder:
         )
 
     def _names(self, path: str) -> tuple[str, ...]:
-        return read_names(self.folder / path)
+        return read_names(f"{self.folder}/{path}")
+
+    def _text(self, path: str) -> str | None:
+        return read_text(f"{self.folder}/{path}")
 
     def _number(self, path: str) -> int | None:
-        text = read_text(self.folder / path)
+        text = self._text(path)
         if text is None:
             return None
         try:

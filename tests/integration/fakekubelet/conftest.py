@@ -8,6 +8,7 @@ import pytest
 
 from accelet.fakekubelet import FakeKubelet
 from accelet.fakekubelet.sample_plugin import SamplePlugin
+from tests.integration.fakekubelet.scripted import ScriptedPlugin
 
 SAMPLE = SamplePlugin.resource
 
@@ -26,6 +27,13 @@ def devices(root: Path) -> Path:
     for number in range(4):
         (folder / f"dev-{number}").write_text("healthy")
     return folder
+
+
+@pytest.fixture(autouse=True)
+async def no_plugin_is_left() -> AsyncIterator[None]:
+    yield
+    for plugin in list(ScriptedPlugin.serving):
+        await plugin.stop()
 
 
 @contextlib.asynccontextmanager
@@ -48,3 +56,12 @@ async def plugin(root: Path, devices: Path) -> AsyncIterator[SamplePlugin]:
 async def kubelet(root: Path) -> AsyncIterator[FakeKubelet]:
     async with FakeKubelet(root) as kubelet:
         yield kubelet
+
+
+@pytest.fixture
+async def scripted(kubelet: FakeKubelet) -> AsyncIterator[ScriptedPlugin]:
+    """A plugin that serves and has not registered."""
+    plugin = ScriptedPlugin(kubelet)
+    await plugin.serve()
+    yield plugin
+    await plugin.stop()

@@ -1,0 +1,147 @@
+"""The back-end `tpu`: what its settings make of the chips that a scan found."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from accelet.accelerators.backend import Tiles
+from accelet.accelerators.device import Device, DeviceId
+from accelet.accelerators.edits import ContainerEdits, Folder, Mount
+from accelet.accelerators.errors import EditsError
+from accelet.accelerators.gathering import gather_edits
+from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.tpu.boxes import SIZES, box_shape, order_by_rest
+from accelet.accelerators.tpu.claims import claims_of_labels, claims_of_settings, is_ici_resilient
+from accelet.accelerators.tpu.environment import describe_box, describe_process, describe_whole_host
+from accelet.accelerators.tpu.health import chip_files
+from accelet.accelerators.tpu.host import Group, Host, host_of
+from accelet.accelerators.tpu.refusal import explain_not_a_box, explain_not_whole
+from accelet.accelerators.tpu.scan import scan_chips
+from accelet.accelerators.tpu.shape import Shape
+
+if TYPE_CHECKING:  # the settings name their back-end, so they import this module
+    from accelet.accelerators.tpu.settings import TpuSettings
+
+_LOGS_IN_CONTAINER: Final = "/tmp/tpu_logs"  # noqa: S108  libtpu writes there, whatever the host has
+
+
+@dataclass(frozen=True, slots=True)
+class TpuBackend:
+    """One resource's TPU chips. `node_labels` are those of the Node, as far as they are known."""
+
+    settings: "TpuSettings"
+    node_labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def with_node_labels(self, labels: Mapping[str, str]) -> "TpuBackend":
+        """The same resource on a Node with these labels."""
+        return replace(self, node_labels=labels)
+
+    def scan(self, root: Path) -> Inventory:
+        """Reads the chips below `root`: `Backend.scan`."""
+        inventory = scan_chips(
+            root,
+            claims_of_settings(self.settings.topology),
+            claims_of_labels(self.node_labels),
+            check_owners=self.settings.check_owners,
+        )
+        if self.settings.mode == "whole-host" or host_of(inventory).is_whole_slice:
+            return inventory
+        unsplit = f"mode: sub-host has no effect: this host is a part of a {inventory.slice_shape} slice"
+        return replace(inventory, warnings=(*inventory.warnings, unsplit))
+
+    def valid_sets(
+        self, inventory: Inventory, size: int, available: Collection[DeviceId] | None = None
+    ) -> Sequence[Group] | None:
+        """The sets of `size` chips that one container can use: `Backend.valid_sets`.
+
+        First those whose taking leaves the largest boxes free, of them those within a NUMA node.
+        """
+        host = host_of(inventory)
+        if self._gives_whole_hosts_only(host):
+            return [host.everything] if host.is_complete and size == len(host.chips) else []
+        if host.shape is None:
+            return None
+        larger = [host.groups(of_size) for of_size in reversed(SIZES)]
+        return order_by_rest(host.groups(size), host.everything if available is None else available, larger)
+
+    def edits(
+        self,
+        inventory: Inventory,
+        devices: Sequence[Device],
+        tiles: Tiles,
+        environment: Mapping[str, str],
+    ) -> ContainerEdits:
+        """The chips' files, their environment and a folder for their logs: `Backend.edits`.
+
+        Raises:
+            EditsError: libtpu could not start on these chips.
+        """
+        host = host_of(inventory)
+        chips = sorted(devices, key=lambda device: host.ordinal(device.id))
+        if any(chip.unit in tiles for chip in chips):
+            raise EditsError("TPU chips have no tiles: ask for whole chips")
+        files = [file for chip in chips for file in chip_files(chip)]
+        told = describe_process(len(files)) | self._describe(host, chips)
+        numa_nodes = sorted({node for chip in chips for node in chip.numa_nodes})
+        if host.generation is not None and host.generation.is_spread and len(chips) > 1 and numa_nodes:
+            told["WORKLOAD_NIC_PREFERRED_NUMA"] = ",".join(str(node) for node in numa_nodes)
+        if len(chips) < len(host.chips):
+            told |= self._describe_visible(host, chips)
+        folder = self._log_folder(chips)
+        edits = gather_edits(chips, told)
+        if folder is None:
+            return edits
+        logs = Mount(folder, _LOGS_IN_CONTAINER, read_only=False)
+        return replace(edits, mounts=(logs,), folders=(Folder(folder),))
+
+    def _gives_whole_hosts_only(self, host: Host) -> bool:
+        return self.settings.mode == "whole-host" or not host.is_whole_slice
+
+    def _describe(self, host: Host, chips: Sequence[Device]) -> dict[str, str]:
+        """The chips' bounds; empty where none can be known.
+
+        Raises:
+            EditsError: the chips are no box, and the settings do not let that pass.
+        """
+        asked = frozenset(chip.id for chip in chips)
+        if self._gives_whole_hosts_only(host) and (asked != host.everything or not host.is_complete):
+            raise EditsError(explain_not_whole(host, len(asked)))
+        if host.generation is None or host.shape is None or host.slice_shape is None:
+            return {}
+        if self._gives_whole_hosts_only(host):
+            resilient = is_ici_resilient(self.node_labels)
+            return describe_whole_host(host.generation, host.shape, host.slice_shape, ici_resilient=resilient)
+        if asked not in host.groups(len(asked)):
+            if self.settings.check == "strict":
+                raise EditsError(explain_not_a_box(host, chips))
+            return {}
+        half = Shape.parse(self.settings.half_bounds)
+        return describe_box(host.generation, box_shape(host.shape.chips, len(asked), half))
+
+    def _describe_visible(self, host: Host, chips: Sequence[Device]) -> dict[str, str]:
+        match self.settings.visible_chips:
+            case "none":
+                return {}
+            case "ordinal":
+                numbers = [str(host.ordinal(chip.id)) for chip in chips]
+            case "device-number":
+                numbers = [_number(file) for chip in chips for file in chip_files(chip)]
+        return {"TPU_VISIBLE_CHIPS": ",".join(numbers)}
+
+    def _log_folder(self, chips: Sequence[Device]) -> str | None:
+        """A name that the same chips have always: what the kubelet remembers of an allocation stays true."""
+        if self.settings.log_folder is None:
+            return None
+        ids = sorted(chip.id for chip in chips)
+        mark = sha256(" ".join(ids).encode()).hexdigest()[:8]
+        return f"{self.settings.log_folder.rstrip('/')}/{ids[0]}-x{len(ids)}-{mark}"
+
+
+def _number(path: str) -> str:
+    match = re.search("[0-9]+$", path)
+    assert match is not None, "device files of chips end in a number"
+    return match[0]

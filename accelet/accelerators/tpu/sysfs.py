@@ -1,0 +1,142 @@
+"""Google's functions on a host's PCI bus, as sysfs describes them."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from accelet.accelerators.hostfiles import read_link_name, read_names, read_text
+from accelet.accelerators.pci import PciAddress
+from accelet.accelerators.tpu.table import GOOGLE_VENDOR
+
+PCI_DEVICES: Final = "sys/bus/pci/devices"
+VFIO_DRIVER: Final = "vfio-pci"
+
+_ID: Final = re.compile(r"0x[0-9a-f]{4}")
+_BRIDGE_CLASS: Final = "0x0604"
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A PCI function of Google's, as far as sysfs says; None where it does not.
+
+    `pci_class` is the whole class (`0x120000`), `iommu_group` and `accel` the numbers behind `/dev/vfio` and
+    `/dev/accel`.
+    `config_fault` says why its configuration cannot be read. `group_strangers` are others in its IOMMU group,
+    without bridges and functions of its own slot.
+    """
+
+    address: PciAddress
+    device: str
+    subsystem_device: str | None = None
+    pci_class: str | None = None
+    numa_node: int | None = None
+    driver: str | None = None
+    iommu_group: int | None = None
+    accel: int | None = None
+    config_fault: str | None = None
+    group_strangers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A function of Google's whose device id cannot be told."""
+
+    address: PciAddress
+    reason: str
+
+
+def read_functions(root: Path) -> list[Function | Unreadable]:
+    """Every PCI function of Google's below `root`, in order of address.
+
+    Raises:
+        OSError: the bus as a whole cannot be listed, other than for not being there.
+    """
+    try:
+        names = [entry.name for entry in (root / PCI_DEVICES).iterdir()]
+    except FileNotFoundError:
+        return []
+    accels = _accels_by_address(root)
+    addresses = sorted(filter(None, map(PciAddress.parse, names)))
+    return [
+        _read_function(root, address, accels.get(address))
+        for address in addresses
+        if read_text(root / PCI_DEVICES / str(address) / "vendor") == GOOGLE_VENDOR
+    ]
+
+
+def _read_function(root: Path, address: PciAddress, accel: int | None) -> Function | Unreadable:
+    folder = root / PCI_DEVICES / str(address)
+    device = read_text(folder / "device")
+    if device is None or not _ID.fullmatch(device):
+        shown = "cannot be read" if device is None else f"reads {device[:32]!r}"
+        return Unreadable(address, f"its PCI device id {shown}, so nobody can tell what it is")
+    group = _read_group(folder)
+    return Function(
+        address=address,
+        device=device,
+        subsystem_device=read_text(folder / "subsystem_device"),
+        pci_class=read_text(folder / "class"),
+        numa_node=_read_number(folder / "numa_node"),
+        driver=read_link_name(folder / "driver"),
+        iommu_group=group,
+        accel=accel,
+        config_fault=_find_config_fault(folder / "config"),
+        group_strangers=() if group is None else tuple(_find_strangers(root, group, address)),
+    )
+
+
+def _read_number(path: Path) -> int | None:
+    """A number of 0 or more; None for anything else, as -1 where the kernel does not know."""
+    text = read_text(path)
+    return int(text) if text is not None and re.fullmatch("[0-9]{1,6}", text) else None
+
+
+def _read_group(folder: Path) -> int | None:
+    name = read_link_name(folder / "iommu_group")
+    return int(name) if name is not None and re.fullmatch("[0-9]{1,6}", name) else None
+
+
+def _accels_by_address(root: Path) -> dict[PciAddress, int]:
+    """The N of accelN by the function it belongs to."""
+    found = {}
+    for name in read_names(root / "sys/class/accel"):
+        match = re.fullmatch("accel([0-9]{1,4})", name)
+        address = PciAddress.parse(read_link_name(root / "sys/class/accel" / name / "device") or "")
+        if match and address is not None:
+            found[address] = int(match[1])
+    return found
+
+
+def _find_config_fault(path: Path) -> str | None:
+    """What a look at the configuration says: a device that does not answer reads as all ones."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(4)
+    except (FileNotFoundError, PermissionError):
+        return None
+    except OSError as error:
+        return f"its PCI configuration cannot be read: {error.strerror}"
+    if start[:2] == b"\xff\xff":
+        return "its PCI configuration reads 0xffff: the chip no longer answers on the bus"
+    if start[:2] != bytes.fromhex(GOOGLE_VENDOR.removeprefix("0x"))[::-1]:
+        return (
+            f"its PCI configuration reads vendor 0x{start[1::-1].hex() or '(nothing)'}, not {GOOGLE_VENDOR}"
+        )
+    return None
+
+
+def _find_strangers(root: Path, group: int, address: PciAddress) -> Iterator[str]:
+    for name in read_names(root / f"sys/kernel/iommu_groups/{group}/devices"):
+        member = PciAddress.parse(name)
+        pci_class = read_text(root / PCI_DEVICES / name / "class") or ""
+        is_same_slot = member is not None and slot_of(member) == slot_of(address)
+        # VFIO itself leaves bridges of a group to their driver: they give a container no device.
+        if not is_same_slot and not pci_class.startswith(_BRIDGE_CLASS):
+            yield name
+
+
+def slot_of(address: PciAddress) -> str:
+    """The address without its function, as in ids: `0000-05-00`."""
+    return address.as_id.rpartition(".")[0]

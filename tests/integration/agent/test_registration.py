@@ -1,0 +1,162 @@
+"""A resource stays registered through everything that happens to the kubelet and its directory."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from accelet.fakekubelet import FakeKubelet, Hang, Late, Refuse, a_pod
+from tests.integration.agent.running import GPU, agent, cards_config, until_ready, until_said, write_config
+
+OTHER = "gpu.intel.com/xe"
+VERSIONS = ["1.27", "1.33", "1.34", "1.36", "1.37", "1.38"]
+
+
+@pytest.fixture
+def config_file(folder: Path) -> Path:
+    return write_config(folder, cards_config(2), cards_config(1, name=OTHER, first=9))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_registers_at_once_again_after_each_restart(
+    folder: Path, config_file: Path, version: str
+) -> None:
+    async with FakeKubelet(folder, version=version) as kubelet, agent(folder, config_file):
+        gpu, other = kubelet.resource(GPU), kubelet.resource(OTHER)
+        await gpu.devices(healthy=2)
+        pod = await kubelet.admit(a_pod(limits={GPU: 1}))
+        for _ in range(3):
+            await kubelet.restart()
+            await gpu.devices(healthy=2, timeout_s=1.0)
+            await other.devices(healthy=1, timeout_s=1.0)
+        assert pod.is_running
+        assert len(pod["main"].devices[GPU]) == 1
+
+
+async def test_registers_when_the_kubelet_comes_late(folder: Path, config_file: Path) -> None:
+    kubelet = FakeKubelet(folder)
+    async with agent(folder, config_file) as running:
+        await until_ready(running, is_ready=False)
+        async with kubelet:
+            gpu = await kubelet.registered(GPU)
+            await gpu.devices(healthy=2)
+            await until_ready(running)
+
+
+async def test_stopped_kubelet_is_not_ready_and_is_found_again(folder: Path, config_file: Path) -> None:
+    async with FakeKubelet(folder) as kubelet, agent(folder, config_file) as running:
+        await until_ready(running)
+        await kubelet.stop()
+        await until_ready(running, is_ready=False, timeout_s=1.0)
+        await kubelet.start()
+        await until_ready(running, timeout_s=2.0)
+
+
+async def test_registers_again_when_the_kubelet_cuts_the_stream(folder: Path, config_file: Path) -> None:
+    async with FakeKubelet(folder) as kubelet, agent(folder, config_file) as running:
+        await until_ready(running)
+        gpu = kubelet.resource(GPU)
+        await kubelet.cut_stream(GPU)
+        await gpu.registered(times=2, timeout_s=1.0)
+        await gpu.devices(healthy=2, timeout_s=1.0)
+        assert kubelet.resource(OTHER).registrations == 1
+
+
+async def test_registers_again_when_its_socket_file_is_removed(folder: Path, config_file: Path) -> None:
+    async with FakeKubelet(folder) as kubelet, agent(folder, config_file) as running:
+        await until_ready(running)
+        for path in kubelet.plugins_dir.glob("accelet-*.sock"):
+            path.unlink()
+        await kubelet.resource(GPU).registered(times=2)
+        await kubelet.resource(OTHER).registered(times=2)
+        await until_ready(running)
+
+
+async def test_refusal_is_told_and_tried_again(folder: Path, config_file: Path) -> None:
+    kubelet = FakeKubelet(folder)
+    kubelet.faults.register.inject(Refuse("not today"))
+    async with kubelet, agent(folder, config_file) as running:
+        await until_ready(running, is_ready=False)
+        await until_said(running, "not today")
+        kubelet.faults.register.lift()
+        await until_ready(running)
+
+
+async def test_kubelet_that_hangs_in_register_is_survived_by_a_restart(
+    folder: Path, config_file: Path
+) -> None:
+    kubelet = FakeKubelet(folder)
+    kubelet.faults.register.inject(Hang())
+    async with kubelet, agent(folder, config_file) as running:
+        await kubelet.trace.until(
+            lambda: any(event.event == "register" for event in kubelet.trace), "a Register call"
+        )
+        await kubelet.stop()
+        kubelet.faults.register.lift()
+        await kubelet.start()
+        await until_ready(running)
+
+
+async def test_kubelet_that_answers_late_is_waited_for(folder: Path, config_file: Path) -> None:
+    kubelet = FakeKubelet(folder)
+    kubelet.faults.register.inject(Late(0.5))
+    async with kubelet, agent(folder, config_file) as running:
+        await until_ready(running)
+        assert kubelet.resource(GPU).registrations == 1
+
+
+async def test_socket_that_answers_garbage_is_no_kubelet(folder: Path, config_file: Path) -> None:
+    plugins = folder / "device-plugins"
+    plugins.mkdir()
+
+    async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\nhello")
+        writer.close()
+
+    server = await asyncio.start_unix_server(babble, plugins / "kubelet.sock")
+    async with agent(folder, config_file) as running:
+        async with server:
+            await until_ready(running, is_ready=False)
+            await until_said(running, "does not answer")
+        (plugins / "kubelet.sock").unlink()
+        async with FakeKubelet(folder):
+            await until_ready(running)
+
+
+async def test_second_agent_waits_for_its_turn(folder: Path, config_file: Path) -> None:
+    async with FakeKubelet(folder) as kubelet:
+        async with agent(folder, config_file) as first:
+            await until_ready(first)
+            async with agent(folder, config_file) as second:
+                await until_said(second, "another agent serves this node")
+                assert kubelet.resource(GPU).registrations == 1
+        async with agent(folder, config_file) as second:
+            await until_ready(second)
+            assert kubelet.resource(GPU).registrations == 2
+
+
+async def test_ending_removes_its_own_sockets_and_no_others(folder: Path, config_file: Path) -> None:
+    async with FakeKubelet(folder) as kubelet:
+        stranger = kubelet.plugins_dir / "another-plugin.sock"
+        stale = kubelet.plugins_dir / "accelet-gpu-000000000000.sock"
+        with socket.socket(socket.AF_UNIX) as one, socket.socket(socket.AF_UNIX) as other:
+            one.bind(str(stranger))
+            other.bind(str(stale))
+            async with agent(folder, config_file) as running:
+                await until_ready(running)
+                assert not stale.exists()
+            left = {path.name for path in kubelet.plugins_dir.iterdir()}
+        assert left == {stranger.name, "kubelet.sock", "kubelet_internal_checkpoint", ".accelet.lock"}
+
+
+async def test_one_resource_that_is_cut_off_leaves_the_other_alone(folder: Path, config_file: Path) -> None:
+    async with FakeKubelet(folder) as kubelet, agent(folder, config_file) as running:
+        await until_ready(running)
+        for _ in range(3):
+            seen = kubelet.resource(GPU).registrations
+            await kubelet.cut_stream(GPU)
+            await kubelet.resource(GPU).registered(times=seen + 1)
+        await until_ready(running)
+        assert kubelet.resource(OTHER).registrations == 1
+        assert kubelet.resource(OTHER).is_connected

@@ -1,0 +1,128 @@
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from accelet.accelerators.device import Device
+from accelet.accelerators.edits import DeviceNode
+from accelet.accelerators.errors import ScanError
+from accelet.accelerators.settings import overlap
+from accelet.accelerators.simulated import SimulatedSettings
+
+NODE = """
+cards:
+- pci: 0000:03:00.0
+  driver: xe
+  device_id: 0x0bd5
+  tiles: 2
+  memory_mib: 65536
+  numa_node: 1
+  nodes:
+  - {path: /dev/null, mount_path: /dev/dri/renderD128}
+- pci: 0000-9a-00.0
+  unhealthy: it smells of smoke
+  nodes: [{path: /dev/zero, permissions: r}]
+"""
+
+
+def devices_of(file: Path, **fields: object) -> tuple[Device, ...]:
+    settings = msgspec.convert({"file": str(file), **fields}, SimulatedSettings)
+    assert settings.problems() == ()
+    return settings.backend().scan(Path("/nowhere")).devices
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "node.yaml").write_text(NODE)
+    return tmp_path / "node.yaml"
+
+
+def test_a_file_describes_cards_whole(file: Path) -> None:
+    first, second = devices_of(file)
+    assert (first.id, first.pci, first.driver, first.pci_device) == (
+        "0000-03-00.0",
+        "0000:03:00.0",
+        "xe",
+        "0x0bd5",
+    )
+    assert (first.tile_count, first.memory_bytes, first.numa_nodes) == (2, 2**36, (1,))
+    assert first.nodes == (DeviceNode("/dev/null", "/dev/dri/renderD128", "rw"),)
+    assert second.nodes == (DeviceNode("/dev/zero", "/dev/zero", "r"),)
+    assert (first.health.reason, second.health.reason) == (None, "it smells of smoke")
+
+
+def test_health_follows_the_file_and_back(file: Path) -> None:
+    sick = NODE.replace("  tiles: 2", "  tiles: 2\n  unhealthy: too hot")
+    states = []
+    for text in (NODE, sick, NODE):
+        file.write_text(text)
+        states.append(devices_of(file)[0].health.reason)
+    assert states == [None, "too hot", None]
+
+
+def test_a_card_leaves_and_comes_back(file: Path) -> None:
+    before = devices_of(file)
+    file.write_text(NODE.split("- pci: 0000-9a")[0])
+    assert devices_of(file) == before[:1]
+    file.write_text(NODE)
+    assert devices_of(file) == before
+
+
+def test_cards_are_offered_as_real_ones_are(file: Path) -> None:
+    offered = devices_of(file, unit="tile", shares=2, match={"driver": ["xe"]})
+    assert [device.id for device in offered] == [f"0000-03-00.0-t{t}-s{s}" for t in (0, 1) for s in (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("cards: [", "while parsing"),
+        ("cards: {}", "Expected `array`"),
+        ("", "Expected `object`"),
+        ("cards: [{pci: 0000-03-00.0}]", "missing required field `nodes`"),
+        ("cards: [{pci: '03', nodes: [{path: /dev/null}]}]", "matching regex"),
+        (
+            NODE.replace("0000-9a-00.0", "0000-03-00.0"),
+            "card 1: another card has the PCI address 0000:03:00.0",
+        ),
+        (NODE.replace("tiles: 2", "tile: 2"), "unknown field `tile`"),
+    ],
+)
+def test_a_file_that_describes_no_cards_fails_the_scan_with_a_sentence(
+    file: Path, text: str, said: str
+) -> None:
+    file.write_text(text)
+    with pytest.raises(ScanError, match=said) as caught:
+        devices_of(file)
+    assert str(file) in str(caught.value)
+
+
+def test_a_file_that_is_not_there_fails_the_scan_with_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"cannot read the simulated cards in .*No such file"):
+        devices_of(tmp_path / "gone.yaml")
+
+
+CARD = {"pci": "0000-03-00.0", "nodes": [{"path": "/dev/null"}]}
+OTHER = {"pci": "0000-04-00.0", "nodes": [{"path": "/dev/null"}]}
+
+
+@pytest.mark.parametrize("fields", [{}, {"cards": [CARD], "file": "/x"}, {"cards": [CARD, CARD]}])
+def test_contradictions_are_named(fields: dict[str, object]) -> None:
+    assert msgspec.convert(fields, SimulatedSettings).problems()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "meet"),
+    [
+        ({"cards": [CARD]}, {"cards": [CARD, OTHER]}, True),
+        ({"cards": [CARD]}, {"cards": [OTHER]}, False),
+        ({"file": "/x"}, {"file": "/x"}, True),
+        ({"file": "/x"}, {"file": "/y"}, False),
+        ({"file": "/x", "match": {"driver": ["xe"]}}, {"file": "/x", "match": {"driver": ["i915"]}}, False),
+    ],
+)
+def test_overlap_is_of_cards_and_matches(
+    one: dict[str, object], other: dict[str, object], *, meet: bool
+) -> None:
+    first, second = (msgspec.convert(fields, SimulatedSettings) for fields in (one, other))
+    assert overlap(first, second) == meet

@@ -1,0 +1,196 @@
+"""What the settings, the TPU VM and the labels say of a host, and what is made of it where they disagree."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.tpu import TpuBackend, TpuSettings
+from accelet.accelerators.tpu.claims import Claim, claims_of_labels, claims_of_tpu_env
+from accelet.accelerators.tpu.shape import Shape
+from accelet.accelerators.tpu.table import GENERATIONS, V4, V5E
+from accelet.accelerators.tpu.topology import decide
+from tests.synthetic.tpu import HOSTS
+
+GKE = "cloud.google.com/gke-tpu-"
+MULTI_HOST_ENV = """ACCELERATOR_TYPE: 'v6e-32'
+AGENT_BOOTSTRAP_IMAGE: 'gcr.io/some/image:stable'
+ALT: 'false'
+CHIPS_PER_HOST_BOUNDS: '2,2,1'
+COLLECTD_DOCKER_URL: ''
+HOST_BOUNDS: '2,4,1'
+TOPOLOGY: '4x8'
+WORKER_ID: '3'
+WRAP: 'false,false,false'
+"""
+
+
+def scan(
+    root: Path, name: str, labels: Mapping[str, str] | None = None, topology: str | None = None, env: str = ""
+) -> Inventory:
+    host = HOSTS[name].with_files({"etc/tpu/tpu-env": env} if env else {})
+    backend = TpuBackend(TpuSettings(topology=topology)).with_node_labels(labels or {})
+    return backend.scan(host.write(root))
+
+
+def test_tpu_vm_says_which_slice_a_host_belongs_to(tmp_path: Path) -> None:
+    inventory = scan(tmp_path, "v6e-4", env=MULTI_HOST_ENV)
+
+    assert (inventory.host_shape, inventory.slice_shape) == ("2x2", "4x8")
+    assert inventory.warnings == ()
+
+
+@pytest.mark.parametrize("prefix", [GKE, "tpu.google.com/"])
+def test_labels_say_which_slice_a_host_belongs_to(tmp_path: Path, prefix: str) -> None:
+    labels = {f"{prefix}accelerator": "tpu-v4-podslice", f"{prefix}topology": "2x2x4"}
+
+    inventory = scan(tmp_path, "v4", labels)
+
+    assert (inventory.host_shape, inventory.slice_shape) == ("2x2x1", "2x2x4")
+    assert inventory.warnings == ()
+
+
+def test_settings_go_before_the_tpu_vm_and_that_before_labels(tmp_path: Path) -> None:
+    labels = {f"{GKE}topology": "16x16"}
+
+    inventory = scan(tmp_path / "a", "v6e-4", labels, topology="4x4", env=MULTI_HOST_ENV)
+    without_setting = scan(tmp_path / "b", "v6e-4", labels, env=MULTI_HOST_ENV)
+
+    assert inventory.slice_shape == "4x4"
+    assert inventory.warnings == (
+        "/etc/tpu/tpu-env gives the topology 4x8, another source 4x4: 4x4 is used",
+        "a label of the Node gives the topology 16x16, another source 4x4: 4x4 is used",
+    )
+    assert without_setting.slice_shape == "4x8"
+
+
+def test_two_by_four_is_one_host_of_eight_or_two_of_four(tmp_path: Path) -> None:
+    labels = {f"{GKE}topology": "2x4"}
+
+    assert scan(tmp_path / "8", "v5e-8", labels).host_shape == "2x4"
+    assert scan(tmp_path / "4", "v5e-4", labels).host_shape == "2x2"
+
+
+@pytest.mark.parametrize(
+    ("labels", "warning"),
+    [
+        (
+            {f"{GKE}topology": "2x2"},
+            (
+                "a label of the Node gives the topology 2x2, "
+                "which hosts of 8 chips (2x4) cannot form: it is not used"
+            ),
+        ),
+        (
+            {"cloud.google.com/gke-accelerator-count": "4"},
+            "a label of the Node gives this host 4 chips, 8 were found",
+        ),
+        (
+            {"node.kubernetes.io/instance-type": "ct5lp-hightpu-4t"},
+            "the machine type ct5lp-hightpu-4t gives this host 4 chips, 8 were found",
+        ),
+        (
+            {f"{GKE}accelerator": "tpu-v6e-slice"},
+            "a label of the Node names v6e TPUs, the chips found are v5e: they are served as what they are",
+        ),
+        ({f"{GKE}accelerator": "tpu9x"}, "a label of the Node: the accelerator 'tpu9x' is not known"),
+        (
+            {f"{GKE}topology": "wide"},
+            "a label of the Node: 'wide' is not a shape of chips such as 2x4 or 2x2x4",
+        ),
+        (
+            {"tpu.google.com/chip-count": "many"},
+            "a label of the Node: 'many' is not a number of chips",
+        ),
+        (
+            {f"{GKE}topology": "6x8"},
+            "a label of the Node gives the topology 6x8, which is not known for v5e: it is used as it stands",
+        ),
+    ],
+)
+def test_disagreement_is_a_warning_and_the_chips_stay(
+    tmp_path: Path, labels: Mapping[str, str], warning: str
+) -> None:
+    inventory = scan(tmp_path, "v5e-8", labels)
+
+    assert inventory.warnings == (warning,)
+    assert len(inventory.devices) == 8
+    assert all(device.health.is_healthy for device in inventory.devices)
+    assert inventory.host_shape == "2x4"
+
+
+def test_sources_that_count_differently_are_a_warning() -> None:
+    claims = [Claim("one", chips=8), Claim("other", chips=4)]
+
+    topology = decide(V5E, 4, claims)
+
+    assert topology.host_shape == Shape(2, 4)
+    assert topology.warnings[0] == "other gives this host 4 chips, another source 8: 8 it is"
+
+
+def test_machine_type_tells_that_chips_are_missing(tmp_path: Path) -> None:
+    inventory = scan(tmp_path, "v5e-4", {"node.kubernetes.io/instance-type": "ct5lp-hightpu-8t"})
+
+    assert inventory.host_shape == "2x4"
+    assert inventory.warnings == (
+        (
+            "4 of 8 chips were found: the others do not appear on the PCI bus. "
+            "A container gets what can still be used together"
+        ),
+    )
+
+
+def test_more_chips_than_any_host_has_are_served_without_bounds() -> None:
+    topology = decide(V4, 5, [])
+
+    assert (topology.host_shape, topology.slice_shape) == (None, None)
+    assert topology.warnings == ("5 chips were found, more than any v4 host has: no bounds are set",)
+
+
+def test_tpu_env_is_read_in_every_quoting() -> None:
+    text = "TOPOLOGY: \"4x4\"\n  CHIPS_PER_HOST_BOUNDS: 2,2,1\nnot a line\nACCELERATOR_TYPE: ''\n"
+
+    assert claims_of_tpu_env(text).claims == (Claim("/etc/tpu/tpu-env", None, Shape(4, 4), 4),)
+
+
+@given(st.text())
+def test_no_text_of_a_tpu_env_is_an_error(text: str) -> None:
+    claims_of_tpu_env(text)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([f"{GKE}accelerator", f"{GKE}topology", "tpu.google.com/chip-count"]), st.text()
+    )
+)
+def test_no_label_is_an_error(labels: dict[str, str]) -> None:
+    claims_of_labels(labels)
+
+
+shapes = st.builds(Shape, *[st.integers(1, 24)] * 3)
+claims = st.builds(
+    Claim,
+    st.just("a source"),
+    st.none() | st.sampled_from(GENERATIONS),
+    st.none() | shapes,
+    st.none() | st.integers(1, 99),
+)
+
+
+@given(st.sampled_from(GENERATIONS), st.integers(1, 16), st.lists(claims, max_size=4))
+def test_whatever_is_said_a_host_holds_its_chips_and_fills_its_slice(
+    generation: object, found: int, said: list[Claim]
+) -> None:
+    topology = decide(generation, found, said)  # type: ignore[arg-type]  # one of GENERATIONS
+
+    if topology.host_shape is None:
+        assert topology.slice_shape is None
+        assert topology.warnings
+    else:
+        assert topology.host_shape.chips >= found
+        assert topology.slice_shape is not None
+        assert topology.slice_shape.divided_by(topology.host_shape) is not None
+        assert topology.host_shape.chips == found or topology.warnings
