@@ -13,6 +13,7 @@ from accelet.runtime.probes import Check, ProbeServer
 from accelet.runtime.run import FatalError
 from accelet.runtime.supervise import supervise
 from accelet.runtime.watch import DirectoryWatcher
+from deviceplugin.audit import Audit
 from deviceplugin.claims import Claims
 from deviceplugin.config import AgentConfig, ResourceConfig
 from deviceplugin.configfile import ConfigFile
@@ -90,8 +91,12 @@ class Agent:
             self.metrics.config_is_good.set(1)
             await self._apply(config, tasks)
             tasks.create_task(self._guard_directory(), name="guard")
+            tasks.create_task(self._audit().run(), name="audit")
             tasks.create_task(self._fan_out_hardware_hints(), name="hints")
             tasks.create_task(self._follow_config(tasks), name="config")
+
+    def _audit(self) -> Audit:
+        return Audit(self._options.paths, lambda: [served for served, _ in self._served.values()])
 
     def readiness(self) -> Sequence[Check]:
         """One check a resource, and one for the agent itself."""

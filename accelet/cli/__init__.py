@@ -12,6 +12,7 @@ _COMMANDS: Final = {
     "devices": "accelet.cli.devices",
     "demo": "accelet.cli.demo",
     "fake-kubelet": "accelet.cli.fake_kubelet",
+    "conformance": "accelet.cli.conformance",
     "plan": "accelet.cli.plan",
     "scheduler": "accelet.cli.scheduler",
 }

@@ -81,6 +81,7 @@ class DeviceManager:
     was_running: Callable[[PodUid, str], bool]
     holdings: Holdings = field(default_factory=Holdings)
     sources_ready: bool = False
+    lists: dict[str, tuple[PluginDevice, ...]] = field(default_factory=dict)
     devices: dict[str, dict[str, PluginDevice]] = field(default_factory=dict)
     healthy: dict[str, set[str]] = field(default_factory=dict)
     unhealthy: dict[str, set[str]] = field(default_factory=dict)
@@ -115,10 +116,11 @@ class DeviceManager:
 
     def update(self, resource: str, devices: Iterable[PluginDevice]) -> None:
         """Replaces the resource's list. An id that is listed twice counts in both states."""
+        self.lists[resource] = tuple(devices)
         self.devices[resource] = {}
         self.healthy[resource] = set()
         self.unhealthy[resource] = set()
-        for device in devices:
+        for device in self.lists[resource]:
             self.devices[resource][device.id] = device
             (self.healthy if device.health == HEALTHY else self.unhealthy)[resource].add(device.id)
 

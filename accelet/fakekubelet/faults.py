@@ -81,8 +81,13 @@ class Answering:
 
 @dataclass(slots=True)
 class Faults:
-    """Every fault that can be switched on. `disk_full` fails each write of the checkpoint."""
+    """Every fault that can be switched on.
+
+    `disk_full` fails each write of the checkpoint. `unknown_fields` makes every request carry a field
+    that no plugin of today knows, as a newer kubelet may.
+    """
 
     register: Answering = field(default_factory=Answering)
     pod_resources: Answering = field(default_factory=Answering)
     disk_full: bool = False
+    unknown_fields: bool = False

@@ -12,7 +12,8 @@ from accelet.fakekubelet.behaviour import KubeletVersion, kubelet_version
 from accelet.fakekubelet.clock import Clock, SystemClock
 from accelet.fakekubelet.devicemanager import HEALTHY, DeviceManager
 from accelet.fakekubelet.faults import Faults
-from accelet.fakekubelet.node import AdmissionHook, ContainerState, Node, Phase, PodRecord
+from accelet.fakekubelet.node import AdmissionHook, ContainerState, Node, Phase, PodRecord, RegisterCall
+from accelet.fakekubelet.plugin import PluginClient
 from accelet.fakekubelet.pods import Pod
 from accelet.fakekubelet.process import Process
 from accelet.fakekubelet.resource import ResourceView
@@ -128,6 +129,11 @@ class FakeKubelet:
         """Every pod that is bound to this node, also those that have ended."""
         return tuple(self._node.pods.values())
 
+    @property
+    def register_calls(self) -> tuple[RegisterCall, ...]:
+        """Every call of Register so far, also those that were refused."""
+        return tuple(self._node.register_calls)
+
     # Its life.
 
     async def start(self, *, pods_after_s: float = 0.0) -> None:
@@ -212,6 +218,14 @@ class FakeKubelet:
         self.trace.record("stream-cut", resource=resource)
         await self._running().plugins.cut(resource)
 
+    def forget_held(self, resource: str, ids: Iterable[str]) -> None:
+        """Makes the device manager think that `ids` are free, so that they are given twice.
+
+        Up to 1.37 this happens to the real one when a pod's devices are freed during an Allocate.
+        """
+        self._running().manager.allocated.get(resource, set()).difference_update(ids)
+        self.trace.record("forgot", resource=resource, devices=sorted(ids))
+
     # Plugins.
 
     def resource(self, resource: str) -> ResourceView:
@@ -220,6 +234,19 @@ class FakeKubelet:
 
     def _manager(self) -> DeviceManager | None:
         return self._process.manager if self._process is not None else None
+
+    def client(self, resource: str) -> PluginClient:
+        """The connection to the plugin, for calls that no kubelet makes.
+
+        Raises:
+            KubeletDownError: the kubelet is down, or nobody is connected for `resource`.
+        """
+        process = self._running()
+        endpoint = process.manager.endpoints.get(resource)
+        client = process.plugins.client(endpoint.serial) if endpoint is not None else None
+        if client is None:
+            raise KubeletDownError(f"no plugin is connected for {resource}")
+        return client
 
     async def registered(self, resource: str, *, timeout_s: float = 10.0) -> ResourceView:
         """The view of `resource`, once its plugin is connected.

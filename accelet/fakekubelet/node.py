@@ -93,6 +93,17 @@ class PodRecord:
         return any(record.state is ContainerState.RUNNING for record in self.containers.values())
 
 
+@dataclass(frozen=True, slots=True)
+class RegisterCall:
+    """One call of Register as it came in. `deadline_s` is how long the caller waits; None for ever."""
+
+    at: float
+    resource: str
+    version: str
+    endpoint: str
+    deadline_s: float | None
+
+
 AdmissionHook = Callable[[Pod], Rejection | None]
 """Stands for the checks that come after devices were allocated (CPU and memory manager, predicates)."""
 
@@ -111,6 +122,7 @@ class Node:
     pods: dict[PodUid, PodRecord] = field(default_factory=dict)
     status: dict[str, tuple[int, int]] = field(default_factory=dict)
     registrations: dict[str, int] = field(default_factory=dict)
+    register_calls: list[RegisterCall] = field(default_factory=list)
     serial: int = 0
 
     @property

@@ -8,13 +8,18 @@ from typing import Final, TypeVar
 
 import grpc
 import grpc.aio
+from google.protobuf.message import Message
 
-from accelet.fakekubelet.clock import Clock, within
+from accelet.fakekubelet.clock import within
 from accelet.fakekubelet.devicemanager import AllocationError, PluginDevice, PluginOptions
+from accelet.fakekubelet.node import Node
 from accelet.kubelet.api import deviceplugin_pb2 as api
 from accelet.kubelet.api import deviceplugin_pb2_grpc as rpc
 
 _T = TypeVar("_T")
+_Message = TypeVar("_Message", bound=Message)
+
+_FIELD_1000: Final = b"\xc0\x3e\x01"
 
 MAX_RECEIVE_BYTES: Final = 4 * 1024 * 1024
 """What the kubelet takes in one message; a longer device list ends the stream."""
@@ -47,13 +52,12 @@ class CallError(Exception):
 class PluginClient:
     """One registration's connection. Made once, never dialled again."""
 
-    def __init__(
-        self, resource: str, socket: Path, serial: int, clock: Clock, *, authority: str | None = "localhost"
-    ) -> None:
+    def __init__(self, resource: str, socket: Path, node: Node, *, authority: str | None) -> None:
         self.resource = resource
         self.socket = socket
-        self.serial = serial
-        self._clock = clock
+        self.serial = node.serial
+        self._clock = node.clock
+        self._faults = node.faults
         named = () if authority is None else (("grpc.default_authority", authority),)
         self._channel = grpc.aio.insecure_channel(f"unix:{socket}", options=(*_DIAL_OPTIONS, *named))
         self._stub = rpc.DevicePluginStub(self._channel)
@@ -76,7 +80,7 @@ class PluginClient:
             DialError: it failed.
         """
         try:
-            answer = await _answer(self._stub.GetDevicePluginOptions(api.Empty()))
+            answer = await _answer(self._stub.GetDevicePluginOptions(self._aged(api.Empty())))
         except CallError as error:
             raise DialError(f"failed to get device plugin options: {error}") from error
         return PluginOptions(answer.pre_start_required, answer.get_preferred_allocation_available)
@@ -88,7 +92,7 @@ class PluginClient:
             CallError: it ended with an error.
         """
         with go_errors():
-            async for message in self._stub.ListAndWatch(api.Empty()):
+            async for message in self._stub.ListAndWatch(self._aged(api.Empty())):
                 yield [_device(device) for device in message.devices]
 
     async def preferred(
@@ -99,28 +103,26 @@ class PluginClient:
         Raises:
             AllocationError: the call failed.
         """
-        request = api.ContainerPreferredAllocationRequest(
+        wanted = api.ContainerPreferredAllocationRequest(
             available_deviceIDs=available, must_include_deviceIDs=must_include, allocation_size=size
         )
+        request = self._aged(api.PreferredAllocationRequest(container_requests=[self._aged(wanted)]))
         try:
-            answer = await _answer(
-                self._stub.GetPreferredAllocation(
-                    api.PreferredAllocationRequest(container_requests=[request])
-                )
-            )
+            answer = await _answer(self._stub.GetPreferredAllocation(request))
         except CallError as error:
             raise AllocationError(
                 f"device plugin GetPreferredAllocation rpc failed with err: {error}"
             ) from error
         return list(answer.container_responses[0].deviceIDs) if answer.container_responses else []
 
-    async def allocate(self, ids: Sequence[str]) -> Sequence[bytes]:
-        """The serialized container responses. There is no deadline.
+    async def allocate(self, *containers: Sequence[str]) -> Sequence[bytes]:
+        """The serialized container responses. There is no deadline. The kubelet asks for one container.
 
         Raises:
             AllocationError: the call failed.
         """
-        request = api.AllocateRequest(container_requests=[api.ContainerAllocateRequest(devices_ids=ids)])
+        wanted = [self._aged(api.ContainerAllocateRequest(devices_ids=ids)) for ids in containers]
+        request = self._aged(api.AllocateRequest(container_requests=wanted))
         try:
             answer = await _answer(self._stub.Allocate(request))
         except CallError as error:
@@ -133,7 +135,7 @@ class PluginClient:
         Raises:
             AllocationError: the call failed or took too long.
         """
-        request = api.PreStartContainerRequest(devices_ids=ids)
+        request = self._aged(api.PreStartContainerRequest(devices_ids=ids))
         call = self._stub.PreStartContainer(request, timeout=PRE_START_TIMEOUT_S)
         failed = "device plugin PreStartContainer rpc failed with err: "
         try:
@@ -144,6 +146,12 @@ class PluginClient:
             ) from None
         except CallError as error:
             raise AllocationError(f"{failed}{error}") from error
+
+    def _aged(self, message: _Message) -> _Message:
+        """`message`, with a field of the future if that fault is on."""
+        if not self._faults.unknown_fields:
+            return message
+        return type(message).FromString(message.SerializeToString() + _FIELD_1000)
 
     async def close(self) -> None:
         """Closes the connection; what is under way on it is cancelled."""

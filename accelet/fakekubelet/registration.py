@@ -13,7 +13,7 @@ import grpc.aio
 
 from accelet.fakekubelet.checkpointfile import CheckpointFile
 from accelet.fakekubelet.devicemanager import AllocationError, DeviceManager, Endpoint
-from accelet.fakekubelet.node import Node
+from accelet.fakekubelet.node import Node, RegisterCall
 from accelet.fakekubelet.plugin import CallError, DialError, PluginClient
 from accelet.kubelet.api import deviceplugin_pb2 as api
 from accelet.kubelet.api import deviceplugin_pb2_grpc as rpc
@@ -72,7 +72,7 @@ class Plugins:
             DialError: it did not answer.
         """
         self._node.serial += 1
-        client = PluginClient(resource, socket, self._node.serial, self._node.clock, authority=authority)
+        client = PluginClient(resource, socket, self._node, authority=authority)
         key = self._key(resource, socket)
         self._clients[key] = client
         self._by_serial[client.serial] = client
@@ -93,6 +93,7 @@ class Plugins:
         self._spawn(self._watch(client))
 
     async def _watch(self, client: PluginClient) -> None:
+        self._node.trace.record("watch", resource=client.resource)
         ending = "the plugin ended the stream"
         try:
             async for devices in client.lists():
@@ -174,6 +175,15 @@ class Registration(rpc.RegistrationServicer):
             "register",
             resource=request.resource_name,
             detail=f"version {request.version}, {request.endpoint}",
+        )
+        self._node.register_calls.append(
+            RegisterCall(
+                self._node.clock.now(),
+                request.resource_name,
+                request.version,
+                request.endpoint,
+                context.time_remaining(),
+            )
         )
         await self._node.faults.register.suffer(self._node.clock, context)
         try:

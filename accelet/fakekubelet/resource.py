@@ -40,6 +40,12 @@ class ResourceView:
         return dict(manager.devices.get(self.resource, {})) if manager is not None else {}
 
     @property
+    def last_list(self) -> tuple[PluginDevice, ...]:
+        """The plugin's last list to the letter, with what is in it twice."""
+        manager = self._manager()
+        return manager.lists.get(self.resource, ()) if manager is not None else ()
+
+    @property
     def healthy(self) -> frozenset[str]:
         manager = self._manager()
         return frozenset(manager.healthy.get(self.resource, ())) if manager is not None else frozenset()

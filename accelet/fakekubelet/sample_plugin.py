@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import re
 import signal
+import socket
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
@@ -143,6 +144,7 @@ class SamplePlugin(rpc.DevicePluginServicer):
 
     async def run(self) -> None:
         """Serves, registers and watches; whatever ends, it starts again under a fresh socket name."""
+        self.clear_up()
         pause = POLL_S
         while True:
             seen = await self.kubelet_appears()
@@ -159,6 +161,15 @@ class SamplePlugin(rpc.DevicePluginServicer):
         """Whether trying again cannot help: the kubelet does not speak this version or take this name."""
         details = error.details() or ""
         return "is not supported" in details or "is invalid" in details
+
+    def clear_up(self) -> None:
+        """Removes what a former life of ours could not: sockets of our name that nobody listens on."""
+        for path in self.folder.glob("sample-*.sock"):
+            with socket.socket(socket.AF_UNIX) as client:
+                try:
+                    client.connect(str(path))
+                except OSError:
+                    path.unlink(missing_ok=True)
 
     async def kubelet_appears(self) -> tuple[int, int]:
         # There is no event to wait for: a folder that was replaced sends none.

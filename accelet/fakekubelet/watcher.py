@@ -5,7 +5,7 @@ import stat
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import grpc
 import grpc.aio
@@ -111,8 +111,7 @@ class PluginWatcher:
         channel = grpc.aio.insecure_channel(f"unix:{path}", options=[("grpc.use_local_subchannel_pool", 1)])
         async with channel:
             await within(self._node.clock, DIAL_TIMEOUT_S, channel.channel_ready())
-            # One class serves both kinds of channel; only the stub files tell them apart.
-            plugin = cast("rpc.RegistrationAsyncStub", rpc.RegistrationStub(channel))
+            plugin = rpc.RegistrationStub(channel)
             info = await self._info(plugin)
             self._node.trace.record("plugin-found", resource=info.name, detail=path.name)
             endpoint = Path(info.endpoint) if info.endpoint else path

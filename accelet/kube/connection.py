@@ -18,7 +18,7 @@ import yaml
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
 from urllib3.connection import HTTPConnection
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from accelet import __version__
 from accelet.kube.answers import api_error
@@ -30,6 +30,7 @@ LoadApi = Callable[[], Any]
 _CONNECT_S = 5.0
 _READ_S = 30.0
 _RELOAD_EVERY_S = 5.0
+_KEPT_CONNECTIONS = 64
 _READ_BYTES = 1 << 16
 _LONGEST_LINE = 1 << 24
 
@@ -79,6 +80,7 @@ def load_api(kubeconfig: Path | None, context: str | None = None) -> Any:
         problem = error.strerror if isinstance(error, OSError) else f"not usable ({type(error).__name__})"
         raise ConfigurationError(f"kubeconfig {kubeconfig}: {problem}") from None
     configuration.socket_options = _KEEPALIVE
+    configuration.connection_pool_maxsize = _KEPT_CONNECTIONS
     return ApiClient(configuration)
 
 
@@ -185,15 +187,18 @@ class LineStream:
     def read(self) -> list[bytes]:
         """At least one whole line, or nothing at the end of the answer.
 
+        Nothing for the request's `silence_s` is an end too. Whether the API server is still there, nobody
+        knows then: to ask it again tells.
+
         Raises:
-            UnavailableError: the connection broke, or nothing came for the request's `silence_s`.
+            UnavailableError: the connection broke.
         """
         response = self._response
         while response is not None and not self._is_stopped:
             try:
                 data = response.read1(_READ_BYTES, decode_content=False)
             except (HTTPError, OSError, ValueError) as error:
-                if self._is_stopped:
+                if self._is_stopped or isinstance(error, ReadTimeoutError):
                     break
                 raise _unavailable(self._request, error) from None
             if not data:

@@ -3,16 +3,14 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 import msgspec
 
 from accelet.kube.answers import api_error
 from accelet.kube.errors import KubeError, MalformedObjectError
-from accelet.kube.objects import Page, Wire
+from accelet.kube.objects import Wire
 from accelet.kube.pace import (
     List,
     Listed,
@@ -25,69 +23,13 @@ from accelet.kube.pace import (
     begin,
     proceed,
 )
-from accelet.kube.resources import Resource
+from accelet.kube.source import Currency, Scope, Source
 from accelet.kube.store import Change, Item, Key, Store, read_identity, read_item
 from accelet.runtime.logs import Log
 
 T = TypeVar("T")
 _log = Log(__name__)
 _ITEMS_AT_ONCE = 50
-
-
-class Batches(Protocol):
-    """Raw event lines as they come, to the end of the watch."""
-
-    def __aiter__(self) -> AsyncIterator[list[bytes]]: ...
-
-
-class Source(Protocol):
-    """Where lists and watches come from; `accelet.kube.client.Client` is one."""
-
-    def list_pages(
-        self,
-        resource: Resource,
-        namespace: str | None,
-        query: Mapping[str, str] | None,
-        page_size: int | None,
-    ) -> AsyncIterator[Page]: ...
-
-    def watch(
-        self, resource: Resource, namespace: str | None, query: Mapping[str, str] | None
-    ) -> AbstractAsyncContextManager[Batches]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Which objects: of a resource, in a namespace or in all, by selectors as the API takes them.
-
-    `starts_from_cache` lets the first list come from the API server's memory, maybe a moment old: right
-    for what runs on every node. Later lists are up to date.
-    """
-
-    resource: Resource
-    namespace: str | None = None
-    field_selector: str = ""
-    label_selector: str = ""
-    page_size: int = 250
-    starts_from_cache: bool = False
-
-    @property
-    def query(self) -> dict[str, str]:
-        chosen = {"fieldSelector": self.field_selector, "labelSelector": self.label_selector}
-        return {key: value for key, value in chosen.items() if value}
-
-
-@dataclass(frozen=True, slots=True)
-class Currency:
-    """How current a reflector is.
-
-    `heard_s` is when the API server last said something (a list, an event, a bookmark), on the reflector's
-    clock; `is_watching` is false between two watches. A live watch may still lag by what is under way.
-    """
-
-    resource_version: str = ""
-    heard_s: float | None = None
-    is_watching: bool = False
 
 
 class _WireEvent(Wire, frozen=True):
@@ -213,7 +155,7 @@ class Reflector(Generic[T]):
         error: KubeError | None = None
         try:
             async with self._source.watch(scope.resource, scope.namespace, query) as batches:
-                self._is_watching = True
+                self._is_watching, self._heard_s = True, self._clock()
                 async for lines in batches:
                     self._heard_s = self._clock()
                     for line in lines:

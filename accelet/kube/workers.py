@@ -45,8 +45,10 @@ class Workers:
                 result = call(*args)
             except BaseException as caught:  # carried over to the waiting task as it is
                 error = caught
-            if not loop.is_closed():
+            try:
                 loop.call_soon_threadsafe(settle, result, error)
+            except RuntimeError:
+                return  # the loop has ended, and with it everybody who waited
 
         self._busy += 1
         if self._busy > self._started < self._size:

@@ -21,11 +21,13 @@ from accelet.kube.nodes import Node, parse_node
 from accelet.kube.pace import Pace
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
-from accelet.kube.reflector import Reflector, Scope
+from accelet.kube.reflector import Reflector
 from accelet.kube.resources import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, Body, Resource
+from accelet.kube.source import Scope
 from accelet.kube.store import Change
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
+from tests.integration.kube.podpatches import PATCHES
 from tests.integration.kube.waiting import eventually
 
 NAMESPACES = Resource("Namespace", "namespaces")
@@ -109,6 +111,19 @@ async def test_errors_are_as_the_api_server_sends_them(client: Client, namespace
     assert not parse_pod(await client.patch(PODS, namespace, "p", lift, "json")).gates
 
 
+@pytest.mark.parametrize(("name", "spec", "patch", "taken"), PATCHES, ids=[patch[0] for patch in PATCHES])
+async def test_patches_of_gated_pods_are_judged_as_the_fake_server_judges(
+    client: Client, namespace: str, *, name: str, spec: dict[str, Any], patch: dict[str, Any], taken: bool
+) -> None:
+    pod = {"metadata": {"name": name}, "spec": {**spec, "automountServiceAccountToken": False}}
+    await client.create(PODS, namespace, pod)
+    if taken:
+        await client.patch(PODS, namespace, name, patch, "merge")
+    else:
+        with pytest.raises(InvalidError):
+            await client.patch(PODS, namespace, name, patch, "merge")
+
+
 async def test_apply_and_subresources(client: Client, namespace: str) -> None:
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "plan"}, "data": {"a": "1"}}
     await client.patch(CONFIG_MAPS, namespace, "plan", body, "apply")
@@ -172,15 +187,16 @@ async def label(client: Client, namespace: str, name: str, value: str) -> None:
         return  # deleted a moment ago
 
 
-async def test_quiet_watch_gets_bookmarks(client: Client, cluster: ControlPlane) -> None:
-    """The API server sends them about once a minute; every other version is news of the whole cluster."""
-    reflector = Reflector(client, Scope(NODES), parse_node)
+async def test_watch_without_events_is_kept_current_by_bookmarks(client: Client, namespace: str) -> None:
+    """They come about once a minute, if something of the resource has changed anywhere in the cluster."""
+    reflector = Reflector(client, Scope(PODS, field_selector="spec.nodeName=nowhere"), parse_pod)
     task = asyncio.create_task(reflector.run())
     try:
         await asyncio.wait_for(reflector.synced(), 30)
-        first = reflector.currency
-        await eventually(lambda: reflector.currency.heard_s != first.heard_s, 100)
-        assert reflector.currency.is_watching
+        created = parse_pod(await client.create(PODS, namespace, gated_pod("elsewhere")))
+        version = int(created.resource_version)
+        await eventually(lambda: int(reflector.currency.resource_version) >= version, 100)
+        assert len(reflector.store) == 0
     finally:
         task.cancel()
 

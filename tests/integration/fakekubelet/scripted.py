@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import grpc
 import grpc.aio
@@ -98,7 +98,7 @@ class ScriptedPlugin(rpc.DevicePluginServicer, watcher_rpc.RegistrationServicer)
         async with grpc.aio.insecure_channel(
             f"unix:{path}", options=[("grpc.use_local_subchannel_pool", 1)]
         ) as channel:
-            stub = cast("rpc.RegistrationAsyncStub", rpc.RegistrationStub(channel))
+            stub = rpc.RegistrationStub(channel)
             request = api.RegisterRequest(
                 version=version,
                 endpoint=self.socket.name if endpoint is None else endpoint,

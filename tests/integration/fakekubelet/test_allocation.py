@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
 import grpc
 import grpc.aio
@@ -36,10 +35,7 @@ async def thing(kubelet: FakeKubelet, scripted: ScriptedPlugin) -> ResourceView:
 
 async def listing(kubelet: FakeKubelet) -> podresources_pb2.ListPodResourcesResponse:
     async with grpc.aio.insecure_channel(f"unix:{kubelet.pod_resources_dir / 'kubelet.sock'}") as channel:
-        stub = cast(
-            "podresources_pb2_grpc.PodResourcesListerAsyncStub",
-            podresources_pb2_grpc.PodResourcesListerStub(channel),
-        )
+        stub = podresources_pb2_grpc.PodResourcesListerStub(channel)
         return await stub.List(podresources_pb2.ListPodResourcesRequest())
 
 

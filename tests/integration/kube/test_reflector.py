@@ -12,8 +12,9 @@ from accelet.kube.errors import ForbiddenError, KubeError, MalformedObjectError
 from accelet.kube.pace import Pace
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
-from accelet.kube.reflector import Reflector, Scope
+from accelet.kube.reflector import Reflector
 from accelet.kube.resources import PODS
+from accelet.kube.source import Scope
 from accelet.kube.store import Change
 from tests.integration.kube.fakeapi import Answer, Drop, FakeApi, Fault, Hang, Hold
 from tests.integration.kube.waiting import eventually
@@ -114,6 +115,23 @@ async def test_watch_resumes_where_it_was(client: Client, api: FakeApi) -> None:
             api.end_watches(broken=broken)
             create(api, f"p-{broken}")
             await eventually(lambda: equals(reflector, api))
+    assert api.count(watch=False) == 1, "listed once"
+
+
+async def test_silent_connection_is_left_for_a_new_one_and_nothing_is_lost(
+    impatient_client: Client, api: FakeApi
+) -> None:
+    seen = Seen()
+    async with reflecting(impatient_client, seen) as reflector:
+        await reflector.synced()
+        await eventually(lambda: api.streams == 1)
+        api.is_stalled = True
+        create(api, "meanwhile")
+        await eventually(lambda: api.count(watch=True) == 3)
+        assert len(reflector.store) == 0
+        api.is_stalled = False
+        await eventually(lambda: equals(reflector, api))
+    assert seen.faults == []
     assert api.count(watch=False) == 1, "listed once"
 
 

@@ -1,0 +1,187 @@
+"""What a check works with: a fresh fake kubelet and a freshly started plugin."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Self
+
+from accelet.fakekubelet.conformance.launch import Hardware, Launcher, Plugin
+from accelet.fakekubelet.kubelet import FakeKubelet
+from accelet.fakekubelet.node import PodRecord, RegisterCall
+from accelet.fakekubelet.pods import Pod
+from accelet.fakekubelet.resource import ResourceView
+from accelet.fakekubelet.trace import StillWaitingError
+
+PATIENCE_S = 10.0
+"""How long a check waits for what has to come before it can begin."""
+
+
+class FailedError(Exception):
+    """The plugin does not do what it should. The text says what it did instead."""
+
+
+class SkippedError(Exception):
+    """It cannot be told. The text says why."""
+
+
+@dataclass(slots=True)
+class Bench:
+    """One check's own kubelet, folder and plugin. `resource` is the one to look at, if it matters which."""
+
+    launcher: Launcher
+    version: str = "1.36"
+    resource: str | None = None
+    hardware: Hardware | None = None
+    root: Path = field(init=False)
+    kubelet: FakeKubelet = field(init=False)
+    plugins: list[Plugin] = field(default_factory=list)
+    _folder: "TemporaryDirectory[str]" = field(init=False)
+
+    async def __aenter__(self) -> Self:
+        # Short: a socket's path has 107 bytes, and plugins give their sockets long names.
+        self._folder = TemporaryDirectory(prefix="ck-", dir="/tmp")
+        self.root = Path(self._folder.name)
+        self.kubelet = FakeKubelet(self.root, version=self.version)
+        for folder in (self.kubelet.plugins_dir, self.kubelet.pod_resources_dir):
+            folder.mkdir()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await asyncio.gather(*(plugin.kill() for plugin in self.plugins))
+        await self.kubelet.stop()
+        self._folder.cleanup()
+
+    @property
+    def plugin(self) -> Plugin:
+        """The plugin that was started last."""
+        return self.plugins[-1]
+
+    async def launch(self) -> Plugin:
+        plugin = await self.launcher.launch(self.root)
+        self.plugins.append(plugin)
+        return plugin
+
+    async def ready(self) -> ResourceView:
+        """A running kubelet, a running plugin, and its resource once it has been listed.
+
+        Raises:
+            SkippedError: it did not come so far, which is another check's business.
+        """
+        await self.kubelet.start()
+        await self.launch()
+        try:
+            view = self.kubelet.resource(self.resource or await self.first_resource())
+            await view.registered(timeout_s=PATIENCE_S)
+            await view.devices(timeout_s=PATIENCE_S)
+        except StillWaitingError as error:
+            raise SkippedError("it does not register and list (see R1)") from error
+        return view
+
+    async def first_resource(self) -> str:
+        """The resource that is registered first."""
+        trace = self.kubelet.trace
+
+        def names() -> list[str]:
+            return [event.resource for event in trace if event.event == "registered" and event.resource]
+
+        await trace.until(lambda: bool(names()), "a resource to be registered", timeout_s=PATIENCE_S)
+        return names()[0]
+
+    async def with_devices(self, count: int) -> ResourceView:
+        """As `ready`, with at least `count` healthy devices.
+
+        Raises:
+            SkippedError: there are fewer.
+        """
+        view = await self.ready()
+        try:
+            await self.kubelet.trace.until(lambda: len(view.healthy) >= count, "healthy devices", timeout_s=2)
+        except StillWaitingError:
+            raise SkippedError(f"it has {len(view.healthy)} healthy devices, {count} are needed") from None
+        return view
+
+    def calls(self, view: ResourceView) -> list[RegisterCall]:
+        """The calls of Register for this resource."""
+        return [call for call in self.kubelet.register_calls if call.resource == view.resource]
+
+    async def next_call(self, view: ResourceView, after: int, timeout_s: float) -> RegisterCall | None:
+        """The Register call number `after` + 1, if it comes in time."""
+        try:
+            await self.kubelet.trace.until(
+                lambda: len(self.calls(view)) > after, "a Register", timeout_s=timeout_s
+            )
+        except StillWaitingError:
+            return None
+        return self.calls(view)[after]
+
+    async def back(self, view: ResourceView, registrations: int) -> None:
+        """The resource registered and listed again.
+
+        Raises:
+            SkippedError: it did not come back, which is another check's business.
+        """
+        try:
+            await view.registered(times=registrations, timeout_s=PATIENCE_S)
+            await view.devices(timeout_s=PATIENCE_S)
+        except StillWaitingError as error:
+            raise SkippedError("it does not come back (see R4 and R10)") from error
+
+    async def admitted(self, pod: Pod) -> PodRecord:
+        """`pod`, which has to be taken.
+
+        Raises:
+            FailedError: it was rejected.
+        """
+        record = await self.kubelet.admit(pod)
+        if record.rejection is not None:
+            raise FailedError(record.rejection.message)
+        return record
+
+    def needed_hardware(self) -> Hardware:
+        """What takes devices away.
+
+        Raises:
+            SkippedError: nobody said how.
+        """
+        if self.hardware is None:
+            raise SkippedError("needs --unplug-command and --replug-command")
+        return self.hardware
+
+    def needed_pid(self) -> int:
+        """The plugin's process.
+
+        Raises:
+            SkippedError: it has none of its own.
+        """
+        if self.plugin.pid is None:
+            raise SkippedError("needs a process")
+        return self.plugin.pid
+
+
+async def timed(work: Awaitable[object]) -> float:
+    """How many seconds `work` took."""
+    began = time.monotonic()
+    await work
+    return time.monotonic() - began
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing a plugin owes. `run` returns a short finding, or raises FailedError or SkippedError.
+
+    `needs_process` is for those that watch the plugin's process or kill it.
+    """
+
+    id: str
+    title: str
+    run: Callable[[Bench], Awaitable[str]]
+    needs_process: bool = False

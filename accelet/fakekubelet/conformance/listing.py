@@ -1,0 +1,191 @@
+"""Whether the device list is right: complete, stable, quiet, within limits."""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from accelet.fakekubelet.conformance.bench import Bench, Check, FailedError, SkippedError
+from accelet.fakekubelet.devicemanager import HEALTHY, PluginDevice
+from accelet.fakekubelet.plugin import MAX_RECEIVE_BYTES
+from accelet.fakekubelet.pods import a_pod
+from accelet.fakekubelet.resource import ResourceView
+from accelet.fakekubelet.trace import StillWaitingError
+from accelet.kubelet.api import deviceplugin_pb2 as api
+
+_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,63}")
+_SOON_S: Final = 3.0
+
+
+async def lists_at_once(bench: Bench) -> str:
+    view = await bench.ready()
+    events = [event for event in bench.kubelet.trace if event.resource == view.resource]
+    opened = next(event.t for event in events if event.event == "watch")
+    took = next(event.t for event in events if event.event == "list") - opened
+    if took > 0.25:
+        raise FailedError(f"the first list came {took:.2f} s after ListAndWatch was opened")
+    return f"after {took * 1000:.0f} ms"
+
+
+async def lists_the_same_after_a_cut(bench: Bench) -> str:
+    view = await bench.ready()
+    before = set(view.last_list)
+    await bench.kubelet.cut_stream(view.resource)
+    await bench.back(view, 2)
+    return _same(before, await _settled(bench, view, before), "after its stream was cut")
+
+
+async def lists_the_same_after_its_own_restart(bench: Bench) -> str:
+    view = await bench.ready()
+    before = {device.id for device in view.last_list}
+    await bench.plugin.kill()
+    await bench.launch()
+    await bench.back(view, 2)
+    return _same(before, {device.id for device in view.last_list}, "after its own restart")
+
+
+async def _settled(bench: Bench, view: ResourceView, wanted: set[PluginDevice]) -> set[PluginDevice]:
+    """The first list of the new stream, not the one that is still known from the old stream."""
+    events = [event for event in bench.kubelet.trace if event.resource == view.resource]
+    streams = sum(event.event == "watch" for event in events)
+    lists = sum(event.event == "list" for event in events)
+    if lists < streams:
+        await bench.kubelet.trace.until(
+            lambda: (
+                sum(e.event == "list" and e.resource == view.resource for e in bench.kubelet.trace) > lists
+            ),
+            "the list",
+        )
+    return set(view.last_list)
+
+
+def _same(before: set[object] | set[str] | set[PluginDevice], after: Iterable[object], when: str) -> str:
+    gone, new = len(before - set(after)), len(set(after) - before)
+    if gone or new:
+        raise FailedError(f"{when} {gone} entries of its list were missing and {new} were new or changed")
+    return f"{len(before)} devices"
+
+
+async def is_quiet(bench: Bench) -> str:
+    view = await bench.ready()
+    await asyncio.sleep(3)
+    lists = _lists(bench, view)
+    if lists > 1:
+        raise FailedError(f"it sent {lists} lists in 3 s although nothing had changed")
+    return "one list in 3 s"
+
+
+def _lists(bench: Bench, view: ResourceView) -> int:
+    return sum(event.event == "list" and event.resource == view.resource for event in bench.kubelet.trace)
+
+
+async def has_plain_ids(bench: Bench) -> str:
+    view = await bench.ready()
+    odd = sorted({device.id for device in view.last_list if not _ID.fullmatch(device.id)})
+    if odd:
+        raise FailedError(f"{len(odd)} ids are not of [A-Za-z0-9._-]{{1,63}}, {odd[0]!r} for one")
+    return f"{len(view.last_list)} ids"
+
+
+async def has_unique_ids(bench: Bench) -> str:
+    view = await bench.ready()
+    await asyncio.sleep(0.5)  # its other resources, if it has any
+    names = {call.resource for call in bench.kubelet.register_calls} | {view.resource}
+    ids = Counter(device.id for name in names for device in bench.kubelet.resource(name).last_list)
+    twice = sorted(name for name, count in ids.items() if count > 1)
+    if twice:
+        raise FailedError(f"{len(twice)} ids are listed more than once, {twice[0]} for one")
+    return f"over {len(names)} resources"
+
+
+async def knows_two_words(bench: Bench) -> str:
+    view = await bench.ready()
+    odd = sorted({device.health for device in view.last_list} - {HEALTHY, "Unhealthy"})
+    if odd:
+        raise FailedError(
+            f"health is {odd[0]!r}; the kubelet knows Healthy, and takes all else for unhealthy"
+        )
+    return "Healthy and Unhealthy"
+
+
+async def leaves_out_what_it_does_not_know(bench: Bench) -> str:
+    view = await bench.ready()
+    odd = sorted(device.id for device in view.last_list if device.numa_nodes == ())
+    if odd:
+        raise FailedError(
+            f"{len(odd)} devices have an empty topology, {odd[0]} for one: podresources will not show them"
+        )
+    return "no empty topology"
+
+
+async def fits_on_a_bad_day(bench: Bench) -> str:
+    view = await bench.ready()
+    # Every device unhealthy and with a NUMA node: the longest the list can get without a new device.
+    topology = api.TopologyInfo(nodes=[api.NUMANode(ID=1)])
+    worst = api.ListAndWatchResponse(
+        devices=[api.Device(ID=each.id, health="Unhealthy", topology=topology) for each in view.last_list]
+    )
+    if worst.ByteSize() > MAX_RECEIVE_BYTES:
+        raise FailedError(
+            f"with all {len(view.last_list)} devices unhealthy its list has {worst.ByteSize()} bytes; "
+            f"the kubelet takes {MAX_RECEIVE_BYTES}"
+        )
+    return f"at most {worst.ByteSize()} bytes"
+
+
+async def keeps_what_is_gone(bench: Bench) -> str:
+    hardware = bench.needed_hardware()
+    view = await bench.with_devices(1)
+    record = await bench.admitted(a_pod("holder", limits={view.resource: 1}))
+    (device,) = record["main"].devices[view.resource]
+    await hardware.unplug(bench.root, device)
+    try:
+        await bench.kubelet.trace.until(
+            lambda: device not in view.healthy,
+            "the device to be noticed as gone",
+            timeout_s=PATIENCE_UNPLUG_S,
+        )
+    except StillWaitingError:
+        raise SkippedError("it does not notice (see L10)") from None
+    await asyncio.sleep(1)
+    if device not in view.listed:
+        raise FailedError(f"{device} was unplugged while a container held it, and left the list")
+    return f"{device} is listed as {view.listed[device].health}"
+
+
+async def notices_health(bench: Bench) -> str:
+    hardware = bench.needed_hardware()
+    view = await bench.with_devices(1)
+    device = min(view.healthy)
+    for healthy in (False, True):
+        await (hardware.replug if healthy else hardware.unplug)(bench.root, device)
+        try:
+            await bench.kubelet.trace.until(
+                lambda healthy=healthy: (device in view.healthy) is healthy,  # type: ignore[misc] # bound now
+                "the device's health",
+                timeout_s=PATIENCE_UNPLUG_S,
+            )
+        except StillWaitingError:
+            what = "plugged in again" if healthy else "unplugged"
+            raise FailedError(
+                f"{device} was {what}, and {PATIENCE_UNPLUG_S:g} s later nothing had come"
+            ) from None
+    return f"{device} went and came back"
+
+
+PATIENCE_UNPLUG_S: Final = 5.0
+
+LISTING: Final = (
+    Check("L1", "sends its first list at once", lists_at_once),
+    Check("L2", "lists the same after its stream was cut", lists_the_same_after_a_cut),
+    Check("L3", "has the same ids after its own restart", lists_the_same_after_its_own_restart),
+    Check("L4", "is silent while nothing changes", is_quiet),
+    Check("L5", "has ids that everybody can take", has_plain_ids),
+    Check("L6", "has no id twice, in any of its resources", has_unique_ids),
+    Check("L7", "says Healthy or Unhealthy", knows_two_words),
+    Check("L8", "leaves the topology out where it is unknown", leaves_out_what_it_does_not_know),
+    Check("L9", "fits into 4 MiB even if all devices are unhealthy", fits_on_a_bad_day),
+    Check("L10", "notices within 5 s that a device is gone or back", notices_health),
+    Check("L11", "keeps an unplugged device listed while it is held", keeps_what_is_gone),
+)

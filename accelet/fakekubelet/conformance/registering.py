@@ -1,0 +1,305 @@
+"""Whether the plugin registers, and does so again whenever it has to."""
+
+import asyncio
+import os
+import socket
+from pathlib import Path
+from typing import Final
+
+import grpc
+
+from accelet.fakekubelet.conformance.bench import (
+    PATIENCE_S,
+    Bench,
+    Check,
+    FailedError,
+    SkippedError,
+)
+from accelet.fakekubelet.faults import Refuse
+from accelet.fakekubelet.resource import ResourceView
+from accelet.fakekubelet.trace import StillWaitingError
+
+_DIAL_RETRY_S: Final = 0.9
+"""The kubelet's second try to connect comes after one second, less some jitter."""
+
+
+async def registers(bench: Bench) -> str:
+    await bench.kubelet.start()
+    plugin = await bench.launch()
+    try:
+        resource = bench.resource or await bench.first_resource()
+        view = bench.kubelet.resource(resource)
+        await view.registered(timeout_s=PATIENCE_S)
+        await view.devices(timeout_s=PATIENCE_S)
+    except StillWaitingError:
+        state = f"it ended with {plugin.exit_code}" if plugin.exit_code is not None else "it runs"
+        raise FailedError(
+            f"nothing registered and listed in {PATIENCE_S:g} s; {state} and wrote: {plugin.output()[-300:]}"
+        ) from None
+    return f"{resource} with {len(view.last_list)} devices"
+
+
+async def serves_first(bench: Bench) -> str:
+    view = await bench.ready()
+    took = _seconds_between(bench, "register", "registered", view)
+    if took >= _DIAL_RETRY_S:
+        raise FailedError(f"the kubelet could connect only after {took:.2f} s: serve before calling Register")
+    return f"answered after {took * 1000:.0f} ms"
+
+
+def _seconds_between(bench: Bench, first: str, second: str, view: ResourceView) -> float:
+    events = [event for event in bench.kubelet.trace if event.resource == view.resource]
+    begin = next(event.t for event in events if event.event == first)
+    return next(event.t for event in events if event.event == second) - begin
+
+
+async def waits_for_the_answer(bench: Bench) -> str:
+    call = bench.calls(await bench.ready())[0]
+    if call.deadline_s is not None and call.deadline_s < 14:
+        raise FailedError(
+            f"Register waits {call.deadline_s:.0f} s; the kubelet may need 10 s to dial back, so wait 15 s"
+        )
+    return "for ever" if call.deadline_s is None else f"{call.deadline_s:.0f} s"
+
+
+async def follows_a_restart(bench: Bench) -> str:
+    view = await bench.ready()
+    before = len(bench.calls(view))
+    await bench.kubelet.restart()
+    return await _registers_within(bench, view, before, 1.0, "the kubelet's restart")
+
+
+async def _registers_within(bench: Bench, view: ResourceView, before: int, seconds: float, after: str) -> str:
+    began = bench.kubelet.trace.events[-1].t
+    call = await bench.next_call(view, before, max(seconds, PATIENCE_S))
+    if call is None:
+        raise FailedError(f"it did not register in {PATIENCE_S:g} s after {after}")
+    came = next(
+        event.t
+        for event in bench.kubelet.trace
+        if event.event == "register" and event.resource == view.resource and event.t >= began
+    )
+    if came - began > seconds:
+        raise FailedError(f"it registered {came - began:.2f} s after {after}; {seconds:g} s are allowed")
+    return f"after {(came - began) * 1000:.0f} ms"
+
+
+async def waits_for_a_kubelet(bench: Bench) -> str:
+    plugin = await bench.launch()
+    await asyncio.sleep(1.5)
+    if plugin.exit_code is not None:
+        raise FailedError(f"without a kubelet it ended with {plugin.exit_code}")
+    await bench.kubelet.start()
+    began = bench.kubelet.trace.events[-1].t
+    try:
+        await bench.first_resource()
+    except StillWaitingError:
+        raise FailedError(f"it did not register in {PATIENCE_S:g} s after the kubelet had come") from None
+    came = next(event.t for event in bench.kubelet.trace if event.event == "register")
+    if came - began > 6:
+        raise FailedError(f"it registered {came - began:.1f} s after the kubelet had come; 6 s are allowed")
+    return f"{(came - began) * 1000:.0f} ms after the kubelet"
+
+
+async def is_quiet_while_it_waits(bench: Bench) -> str:
+    await bench.kubelet.start()
+    await bench.kubelet.stop()
+    plugin = await bench.launch()
+    pid = bench.needed_pid()
+    await asyncio.sleep(1.5)
+    before = _cpu_seconds(pid)
+    await asyncio.sleep(2)
+    if plugin.exit_code is not None:
+        raise FailedError(f"with a dead kubelet.sock it ended with {plugin.exit_code}")
+    used = _cpu_seconds(pid) - before
+    if used > 0.6:
+        raise FailedError(f"it used {used:.2f} s of processor time in 2 s against a dead kubelet.sock")
+    return f"{used:.2f} s of processor time in 2 s"
+
+
+def _cpu_seconds(pid: int) -> float:
+    """What a process and its children have used; 0 for one that is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        return 0.0
+    return sum(int(fields[place]) for place in (11, 12, 13, 14)) / os.sysconf("SC_CLK_TCK")
+
+
+async def follows_a_replacement(bench: Bench) -> str:
+    view = await bench.ready()
+    before = len(bench.calls(view))
+    await bench.kubelet.replace()
+    return await _registers_within(bench, view, before, 5.0, "kubelet.sock was replaced by a rename")
+
+
+async def follows_a_new_folder(bench: Bench) -> str:
+    view = await bench.ready()
+    before = len(bench.calls(view))
+    await bench.kubelet.replace_directory()
+    coming = asyncio.create_task(
+        _registers_within(bench, view, before, 5.0, "the plugin folder was replaced")
+    )
+    ending = asyncio.create_task(bench.plugin.wait())
+    try:
+        await asyncio.wait({coming, ending}, return_when=asyncio.FIRST_COMPLETED)
+        if coming.done():
+            return coming.result()
+        if ending.result() == 0:
+            raise FailedError("it ended with 0 when the plugin folder was replaced, so nobody restarts it")
+        return f"ended with {ending.result()}, to be restarted"
+    finally:
+        for task in (coming, ending):
+            task.cancel()
+        await asyncio.gather(coming, ending, return_exceptions=True)
+
+
+async def takes_no_for_an_answer(bench: Bench) -> str:
+    await bench.kubelet.start()
+    bench.kubelet.faults.register.inject(Refuse('the ResourceName "x" is invalid'))
+    await bench.launch()
+    trace = bench.kubelet.trace
+    try:
+        await trace.until(lambda: bool(bench.kubelet.register_calls), "a Register", timeout_s=PATIENCE_S)
+    except StillWaitingError:
+        raise SkippedError("it does not register (see R1)") from None
+    await asyncio.sleep(3)
+    names = [call.resource for call in bench.kubelet.register_calls]
+    most = max(names.count(name) for name in names)
+    if most > 5:
+        raise FailedError(f"it registered {most} times in 3 s although the name was refused as invalid")
+    return f"{most} tries in 3 s"
+
+
+async def tries_again(bench: Bench) -> str:
+    await bench.kubelet.start()
+    bench.kubelet.faults.register.inject(Refuse("busy", grpc.StatusCode.UNAVAILABLE), times=1)
+    await bench.launch()
+    try:
+        await bench.first_resource()
+    except StillWaitingError:
+        if not bench.kubelet.register_calls:
+            raise SkippedError("it does not register (see R1)") from None
+        raise FailedError(f"after one failure it did not register in {PATIENCE_S:g} s") from None
+    return f"registered at try {len(bench.kubelet.register_calls)}"
+
+
+async def follows_a_cut_stream(bench: Bench) -> str:
+    view = await bench.ready()
+    before = len(bench.calls(view))
+    await bench.kubelet.cut_stream(view.resource)
+    return await _registers_within(bench, view, before, 1.0, "its stream was cut")
+
+
+async def has_one_stream(bench: Bench) -> str:
+    view = await bench.ready()
+    await asyncio.sleep(3)
+    live = most = 0
+    for event in bench.kubelet.trace:
+        if event.resource == view.resource:
+            live += {"watch": 1, "stream-ended": -1}.get(event.event, 0)
+            most = max(most, live)
+    calls = len(bench.calls(view))
+    if most > 1 or calls > 1:
+        raise FailedError(f"within 3 s it registered {calls} times and had {most} streams at once")
+    return "one registration, one stream"
+
+
+async def takes_a_fresh_name(bench: Bench) -> str:
+    view = await bench.ready()
+    await bench.kubelet.cut_stream(view.resource)
+    await bench.back(view, 2)
+    first, second = (call.endpoint for call in bench.calls(view)[:2])
+    if first == second:
+        raise FailedError(f"it registered {second} twice: what the old server does late hits the new one")
+    return f"{first}, then {second}"
+
+
+async def keeps_its_new_socket(bench: Bench) -> str:
+    view = await bench.ready()
+    await bench.kubelet.cut_stream(view.resource)
+    await bench.back(view, 2)
+    await asyncio.sleep(1)
+    path = bench.kubelet.plugins_dir / bench.calls(view)[-1].endpoint
+    if not _answers(path):
+        raise FailedError(f"one second after it had registered {path.name} nobody listens there")
+    return path.name
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
+async def leaks_nothing(bench: Bench) -> str:
+    view = await bench.ready()
+    pid = bench.needed_pid()
+    counts = []
+    for times in range(2, 12):
+        await bench.kubelet.restart()
+        await bench.back(view, times)
+        counts.append(_open_files(pid))
+    if counts[-1] > counts[1] + 4:
+        raise FailedError(f"over ten kubelet restarts its open files went from {counts[1]} to {counts[-1]}")
+    return f"{counts[-1]} open files after ten restarts"
+
+
+def _open_files(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208 - only how many
+
+
+async def takes_newer_messages(bench: Bench) -> str:
+    bench.kubelet.faults.unknown_fields = True
+    await bench.kubelet.start()
+    await bench.launch()
+    try:
+        view = bench.kubelet.resource(bench.resource or await bench.first_resource())
+        await view.devices(timeout_s=PATIENCE_S)
+    except StillWaitingError:
+        if bench.kubelet.register_calls:
+            raise FailedError("it does not answer when a request has a field it does not know") from None
+        raise SkippedError("it does not register (see R1)") from None
+    return "ignores fields it does not know"
+
+
+async def keeps_resources_apart(bench: Bench) -> str:
+    view = await bench.ready()
+    await asyncio.sleep(1)
+    others = {call.resource for call in bench.kubelet.register_calls} - {view.resource}
+    if not others:
+        raise SkippedError("it has one resource only")
+    await bench.kubelet.cut_stream(view.resource)
+    await bench.back(view, 2)
+    ended = [
+        event.resource
+        for event in bench.kubelet.trace
+        if event.event == "stream-ended" and event.resource in others
+    ]
+    if ended:
+        raise FailedError(f"when {view.resource} was cut off, {', '.join(map(str, ended))} went too")
+    return f"{', '.join(sorted(others))} not disturbed"
+
+
+REGISTERING: Final = (
+    Check("R1", "registers and lists its devices", registers),
+    Check("R2", "serves before it registers", serves_first),
+    Check("R3", "waits for Register's answer as long as the kubelet may need", waits_for_the_answer),
+    Check("R4", "registers within 1 s of a kubelet restart", follows_a_restart),
+    Check("R5", "waits for a kubelet that is not there yet", waits_for_a_kubelet),
+    Check("R6", "is quiet while kubelet.sock is dead", is_quiet_while_it_waits, needs_process=True),
+    Check("R7", "notices a kubelet.sock that was replaced by a rename", follows_a_replacement),
+    Check("R8", "notices that the plugin folder is another one", follows_a_new_folder),
+    Check("R9", "does not hammer a kubelet that refuses it for good", takes_no_for_an_answer),
+    Check("R10", "registers within 1 s of the end of its stream", follows_a_cut_stream),
+    Check("R11", "tries again after a passing failure", tries_again),
+    Check("R12", "has one registration and one stream at a time", has_one_stream),
+    Check("R13", "registers under a socket name not used before", takes_a_fresh_name),
+    Check("R14", "never removes a socket that is in use", keeps_its_new_socket),
+    Check("R15", "leaks no files over kubelet restarts", leaks_nothing, needs_process=True),
+    Check("R16", "understands a newer kubelet", takes_newer_messages),
+    Check("R17", "keeps its resources apart", keeps_resources_apart),
+)

@@ -1,0 +1,69 @@
+"""Runs checks, each with a kubelet and a plugin of its own."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from accelet.fakekubelet.conformance.bench import Bench, Check, FailedError, SkippedError
+from accelet.fakekubelet.conformance.launch import Hardware, HardwareError, Launcher
+from accelet.fakekubelet.devicemanager import KubeletCrash
+from accelet.fakekubelet.trace import StillWaitingError
+
+
+class Status(Enum):
+    """What became of a check."""
+
+    PASS = "pass"  # noqa: S105 - no password
+    FAIL = "fail"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One line of the table. `detail` says what was found, or what is wrong, or why it cannot be told."""
+
+    id: str
+    title: str
+    status: Status
+    detail: str
+
+
+async def run_checks(
+    checks: Sequence[Check],
+    launcher: Launcher,
+    *,
+    version: str = "1.36",
+    resource: str | None = None,
+    hardware: Hardware | None = None,
+    jobs: int = 1,
+    done: Callable[[Result], None] = lambda _result: None,
+) -> list[Result]:
+    """Runs `checks`, `jobs` at a time; the results are in their order. `done` hears each as it comes.
+
+    Plugins that share something besides the kubelet's folders (a port, say) need `jobs` 1.
+    """
+    places = asyncio.Semaphore(jobs)
+
+    async def one(check: Check) -> Result:
+        async with places:
+            result = await _run(check, Bench(launcher, version, resource, hardware))
+            done(result)
+            return result
+
+    return list(await asyncio.gather(*(one(check) for check in checks)))
+
+
+async def _run(check: Check, bench: Bench) -> Result:
+    try:
+        async with bench:
+            finding = await check.run(bench)
+    except FailedError as error:
+        return Result(check.id, check.title, Status.FAIL, str(error))
+    except KubeletCrash as error:
+        return Result(check.id, check.title, Status.FAIL, str(error))
+    except StillWaitingError as error:
+        return Result(check.id, check.title, Status.FAIL, str(error).splitlines()[0])
+    except (SkippedError, HardwareError) as error:
+        return Result(check.id, check.title, Status.SKIP, str(error))
+    return Result(check.id, check.title, Status.PASS, finding)
