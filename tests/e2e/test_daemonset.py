@@ -32,7 +32,8 @@ CONFIG = read_manifest(PROJECT / "examples" / "agent" / "simulated.yaml")["Confi
 """Four resources: this node has no GPU, but the host's /dev/fuse and /dev/zero are really looked at."""
 
 TRY_EVERYTHING = """
-import json, os, stat
+import json, os, socket, stat
+PODRESOURCES = "/var/lib/kubelet/pod-resources/kubelet.sock"
 def outcome(act):
     try:
         act()
@@ -45,9 +46,11 @@ print(json.dumps({
     "write to the host's /dev": outcome(lambda: open("/host/dev/x", "w")),
     "write to the host's /sys": outcome(lambda: open("/host/sys/bus/pci/rescan", "w")),
     "mounts of the host": [line.split()[4:6] for line in open("/proc/1/mountinfo") if " /host" in line],
+    "see the host's terminals": os.listdir("/host/dev/pts") + os.listdir("/host/dev/shm"),
     "open a device of the host": outcome(lambda: os.open("/host/dev/fuse", os.O_RDWR)),
     "make a device": outcome(lambda: os.mknod("/dev/shm/x", stat.S_IFCHR | 0o600, os.makedev(10, 229))),
     "give a file away": outcome(lambda: os.chown("/dev/shm", 1000, 1000)),
+    "ask podresources": outcome(lambda: socket.socket(socket.AF_UNIX).connect(PODRESOURCES)),
     "have a token": outcome(lambda: os.listdir("/var/run/secrets/kubernetes.io")),
     "processes": [name for name in os.listdir("/proc") if name.isdigit()],
     "networks": os.listdir("/sys/class/net"),
@@ -119,10 +122,12 @@ def test_agent_can_do_nothing_but_its_work(agent: AgentPod, pod: Json) -> None:
     assert seen["write to the host's /sys"] == "Read-only file system"
     assert {path for path, _ in seen["mounts of the host"]} == HOST_MOUNTS
     assert all("ro" in options.split(",") for _, options in seen["mounts of the host"])
+    assert seen["see the host's terminals"] == []
     assert seen["open a device of the host"] == "Operation not permitted"
     assert seen["make a device"] == "Operation not permitted"
     assert seen["give a file away"] == "Operation not permitted"
     assert seen["have a token"] == "No such file or directory"
+    assert seen["ask podresources"] == "done"
     # Its own processes and its own network alone: itself, and what looks here.
     assert len(seen["processes"]) == 2
     assert set(seen["networks"]) == {"lo", "eth0"}
