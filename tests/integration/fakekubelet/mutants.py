@@ -496,7 +496,7 @@ class RemembersACancelledCall(SamplePlugin):
         if self.was_cancelled:
             await context.abort(grpc.StatusCode.ABORTED, "still holding the lock")
         try:
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.05)
         except asyncio.CancelledError:
             self.was_cancelled = True
             raise
