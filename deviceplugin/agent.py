@@ -13,6 +13,7 @@ from accelet.runtime.probes import Check, ProbeServer
 from accelet.runtime.run import FatalError
 from accelet.runtime.supervise import supervise
 from accelet.runtime.watch import DirectoryWatcher
+from deviceplugin.audit import Audit
 from deviceplugin.claims import Claims
 from deviceplugin.config import AgentConfig, ResourceConfig
 from deviceplugin.configfile import ConfigFile
@@ -46,7 +47,7 @@ class Agent:
     def __init__(self, options: AgentOptions, config_file: ConfigFile) -> None:
         self._options = options
         self._config_file = config_file
-        self._metrics = Metrics()
+        self.metrics = Metrics()
         self._claims = Claims()
         self._records = KubeletRecords(options.paths)
         self._served: dict[str, tuple[ServedResource, asyncio.Task[None]]] = {}
@@ -65,7 +66,7 @@ class Agent:
         config = self._config_file.load()
         async with AsyncExitStack() as stack:
             if self._options.http is not None:
-                probes = ProbeServer(self._options.http, self._metrics.registry, self.readiness)
+                probes = ProbeServer(self._options.http, self.metrics.registry, self.readiness)
                 stack.callback(probes.close)
                 self.probe_port = probes.port
             directory = self._options.paths.device_plugins
@@ -87,11 +88,15 @@ class Agent:
 
     async def _serve(self, config: AgentConfig) -> None:
         async with asyncio.TaskGroup() as tasks:
-            self._metrics.config_is_good.set(1)
+            self.metrics.config_is_good.set(1)
             await self._apply(config, tasks)
             tasks.create_task(self._guard_directory(), name="guard")
+            tasks.create_task(self._audit().run(), name="audit")
             tasks.create_task(self._fan_out_hardware_hints(), name="hints")
             tasks.create_task(self._follow_config(tasks), name="config")
+
+    def _audit(self) -> Audit:
+        return Audit(self._options.paths, lambda: [served for served, _ in self._served.values()])
 
     def readiness(self) -> Sequence[Check]:
         """One check a resource, and one for the agent itself."""
@@ -135,7 +140,7 @@ class Agent:
         for resource in config.resources:
             if resource.name not in self._served:
                 self._start(resource, tasks)
-        self._metrics.config_loaded_at.set_to_current_time()
+        self.metrics.config_loaded_at.set_to_current_time()
 
     def _start(self, config: ResourceConfig, tasks: asyncio.TaskGroup) -> None:
         served = ServedResource(
@@ -144,15 +149,15 @@ class Agent:
             paths=self._options.paths,
             records=self._records,
             claims=self._claims,
-            metrics=self._metrics,
+            metrics=self.metrics,
         )
-        run = supervise(config.name, served.run, self._metrics.of(config.name).count_fault)
+        run = supervise(config.name, served.run, self.metrics.of(config.name).count_fault)
         self._served[config.name] = (served, tasks.create_task(run, name=config.name))
 
     async def _follow_config(self, tasks: asyncio.TaskGroup) -> None:
         while True:
             config = await self._config_file.changed()
-            self._metrics.config_is_good.set(config is not None)
+            self.metrics.config_is_good.set(config is not None)
             if config is not None:
                 await self._apply(config, tasks)
 
@@ -170,7 +175,7 @@ class Agent:
             now = identify_socket(paths.registration_socket)
             if now is not None and now != kubelet:
                 if kubelet is not None:
-                    self._metrics.kubelet_restarts.inc()
+                    self.metrics.kubelet_restarts.inc()
                 kubelet = now
             for served, _ in self._served.values():
                 served.plugin.wake.set()

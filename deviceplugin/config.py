@@ -67,8 +67,9 @@ version: v1
 resources:
   - {name: gpu.intel.com/i915, backend: intel-gpu, match: {driver: [i915]}}
   - {name: gpu.intel.com/xe, backend: intel-gpu, match: {driver: [xe]}}
+  - {name: google.com/tpu, backend: tpu}
 """
-"""What is served where there is no file: whatever is found, under the names of Intel's own plugin."""
+"""What is served where there is no file: whatever is found, under its vendor's names."""
 
 
 def parse_config(text: str, file: str) -> AgentConfig:

@@ -53,6 +53,7 @@ class Discovery:
         self._changed = changed
         self._metrics = metrics
         self._failures = 0
+        self._warnings: tuple[str, ...] = ()
         self.problem: str | None = "not scanned yet"
         self.wake = asyncio.Event()
 
@@ -75,6 +76,7 @@ class Discovery:
         healthy = sum(entry.health.is_healthy for entry in after.entries.values())
         self._metrics.set_devices(healthy, len(after.entries) - healthy, len(inventory.skipped))
         self._log_changes(before, after)
+        self._log_warnings(inventory.warnings)
         if not after.tells_same_as(before):
             self._changed(before.loses_health_to(after))
         if scanned is not None:
@@ -112,6 +114,13 @@ class Discovery:
             return last
         unknown = Health(f"the node's devices cannot be scanned: {self.problem}")
         return replace(last, devices=tuple(replace(device, health=unknown) for device in last.devices))
+
+    def _log_warnings(self, warnings: tuple[str, ...]) -> None:
+        for warning in warnings:
+            if warning not in self._warnings:
+                _log.warning("found a contradiction", resource=self._manager.rules.resource, warning=warning)
+        self._warnings = warnings
+        self._metrics.set_warnings(len(warnings))
 
     def _log_changes(self, before: Listing, after: Listing) -> None:
         told: dict[str, list[DeviceId]] = defaultdict(list)

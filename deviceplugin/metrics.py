@@ -17,6 +17,12 @@ class Metrics:
         self.skipped = Gauge(
             "accelet_skipped_candidates", "Hardware seen and not served.", resource, registry=self.registry
         )
+        self.warnings = Gauge(
+            "accelet_discovery_warnings",
+            "Contradictions in what the last scan found.",
+            resource,
+            registry=self.registry,
+        )
         self.registered = Gauge(
             "accelet_registered",
             "Whether the kubelet holds our ListAndWatch stream.",
@@ -119,6 +125,9 @@ class ResourceMetrics:
         self._all.devices.labels(self._resource, "Unhealthy").set(unhealthy)
         self._all.skipped.labels(self._resource).set(skipped)
 
+    def set_warnings(self, count: int) -> None:
+        self._all.warnings.labels(self._resource).set(count)
+
     def count_health_change(self, to: str) -> None:
         self._all.health_changes.labels(self._resource, to).inc()
 
@@ -142,4 +151,5 @@ class ResourceMetrics:
         for health in ("Healthy", "Unhealthy"):
             self._all.devices.remove(self._resource, health)
         self._all.skipped.remove(self._resource)
+        self._all.warnings.remove(self._resource)
         self._all.registered.remove(self._resource)

@@ -5,6 +5,7 @@ import enum
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from accelet.kubelet.paths import KubeletPaths, SocketIdentity, identify_socket
 from accelet.runtime.backoff import Backoff
@@ -24,8 +25,12 @@ SETTLE_S = 0.1
 Up to 1.36 the kubelet, when it notices the end of an old stream, disconnects whatever is registered by then.
 """
 
-STREAM_S = 5.0
-"""The kubelet opens ListAndWatch right after it took the registration; by then it is not coming."""
+STREAM_S = 0.8
+STREAM_MOST_S = 10.0
+"""The kubelet opens ListAndWatch right after it took the registration; after that it is not coming.
+
+A kubelet that is merely slow gets twice the time at each further try.
+"""
 
 ABSENT_MOST_S = 5.0
 REFUSED_MOST_S = 60.0
@@ -64,8 +69,11 @@ class RegistrationState:
 class Plugin:
     """Keeps one resource registered for as long as `run` runs."""
 
-    def __init__(self, manager: ResourceManager, paths: KubeletPaths, metrics: ResourceMetrics) -> None:
+    def __init__(
+        self, manager: ResourceManager, root: Path, paths: KubeletPaths, metrics: ResourceMetrics
+    ) -> None:
         self._manager = manager
+        self._root = root
         self._paths = paths
         self._metrics = metrics
         self._service: DevicePluginService | None = None
@@ -91,10 +99,12 @@ class Plugin:
     async def run(self) -> None:
         """Serves, registers and watches, again and again."""
         backoff = Backoff(first_s=0.02, most_s=REFUSED_MOST_S)
+        patience = Backoff(first_s=STREAM_S, most_s=STREAM_MOST_S)
         try:
             while True:
                 started = time.monotonic()
-                ending, had_stream = await self._live_once()
+                ending, had_stream = await self._live_once(patience.wait_s)
+                patience = patience.failed() if ending is Ending.NO_STREAM else patience.worked()
                 if time.monotonic() - started > STABLE_S:
                     backoff = backoff.worked()
                 is_new = await self._rest(ending, backoff, had_stream=had_stream)
@@ -119,13 +129,13 @@ class Plugin:
     def _has_new_kubelet(self) -> bool:
         return identify_socket(self._paths.registration_socket) not in (None, self._kubelet)
 
-    async def _live_once(self) -> tuple[Ending, bool]:
+    async def _live_once(self, patience_s: float) -> tuple[Ending, bool]:
         """One registration from beginning to end; says why it ended and whether a stream was open."""
         self._is_distrusted = False
         self._kubelet = identify_socket(self._paths.registration_socket)
         if self._kubelet is None:
             return self._end(Ending.NO_KUBELET, "there is no kubelet.sock yet"), False
-        service = DevicePluginService(self._manager, self._metrics, self.wake.set)
+        service = DevicePluginService(self._manager, self._root, self._metrics, self.wake.set)
         server = SocketServer(self._paths.device_plugins, self.resource, service)
         try:
             await server.start()
@@ -135,7 +145,7 @@ class Plugin:
         try:
             if await self._register(server):
                 self._metrics.count_registration("ok")
-                ending = await self._watch(service, server)
+                ending = await self._watch(service, server, patience_s)
             else:
                 ending = Ending.KUBELET_REPLACED
             return self._end(ending, _SENTENCES[ending]), service.had_stream
@@ -162,9 +172,9 @@ class Plugin:
             call.cancel()
         return True
 
-    async def _watch(self, service: DevicePluginService, server: SocketServer) -> Ending:
+    async def _watch(self, service: DevicePluginService, server: SocketServer, patience_s: float) -> Ending:
         """Looks at the registration at every hint, and now and then without one, until it has ended."""
-        no_stream_after = time.monotonic() + STREAM_S
+        no_stream_after = time.monotonic() + patience_s
         while True:
             self.wake.clear()
             if service.stream_has_ended:
@@ -180,7 +190,7 @@ class Plugin:
             elif time.monotonic() > no_stream_after:
                 return Ending.NO_STREAM
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_S):
+                async with asyncio.timeout(LOOK_S if service.had_stream else min(LOOK_S, patience_s)):
                     await self.wake.wait()
 
     def _end(self, ending: Ending, reason: str) -> Ending:
@@ -204,7 +214,7 @@ class Plugin:
 
 _SENTENCES = {
     Ending.STREAM_ENDED: "the kubelet ended ListAndWatch",
-    Ending.NO_STREAM: f"the kubelet took the registration and opened no stream within {STREAM_S:.0f} s",
+    Ending.NO_STREAM: "the kubelet took the registration and opened no stream",
     Ending.OWN_SOCKET_GONE: "our socket file was removed",
     Ending.KUBELET_REPLACED: "the kubelet restarted",
     Ending.AUDIT: "the kubelet's list of devices is not what it was told",

@@ -1,8 +1,10 @@
 """One gRPC server on one socket file of its own."""
 
+import asyncio
 import os
 import re
 import secrets
+import socket
 from pathlib import Path
 
 import grpc
@@ -59,17 +61,33 @@ class SocketServer:
                 f"{self.path.parent} is too long a path for sockets: Linux allows {MAX_SOCKET_PATH} bytes"
             )
         try:
-            bound = self._server.add_insecure_port(f"unix:{self.path}")
+            self._server.add_insecure_port(f"unix:{self.path}")
         except RuntimeError as error:
-            raise ServeError(f"no socket can be made in {self.path.parent}") from error
-        if not bound:
-            raise ServeError(f"no socket can be made in {self.path.parent}")
+            reason = _explain_no_socket(self.path)
+            raise ServeError(f"no socket can be made in {self.path.parent}: {reason}") from error
         await self._server.start()
 
     async def stop(self) -> None:
         """Ends the stream, lets calls under way finish for a moment, removes the socket file."""
         await self._service.close()
-        await self._server.stop(_GRACE_S)
+        # In a task of its own: on Python 3.11 gRPC's stop can swallow the cancellation of whoever awaits it.
+        stopping = asyncio.create_task(self._server.stop(_GRACE_S))
+        try:
+            await asyncio.wait([stopping])
+        except asyncio.CancelledError:
+            await asyncio.wait([stopping])
+            raise
+
+
+def _explain_no_socket(path: Path) -> str:
+    """What the system says to a socket there; gRPC keeps it to itself."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.bind(os.fspath(path))
+        except OSError as error:
+            return error.strerror or str(error)
+    path.unlink(missing_ok=True)
+    return "it failed once, and would work now"
 
 
 def remove_stale_sockets(directory: Path) -> list[str]:

@@ -57,7 +57,7 @@ class ResourceManager:
             must_include,
             size,
             policy=self.rules.policy,
-            valid_sets=self.backend.valid_sets(self._inventory, size),
+            valid_sets=self.backend.valid_sets(self._inventory, size, available),
         )
 
     def allocate(self, requested: Sequence[DeviceId]) -> Allocation | Refusal:

@@ -2,6 +2,8 @@
 
 import os
 
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # before grpc is imported: its C core writes to stderr
+
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(

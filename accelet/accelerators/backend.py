@@ -1,6 +1,6 @@
 """What every kind of accelerator must be able to say."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -33,8 +33,14 @@ class Backend(Protocol):
         """
         ...
 
-    def valid_sets(self, inventory: Inventory, size: int) -> Sequence[frozenset[DeviceId]] | None:
-        """The sets of `size` devices that one container can use, best first; None if any set will do."""
+    def valid_sets(
+        self, inventory: Inventory, size: int, available: Collection[DeviceId] | None = None
+    ) -> Sequence[frozenset[DeviceId]] | None:
+        """The sets of `size` devices that one container can use, best first; None if any set will do.
+
+        `available` (None: all) are the devices that are free, for an order that minds what is left of them;
+        sets with others in them are listed all the same.
+        """
         ...
 
     def edits(

@@ -1,7 +1,7 @@
 """The `simulated` back-end: GPUs described in YAML, each standing for nodes the host really has."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Self
@@ -11,7 +11,7 @@ import yaml
 from msgspec import Meta
 
 from accelet.accelerators.backend import Tiles
-from accelet.accelerators.device import Device, Health, UnitId
+from accelet.accelerators.device import Device, DeviceId, Health, UnitId
 from accelet.accelerators.edits import ContainerEdits, DeviceNode
 from accelet.accelerators.errors import ScanError
 from accelet.accelerators.intel.card import Card, Kind, Unit
@@ -23,7 +23,7 @@ from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.pci import PciAddress
 from accelet.accelerators.settings import Problem, Settings
 
-HostPath = Annotated[str, Meta(pattern="^/", description="absolute path")]
+HostPath = Annotated[str, Meta(pattern="^/", description="an absolute path")]
 Pci = Annotated[
     str,
     Meta(
@@ -103,7 +103,9 @@ class Simulated:
         chosen = self.settings
         return select_cards(found, chosen.match, chosen.unit, chosen.shares, by_path="none")
 
-    def valid_sets(self, inventory: Inventory, size: int) -> None:
+    def valid_sets(
+        self, inventory: Inventory, size: int, available: Collection[DeviceId] | None = None
+    ) -> None:
         return None
 
     def edits(

@@ -174,6 +174,9 @@ def go_errors() -> Iterator[None]:
         yield
     except grpc.aio.AioRpcError as error:
         raise CallError(error.code(), error.details() or "") from error
+    except grpc.aio.UsageError:
+        # Closed between two calls.
+        raise CallError(grpc.StatusCode.CANCELLED, "grpc: the client connection is closing") from None
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is None or task.cancelling():

@@ -35,7 +35,9 @@ def binaries(say: Callable[[str], None]) -> Binaries:
         check(Machine.this())
         return cluster_binaries(say)
     except (RequirementsError, BinaryMissingError, BuildError) as error:
-        pytest.fail(str(error), pytrace=False)
+        lacking = str(error)
+    # Outside the clause: pytest would show what it was in the middle of as well.
+    pytest.fail(lacking, pytrace=False)
 
 
 @pytest.fixture(scope="session")

@@ -7,34 +7,17 @@ from pathlib import Path
 from tests.e2e.cluster import cgroups
 from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
-from tests.e2e.cluster.https_client import Json
-from tests.e2e.cluster.images import BUSYBOX_IMAGE
 from tests.e2e.cluster.node import Node
+from tests.e2e.cluster.node_namespace import KERNEL_SETTINGS
+from tests.e2e.cluster.pods import shell_pod
 from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.cluster.workloads import Workloads
 
 
-def shell_pod(name: str, script: str, *, node_name: str | None = None, host_network: bool = True) -> Json:
-    """A pod with one container that runs a script of busybox's shell."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {
-            "restartPolicy": "Never",
-            "hostNetwork": host_network,
-            "terminationGracePeriodSeconds": 0,
-            **({"nodeSelector": {"kubernetes.io/hostname": node_name}} if node_name else {}),
-            "containers": [
-                {
-                    "name": "shell",
-                    "image": BUSYBOX_IMAGE,
-                    "imagePullPolicy": "Never",
-                    "command": ["sh", "-c", script],
-                }
-            ],
-        },
-    }
+def running_container(workloads: Workloads, pod: str) -> tuple[str, str]:
+    """The id and the start of the pod's one container, which change when it is started anew."""
+    (status,) = workloads.pod(pod)["status"]["containerStatuses"]
+    return status["containerID"], status["state"]["running"]["startedAt"]
 
 
 def test_node_is_ready_and_runs_the_pinned_kubelet(node: Node, cluster: ControlPlane) -> None:
@@ -87,6 +70,12 @@ def test_command_on_the_node_sees_the_kubelets_own_folders(node: Node) -> None:
     assert not Path("/var/lib/kubelet/device-plugins").exists()
 
 
+def test_kubelet_meets_copies_of_the_kernel_settings_it_changes(node: Node) -> None:
+    for setting in KERNEL_SETTINGS:
+        assert node.path(setting).stat().st_dev != setting.stat().st_dev
+    assert node.path("/proc/sys/kernel/panic").read_text() == "10"
+
+
 def test_process_on_the_node_is_started_and_ended(node: Node) -> None:
     process = node.process(
         "a shell", ["sh", "-c", "trap 'echo bye; exit 3' TERM; echo hi; while :; do sleep 0.1; done"]
@@ -100,29 +89,28 @@ def test_process_on_the_node_is_started_and_ended(node: Node) -> None:
 
 def test_pod_survives_a_killed_kubelet(node: Node, workloads: Workloads) -> None:
     workloads.apply(shell_pod("survivor", "sleep 3600"))
-    before = workloads.wait_for_phase("survivor", "Running")
+    workloads.wait_for_phase("survivor", "Running")
+    before = running_container(workloads, "survivor")
 
     node.kubelet.process.kill()
     node.kubelet.start()
     node.wait_until_ready()
 
-    after = workloads.pod("survivor")
-    assert after["status"]["containerStatuses"] == before["status"]["containerStatuses"]
+    assert running_container(workloads, "survivor") == before
     workloads.delete_pod("survivor")
 
 
 def test_pod_survives_a_killed_containerd(node: Node, workloads: Workloads) -> None:
     workloads.apply(shell_pod("survivor", "sleep 3600"))
     workloads.wait_for_phase("survivor", "Running")
+    before = running_container(workloads, "survivor")
 
     node.containerd.process.kill()
     node.containerd.start()
 
     workloads.apply(shell_pod("afterwards", "echo still here"))
     workloads.wait_for_phase("afterwards", "Succeeded")
-    status = workloads.pod("survivor")["status"]
-    assert status["phase"] == "Running"
-    assert status["containerStatuses"][0]["restartCount"] == 0
+    assert running_container(workloads, "survivor") == before
     workloads.delete_pod("survivor")
     workloads.delete_pod("afterwards")
 
@@ -158,4 +146,5 @@ def test_second_node_lives_beside_the_first_and_leaves_nothing(
     assert Path("/proc/self/mounts").read_text() == mounts
     assert not Path("/sys/class/net", second.bridge.name).exists()
     assert not second.kubelet.process.is_running
+    assert second.object() == {}
     assert node.is_ready()

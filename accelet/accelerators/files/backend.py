@@ -1,6 +1,6 @@
 """The `files` back-end: devices that are files on the host."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -89,7 +89,9 @@ class Files:
                     devices[found.id] = found
         return Inventory(tuple(devices.values()), tuple(skipped))
 
-    def valid_sets(self, inventory: Inventory, size: int) -> None:
+    def valid_sets(
+        self, inventory: Inventory, size: int, available: Collection[DeviceId] | None = None
+    ) -> None:
         return None
 
     def edits(

@@ -13,7 +13,7 @@ _TOKEN = re.compile(
     r"\[(?P<negation>\^?)(?P<members>(?:\\.|[^\]\\])+)\]|\\(?P<escaped>.)|(?P<wild>[*?])|(?P<plain>[^\[\\*?]+)",
     re.DOTALL,
 )
-_MEMBER = re.compile(r"\\.|.", re.DOTALL)
+_MEMBER = re.compile(r"\\?(?P<low>.)(?:-\\?(?P<high>.))?", re.DOTALL)
 _WILD = {"*": ".*", "?": "."}
 
 
@@ -89,10 +89,12 @@ def _compile(part: str) -> re.Pattern[str] | None:
 
 
 def _translate_members(members: str) -> str:
-    """What stands between brackets; only a bare `-` means something there."""
+    """What stands between brackets: characters and ranges of them."""
     return "".join(
-        member if member == "-" else re.escape(member.removeprefix("\\"))
-        for member in _MEMBER.findall(members)
+        f"{re.escape(member['low'])}-{re.escape(member['high'])}"
+        if member["high"]
+        else re.escape(member["low"])
+        for member in _MEMBER.finditer(members)
     )
 
 

@@ -21,5 +21,5 @@ def name_unit(paths: Sequence[str]) -> UnitId:
     first = re.sub(r"[^A-Za-z0-9._]", "-", paths[0].strip("/"))
     if len(paths) == 1 and _PLAIN.fullmatch(paths[0]) and len(first) <= _LONGEST:
         return UnitId(first)
-    digest = hashlib.sha256("\0".join(paths).encode(errors="surrogateescape")).hexdigest()
+    digest = hashlib.sha256("\0".join(paths).encode(errors="surrogatepass")).hexdigest()
     return UnitId(f"{first[:_LONGEST]}-{digest[:8]}")

@@ -1,6 +1,6 @@
 """The `intel-gpu` back-end: one resource's share of the node's Intel GPUs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Self
@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from accelet.accelerators.backend import Tiles
-from accelet.accelerators.device import Device
+from accelet.accelerators.device import Device, DeviceId
 from accelet.accelerators.edits import ContainerEdits
 from accelet.accelerators.intel.card import ByPath, Card, Unit, offer_cards
 from accelet.accelerators.intel.edits import gpu_edits
@@ -52,7 +52,9 @@ class IntelGpu:
         chosen = self.settings
         return select_cards(find_cards(root), chosen.match, chosen.unit, chosen.shares, chosen.by_path)
 
-    def valid_sets(self, inventory: Inventory, size: int) -> None:
+    def valid_sets(
+        self, inventory: Inventory, size: int, available: Collection[DeviceId] | None = None
+    ) -> None:
         return None
 
     def edits(

@@ -1,6 +1,6 @@
 """The monitoring resource: one device that shows all GPUs of the node to one exporter."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -71,7 +71,9 @@ class Monitoring:
         )
         return Inventory((device,), found.skipped, warnings=found.warnings)
 
-    def valid_sets(self, inventory: Inventory, size: int) -> None:
+    def valid_sets(
+        self, inventory: Inventory, size: int, available: Collection[DeviceId] | None = None
+    ) -> None:
         return None
 
     def edits(

@@ -14,7 +14,7 @@ from accelet.accelerators.edits import ContainerEdits, Folder, Mount
 from accelet.accelerators.errors import EditsError
 from accelet.accelerators.gathering import gather_edits
 from accelet.accelerators.inventory import Inventory
-from accelet.accelerators.tpu.boxes import SIZES, box_shape, choose
+from accelet.accelerators.tpu.boxes import SIZES, box_shape, order_by_rest
 from accelet.accelerators.tpu.claims import claims_of_labels, claims_of_settings, is_ici_resilient
 from accelet.accelerators.tpu.environment import describe_box, describe_process, describe_whole_host
 from accelet.accelerators.tpu.health import chip_files
@@ -53,29 +53,20 @@ class TpuBackend:
         unsplit = f"mode: sub-host has no effect: this host is a part of a {inventory.slice_shape} slice"
         return replace(inventory, warnings=(*inventory.warnings, unsplit))
 
-    def valid_sets(self, inventory: Inventory, size: int) -> Sequence[Group] | None:
-        """The sets of `size` chips that one container can use, best first: `Backend.valid_sets`."""
+    def valid_sets(
+        self, inventory: Inventory, size: int, available: Collection[DeviceId] | None = None
+    ) -> Sequence[Group] | None:
+        """The sets of `size` chips that one container can use: `Backend.valid_sets`.
+
+        First those whose taking leaves the largest boxes free, of them those within a NUMA node.
+        """
         host = host_of(inventory)
         if self._gives_whole_hosts_only(host):
             return [host.everything] if host.is_complete and size == len(host.chips) else []
-        return None if host.shape is None else host.groups(size)
-
-    def preferred(
-        self,
-        inventory: Inventory,
-        available: Collection[DeviceId],
-        must_include: Collection[DeviceId],
-        size: int,
-    ) -> tuple[DeviceId, ...] | None:
-        """The chips to give of those available, in order; None if no set that can be used together is.
-
-        Of the boxes around `must_include` it is the one whose taking leaves the largest boxes free.
-        """
-        groups = {of_size: self.valid_sets(inventory, of_size) or () for of_size in {*SIZES, size}}
-        chosen = choose(groups, available, must_include, size)
-        if chosen is None:
+        if host.shape is None:
             return None
-        return tuple(chip.id for chip in host_of(inventory).chips if chip.id in chosen)
+        larger = [host.groups(of_size) for of_size in reversed(SIZES)]
+        return order_by_rest(host.groups(size), host.everything if available is None else available, larger)
 
     def edits(
         self,

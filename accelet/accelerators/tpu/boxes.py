@@ -7,7 +7,7 @@ two-by-two squares of an 8-chip host would be boxes too; nobody is known to have
 the NUMA nodes, so they are not handed out.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, TypeVar
 
 from accelet.accelerators.tpu.shape import Shape
@@ -34,22 +34,17 @@ def box_shape(chips: int, size: int, half: Shape) -> Shape:
     return {1: Shape(1), 2: Shape(1, 2), 4: Shape(2, 2), 8: Shape(2, 4)}[size]
 
 
-def choose(
-    groups: Mapping[int, Sequence[frozenset[T]]],
-    free: Collection[T],
-    must_include: Collection[T],
-    size: int,
-) -> frozenset[T] | None:
-    """The group of `size` to hand out: of what is `free`, around `must_include`; None if there is none.
+def order_by_rest(
+    groups: Sequence[frozenset[T]], free: Collection[T], by_size: Sequence[Sequence[frozenset[T]]]
+) -> tuple[frozenset[T], ...]:
+    """Orders `groups`: first the one that leaves most of the largest groups free, then most of the next.
 
-    `groups` has the groups of each size, best first. Of those that fit it is the one that leaves most groups
-    of eight free, then of four, then of two, then the first. There is one whenever any group fits.
+    `by_size` has all groups, the largest first. Equally good ones stay in their order.
     """
-    whole, wanted = frozenset(free), frozenset(must_include)
-    fitting = [group for group in groups[size] if wanted <= group <= whole]
+    whole = frozenset(free)
 
-    def left_after(group: frozenset[T]) -> tuple[int, ...]:
+    def used_up_by(group: frozenset[T]) -> tuple[int, ...]:
         left = whole - group
-        return tuple(sum(other <= left for other in groups.get(larger, ())) for larger in reversed(SIZES))
+        return tuple(-sum(other <= left for other in others) for others in by_size)
 
-    return max(fitting, key=left_after, default=None)
+    return tuple(sorted(groups, key=used_up_by))

@@ -10,10 +10,9 @@ from typing import Final
 from accelet.accelerators.device import HEALTHY, Device, Health
 from accelet.accelerators.hostfiles import exists_on_host, read_text
 from accelet.accelerators.tpu.generation import DeviceFiles
-from accelet.accelerators.tpu.sysfs import Function
+from accelet.accelerators.tpu.sysfs import VFIO_DRIVER, Function
 
 VFIO_CONTAINER: Final = "/dev/vfio/vfio"
-_VFIO_DRIVER: Final = "vfio-pci"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +53,10 @@ def _find_faults(
                 f"its IOMMU group {function.iommu_group} also holds {', '.join(function.group_strangers)}, "
                 "which a container would get with it: put them into groups of their own (ACS)"
             )
-        if function.accel is None and function.iommu_group is None:
-            yield (
-                f"{function.address} has neither an accel device nor an IOMMU group: "
-                "its driver is not loaded, or the IOMMU is off"
-            )
+        if style is DeviceFiles.ACCEL and function.accel is None:
+            yield f"{function.address} has no accel device: load the TPU driver"
+        if style is DeviceFiles.VFIO and function.iommu_group is None:
+            yield f"{function.address} has no IOMMU group: switch the IOMMU on"
     for file in files:
         yield from _find_file_faults(root, file)
     if style is DeviceFiles.VFIO and not exists_on_host(root, VFIO_CONTAINER):
@@ -67,10 +65,10 @@ def _find_faults(
 
 def _find_driver_faults(function: Function, style: DeviceFiles) -> Iterator[str]:
     if function.driver is None:
-        wanted = _VFIO_DRIVER if style is DeviceFiles.VFIO else "the TPU driver"
+        wanted = VFIO_DRIVER if style is DeviceFiles.VFIO else "the TPU driver"
         yield f"no driver is bound to {function.address}: bind {wanted}"
-    elif style is DeviceFiles.VFIO and function.driver != _VFIO_DRIVER:
-        yield f"the driver {function.driver} is bound to {function.address}: bind {_VFIO_DRIVER}"
+    elif style is DeviceFiles.VFIO and function.driver != VFIO_DRIVER:
+        yield f"the driver {function.driver} is bound to {function.address}: bind {VFIO_DRIVER}"
 
 
 def _find_file_faults(root: Path, file: ChipFile) -> Iterator[str]:

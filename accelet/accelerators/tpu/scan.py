@@ -1,44 +1,21 @@
 """Finds the TPU chips of a host from its PCI bus."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
-from accelet.accelerators.device import Device, DeviceId, UnitId
+from accelet.accelerators.device import Device, UnitId
 from accelet.accelerators.edits import DeviceNode
 from accelet.accelerators.hostfiles import exists_on_host
 from accelet.accelerators.inventory import Inventory, Skipped
+from accelet.accelerators.tpu.chips import Chip, find_foreign, join_functions
 from accelet.accelerators.tpu.claims import TPU_ENV_PATH, Claims, claims_of_tpu_env
-from accelet.accelerators.tpu.generation import DeviceFiles, Generation
+from accelet.accelerators.tpu.generation import DeviceFiles
 from accelet.accelerators.tpu.health import VFIO_CONTAINER, ChipFile, chip_files, find_health
 from accelet.accelerators.tpu.owners import find_owners
-from accelet.accelerators.tpu.sysfs import PCI_DEVICES, Function, Unreadable, read_functions, slot_of
-from accelet.accelerators.tpu.table import FOREIGN_FUNCTIONS, GOOGLE_VENDOR, generation_of
+from accelet.accelerators.tpu.sysfs import PCI_DEVICES, VFIO_DRIVER, Function, Unreadable, read_functions
+from accelet.accelerators.tpu.table import GOOGLE_VENDOR
 from accelet.accelerators.tpu.topology import decide
-
-_FOREIGN_CLASSES: Final = {
-    "0x01": "a disk",
-    "0x02": "a network card",
-    "0x03": "a display",
-    "0x06": "a bridge",
-}
-_VFIO_DRIVER: Final = "vfio-pci"
-
-
-@dataclass(frozen=True, slots=True)
-class _Chip:
-    """The PCI functions of one chip, its first one naming it, and its generation where it is known."""
-
-    functions: tuple[Function, ...]
-    generation: Generation | None
-
-    @property
-    def id(self) -> DeviceId:
-        address = self.functions[0].address
-        joined = self.generation is not None and self.generation.functions_per_chip > 1
-        return DeviceId(slot_of(address) if joined else address.as_id)
 
 
 def scan_chips(root: Path, settings: Claims, labels: Claims, *, check_owners: bool) -> Inventory:
@@ -53,32 +30,15 @@ def scan_chips(root: Path, settings: Claims, labels: Claims, *, check_owners: bo
         path, unit = f"/{PCI_DEVICES}/{found.address}", UnitId(found.address.as_id)
         if isinstance(found, Unreadable):
             skipped.append(Skipped(path, "unreadable-device-id", found.reason, unit))
-        elif (foreign := _find_foreign(found)) is not None:
+        elif (foreign := find_foreign(found)) is not None:
             skipped.append(Skipped(path, "not-a-tpu", foreign, unit))
         else:
             functions.append(found)
-    chips = _join_functions(_number_accels(root, functions))
+    chips = join_functions(_number_accels(root, functions))
     devices = tuple(_make_device(root, chip) for chip in chips)
     inventory = Inventory(devices=devices, skipped=tuple(skipped), warnings=tuple(_warn(chips)))
     inventory = _with_topology(root, inventory, chips, settings, labels)
     return _with_owners(root, inventory) if check_owners else inventory
-
-
-def _find_foreign(function: Function) -> str | None:
-    """Why a function of Google's is no TPU chip."""
-    if function.device in FOREIGN_FUNCTIONS:
-        return f"it is {FOREIGN_FUNCTIONS[function.device]}, by its PCI device id {function.device}"
-    if generation_of(function.device, function.subsystem_device) is not None:
-        return None
-    kind = _FOREIGN_CLASSES.get((function.pci_class or "")[:4])
-    if kind is not None:
-        return f"it is {kind}, by its PCI class {function.pci_class}"
-    if function.accel is None and function.driver != _VFIO_DRIVER:
-        return (
-            f"its PCI device id {function.device} is not known, "
-            f"and neither a TPU driver nor {_VFIO_DRIVER} is bound"
-        )
-    return None
 
 
 def _number_accels(root: Path, functions: Sequence[Function]) -> list[Function]:
@@ -86,7 +46,7 @@ def _number_accels(root: Path, functions: Sequence[Function]) -> list[Function]:
 
     tpu-info counts them so too.
     """
-    if any(function.accel is not None or function.iommu_group is not None for function in functions):
+    if any(function.accel is not None or function.driver == VFIO_DRIVER for function in functions):
         return list(functions)
     is_there = [exists_on_host(root, f"/dev/accel{number}") for number in range(len(functions) + 1)]
     if is_there != [True] * len(functions) + [False]:
@@ -94,21 +54,7 @@ def _number_accels(root: Path, functions: Sequence[Function]) -> list[Function]:
     return [replace(function, accel=index) for index, function in enumerate(functions)]
 
 
-def _join_functions(functions: Sequence[Function]) -> list[_Chip]:
-    chips: list[_Chip] = []
-    for _, group in groupby(functions, key=lambda function: slot_of(function.address)):
-        known: dict[Generation, list[Function]] = {}
-        for function in group:
-            generation = generation_of(function.device, function.subsystem_device)
-            if generation is None or generation.functions_per_chip == 1:
-                chips.append(_Chip((function,), generation))
-            else:
-                known.setdefault(generation, []).append(function)
-        chips += [_Chip(tuple(parts), generation) for generation, parts in known.items()]
-    return chips
-
-
-def _make_device(root: Path, chip: _Chip) -> Device:
+def _make_device(root: Path, chip: Chip) -> Device:
     first = chip.functions[0]
     style, files = _find_files(root, chip)
     paths = [file.path for file in files] + ([VFIO_CONTAINER] if style is DeviceFiles.VFIO else [])
@@ -127,28 +73,28 @@ def _make_device(root: Path, chip: _Chip) -> Device:
     )
 
 
-def _find_files(root: Path, chip: _Chip) -> tuple[DeviceFiles, list[ChipFile]]:
-    """The chip's device files by what the host has, whatever its generation: accel first, else VFIO."""
+def _find_files(root: Path, chip: Chip) -> tuple[DeviceFiles, list[ChipFile]]:
+    """The chip's device files by what the host has, accel before VFIO, whatever is usual."""
     accels = [function.accel for function in chip.functions if function.accel is not None]
     groups = list(
         dict.fromkeys(function.iommu_group for function in chip.functions if function.iommu_group is not None)
     )
     accel_files = [ChipFile(f"/dev/accel{number}", f"sys/class/accel/accel{number}/dev") for number in accels]
     by_generation = DeviceFiles.VFIO if chip.generation is None else chip.generation.files
-    if accels and (not groups or by_generation is DeviceFiles.ACCEL or _all_exist(root, accel_files)):
+    if accels and (by_generation is DeviceFiles.ACCEL or _all_exist(root, accel_files)):
         return DeviceFiles.ACCEL, accel_files
-    if groups:
+    if by_generation is DeviceFiles.VFIO or any(part.driver == VFIO_DRIVER for part in chip.functions):
         return DeviceFiles.VFIO, [
             ChipFile(f"/dev/vfio/{group}", f"sys/class/vfio/{group}/dev") for group in groups
         ]
-    return by_generation, []
+    return DeviceFiles.ACCEL, []
 
 
 def _all_exist(root: Path, files: Sequence[ChipFile]) -> bool:
     return all(exists_on_host(root, file.path) for file in files)
 
 
-def _warn(chips: Sequence[_Chip]) -> Iterator[str]:
+def _warn(chips: Sequence[Chip]) -> Iterator[str]:
     unknown = [chip.functions[0] for chip in chips if chip.generation is None]
     if unknown:
         ids = ", ".join(sorted({f"{GOOGLE_VENDOR}:{function.device}" for function in unknown}))
@@ -167,7 +113,7 @@ def _warn(chips: Sequence[_Chip]) -> Iterator[str]:
 
 
 def _with_topology(
-    root: Path, inventory: Inventory, chips: Sequence[_Chip], settings: Claims, labels: Claims
+    root: Path, inventory: Inventory, chips: Sequence[Chip], settings: Claims, labels: Claims
 ) -> Inventory:
     generations = {chip.generation for chip in chips}
     generation = generations.pop() if len(generations) == 1 else None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.e2e.cluster import cgroups, proc
+from tests.e2e.cluster.mount_points import MountPointClaim
 from tests.e2e.cluster.waiting import wait_until
 
 
@@ -55,37 +56,8 @@ class BridgeClaim:
             subprocess.run(["ip", "link", "delete", self.name], check=True)
 
 
-@dataclass(frozen=True, slots=True)
-class MountPointClaim:
-    """An empty folder made only so that something can be mounted there, in another mount namespace."""
-
-    path: str
-
-    def release(self) -> None:
-        folder = Path(self.path)
-        if folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
-
-
-@dataclass(frozen=True, slots=True)
-class KernelSettingClaim:
-    """A value under /proc/sys which a kubelet changes for the whole machine."""
-
-    path: str
-    value: str
-
-    @classmethod
-    def of(cls, path: Path) -> "KernelSettingClaim":
-        return cls(str(path), path.read_text().strip())
-
-    def release(self) -> None:
-        if Path(self.path).read_text().strip() != self.value:
-            Path(self.path).write_text(self.value)
-
-
-Claim = ProcessClaim | CgroupClaim | BridgeClaim | MountPointClaim | KernelSettingClaim
+Claim = ProcessClaim | CgroupClaim | BridgeClaim | MountPointClaim
 
 CLAIM_KINDS: dict[str, Callable[..., Claim]] = {
-    kind.__name__: kind
-    for kind in (ProcessClaim, CgroupClaim, BridgeClaim, MountPointClaim, KernelSettingClaim)
+    kind.__name__: kind for kind in (ProcessClaim, CgroupClaim, BridgeClaim, MountPointClaim)
 }

@@ -50,7 +50,7 @@ class ControlPlane:
             ca=self.authority.keys.certificate,
             credentials=self.admin_token,
         )
-        gates = feature_gate_flags(feature_gates or {})
+        gates = _feature_gate_flags(feature_gates or {})
         etcd_url = f"http://{LOOPBACK}:{etcd_port}"
         self.etcd = self._process(
             binaries.path("etcd"),
@@ -168,7 +168,7 @@ class ControlPlane:
         ]
 
 
-def feature_gate_flags(gates: Mapping[str, bool]) -> list[str]:
+def _feature_gate_flags(gates: Mapping[str, bool]) -> list[str]:
     if not gates:
         return []
     return ["--feature-gates=" + ",".join(f"{name}={json.dumps(on)}" for name, on in sorted(gates.items()))]

@@ -24,6 +24,8 @@ class Image:
     layers: Sequence[Path]
     entrypoint: Sequence[str]
     env: Mapping[str, str] = field(default_factory=dict)
+    command: Sequence[str] = ()
+    user: str = ""
 
     def write(self, archive: Path) -> Path:
         """Writes what `docker save` would; returns the path of the archive."""
@@ -32,7 +34,9 @@ class Image:
             "os": "linux",
             "config": {
                 "Entrypoint": list(self.entrypoint),
+                "Cmd": list(self.command),
                 "Env": [f"{key}={value}" for key, value in self.env.items()],
+                "User": self.user,
             },
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{_digest(layer)}" for layer in self.layers]},
         }

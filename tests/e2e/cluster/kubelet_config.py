@@ -1,4 +1,4 @@
-"""What a test node's kubelet is told, and what it will change on the machine."""
+"""What a test node's kubelet is told."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,19 +9,6 @@ from tests.e2e.cluster import containerd
 from tests.e2e.cluster.certificates import KeyPair
 
 PORT = 10250
-
-# A kubelet sets these for the whole machine when they are not as it wants them.
-KERNEL_SETTINGS = tuple(
-    Path("/proc/sys", name)
-    for name in (
-        "vm/overcommit_memory",
-        "vm/panic_on_oom",
-        "kernel/panic",
-        "kernel/panic_on_oops",
-        "kernel/keys/root_maxkeys",
-        "kernel/keys/root_maxbytes",
-    )
-)
 
 
 @dataclass(frozen=True, slots=True)

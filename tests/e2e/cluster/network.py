@@ -2,6 +2,7 @@
 
 import ipaddress
 import json
+import secrets
 import subprocess
 from dataclasses import dataclass
 
@@ -36,15 +37,14 @@ class Bridge:
 
 
 def _free_subnet() -> ipaddress.IPv4Network:
-    """The first one this machine has no address in: every run beside this one has its own."""
+    """One this machine has no address in; by lot, for runs that start at the same moment."""
     taken = [
         ipaddress.ip_address(address["local"])
         for interface in json.loads(_ip("-json", "-4", "address", "show"))
         for address in interface["addr_info"]
     ]
-    return next(
-        subnet for subnet in SUBNETS.subnets(new_prefix=24) if not any(address in subnet for address in taken)
-    )
+    subnets = SUBNETS.subnets(new_prefix=24)
+    return secrets.choice([each for each in subnets if not any(address in each for address in taken)])
 
 
 def _ip(*words: str) -> str:

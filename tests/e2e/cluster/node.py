@@ -1,5 +1,6 @@
 """A node of the cluster: containerd and a real kubelet in namespaces of their own."""
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,11 +8,12 @@ from typing import Any, Self
 
 from tests.e2e.cluster import cgroups
 from tests.e2e.cluster.binaries import Binaries
-from tests.e2e.cluster.claims import CgroupClaim, KernelSettingClaim
+from tests.e2e.cluster.claims import CgroupClaim
 from tests.e2e.cluster.containerd import Containerd
 from tests.e2e.cluster.control_plane import ControlPlane
+from tests.e2e.cluster.https_client import RefusedError
 from tests.e2e.cluster.kubelet import Kubelet
-from tests.e2e.cluster.kubelet_config import KERNEL_SETTINGS, KubeletSettings
+from tests.e2e.cluster.kubelet_config import KubeletSettings
 from tests.e2e.cluster.network import Bridge
 from tests.e2e.cluster.node_namespace import NodeNamespace, NodeProcess
 from tests.e2e.cluster.waiting import wait_until
@@ -42,8 +44,6 @@ class Node:
         self.cgroup = f"{PREFIX}{self._workspace.run_id}-{name}"
         self._workspace.claim(CgroupClaim(self.cgroup))
         cgroups.create(self.cgroup)
-        for setting in KERNEL_SETTINGS:
-            self._workspace.claim(KernelSettingClaim.of(setting))
         self.bridge = Bridge.create(self._workspace, prefix=f"e2e{self._workspace.run_id}")
         self.address = self.bridge.address
         self._namespace = NodeNamespace(self._workspace, name)
@@ -70,9 +70,16 @@ class Node:
         self.wait_until_ready()
 
     def stop(self) -> None:
-        """Kills everything on the node, containers too, and gives back what it took; the API object stays."""
-        self._namespace.end()
+        """Kills everything on the node, containers too, and gives back what it took, its object included."""
+        self.kill()
+        # Otherwise the scheduler would go on placing pods here until it is missed, 40 s later.
+        with contextlib.suppress(OSError, RefusedError):
+            self._control_plane.client.send("DELETE", f"/api/v1/nodes/{self.name}")
         self._workspace.close()
+
+    def kill(self) -> None:
+        """As if its power were cut: everything on the node ends at once, and nobody is told."""
+        self._namespace.end()
 
     def __enter__(self) -> Self:
         return self

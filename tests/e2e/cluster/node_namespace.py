@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.e2e.cluster import node_init
-from tests.e2e.cluster.claims import MountPointClaim
+from tests.e2e.cluster import mount_points, node_init
+from tests.e2e.cluster.mount_points import MountPointClaim
 from tests.e2e.cluster.processes import Process
 from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.cluster.workspace import Workspace
@@ -17,6 +17,19 @@ POD_LOGS = Path("/var/log/pods")
 KUBELET_ROOT = Path("/var/lib/kubelet")
 # The machine's own ones stay as they are: the node sees empty ones in memory.
 HIDDEN_FOLDERS = (Path("/run"), KUBELET_ROOT, Path("/var/log/containers"), Path("/var/lib/cni"))
+
+# A kubelet sets these for the whole machine; on the node they are files without any effect.
+KERNEL_SETTINGS = tuple(
+    Path("/proc/sys", name)
+    for name in (
+        "vm/overcommit_memory",
+        "vm/panic_on_oom",
+        "kernel/panic",
+        "kernel/panic_on_oops",
+        "kernel/keys/root_maxkeys",
+        "kernel/keys/root_maxbytes",
+    )
+)
 
 
 class CommandFailedError(Exception):
@@ -31,8 +44,9 @@ class NodeNamespace:
         self.workspace = workspace
         self.pod_logs = workspace.folder / "pod-logs"
         self.pod_logs.mkdir()
+        reservations = [mount_points.reserve(path) for path in (*HIDDEN_FOLDERS, POD_LOGS)]
         for path in (*HIDDEN_FOLDERS, POD_LOGS):
-            _make_mount_point(workspace, path)
+            workspace.claim(MountPointClaim(str(path)))
         self._processes: list[NodeProcess] = []
         self._holder = Process(
             workspace,
@@ -42,10 +56,14 @@ class NodeNamespace:
                 *(sys.executable, "-I", node_init.__file__),
                 *(f"-t,tmpfs,-o,mode=0755,tmpfs,{path}" for path in HIDDEN_FOLDERS),
                 f"--bind,{self.pod_logs},{POD_LOGS}",
+                *(f"--bind,{copy},{setting}" for setting, copy in self._kernel_settings().items()),
             ],
             log=workspace.folder / "namespaces.log",
+            inherits=reservations,
         )
         self._holder.start()
+        for reservation in reservations:
+            os.close(reservation)
         wait_until(
             f"the mounts of {name} are made",
             lambda: "mounted\n" in self._holder.log_text(),
@@ -53,6 +71,15 @@ class NodeNamespace:
             depends_on=[self._holder],
         )
         self._init_pid = self._holder.child_pid()
+
+    def _kernel_settings(self) -> dict[Path, Path]:
+        """Files with the values of now, by the setting each stands for on the node."""
+        folder = self.workspace.folder / "kernel-settings"
+        folder.mkdir()
+        copies = {setting: folder / setting.name for setting in KERNEL_SETTINGS}
+        for setting, copy in copies.items():
+            copy.write_text(setting.read_text())
+        return copies
 
     def path(self, path: Path | str) -> Path:
         """The same file as processes in the namespaces see it, reachable from here while they live."""
@@ -101,10 +128,3 @@ class NodeProcess(Process):
     @property
     def pid(self) -> int:
         return self.child_pid()
-
-
-def _make_mount_point(workspace: Workspace, path: Path) -> None:
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    for folder in reversed(missing):
-        workspace.claim(MountPointClaim(str(folder)))
-        folder.mkdir()

@@ -29,22 +29,20 @@ class Process:
         *,
         log: Path,
         env: Mapping[str, str] | None = None,
+        inherits: Sequence[int] = (),
     ) -> None:
+        """`inherits` are file descriptors the command keeps open."""
         self.name = name
         self.argv = [str(word) for word in argv]
         self.log = log
         self._workspace = workspace
         self._env = {**os.environ, **(env or {})}
+        self._inherits = inherits
         self._popen: subprocess.Popen[bytes] | None = None
 
     @property
     def is_running(self) -> bool:
         return self._popen is not None and self._popen.poll() is None
-
-    @property
-    def exit_code(self) -> int | None:
-        """None before the start and while running, negative for a signal."""
-        return self._popen.poll() if self._popen else None
 
     @property
     def pid(self) -> int:
@@ -77,6 +75,7 @@ class Process:
                 stderr=subprocess.STDOUT,
                 # Ctrl-C in a terminal is for the test run alone: it ends its processes in order.
                 start_new_session=True,
+                pass_fds=self._inherits,
                 env=self._env,
             )
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.e2e.cluster.cache import cache_folder, locked
+from tests.e2e.cluster.dockerfile import read_dockerfile
 from tests.e2e.cluster.images import Image, write_layer
 from tests.e2e.cluster.layer_entries import Copied, EmptyFolder, Entry, Link, Text
 from tests.e2e.cluster.shared_libraries import shared_libraries
@@ -33,9 +34,9 @@ LEFT_OUT = {
 
 
 def python_image(name: str, project: Path, archive: Path, *, extras: Sequence[str] = ()) -> Path:
-    """Writes an image whose entry point is the project's first command; returns the path of the archive.
+    """Writes an image that starts as the one of the project's Dockerfile does; returns the archive's path.
 
-    `project` is a checkout or a wheel. Its dependencies come from the package index, once:
+    `project` is a checkout. Its dependencies come from the package index, once:
     they are a layer of their own, kept as long as the list of requirements stays the same.
     """
     with tempfile.TemporaryDirectory() as folder:
@@ -48,11 +49,14 @@ def python_image(name: str, project: Path, archive: Path, *, extras: Sequence[st
             *map(_launcher, commands),
         ]
         own_layer = write_layer(entries, Path(folder, "layer.tar"))
+        settings = read_dockerfile(project / "Dockerfile")
         image = Image(
             name,
             [_python_layer(_requirements(distribution, extras)), own_layer],
-            [f"/{PREFIX}/bin/{next(iter(commands)).name}"],
-            {"PATH": f"/{PREFIX}/bin:/usr/bin:/bin"},
+            settings.entrypoint,
+            {"PATH": f"/{PREFIX}/bin:/usr/bin:/bin", **settings.env},
+            settings.command,
+            settings.user,
         )
         return image.write(archive)
 

@@ -1,6 +1,7 @@
 """An agent that serves from a folder, in this process, beside a fake kubelet."""
 
 import asyncio
+import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -39,9 +40,10 @@ def write_config(folder: Path, *resources: str) -> Path:
 
 
 @asynccontextmanager
-async def agent(folder: Path, config_file: Path, *, root: Path = Path("/")) -> AsyncIterator[Agent]:
-    """Runs an agent until the end of the block, then ends it as SIGTERM does."""
-    options = AgentOptions(root, KubeletPaths(folder), "node", ("127.0.0.1", 0))
+async def agent(folder: Path, config_file: Path) -> AsyncIterator[Agent]:
+    """Runs an agent until the end of the block, then ends it as SIGTERM does; its host is in `folder` too."""
+    (folder / "dev").mkdir(exist_ok=True)
+    options = AgentOptions(folder, KubeletPaths(folder), "node", ("127.0.0.1", 0))
     made = Agent(options, ConfigFile(config_file))
     running = asyncio.create_task(made.run())
     try:
@@ -60,6 +62,18 @@ async def until_ready(running: Agent, *, is_ready: bool = True, timeout_s: float
 async def until_said(running: Agent, words: str, *, timeout_s: float = 10.0) -> None:
     """Waits until /readyz?verbose would contain the words."""
     await until(lambda: any(words in check.detail for check in running.readiness()), timeout_s=timeout_s)
+
+
+async def scan(folder: Path, running: Agent, resource: str = GPU) -> None:
+    """Has the agent scan again, as it does when a device file appears, and waits until it has."""
+    before = _scans(running, resource)
+    with tempfile.NamedTemporaryFile(dir=folder / "dev"):
+        await until(lambda: _scans(running, resource) > before)
+
+
+def _scans(running: Agent, resource: str) -> float:
+    name = "accelet_discovery_duration_seconds_count"
+    return running.metrics.registry.get_sample_value(name, {"resource": resource}) or 0.0
 
 
 async def until(condition: Callable[[], bool], *, timeout_s: float = 10.0) -> None:

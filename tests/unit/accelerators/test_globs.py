@@ -42,6 +42,7 @@ def root(tmp_path: Path) -> Path:
         (r"/dev/tty\*", ["/dev/tty*"]),
         ("/dev/video[!0]", ["/dev/video0"]),
         ("/dev/video[0^]", ["/dev/video0"]),
+        ("/dev/video[a0-]", ["/dev/video0"]),
         (r"/dev/tty[\^]", ["/dev/tty^"]),
         ("/dev/**/x", []),
         ("/dev/nothing*", []),
@@ -56,7 +57,17 @@ def test_matches_as_go_does(root: Path, glob: str, matches: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "glob", ["/dev/[", "/dev/video[0", "/dev/x\\", "/dev/[z-a]", "/dev/../etc/shadow", "/dev/./x", "/a\0b"]
+    "glob",
+    [
+        "/dev/[",
+        "/dev/video[0",
+        "/dev/x\\",
+        "/dev/[z-a]",
+        "/dev/[?--]",
+        "/dev/../etc/shadow",
+        "/dev/./x",
+        "/a\0b",
+    ],
 )
 def test_faults_are_found_before_any_scan(glob: str) -> None:
     fault = find_fault(glob)

@@ -12,6 +12,7 @@ from accelet.accelerators.backend import EditsError
 from accelet.accelerators.device import DeviceId
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.tpu import TpuBackend, TpuSettings
+from resourcemanager.preference import prefer
 from tests.synthetic.tpu import HOSTS
 
 SUB_HOST = TpuBackend(TpuSettings(mode="sub-host"))
@@ -41,8 +42,16 @@ class Node:
         return [self.inventory.devices[place].id for place in places]
 
     def prefer(self, size: int, must_include: Iterable[int] = ()) -> set[int] | None:
-        chosen = SUB_HOST.preferred(self.inventory, self.ids(self.free), self.ids(must_include), size)
-        if chosen is None:
+        available = self.ids(self.free)
+        chosen = prefer(
+            self.inventory.devices,
+            available,
+            self.ids(must_include),
+            size,
+            policy="none",
+            valid_sets=SUB_HOST.valid_sets(self.inventory, size, available),
+        )
+        if not chosen:
             return None
         place = {device.id: index for index, device in enumerate(self.inventory.devices)}
         return {place[chip] for chip in chosen}
@@ -61,11 +70,11 @@ operations = st.lists(
 )
 
 
-@given(operations)
+@given(operations, st.sets(st.integers(0, 7), max_size=3))
 def test_honoured_preference_gives_valid_boxes_and_refuses_none_that_exists(
-    steps: list[tuple[str, int, int]],
+    steps: list[tuple[str, int, int]], ill: set[int]
 ) -> None:
-    node = Node()
+    node = Node(free=set(range(8)) - ill)
     held: list[set[int]] = []
     for what, size, which in steps:
         if what == "give back" and held:
@@ -78,7 +87,7 @@ def test_honoured_preference_gives_valid_boxes_and_refuses_none_that_exists(
                 assert node.is_accepted(chosen)
                 held.append(chosen)
                 node.free -= chosen
-        assert sum(map(len, held)) + len(node.free) == 8
+        assert sum(map(len, held)) + len(node.free) == 8 - len(ill)
 
 
 @given(st.sets(st.integers(0, 7), min_size=1))

@@ -50,10 +50,7 @@ def ill(inventory: Inventory) -> dict[str, str | None]:
         (
             HOSTS["v5e-8"].changed(CHIP, group=None),
             CHIP,
-            (
-                "0000:80:01.0 has neither an accel device nor an IOMMU group: "
-                "its driver is not loaded, or the IOMMU is off"
-            ),
+            ("0000:80:01.0 has no IOMMU group: switch the IOMMU on"),
         ),
         (
             HOSTS["v5e-8"].with_functions(PciFunction("0000:80:09.0", "0x1234", vendor="0x8086", group=5)),
@@ -67,6 +64,11 @@ def ill(inventory: Inventory) -> dict[str, str | None]:
             HOSTS["v4"].changed("0000:00:06.0", driver=None),
             "0000:00:06.0",
             "no driver is bound to 0000:00:06.0: bind the TPU driver",
+        ),
+        (
+            HOSTS["v4"].changed("0000:00:06.0", accel=None, group=2),
+            "0000:00:06.0",
+            "0000:00:06.0 has no accel device: load the TPU driver",
         ),
     ],
 )
