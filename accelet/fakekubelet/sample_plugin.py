@@ -190,12 +190,12 @@ class SamplePlugin(rpc.DevicePluginServicer):
         return seen
 
     def kubelet(self) -> tuple[int, int] | None:
-        """Which kubelet.sock is there; another inode is another kubelet."""
+        """Which kubelet.sock is there. A number of its own does not tell: the next file may get it again."""
         try:
             stat = (self.folder / "kubelet.sock").stat()
         except OSError:
             return None
-        return stat.st_dev, stat.st_ino
+        return stat.st_ino, stat.st_ctime_ns
 
     async def live(self, seen: tuple[int, int]) -> None:
         """One generation: from a fresh socket to the end of its stream."""
@@ -204,7 +204,6 @@ class SamplePlugin(rpc.DevicePluginServicer):
         self.socket = self.folder / self.socket_name()
         server = grpc.aio.server(options=[("grpc.max_receive_message_length", -1)])
         rpc.add_DevicePluginServicer_to_server(self, server)
-        server.add_insecure_port(f"unix:{self.socket}")
         try:
             await self.announce(server)
             await self.watch(seen)
@@ -215,6 +214,7 @@ class SamplePlugin(rpc.DevicePluginServicer):
 
     async def announce(self, server: grpc.aio.Server) -> None:
         """Serves, and only then registers: the kubelet dials back before it answers."""
+        server.add_insecure_port(f"unix:{self.socket}")
         await server.start()
         await self.register()
 

@@ -149,9 +149,16 @@ class Bench:
         """
         try:
             await view.registered(times=registrations, timeout_s=PATIENCE_S)
-            await view.devices(timeout_s=PATIENCE_S)
+            await self.kubelet.trace.until(
+                lambda: self._has_listed(view), "the new list", timeout_s=PATIENCE_S
+            )
         except StillWaitingError as error:
             raise SkippedError("it does not come back (see R4 and R10)") from error
+
+    def _has_listed(self, view: ResourceView) -> bool:
+        """Whether there is a list of the last registration; until then an older one is still known."""
+        events = [each.event for each in self.kubelet.trace if each.resource == view.resource]
+        return "list" in events[len(events) - 1 - events[::-1].index("registered") :]
 
     async def admitted(self, pod: Pod) -> PodRecord:
         """`pod`, which has to be taken.

@@ -48,10 +48,15 @@ class NeverRegisters(SamplePlugin):
 @fails("R2")
 class RegistersBeforeItServes(SamplePlugin):
     async def announce(self, server: grpc.aio.Server) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.register())
+        registering = asyncio.create_task(self.register())
+        try:
             await asyncio.sleep(0.3)
+            server.add_insecure_port(f"unix:{self.socket}")
             await server.start()
+            await registering
+        finally:
+            registering.cancel()
+            await asyncio.gather(registering, return_exceptions=True)
 
 
 @fails("R3")
@@ -156,11 +161,11 @@ class RegistersTwice(SamplePlugin):
 
 @fails("R12")
 class RegistersNowAndAgain(SamplePlugin):
-    """To be on the safe side it begins a new generation every second."""
+    """To be on the safe side it begins a new generation now and then."""
 
     async def watch(self, seen: tuple[int, int]) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(super().watch(seen), 1)
+            await asyncio.wait_for(super().watch(seen), 1.6)
 
 
 @fails("R13")
@@ -491,7 +496,7 @@ class RemembersACancelledCall(SamplePlugin):
         if self.was_cancelled:
             await context.abort(grpc.StatusCode.ABORTED, "still holding the lock")
         try:
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.05)
         except asyncio.CancelledError:
             self.was_cancelled = True
             raise

@@ -23,9 +23,11 @@ from accelet.fakekubelet.conformance import (
     Status,
     run_checks,
 )
+from accelet.fakekubelet.conformance.launch import HardwareError
 from accelet.fakekubelet.sample_plugin import GivenUpError, SamplePlugin
 from tests.integration.fakekubelet.mutants import MUTANTS, FitsOnAGoodDayOnly, TwoResources
 
+PROCESSES = 8
 IS_SOAK = os.environ.get("ACCELET_HYPOTHESIS_PROFILE") == "soak"
 IN_PROCESS = [check for check in CHECKS if not check.needs_process]
 WITH_PROCESS = [check for check in CHECKS if check.needs_process]
@@ -102,7 +104,10 @@ class FolderHardware:
 
     @staticmethod
     def _file(folder: Path, device: str) -> Path:
-        return next(path for path in folder.iterdir() if device.startswith(path.name))
+        for path in folder.iterdir():
+            if device.startswith(path.name):
+                return path
+        raise HardwareError(f"there is no file for {device}")
 
 
 async def results(launcher: Launcher, checks: list[Check], jobs: int = 8) -> dict[str, Result]:
@@ -153,12 +158,12 @@ async def findings(mutant: type[SamplePlugin], hardware: Path) -> dict[str, str]
 
 @pytest.fixture(scope="module")
 def all_findings() -> dict[str, dict[str, str]]:
-    """Every mutant against every check, in four processes: most of a check is waiting."""
+    """Every mutant against every check, in several processes: most of a check is waiting."""
     names = [mutant.__name__ for mutant in MUTANTS]
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(PROCESSES) as pool:
         return {
             name: found
-            for part in pool.map(_found_by_process, (names[i::4] for i in range(4)))
+            for part in pool.map(_found_by_process, (names[i::PROCESSES] for i in range(PROCESSES)))
             for name, found in part.items()
         }
 
