@@ -10,8 +10,9 @@ from accelet.kube.nodes import Node, parse_node
 from accelet.kube.objects import Page
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
-from accelet.kube.reflector import Reflector, Scope, Source
+from accelet.kube.reflector import Reflector
 from accelet.kube.resources import CONFIG_MAPS, JOBS, NODES, PODS, Resource
+from accelet.kube.source import Scope, Source
 from accelet.kube.store import Change
 from accelet.runtime.logs import Log
 from accelet.scheduler.metrics import SchedulerMetrics
