@@ -27,9 +27,25 @@ class _LazyGroup(click.Group):
         module = _COMMANDS.get(cmd_name)
         if module is None:
             return None
-        command = import_module(module).command
+        try:
+            command = import_module(module).command
+        except ModuleNotFoundError as error:
+            if error.name != "numpy":
+                raise
+            return _without_numpy(cmd_name)
         assert isinstance(command, click.Command)
         return command
+
+
+def _without_numpy(name: str) -> click.Command:
+    """Stands in for a command of the scheduler where its extra is not installed."""
+
+    def refuse(words: tuple[str, ...]) -> None:
+        raise click.ClickException("this needs numpy: pip install 'accelet[scheduler]'")
+
+    words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
+    anything = {"ignore_unknown_options": True, "help_option_names": []}
+    return click.Command(name, anything, refuse, [words], help="(Needs the extra 'scheduler'.)")
 
 
 @click.group(

@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,3 +66,18 @@ def test_an_empty_gate_prefix_is_refused() -> None:
     result = CliRunner().invoke(main, ["scheduler", "--gate-prefix", ""])
     assert result.exit_code == 2
     assert "would lift every gate" in result.stderr
+
+
+def test_without_numpy_the_commands_say_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "numpy.py").write_text("raise ModuleNotFoundError('No module named numpy', name='numpy')")
+    script = "from accelet.cli import main; main()"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    run = subprocess.run(
+        [sys.executable, "-c", script, "plan", "--nodes", "x"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1
+    assert run.stderr == "Error: this needs numpy: pip install 'accelet[scheduler]'\n"
