@@ -6,7 +6,7 @@ DOCKER ?= docker
 IMAGE ?= accelet
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' accelet/__init__.py)
 
-.PHONY: help demo schema test check e2e bench soak proto image clean
+.PHONY: help demo test check e2e bench bench-scheduler schema soak proto image clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ image: ## the container image, with Docker or what DOCKER names
 clean: ## remove what was made here; the cache of the end-to-end tests stays
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+bench-scheduler: .venv/.ready ## the scheduler's planning times and distances, beside the sliding-window rule's
+	@$(BIN)/python -m benches.scheduler
 
 proto: ## generate accelet/kubelet/api from proto/
 	@proto/generate

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from accelet.accelerators.device import DeviceId
+from accelet.accelerators.edits import ContainerEdits
 from accelet.kubelet.api import deviceplugin_pb2 as api
-from resourcemanager.allocation import Allocation
 from resourcemanager.listing import Listing
 
 MAX_MESSAGE_BYTES = 4 << 20
@@ -39,8 +39,7 @@ def worst_list_bytes(ids: Sequence[DeviceId]) -> int:
     return sum(len(device) + _WORST_HEALTH_AND_TOPOLOGY_BYTES for device in ids)
 
 
-def to_allocate_message(allocation: Allocation) -> api.ContainerAllocateResponse:
-    edits = allocation.edits
+def to_allocate_message(edits: ContainerEdits) -> api.ContainerAllocateResponse:
     return api.ContainerAllocateResponse(
         envs=edits.environment,
         mounts=[

@@ -17,13 +17,13 @@ _CONTENT_TYPES: Mapping[PatchOf, str] = {
     "strategic": "application/strategic-merge-patch+json",
     "apply": "application/apply-patch+yaml",
 }
-# Bookmarks come once a minute. Two of them missing means a dead connection, or a server without bookmarks,
-# which then sees one cheap resumption every two minutes.
+# Bookmarks come about once a minute while anything of the resource changes in the cluster. Two of them
+# missing means that nothing does, or a dead connection; to ask anew from where we were costs one request.
 _WATCH_SILENCE_S = 130.0
 
 
 class Watch:
-    """The events of one watch: iterate over it for batches of raw event lines, until the server ends it."""
+    """One watch: iterate over it for batches of raw event lines, until it ends or falls silent."""
 
     def __init__(self, stream: LineStream, workers: Workers) -> None:
         self._stream, self._workers = stream, workers
@@ -37,11 +37,13 @@ class Client:
     """One API server. Every method raises ApiError, UnavailableError or ConfigurationError.
 
     Plain requests run on `threads` threads, each watch on one of its own. A request that was cancelled
-    may still reach the API server.
+    may still reach the API server. A watch in which nothing comes for `watch_silence_s` ends.
     """
 
-    def __init__(self, connection: Connection, threads: int = 1) -> None:
-        self._connection = connection
+    def __init__(
+        self, connection: Connection, threads: int = 1, watch_silence_s: float = _WATCH_SILENCE_S
+    ) -> None:
+        self._connection, self._watch_silence_s = connection, watch_silence_s
         self._workers = Workers("kube", threads)
 
     @classmethod
@@ -145,11 +147,10 @@ class Client:
         resource: Resource,
         namespace: str | None = None,
         query: Mapping[str, str] | None = None,
-        silence_s: float = _WATCH_SILENCE_S,
     ) -> AsyncIterator[Watch]:
         """A watch on a thread of its own; leaving the context ends it at once, in whatever state it is."""
         full = {"allowWatchBookmarks": "true", **(query or {}), "watch": "true"}
-        request = Request("GET", resource.path(namespace), full, silence_s=silence_s)
+        request = Request("GET", resource.path(namespace), full, silence_s=self._watch_silence_s)
         stream = LineStream(self._connection, request)
         workers = Workers("kube-watch")
         try:

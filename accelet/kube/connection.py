@@ -18,7 +18,7 @@ import yaml
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
 from urllib3.connection import HTTPConnection
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from accelet import __version__
 from accelet.kube.answers import api_error
@@ -187,15 +187,18 @@ class LineStream:
     def read(self) -> list[bytes]:
         """At least one whole line, or nothing at the end of the answer.
 
+        Nothing for the request's `silence_s` is an end too. Whether the API server is still there, nobody
+        knows then: to ask it again tells.
+
         Raises:
-            UnavailableError: the connection broke, or nothing came for the request's `silence_s`.
+            UnavailableError: the connection broke.
         """
         response = self._response
         while response is not None and not self._is_stopped:
             try:
                 data = response.read1(_READ_BYTES, decode_content=False)
             except (HTTPError, OSError, ValueError) as error:
-                if self._is_stopped:
+                if self._is_stopped or isinstance(error, ReadTimeoutError):
                     break
                 raise _unavailable(self._request, error) from None
             if not data:

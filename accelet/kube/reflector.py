@@ -155,7 +155,7 @@ class Reflector(Generic[T]):
         error: KubeError | None = None
         try:
             async with self._source.watch(scope.resource, scope.namespace, query) as batches:
-                self._is_watching = True
+                self._is_watching, self._heard_s = True, self._clock()
                 async for lines in batches:
                     self._heard_s = self._clock()
                     for line in lines:

@@ -56,8 +56,10 @@ class Scope:
 class Currency:
     """How current a reflector is.
 
-    `heard_s` is when the API server last said something (a list, an event, a bookmark), on the reflector's
-    clock; `is_watching` is false between two watches. A live watch may still lag by what is under way.
+    `heard_s` is when the API server last said something (a list, the begin of a watch, an event, a bookmark),
+    on the reflector's clock. Where nothing changes it may say nothing for two minutes: silence alone is no
+    sign of lag, nor is a live watch proof that nothing is under way. `is_watching` is false between two
+    watches.
     """
 
     resource_version: str = ""

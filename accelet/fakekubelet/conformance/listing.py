@@ -70,14 +70,11 @@ def _same(before: set[object] | set[str] | set[PluginDevice], after: Iterable[ob
 async def is_quiet(bench: Bench) -> str:
     view = await bench.ready()
     await asyncio.sleep(3)
-    lists = _lists(bench, view)
-    if lists > 1:
+    seen = [event.event for event in bench.kubelet.trace if event.resource == view.resource]
+    lists, streams = seen.count("list"), seen.count("watch")
+    if lists > streams:
         raise FailedError(f"it sent {lists} lists in 3 s although nothing had changed")
     return "one list in 3 s"
-
-
-def _lists(bench: Bench, view: ResourceView) -> int:
-    return sum(event.event == "list" and event.resource == view.resource for event in bench.kubelet.trace)
 
 
 async def has_plain_ids(bench: Bench) -> str:

@@ -19,24 +19,21 @@ from accelet.fakekubelet.faults import Refuse
 from accelet.fakekubelet.resource import ResourceView
 from accelet.fakekubelet.trace import StillWaitingError
 
-_DIAL_RETRY_S: Final = 0.9
-"""The kubelet's second try to connect comes after one second, less some jitter."""
+_DIAL_RETRY_S: Final = 0.7
+"""The kubelet's second try to connect comes after one second, less up to a fifth of jitter."""
 
 
 async def registers(bench: Bench) -> str:
     await bench.kubelet.start()
     plugin = await bench.launch()
     try:
-        resource = bench.resource or await bench.first_resource()
-        view = bench.kubelet.resource(resource)
-        await view.registered(timeout_s=PATIENCE_S)
-        await view.devices(timeout_s=PATIENCE_S)
+        view = await bench.richest()
     except StillWaitingError:
         state = f"it ended with {plugin.exit_code}" if plugin.exit_code is not None else "it runs"
         raise FailedError(
             f"nothing registered and listed in {PATIENCE_S:g} s; {state} and wrote: {plugin.output()[-300:]}"
         ) from None
-    return f"{resource} with {len(view.last_list)} devices"
+    return f"{view.resource} with {len(view.last_list)} devices"
 
 
 async def serves_first(bench: Bench) -> str:

@@ -38,7 +38,7 @@ class Module:
     def digest(self) -> str:
         """Changes with whatever changes the binaries."""
         content = hashlib.sha256(repr(self.build_flags()).encode())
-        for path in sorted(self.folder.iterdir()):
+        for path in sorted(each for each in self.folder.iterdir() if each.is_file()):
             content.update(path.name.encode() + b"\0" + path.read_bytes())
         return content.hexdigest()[:16]
 

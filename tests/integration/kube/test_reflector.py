@@ -118,6 +118,23 @@ async def test_watch_resumes_where_it_was(client: Client, api: FakeApi) -> None:
     assert api.count(watch=False) == 1, "listed once"
 
 
+async def test_silent_connection_is_left_for_a_new_one_and_nothing_is_lost(
+    impatient_client: Client, api: FakeApi
+) -> None:
+    seen = Seen()
+    async with reflecting(impatient_client, seen) as reflector:
+        await reflector.synced()
+        await eventually(lambda: api.streams == 1)
+        api.is_stalled = True
+        create(api, "meanwhile")
+        await eventually(lambda: api.count(watch=True) == 3)
+        assert len(reflector.store) == 0
+        api.is_stalled = False
+        await eventually(lambda: equals(reflector, api))
+    assert seen.faults == []
+    assert api.count(watch=False) == 1, "listed once"
+
+
 @pytest.mark.parametrize("as_event", [True, False])
 async def test_expired_version_leads_to_a_list_with_its_deletions(
     client: Client, api: FakeApi, *, as_event: bool
