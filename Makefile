@@ -33,7 +33,7 @@ check: .venv/.ready ## format, lint, types, layers, generated files
 
 e2e: .venv/.ready ## everything on a real kubelet 1.36: needs root and Go, builds Kubernetes once
 	@$(BIN)/python -m tests.e2e.prepare
-	@$(BIN)/pytest --timeout 1200 tests/e2e  # building a Kubernetes takes minutes
+	@$(BIN)/pytest --timeout 1200 tests/e2e
 
 image: ## the container image, with Docker or what DOCKER names
 	@$(DOCKER) build --tag $(IMAGE):$(VERSION) --build-arg VERSION=$(VERSION) \
