@@ -27,5 +27,8 @@ check: .venv/.ready ## format, lint, types, layers, generated files
 	@$(BIN)/lint-imports
 	@proto/check
 
+bench: .venv/.ready ## speed and memory beside a bare plugin; takes about four minutes
+	@$(BIN)/python -m benches.agent
+
 proto: ## generate accelet/kubelet/api from proto/
 	@proto/generate
