@@ -46,6 +46,9 @@ clean: ## remove what was made here; the cache of the end-to-end tests stays
 bench-scheduler: .venv/.ready ## the scheduler's planning times and distances, beside the sliding-window rule's
 	@$(BIN)/python -m benches.scheduler
 
+bench: .venv/.ready ## speed and memory beside a bare plugin; takes about four minutes
+	@$(BIN)/python -m benches.agent
+
 proto: ## generate accelet/kubelet/api from proto/
 	@proto/generate
 
