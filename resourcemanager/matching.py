@@ -94,7 +94,7 @@ def _ask_rivals(found: Sequence[Match], living: Sequence[Pod], evidence: Evidenc
         if rival.key not in evidence.shown:
             return AskShown(rival.key)
         if any(find_openings(rival, Proof.VISIBLE, evidence)):
-            return doubt_rival(rival, evidence)
+            return _verify_name(rival, evidence) or doubt_rival(rival, evidence)
     return accept_single(found, evidence)
 
 

@@ -8,15 +8,18 @@ import click
 import accelet
 
 _COMMANDS: Final = {
-    "agent": "accelet.cli.agent",
-    "devices": "accelet.cli.devices",
-    "demo": "accelet.cli.demo",
-    "fake-kubelet": "accelet.cli.fake_kubelet",
-    "conformance": "accelet.cli.conformance",
-    "plan": "accelet.cli.plan",
-    "scheduler": "accelet.cli.scheduler",
+    "agent": ("accelet.cli.agent", "Serve this node's devices to its kubelet."),
+    "devices": ("accelet.cli.devices", "Show what would be advertised, and what was skipped and why."),
+    "demo": ("accelet.cli.demo", "Watch the agent serve a simulated node."),
+    "fake-kubelet": ("accelet.cli.fake_kubelet", "Run a kubelet to test device plugins against."),
+    "conformance": ("accelet.cli.conformance", "Check any device plugin against what kubelets do."),
+    "scheduler": ("accelet.cli.scheduler", "Place gangs of pods close together."),
+    "plan": ("accelet.cli.plan", "Plan gangs offline and show who would sit where."),
 }
-"""Each command's module, which holds it as `command`; imported only when it is asked for."""
+"""Each command's module, which holds it as `command`, and its one line of help.
+
+A module is imported only when its command runs: the agent's memory is not to pay for the others.
+"""
 
 
 class _LazyGroup(click.Group):
@@ -24,28 +27,21 @@ class _LazyGroup(click.Group):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        module = _COMMANDS.get(cmd_name)
-        if module is None:
+        if cmd_name not in _COMMANDS:
             return None
         try:
-            command = import_module(module).command
+            command = import_module(_COMMANDS[cmd_name][0]).command
         except ModuleNotFoundError as error:
             if error.name != "numpy":
                 raise
-            return _without_numpy(cmd_name)
+            text = f"{cmd_name} needs numpy: pip install 'accelet[scheduler]'"
+            raise click.ClickException(text) from None
         assert isinstance(command, click.Command)
         return command
 
-
-def _without_numpy(name: str) -> click.Command:
-    """Stands in for a command of the scheduler where its extra is not installed."""
-
-    def refuse(words: tuple[str, ...]) -> None:
-        raise click.ClickException("this needs numpy: pip install 'accelet[scheduler]'")
-
-    words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
-    anything = {"ignore_unknown_options": True, "help_option_names": []}
-    return click.Command(name, anything, refuse, [words], help="(Needs the extra 'scheduler'.)")
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
 
 
 @click.group(

@@ -87,7 +87,7 @@ def _measure(sizes: tuple[Size, ...], most_steps: int) -> Iterator[tuple[Case, R
                     times.setdefault((gpus, pods), []).append(took_ms)
                     if seed < _RUNS - 1:
                         continue
-                    window = None, None
+                    window: tuple[float | None, int | None] = (None, None)
                     if plan.nodes is not None and size.nodes * pods <= most_steps:
                         window = _window(cluster, plan.gang)
                     yield Case(size, how, occupancy, gpus, pods), Result(times[gpus, pods], plan, *window)

@@ -386,6 +386,16 @@ def test_forgotten_pod_of_another_size_is_no_rival() -> None:
     assert owner_of(world.resolve(evidence(forgotten, new))) == ("uid-new", "main")
 
 
+def test_pod_that_has_gone_is_no_rival_by_the_name_another_has_now() -> None:
+    init = [container("init")]
+    gone, heir = running(pod("db-0", init=init, uid="gone")), running(pod("db-0", init=init, uid="heir"))
+    new = pod("web-5d9f-x7k2p", version=2, owner=REPLICA_SET)
+    ledger = books(("heir", "init", "d"), ("heir", "main", "d"))
+    world = World(shows(record(heir, main="d"), record(new)), api=[heir, new])
+    step = world.resolve(replace(evidence(gone, new, ledger=ledger), is_watch_current=False))
+    assert owner_of(step) == ("uid-web-5d9f-x7k2p", "main")
+
+
 def test_pod_older_than_the_resource_is_a_rival_though_it_has_not_started() -> None:
     old, new = pod("old"), pod("new", version=2)
     known = replace(evidence(old, new), older_than_resource=frozenset({PodUid("uid-old")}))

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,9 @@ from resourcemanager.inquiry import Match, NoProof, Podresources
 from tests.unit.resourcemanager.agent_model import Agent
 from tests.unit.resourcemanager.kubelet_model import Call, Disturbances, Node
 from tests.unit.resourcemanager.original_rule import guess_owner
+
+# In full, each property takes minutes on a small machine.
+pytestmark = pytest.mark.timeout(1800)
 
 SEEDS = st.integers(0, 2**32)
 LAGS = st.sampled_from([0, 5, 20, 100, 500, 2000])

@@ -80,4 +80,4 @@ def test_without_numpy_the_commands_say_what_to_install(tmp_path: Path) -> None:
         check=False,
     )
     assert run.returncode == 1
-    assert run.stderr == "Error: this needs numpy: pip install 'accelet[scheduler]'\n"
+    assert run.stderr == "Error: plan needs numpy: pip install 'accelet[scheduler]'\n"
