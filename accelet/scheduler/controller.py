@@ -116,9 +116,10 @@ class Controller:
             starving_after_s=self._settings.starving_after_s,
             waiting_since={gang.key: max(pod.created_s for pod in gang.pods) for gang in gangs},
         )
-        started_s = time.monotonic()
+        started_s = self._clock.now_s()
         found: Round = await asyncio.to_thread(plan_backlog, gangs, snapshot, patience, self._reservation)
-        self._metrics.plan_seconds.observe(time.monotonic() - started_s)
+        took_s = self._clock.now_s() - started_s
+        self._metrics.plan_seconds.observe(took_s)
         self._reservation = found.reservation
         waiting = [plan for plan in found.plans if plan.nodes is None]
         self._metrics.waiting.set(len(waiting))
@@ -128,6 +129,9 @@ class Controller:
         for result in results:
             if isinstance(result, BaseException):
                 raise result
+        if took_s > _GATHER_S:
+            # What happens meanwhile is looked at together: planning takes half of one core at most.
+            await self._clock.sleep(took_s)
         starve_s = [left_s for plan in waiting if (left_s := patience.left_s(plan.gang)) > 0]
         return min((s for s in (*starve_s, again_s, retell_s) if s is not None), default=None)
 
