@@ -2,8 +2,11 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
+DOCKER ?= docker
+IMAGE ?= accelet
+VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' accelet/__init__.py)
 
-.PHONY: help demo test check e2e bench soak proto image clean
+.PHONY: help demo test check e2e bench bench-scheduler schema soak proto image clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,9 +29,28 @@ check: .venv/.ready ## format, lint, types, layers, generated files
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@proto/check
+	@$(BIN)/python -m deviceplugin.configschema | diff -q - docs/config.schema.json >/dev/null || { echo "docs/config.schema.json is not current; run 'make schema'" >&2; exit 1; }
+
+e2e: .venv/.ready ## everything on a real kubelet 1.36: needs root and Go, builds Kubernetes once
+	@$(BIN)/python -m tests.e2e.prepare
+	@$(BIN)/pytest --timeout 1200 tests/e2e
+
+image: ## the container image, with Docker or what DOCKER names
+	@$(DOCKER) build --tag $(IMAGE):$(VERSION) --build-arg VERSION=$(VERSION) \
+		--build-arg REVISION=$$(git rev-parse --short HEAD) .
+
+clean: ## remove what was made here; the cache of the end-to-end tests stays
+	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+bench-scheduler: .venv/.ready ## the scheduler's planning times and distances, beside the sliding-window rule's
+	@$(BIN)/python -m benches.scheduler
 
 bench: .venv/.ready ## speed and memory beside a bare plugin; takes about four minutes
 	@$(BIN)/python -m benches.agent
 
 proto: ## generate accelet/kubelet/api from proto/
 	@proto/generate
+
+schema: .venv/.ready ## write the JSON schema of the configuration
+	@$(BIN)/python -m deviceplugin.configschema > docs/config.schema.json

@@ -1,0 +1,1 @@
+"""Measurements that print tables; nothing here is installed."""

@@ -5,6 +5,7 @@ import enum
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from accelet.kubelet.paths import KubeletPaths, SocketIdentity, identify_socket
 from accelet.runtime.backoff import Backoff
@@ -68,8 +69,11 @@ class RegistrationState:
 class Plugin:
     """Keeps one resource registered for as long as `run` runs."""
 
-    def __init__(self, manager: ResourceManager, paths: KubeletPaths, metrics: ResourceMetrics) -> None:
+    def __init__(
+        self, manager: ResourceManager, root: Path, paths: KubeletPaths, metrics: ResourceMetrics
+    ) -> None:
         self._manager = manager
+        self._root = root
         self._paths = paths
         self._metrics = metrics
         self._service: DevicePluginService | None = None
@@ -131,7 +135,7 @@ class Plugin:
         self._kubelet = identify_socket(self._paths.registration_socket)
         if self._kubelet is None:
             return self._end(Ending.NO_KUBELET, "there is no kubelet.sock yet"), False
-        service = DevicePluginService(self._manager, self._metrics, self.wake.set)
+        service = DevicePluginService(self._manager, self._root, self._metrics, self.wake.set)
         server = SocketServer(self._paths.device_plugins, self.resource, service)
         try:
             await server.start()

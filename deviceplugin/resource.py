@@ -36,7 +36,7 @@ class ServedResource:
         self._own_metrics = own_metrics
         self._claims = claims
         self._has_devices = asyncio.Event()
-        self.plugin = Plugin(self.manager, paths, own_metrics)
+        self.plugin = Plugin(self.manager, root, paths, own_metrics)
         self.discovery = Discovery(
             self.manager,
             root,

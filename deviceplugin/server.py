@@ -1,5 +1,6 @@
 """One gRPC server on one socket file of its own."""
 
+import asyncio
 import os
 import re
 import secrets
@@ -69,7 +70,13 @@ class SocketServer:
     async def stop(self) -> None:
         """Ends the stream, lets calls under way finish for a moment, removes the socket file."""
         await self._service.close()
-        await self._server.stop(_GRACE_S)
+        # In a task of its own: on Python 3.11 gRPC's stop can swallow the cancellation of whoever awaits it.
+        stopping = asyncio.create_task(self._server.stop(_GRACE_S))
+        try:
+            await asyncio.wait([stopping])
+        except asyncio.CancelledError:
+            await asyncio.wait([stopping])
+            raise
 
 
 def _explain_no_socket(path: Path) -> str:

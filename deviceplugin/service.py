@@ -4,15 +4,19 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from pathlib import Path
 
 import grpc
 
+from accelet.accelerators.device import DeviceId
+from accelet.accelerators.edits import ContainerEdits
+from accelet.accelerators.folders import prepare_folders
 from accelet.kubelet.api import deviceplugin_pb2 as api
 from accelet.kubelet.api import deviceplugin_pb2_grpc as api_grpc
 from accelet.runtime.logs import Log
 from deviceplugin import translate
 from deviceplugin.metrics import ResourceMetrics
-from resourcemanager.allocation import Refusal
+from resourcemanager.allocation import Allocation, Refusal
 from resourcemanager.manager import ResourceManager
 
 GATHER_S = 0.5
@@ -31,15 +35,25 @@ class DevicePluginService(api_grpc.DevicePluginServicer):
     """
 
     def __init__(
-        self, manager: ResourceManager, metrics: ResourceMetrics, stream_changed: Callable[[], None]
+        self,
+        manager: ResourceManager,
+        root: Path,
+        metrics: ResourceMetrics,
+        stream_changed: Callable[[], None],
     ) -> None:
+        """`root` is the folder where the host's files are seen."""
         self._manager = manager
+        self._root = root
         self._metrics = metrics
         self._stream_changed = stream_changed
         self._stream: _Stream | None = None
         self._is_closed = False
         self.had_stream = False
         self.stream_has_ended = False
+
+    @property
+    def _resource(self) -> str:
+        return self._manager.rules.resource
 
     def announce(self, *, is_urgent: bool) -> None:
         """The list has changed; `is_urgent`: a device lost its health, so the kubelet must know at once."""
@@ -107,7 +121,7 @@ class DevicePluginService(api_grpc.DevicePluginServicer):
                 wanted.allocation_size,
             )
         except Exception:  # an error here would reject the pod; without an opinion the kubelet chooses itself
-            _log.exception("cannot prefer devices", resource=self._manager.rules.resource)
+            _log.exception("cannot prefer devices", resource=self._resource)
             self._metrics.count_fault()
             chosen = ()
         return api.ContainerPreferredAllocationResponse(deviceIDs=chosen)
@@ -121,24 +135,33 @@ class DevicePluginService(api_grpc.DevicePluginServicer):
         responses = []
         for wanted in request.container_requests:
             ids = translate.from_ids(wanted.devices_ids)
-            try:
-                answer = self._manager.allocate(ids)
-            except Exception:  # its text is ours alone: the pod's status shows whatever is raised here
-                _log.exception("cannot allocate", resource=self._manager.rules.resource, devices=ids)
-                self._metrics.count_fault()
-                answer = Refusal(
-                    "fault", "the device plugin failed on this request; the agent's log has the cause"
-                )
+            answer = self._allocate(ids)
             if isinstance(answer, Refusal):
-                _log.warning(
-                    "refused", resource=self._manager.rules.resource, devices=ids, reason=answer.sentence
-                )
+                _log.warning("refused", resource=self._resource, devices=ids, reason=answer.sentence)
                 self._metrics.observe_allocate(answer.code, time.perf_counter() - started)
                 await context.abort(grpc.StatusCode.FAILED_PRECONDITION, answer.sentence)
             else:
-                responses.append(translate.to_allocate_message(answer))
+                edits = await self._prepare(answer.edits)
+                responses.append(translate.to_allocate_message(edits))
         self._metrics.observe_allocate("given", time.perf_counter() - started)
         return api.AllocateResponse(container_responses=responses)
+
+    def _allocate(self, ids: list[DeviceId]) -> Allocation | Refusal:
+        try:
+            return self._manager.allocate(ids)
+        except Exception:  # its text is ours alone: the pod's status shows whatever is raised here
+            _log.exception("cannot allocate", resource=self._resource, devices=ids)
+            self._metrics.count_fault()
+            return Refusal("fault", "the device plugin failed on this request; the agent's log has the cause")
+
+    async def _prepare(self, edits: ContainerEdits) -> ContainerEdits:
+        """Makes the host folders that the container's mounts need."""
+        if not edits.folders:
+            return edits
+        prepared, faults = await asyncio.to_thread(prepare_folders, edits, self._root)
+        for fault in faults:
+            _log.warning("folder not made", resource=self._resource, reason=fault)
+        return prepared
 
     async def PreStartContainer(  # noqa: N802 - the wire's name
         self,

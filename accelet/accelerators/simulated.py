@@ -23,7 +23,7 @@ from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.pci import PciAddress
 from accelet.accelerators.settings import Problem, Settings
 
-HostPath = Annotated[str, Meta(pattern="^/", description="absolute path")]
+HostPath = Annotated[str, Meta(pattern="^/", description="an absolute path")]
 Pci = Annotated[
     str,
     Meta(

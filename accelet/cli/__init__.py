@@ -8,13 +8,18 @@ import click
 import accelet
 
 _COMMANDS: Final = {
-    "agent": "accelet.cli.agent",
-    "devices": "accelet.cli.devices",
-    "demo": "accelet.cli.demo",
-    "fake-kubelet": "accelet.cli.fake_kubelet",
-    "conformance": "accelet.cli.conformance",
+    "agent": ("accelet.cli.agent", "Serve this node's devices to its kubelet."),
+    "devices": ("accelet.cli.devices", "Show what would be advertised, and what was skipped and why."),
+    "demo": ("accelet.cli.demo", "Watch the agent serve a simulated node."),
+    "fake-kubelet": ("accelet.cli.fake_kubelet", "Run a kubelet to test device plugins against."),
+    "conformance": ("accelet.cli.conformance", "Check any device plugin against what kubelets do."),
+    "scheduler": ("accelet.cli.scheduler", "Place gangs of pods close together."),
+    "plan": ("accelet.cli.plan", "Plan gangs offline and show who would sit where."),
 }
-"""Each command's module, which holds it as `command`; imported only when it is asked for."""
+"""Each command's module, which holds it as `command`, and its one line of help.
+
+A module is imported only when its command runs: the agent's memory is not to pay for the others.
+"""
 
 
 class _LazyGroup(click.Group):
@@ -22,12 +27,21 @@ class _LazyGroup(click.Group):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        module = _COMMANDS.get(cmd_name)
-        if module is None:
+        if cmd_name not in _COMMANDS:
             return None
-        command = import_module(module).command
+        try:
+            command = import_module(_COMMANDS[cmd_name][0]).command
+        except ModuleNotFoundError as error:
+            if error.name != "numpy":
+                raise
+            text = f"{cmd_name} needs numpy: pip install 'accelet[scheduler]'"
+            raise click.ClickException(text) from None
         assert isinstance(command, click.Command)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
 
 
 @click.group(

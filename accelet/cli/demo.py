@@ -16,6 +16,8 @@ import msgspec
 from accelet.cli.demo_run import DemoError, run_demo
 from accelet.cli.tables import print_demo
 
+DEMO_NODE = resources.files("accelet.cli").joinpath("demo_node.yaml")
+
 
 @click.command()
 @click.option(
@@ -33,8 +35,7 @@ def command(node: Path | None, *, as_json: bool) -> None:
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="accelet-")))
-        builtin = resources.as_file(resources.files("accelet.cli").joinpath("demo_node.yaml"))
-        chosen = node or stack.enter_context(builtin)
+        chosen = node or stack.enter_context(resources.as_file(DEMO_NODE))
         try:
             report = asyncio.run(run_demo(folder, chosen))
         except DemoError as error:

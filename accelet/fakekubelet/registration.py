@@ -60,6 +60,8 @@ class Plugins:
         # What the kubelet looks a client up by: the resource alone, or with its socket (1.37).
         self._clients: dict[tuple[str, Path | None], PluginClient] = {}
         self._by_serial: dict[int, PluginClient] = {}
+        # From 1.37 the kubelet also remembers every endpoint that is connected, by its socket.
+        self._connected: dict[tuple[str, Path], Endpoint] = {}
 
     def client(self, serial: int) -> PluginClient | None:
         """The connection of the registration with this number."""
@@ -78,7 +80,8 @@ class Plugins:
         self._by_serial[client.serial] = client
         try:
             await client.dial()
-            options = await client.options()
+            endpoint = Endpoint(client.serial, await client.options())
+            self._remember(client, endpoint)
         except BaseException as error:
             # Also takes away an older client of the same key, whose end then goes unnoticed.
             self._clients.pop(key, None)
@@ -87,10 +90,18 @@ class Plugins:
             if isinstance(error, DialError):
                 self._node.trace.record("dial-failed", resource=resource, detail=str(error))
             raise
-        self._manager.connect(resource, Endpoint(client.serial, options))
+        self._manager.connect(resource, endpoint)
         self._node.registrations[resource] = self._node.registrations.get(resource, 0) + 1
         self._node.trace.record("registered", resource=resource, detail=f"at {socket.name}")
         self._spawn(self._watch(client))
+
+    def _remember(self, client: PluginClient, endpoint: Endpoint) -> None:
+        if self._node.version.old_stream_end_kills_new:
+            return
+        place = client.resource, client.socket
+        if place in self._connected:
+            raise DialError(f"device plugin already connected: {client.socket}")
+        self._connected[place] = endpoint
 
     async def _watch(self, client: PluginClient) -> None:
         self._node.trace.record("watch", resource=client.resource)
@@ -138,10 +149,12 @@ class Plugins:
                 await self.deregister(name, socket or Path())
 
     async def _disconnect(self, client: PluginClient) -> None:
-        endpoint = self._manager.endpoints.get(client.resource)
-        is_current = endpoint is not None and endpoint.serial == client.serial
+        self._connected.pop((client.resource, client.socket), None)
         await self._forget(client)
-        if is_current or self._node.version.old_stream_end_kills_new:
+        others = [each for (resource, _), each in self._connected.items() if resource == client.resource]
+        if others:
+            self._manager.connect(client.resource, self._node.rng.choice(others))
+        else:
             self._manager.disconnect(client.resource, self._node.clock.now())
             self._node.trace.record("disconnected", resource=client.resource)
 
@@ -154,6 +167,7 @@ class Plugins:
         clients = list(self._by_serial.values())
         self._clients.clear()
         self._by_serial.clear()
+        self._connected.clear()
         await asyncio.gather(*(client.close() for client in clients))
 
     def _key(self, resource: str, socket: Path) -> tuple[str, Path | None]:

@@ -11,8 +11,9 @@ import asyncio
 import re
 import signal
 import socket
+import sys
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,6 +30,14 @@ REGISTER_TIMEOUT_S = 15.0
 """The kubelet may take 10 s to dial back before it answers."""
 
 _Context = grpc.aio.ServicerContext[object, object]
+
+
+class GivenUpError(Exception):
+    """It cannot go on. The text says why; `code` is what the process ends with."""
+
+    def __init__(self, why: str, code: int = 1) -> None:
+        super().__init__(why)
+        self.code = code
 
 
 class SamplePlugin(rpc.DevicePluginServicer):
@@ -112,15 +121,18 @@ class SamplePlugin(rpc.DevicePluginServicer):
     ) -> api.AllocateResponse:
         responses = []
         for wanted in request.container_requests:
-            healthy = {device.ID for device in self.listed if device.health == "Healthy"}
-            unusable = sorted(set(wanted.devices_ids) - healthy)
-            if unusable:
+            if unusable := self.unusable(wanted.devices_ids):
                 await context.abort(
                     grpc.StatusCode.FAILED_PRECONDITION,
                     f"cannot use {', '.join(unusable)}: unknown or unhealthy; delete the pod to try again",
                 )
             responses.append(self.answer(sorted(wanted.devices_ids)))
         return api.AllocateResponse(container_responses=responses)
+
+    def unusable(self, ids: Sequence[str]) -> list[str]:
+        """Whether somebody holds them already is the kubelet's business: it may give one twice."""
+        healthy = {device.ID for device in self.listed if device.health == "Healthy"}
+        return sorted(set(ids) - healthy)
 
     def answer(self, ids: Sequence[str]) -> api.ContainerAllocateResponse:
         return api.ContainerAllocateResponse(
@@ -153,7 +165,7 @@ class SamplePlugin(rpc.DevicePluginServicer):
                 pause = POLL_S
             except grpc.aio.AioRpcError as error:
                 if self.is_final(error):
-                    raise SystemExit(f"the kubelet refuses {self.resource}: {error.details()}") from error
+                    raise GivenUpError(f"the kubelet refuses {self.resource}: {error.details()}") from error
                 pause = min(5.0, pause * 2)
             await asyncio.sleep(pause)
 
@@ -178,12 +190,12 @@ class SamplePlugin(rpc.DevicePluginServicer):
         return seen
 
     def kubelet(self) -> tuple[int, int] | None:
-        """Which kubelet.sock is there; another inode is another kubelet."""
+        """Which kubelet.sock is there. A number of its own does not tell: the next file may get it again."""
         try:
             stat = (self.folder / "kubelet.sock").stat()
         except OSError:
             return None
-        return stat.st_dev, stat.st_ino
+        return stat.st_ino, stat.st_ctime_ns
 
     async def live(self, seen: tuple[int, int]) -> None:
         """One generation: from a fresh socket to the end of its stream."""
@@ -192,15 +204,19 @@ class SamplePlugin(rpc.DevicePluginServicer):
         self.socket = self.folder / self.socket_name()
         server = grpc.aio.server(options=[("grpc.max_receive_message_length", -1)])
         rpc.add_DevicePluginServicer_to_server(self, server)
-        server.add_insecure_port(f"unix:{self.socket}")
-        await server.start()
         try:
-            await self.register()
+            await self.announce(server)
             await self.watch(seen)
         finally:
             self.stopping.set()
             self.wake()
             await server.stop(0)
+
+    async def announce(self, server: grpc.aio.Server) -> None:
+        """Serves, and only then registers: the kubelet dials back before it answers."""
+        server.add_insecure_port(f"unix:{self.socket}")
+        await server.start()
+        await self.register()
 
     def socket_name(self) -> str:
         return f"sample-{uuid.uuid4().hex[:8]}.sock"
@@ -239,17 +255,23 @@ class SamplePlugin(rpc.DevicePluginServicer):
         self.changed = asyncio.Event()
 
 
-async def main(plugin: type[SamplePlugin] = SamplePlugin) -> None:
-    """Runs `plugin` with the command line's folders until SIGTERM."""
+async def main(plugin: Callable[[Path, Path], SamplePlugin] = SamplePlugin) -> int:
+    """Runs `plugin` with the command line's folders until SIGTERM. Returns what the process ends with."""
     parser = argparse.ArgumentParser(description="A sample device plugin.")
     parser.add_argument("--dir", type=Path, required=True, help="the kubelet's device plugin folder")
     parser.add_argument("--devices", type=Path, required=True, help="a folder with one file a device")
     arguments = parser.parse_args()
     running = asyncio.create_task(plugin(arguments.dir, arguments.devices).run())
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
-    with suppress(asyncio.CancelledError):
+    try:
         await running
+    except asyncio.CancelledError:
+        return 0
+    except GivenUpError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - a program's last words
+        return error.code
+    return 0
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    sys.exit(asyncio.run(main()))

@@ -1,1 +1,4 @@
-"""The API server, for everybody: objects, requests, watches, work queue, lease, events."""
+"""The API server, for everybody: objects, requests, watches, work queue, lease, events.
+
+Rule: no hardware, no policy. `connection` alone imports the kubernetes package, `client` alone that.
+"""

@@ -37,3 +37,62 @@ class MalformedObjectError(KubeError):
         self.field, self.problem = field, problem
         where = "/".join(part for part in (namespace, name) if part) or "without a name"
         super().__init__(f"{kind} {where}: {field + ': ' if field else ''}{problem}")
+
+
+class ConfigurationError(KubeError):
+    """There is no usable way to the API server: no kubeconfig, no service account, an unreadable one."""
+
+
+class UnavailableError(KubeError):
+    """The API server gave no whole answer; whether a write was done is not known."""
+
+
+class ApiError(KubeError):
+    """The API server answered with an error.
+
+    `status` is the HTTP code, `reason` the API's word for it (`AlreadyExists`), `causes` the fields it
+    names, each as `field: message`. `retry_after_s` is set where the server asks for patience.
+    """
+
+    def __init__(
+        self,
+        request: str,
+        status: int,
+        reason: str,
+        message: str,
+        *,
+        causes: tuple[str, ...] = (),
+        retry_after_s: float | None = None,
+    ) -> None:
+        self.status, self.reason, self.message = status, reason, message
+        self.causes, self.retry_after_s = causes, retry_after_s
+        super().__init__(
+            f"{request}: {status} {reason}: {message}" if message else f"{request}: {status} {reason}"
+        )
+
+
+class UnauthorizedError(ApiError): ...
+
+
+class ForbiddenError(ApiError): ...
+
+
+class NotFoundError(ApiError): ...
+
+
+class ConflictError(ApiError): ...
+
+
+class ExistsError(ConflictError): ...
+
+
+class GoneError(ApiError): ...
+
+
+class InvalidError(ApiError): ...
+
+
+class TooManyError(ApiError): ...
+
+
+class ServerError(ApiError): ...

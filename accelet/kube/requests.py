@@ -40,7 +40,6 @@ def pod_requests(pod: Pod) -> Resources:
     for container in pod.init_containers:
         if container.is_sidecar:
             started = _sum((started, _effective(pod, container, infeasible)))
-            peak = _most((peak, started))
         else:
             peak = _most((peak, _sum((started, container.requests))))
     total = _most((_sum((total, started)), peak))

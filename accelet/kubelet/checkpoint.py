@@ -72,7 +72,7 @@ def parse_checkpoint(content: bytes, name: str = CHECKPOINT_FILE) -> Checkpoint:
     the file whole, under another name, and renames it, so a torn one is never seen, and what it cannot verify
     it starts without and writes anew.
 
-    Fields that newer kubelets add (1.37: BootID) are ignored; a field of the wrong type is refused.
+    Fields that newer kubelets add (1.38: BootID) are ignored; a field of the wrong type is refused.
 
     Raises:
         CheckpointError: with the place of what is wrong.

@@ -9,9 +9,9 @@ from msgspec import Meta
 from accelet.accelerators.files.globs import find_fault, globs_meet
 from accelet.accelerators.settings import FieldPath, Problem
 
-MountPath = Annotated[str, Meta(pattern="^(/.*)?$", description="absolute path in the container")]
+MountPath = Annotated[str, Meta(pattern="^(/.*)?$", description="an absolute path in the container")]
 HostGlob = Annotated[
-    str, Meta(pattern="^/.*[^/]$", description="absolute path or glob on the host, as /dev/video*")
+    str, Meta(pattern="^/.*[^/]$", description="an absolute path or glob on the host, as /dev/video*")
 ]
 Permissions = Annotated[str, Meta(pattern="^[rwm]{0,3}$", description="of r, w, m (mknod)")]
 Count = Annotated[int, Meta(ge=0, le=10_000)]

@@ -128,7 +128,10 @@ def _find_config_fault(path: Path) -> str | None:
 
 
 def _find_strangers(root: Path, group: int, address: PciAddress) -> Iterator[str]:
-    for name in read_names(root / f"sys/kernel/iommu_groups/{group}/devices"):
+    """By the devices' own links: /sys/kernel, where groups list their members, need not be mounted."""
+    for name in read_names(root / PCI_DEVICES):
+        if _read_group(root / PCI_DEVICES / name) != group:
+            continue
         member = PciAddress.parse(name)
         pci_class = read_text(root / PCI_DEVICES / name / "class") or ""
         is_same_slot = member is not None and slot_of(member) == slot_of(address)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +16,9 @@ from accelet.fakekubelet.node import PodRecord, RegisterCall
 from accelet.fakekubelet.pods import Pod
 from accelet.fakekubelet.resource import ResourceView
 from accelet.fakekubelet.trace import StillWaitingError
+
+_SETTLING_S = 0.2
+"""How long after its first resource a plugin may register its others."""
 
 PATIENCE_S = 10.0
 """How long a check waits for what has to come before it can begin."""
@@ -79,12 +83,26 @@ class Bench:
         await self.kubelet.start()
         await self.launch()
         try:
-            view = self.kubelet.resource(self.resource or await self.first_resource())
-            await view.registered(timeout_s=PATIENCE_S)
-            await view.devices(timeout_s=PATIENCE_S)
+            view = await self.richest()
         except StillWaitingError as error:
             raise SkippedError("it does not register and list (see R1)") from error
         return view
+
+    async def richest(self) -> ResourceView:
+        """The resource asked for, or else, of those that are listed soon, the one with most to give.
+
+        Raises:
+            StillWaitingError: none is registered and listed.
+        """
+        first = self.kubelet.resource(self.resource or await self.first_resource())
+        await first.registered(timeout_s=PATIENCE_S)
+        await first.devices(timeout_s=PATIENCE_S)
+        if self.resource is not None:
+            return first
+        with suppress(StillWaitingError):
+            await self.kubelet.trace.until(lambda: False, "the others", timeout_s=_SETTLING_S)
+        names = sorted({call.resource for call in self.kubelet.register_calls})
+        return max(map(self.kubelet.resource, names), key=lambda view: (len(view.healthy), view is first))
 
     async def first_resource(self) -> str:
         """The resource that is registered first."""
@@ -131,9 +149,16 @@ class Bench:
         """
         try:
             await view.registered(times=registrations, timeout_s=PATIENCE_S)
-            await view.devices(timeout_s=PATIENCE_S)
+            await self.kubelet.trace.until(
+                lambda: self._has_listed(view), "the new list", timeout_s=PATIENCE_S
+            )
         except StillWaitingError as error:
             raise SkippedError("it does not come back (see R4 and R10)") from error
+
+    def _has_listed(self, view: ResourceView) -> bool:
+        """Whether there is a list of the last registration; until then an older one is still known."""
+        events = [each.event for each in self.kubelet.trace if each.resource == view.resource]
+        return "list" in events[len(events) - 1 - events[::-1].index("registered") :]
 
     async def admitted(self, pod: Pod) -> PodRecord:
         """`pod`, which has to be taken.

@@ -35,7 +35,7 @@ class Plugin(Protocol):
         ...
 
     async def kill(self) -> None:
-        """SIGKILL to it and to all it has started, if they run still; waits for its end."""
+        """SIGKILL to it and to all it has started, if they run still; waits for its end and lets go of it."""
         ...
 
     async def wait(self) -> int:
@@ -101,11 +101,14 @@ class _Process:
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         await self.process.wait()
+        self.written.close()
 
     async def wait(self) -> int:
         return await self.process.wait()
 
     def output(self) -> str:
+        if self.written.closed:
+            return ""
         self.written.seek(0)
         return self.written.read()[-2000:].decode(errors="replace").strip()
 

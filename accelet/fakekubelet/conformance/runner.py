@@ -41,6 +41,8 @@ async def run_checks(
 ) -> list[Result]:
     """Runs `checks`, `jobs` at a time; the results are in their order. `done` hears each as it comes.
 
+    The first goes alone; if that is R1 and it fails there is nothing to see in the others.
+
     Plugins that share something besides the kubelet's folders (a port, say) need `jobs` 1.
     """
     places = asyncio.Semaphore(jobs)
@@ -51,7 +53,13 @@ async def run_checks(
             done(result)
             return result
 
-    return list(await asyncio.gather(*(one(check) for check in checks)))
+    results = [await one(check) for check in checks[:1]]
+    if results and checks[0].id == "R1" and results[0].status is not Status.PASS:
+        return results + [
+            Result(check.id, check.title, Status.SKIP, "it does not register and list (see R1)")
+            for check in checks[1:]
+        ]
+    return results + list(await asyncio.gather(*(one(check) for check in checks[1:])))
 
 
 async def _run(check: Check, bench: Bench) -> Result:

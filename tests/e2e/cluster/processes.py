@@ -45,11 +45,6 @@ class Process:
         return self._popen is not None and self._popen.poll() is None
 
     @property
-    def exit_code(self) -> int | None:
-        """None before the start and while running, negative for a signal."""
-        return self._popen.poll() if self._popen else None
-
-    @property
     def pid(self) -> int:
         """The pid of the command itself."""
         return self._started().pid

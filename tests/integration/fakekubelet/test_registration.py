@@ -295,6 +295,25 @@ async def test_the_end_of_an_old_stream_kills_the_new_plugin_up_to_1_36(
         await new.stop()
 
 
+async def test_a_socket_name_used_twice_is_refused_from_1_37_and_for_good(root: Path) -> None:
+    async with FakeKubelet(root, version="1.37") as kubelet:
+        plugin = ScriptedPlugin(kubelet)
+        await plugin.serve()
+        await plugin.register()
+        plugin.list(*devices("a"))
+        thing = await kubelet.registered(THING)
+        await thing.devices(healthy=1)
+        already = f"device plugin already connected: {plugin.socket}"
+        assert await refusal(plugin) == already
+        # The refusal also made the kubelet lose sight of the first registration, whose end it misses.
+        plugin.end_stream()
+        await kubelet.trace.until(
+            lambda: any(event.event == "stream-ended" for event in kubelet.trace), "the stream's end"
+        )
+        assert thing.allocatable == 1
+        assert await refusal(plugin) == already
+
+
 async def test_a_failed_registration_hides_the_death_of_the_one_before(
     kubelet: FakeKubelet, scripted: ScriptedPlugin
 ) -> None:

@@ -244,3 +244,9 @@ def test_any_damage_gives_a_pod_or_one_error_of_ours(path: list[Any], damage: ob
             parse_pod(form)
         except KubeError as error:
             assert isinstance(error, MalformedObjectError)  # noqa: PT017  a pod is an answer as well
+
+
+def test_environment_can_be_left_out() -> None:
+    raw = raw_pod(containers=[raw_container(env=[{"name": "A", "value": "1"}])])
+    assert parse_pod(raw).containers[0].environment == {"A": "1"}
+    assert parse_pod(raw, keeps_environment=False).containers[0].environment == {}

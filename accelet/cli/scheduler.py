@@ -1,0 +1,75 @@
+"""`accelet scheduler`: the topology-aware gang scheduler."""
+
+import os
+from pathlib import Path
+
+import click
+
+import accelet
+from accelet.kube.errors import KubeError
+from accelet.runtime.logs import Level, Log, configure_logs
+from accelet.runtime.probes import AddressError, parse_address
+from accelet.runtime.run import EXIT_FAILED, EXIT_SETTINGS, exit_now, run_until_signal
+from accelet.runtime.settings import SettingsError
+from accelet.scheduler.gangs import GATE_PREFIX
+from accelet.scheduler.process import Scheduler, SchedulerOptions
+from accelet.scheduler.settings import DEFAULT_SETTINGS, read_settings
+
+_log = Log(__name__)
+
+
+@click.command("scheduler")
+@click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="How to reach the API server; without it, as the pod's own service account.",
+)
+@click.option("--gate-prefix", default=GATE_PREFIX, show_default=True, help="Which gates are ours to lift.")
+@click.option(
+    "--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Settings, a YAML file."
+)
+@click.option("--http", default="", help="HOST:PORT or :PORT for /healthz, /readyz and /metrics.")
+@click.option(
+    "--namespace",
+    envvar="POD_NAMESPACE",
+    default="kube-system",
+    show_default=True,
+    help="Where the Lease is by which one replica leads.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    envvar="ACCELET_LOG_LEVEL",
+    default="info",
+    show_default=True,
+)
+def command(
+    *,
+    kubeconfig: Path | None,
+    gate_prefix: str,
+    config: Path | None,
+    http: str,
+    namespace: str,
+    log_level: Level,
+) -> None:
+    """Place gangs of gated pods near together, and release them."""
+    configure_logs(log_level)
+    if not gate_prefix:
+        raise click.BadParameter("an empty prefix would lift every gate", param_hint="--gate-prefix")
+    _log.info("starting", version=accelet.__version__, config=str(config or "built in"), pid=os.getpid())
+    try:
+        settings = read_settings(config) if config else DEFAULT_SETTINGS
+        address = parse_address(http) if http else None
+        options = SchedulerOptions(kubeconfig, namespace, gate_prefix, address)
+        code = run_until_signal(Scheduler(options, settings).run())
+    except SettingsError as error:
+        click.echo(str(error), err=True)
+        code = EXIT_SETTINGS
+    except AddressError as error:
+        click.echo(f"--http: {error}", err=True)
+        code = EXIT_SETTINGS
+    except KubeError as error:
+        _log.error("cannot go on", reason=str(error))
+        code = EXIT_FAILED
+    _log.info("ended", exit_code=code)
+    exit_now(code)

@@ -1,0 +1,84 @@
+"""The API server's answers that are errors, as errors of ours."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from accelet.kube.errors import (
+    ApiError,
+    ConflictError,
+    ExistsError,
+    ForbiddenError,
+    GoneError,
+    InvalidError,
+    NotFoundError,
+    ServerError,
+    TooManyError,
+    UnauthorizedError,
+)
+from accelet.kube.objects import Wire
+
+_BY_STATUS: Mapping[int, type[ApiError]] = {
+    400: InvalidError,
+    401: UnauthorizedError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: GoneError,
+    413: InvalidError,
+    415: InvalidError,
+    422: InvalidError,
+    429: TooManyError,
+}
+_LONGEST_MESSAGE = 2048
+
+
+class _Cause(Wire, frozen=True):
+    field: str | None = None
+    message: str | None = None
+
+
+class _Details(Wire, frozen=True):
+    causes: list[_Cause] | None = None
+    retry_after_seconds: int | None = None
+
+
+class _Status(Wire, frozen=True):
+    code: int | None = None
+    reason: str | None = None
+    message: str | None = None
+    details: _Details | None = None
+
+
+def api_error(request: str, code: int, body: bytes, retry_after: str | None = None) -> ApiError:
+    """The error for an answer of HTTP status `code`, or for a Status in a watch where `code` is 0.
+
+    `request` says what was asked, as in `PATCH pods ml/worker-0`. A body that is no Status (a proxy's
+    page, say) gives an error without the body's text.
+    """
+    try:
+        status = msgspec.json.decode(body, type=_Status)
+    except msgspec.DecodeError:
+        status = _Status()
+    details = status.details or _Details()
+    code = code or status.code or 500
+    reason = status.reason or ""
+    kind = ExistsError if reason == "AlreadyExists" else _BY_STATUS.get(code)
+    if kind is None:
+        kind = ServerError if code >= 500 else ApiError
+    wait_s = _seconds(retry_after)
+    if wait_s is None and details.retry_after_seconds:
+        wait_s = float(details.retry_after_seconds)
+    return kind(
+        request,
+        code,
+        reason or "Unknown",
+        (status.message or "")[:_LONGEST_MESSAGE],
+        causes=tuple(f"{cause.field or 'object'}: {cause.message or ''}" for cause in details.causes or ()),
+        retry_after_s=wait_s,
+    )
+
+
+def _seconds(header: str | None) -> float | None:
+    # The API server sends whole seconds; the date form of HTTP comes from proxies only and is left alone.
+    return float(header) if header and header.isascii() and header.isdecimal() else None

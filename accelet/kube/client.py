@@ -1,0 +1,180 @@
+"""Requests to the API server from asyncio: raw JSON in and out, errors as exceptions."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from accelet.kube.connection import Connection, LineStream, Request, load_api
+from accelet.kube.objects import Page, read_page
+from accelet.kube.resources import Body, PatchOf, Resource
+from accelet.kube.workers import Workers
+
+_CONTENT_TYPES: Mapping[PatchOf, str] = {
+    "json": "application/json-patch+json",
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "apply": "application/apply-patch+yaml",
+}
+# Bookmarks come about once a minute while anything of the resource changes in the cluster. Two of them
+# missing means that nothing does, or a dead connection; to ask anew from where we were costs one request.
+_WATCH_SILENCE_S = 130.0
+
+
+class Watch:
+    """One watch: iterate over it for batches of raw event lines, until it ends or falls silent."""
+
+    def __init__(self, stream: LineStream, workers: Workers) -> None:
+        self._stream, self._workers = stream, workers
+
+    async def __aiter__(self) -> AsyncIterator[list[bytes]]:
+        while lines := await self._workers.run(self._stream.read):
+            yield lines
+
+
+class Client:
+    """One API server. Every method raises ApiError, UnavailableError or ConfigurationError.
+
+    Plain requests run on `threads` threads, each watch on one of its own. A request that was cancelled
+    may still reach the API server. A watch in which nothing comes for `watch_silence_s` ends.
+    """
+
+    def __init__(
+        self, connection: Connection, threads: int = 1, watch_silence_s: float = _WATCH_SILENCE_S
+    ) -> None:
+        self._connection, self._watch_silence_s = connection, watch_silence_s
+        self._workers = Workers("kube", threads)
+
+    @classmethod
+    async def connect(
+        cls, kubeconfig: Path | None = None, *, context: str | None = None, threads: int = 1
+    ) -> "Client":
+        """A client for a kubeconfig, or for this pod's service account where it is None; asks nothing yet.
+
+        Raises:
+            ConfigurationError: the file or the service account is absent or cannot be used.
+        """
+        opener = Workers("kube-config")
+        try:
+            return cls(await opener.run(lambda: Connection(lambda: load_api(kubeconfig, context))), threads)
+        finally:
+            opener.close()
+
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> bytes:
+        return await self._send("GET", resource.path(namespace, name))
+
+    async def list_page(
+        self, resource: Resource, namespace: str | None = None, query: Mapping[str, str] | None = None
+    ) -> Page:
+        """One page; the next one is asked for with `continue` in the query, see `Page.continue_token`."""
+        payload = await self._send("GET", resource.path(namespace), query)
+        return await self._workers.run(read_page, payload, resource.kind)
+
+    async def list_pages(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        query: Mapping[str, str] | None = None,
+        page_size: int | None = 250,
+    ) -> AsyncGenerator[Page, None]:
+        """A list, page by page. Without `resourceVersion` in the query it is up to date when asked.
+
+        Raises:
+            GoneError: the server no longer has the version that the first page was of; begin again, with
+                `page_size` None for one single page if this happens twice.
+        """
+        limit = {} if page_size is None else {"limit": str(page_size)}
+        page = await self.list_page(resource, namespace, {**(query or {}), **limit})
+        yield page
+        # A continued list is at its first page's version; to name one again is an error.
+        rest = {key: value for key, value in (query or {}).items() if not key.startswith("resourceVersion")}
+        while page.continue_token:
+            page = await self.list_page(
+                resource, namespace, {**rest, **limit, "continue": page.continue_token}
+            )
+            yield page
+
+    async def create(
+        self, resource: Resource, namespace: str | None, body: Body, *, dry_run: bool = False
+    ) -> bytes:
+        return await self._send("POST", resource.path(namespace), _dry(dry_run), body)
+
+    async def replace(
+        self, resource: Resource, namespace: str | None, name: str, body: Body, *, dry_run: bool = False
+    ) -> bytes:
+        """Puts `body` in the object's place; with `metadata.resourceVersion` only if it is still that one."""
+        return await self._send("PUT", resource.path(namespace, name), _dry(dry_run), body)
+
+    async def patch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        patch: Body | Sequence[Body],
+        of: PatchOf,
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+        field_manager: str = "accelet",
+    ) -> bytes:
+        """Changes an object: a list of operations for `json`, an object for the others.
+
+        An `apply` takes fields over from other managers.
+        """
+        query = {"fieldManager": field_manager, **_dry(dry_run)}
+        if of == "apply":
+            query["force"] = "true"
+        path = resource.path(namespace, name, subresource)
+        return await self._send("PATCH", path, query, patch, _CONTENT_TYPES[of])
+
+    async def delete(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        *,
+        uid: str | None = None,
+        dry_run: bool = False,
+    ) -> bytes:
+        """Deletes an object; with `uid` only that one, and not its successor of the same name."""
+        body = {"preconditions": {"uid": uid}} if uid else None
+        return await self._send("DELETE", resource.path(namespace, name), _dry(dry_run), body)
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        query: Mapping[str, str] | None = None,
+    ) -> AsyncIterator[Watch]:
+        """A watch on a thread of its own; leaving the context ends it at once, in whatever state it is."""
+        full = {"allowWatchBookmarks": "true", **(query or {}), "watch": "true"}
+        request = Request("GET", resource.path(namespace), full, silence_s=self._watch_silence_s)
+        stream = LineStream(self._connection, request)
+        workers = Workers("kube-watch")
+        try:
+            await workers.run(stream.open)
+            yield Watch(stream, workers)
+        finally:
+            stream.stop()
+            workers.close(last=stream.close)
+
+    def close(self) -> None:
+        self._workers.close(last=self._connection.close)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Body | Sequence[Body] | None = None,
+        content_type: str = "application/json",
+    ) -> bytes:
+        text = None if body is None else msgspec.json.encode(body)
+        request = Request(method, path, query or {}, text, content_type)
+        return await self._workers.run(self._connection.send, request)
+
+
+def _dry(dry_run: bool) -> dict[str, str]:
+    return {"dryRun": "All"} if dry_run else {}

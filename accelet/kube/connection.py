@@ -1,0 +1,235 @@
+"""The `kubernetes` package at work: configuration, credentials, TLS, and one blocking request at a time.
+
+Imported only where an API server is needed: the package costs about 20 MiB.
+"""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import urlencode
+
+import urllib3
+import yaml
+from kubernetes.client import ApiClient, Configuration
+from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+from urllib3.connection import HTTPConnection
+from urllib3.exceptions import HTTPError, ReadTimeoutError
+
+from accelet import __version__
+from accelet.kube.answers import api_error
+from accelet.kube.errors import ConfigurationError, UnauthorizedError, UnavailableError
+
+LoadApi = Callable[[], Any]
+"""Makes a `kubernetes.client.ApiClient` from files as they are now; may raise ConfigurationError."""
+
+_CONNECT_S = 5.0
+_READ_S = 30.0
+_RELOAD_EVERY_S = 5.0
+_KEPT_CONNECTIONS = 64
+_READ_BYTES = 1 << 16
+_LONGEST_LINE = 1 << 24
+
+# A peer that is gone without a word (a node switched off, a forgotten NAT entry) is noticed in a minute.
+_KEEPALIVE = [
+    *HTTPConnection.default_socket_options,
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. `body` is JSON of the given content type; `silence_s` is how long to wait for a byte."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    body: bytes | None = None
+    content_type: str = "application/json"
+    silence_s: float = _READ_S
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+def load_api(kubeconfig: Path | None, context: str | None = None) -> Any:
+    """The package's client for a kubeconfig file, or for the service account of this pod where it is None.
+
+    Raises:
+        ConfigurationError: there is none, or it cannot be read. Its text quotes nothing of the file.
+    """
+    configuration = Configuration()
+    try:
+        if kubeconfig is None:
+            load_incluster_config(client_configuration=configuration)
+        else:
+            load_kube_config(
+                str(kubeconfig), context, client_configuration=configuration, persist_config=False
+            )
+    except ConfigException as error:
+        where = f"kubeconfig {kubeconfig}" if kubeconfig else "no service account in this pod"
+        raise ConfigurationError(f"{where}: {error}") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
+        problem = error.strerror if isinstance(error, OSError) else f"not usable ({type(error).__name__})"
+        raise ConfigurationError(f"kubeconfig {kubeconfig}: {problem}") from None
+    configuration.socket_options = _KEEPALIVE
+    configuration.connection_pool_maxsize = _KEPT_CONNECTIONS
+    return ApiClient(configuration)
+
+
+class Connection:
+    """Blocking requests with the package's credentials; safe to share between threads."""
+
+    def __init__(self, load: LoadApi) -> None:
+        self._load = load
+        self._lock = threading.Lock()
+        self._api = load()
+        self._loaded_s = time.monotonic()
+
+    def send(self, request: Request) -> bytes:
+        """The body of a 2xx answer. On 401, credentials are read afresh and the request is made again once.
+
+        Raises:
+            ApiError: the API server refused. UnavailableError: it did not answer. ConfigurationError.
+        """
+        response = self.begin(request)
+        try:
+            return bytes(response.read())
+        except (HTTPError, OSError) as error:
+            raise _unavailable(request, error) from None
+        finally:
+            response.release_conn()
+
+    def begin(self, request: Request) -> urllib3.BaseHTTPResponse:
+        """As `send`, up to the answer's headers: the body is still to be read by the caller."""
+        api = self._api
+        try:
+            return self._begin(api, request)
+        except UnauthorizedError:
+            if not self._reload(api):
+                raise
+            return self._begin(self._api, request)
+
+    def close(self) -> None:
+        self._api.close()
+
+    def _begin(self, api: Any, request: Request) -> urllib3.BaseHTTPResponse:
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        try:
+            response: urllib3.BaseHTTPResponse = api.rest_client.pool_manager.request(
+                request.method,
+                f"{api.configuration.host}{request.path}{query}",
+                body=request.body,
+                headers=self._headers(api, request),
+                timeout=urllib3.Timeout(connect=_CONNECT_S, read=request.silence_s),
+                retries=False,
+                redirect=False,
+                preload_content=False,
+            )
+            if 200 <= response.status < 300:
+                return response
+            body = bytes(response.read())
+        except (HTTPError, OSError) as error:
+            raise _unavailable(request, error) from None
+        response.release_conn()
+        raise api_error(str(request), response.status, body, response.headers.get("Retry-After"))
+
+    def _headers(self, api: Any, request: Request) -> dict[str, str]:
+        headers = {"Accept": "application/json", "User-Agent": f"accelet/{__version__}"}
+        if request.body is not None:
+            headers["Content-Type"] = request.content_type
+        with self._lock:  # the package reads tokens afresh in here, which is not safe for threads
+            try:
+                settings = api.configuration.auth_settings().values()
+            except (ConfigException, OSError) as error:
+                raise ConfigurationError(f"credentials cannot be read ({type(error).__name__})") from None
+        return headers | {auth["key"]: auth["value"] for auth in settings if auth["value"]}
+
+    def _reload(self, refused: Any) -> bool:
+        """Whether there are other credentials than the refused ones to try."""
+        with self._lock:
+            if self._api is not refused:
+                return True
+            now_s = time.monotonic()
+            if now_s - self._loaded_s < _RELOAD_EVERY_S:
+                return False
+            self._loaded_s = now_s
+            # The refused one is not closed: other threads may be reading from it. It goes with the last.
+            self._api = self._load()
+            return True
+
+
+class LineStream:
+    """The lines of one long answer. `open` and `read` block, on one thread; `stop` is for any thread."""
+
+    def __init__(self, connection: Connection, request: Request) -> None:
+        self._connection, self._request = connection, request
+        self._response: urllib3.BaseHTTPResponse | None = None
+        self._rest = b""
+        self._lock = threading.Lock()
+        self._is_stopped = False
+
+    def open(self) -> None:
+        """Waits for the answer's headers. Raises what `Connection.send` raises."""
+        response = self._connection.begin(self._request)
+        with self._lock:
+            self._response = response
+            if self._is_stopped:
+                response.close()
+
+    def read(self) -> list[bytes]:
+        """At least one whole line, or nothing at the end of the answer.
+
+        Nothing for the request's `silence_s` is an end too. Whether the API server is still there, nobody
+        knows then: to ask it again tells.
+
+        Raises:
+            UnavailableError: the connection broke.
+        """
+        response = self._response
+        while response is not None and not self._is_stopped:
+            try:
+                data = response.read1(_READ_BYTES, decode_content=False)
+            except (HTTPError, OSError, ValueError) as error:
+                if self._is_stopped or isinstance(error, ReadTimeoutError):
+                    break
+                raise _unavailable(self._request, error) from None
+            if not data:
+                break
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            if lines:
+                return lines
+            if len(self._rest) > _LONGEST_LINE:
+                raise UnavailableError(f"{self._request}: a line longer than {_LONGEST_LINE} bytes")
+        return []
+
+    def stop(self) -> None:
+        """Ends a `read` that is under way, and all later ones."""
+        with self._lock:
+            self._is_stopped = True
+            if self._response is not None and not self._response.closed:
+                try:
+                    self._response.shutdown()
+                except (ValueError, RuntimeError, OSError):
+                    return  # it has ended by itself in this moment
+
+    def close(self) -> None:
+        """Gives the connection back; on the reading thread, after its last `read`."""
+        if self._response is not None:
+            self._response.close()
+
+
+def _unavailable(request: Request, error: Exception) -> UnavailableError:
+    # Only the kind of the fault and the system's own words: nothing of headers or URLs.
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__cause__ or cause.__context__
+    words = cause.strerror if isinstance(cause, OSError) and cause.strerror else ""
+    return UnavailableError(f"{request}: {type(error).__name__}{': ' + words if words else ''}")

@@ -1,0 +1,111 @@
+"""The nodes of a cluster and what is free on them, kept up with events."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from accelet.kube.nodes import Node
+from accelet.kube.pods import Pod
+from accelet.kube.requests import pod_units, scheduling_units
+from accelet.scheduler.eligibility import barriers
+from accelet.scheduler.layout import Layout, lay_out
+from accelet.scheduler.room import NodeRoom
+from accelet.scheduler.shape import Shape
+from accelet.scheduler.topology import Ints, Scheme
+from accelet.scheduler.usage import PodKey, Usage
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """The nodes, what is free on them, and what will be when all pods have ended that ever do."""
+
+    layout: Layout
+    room: NodeRoom
+    room_in_the_end: NodeRoom
+
+
+class Cluster:
+    """One mutable picture of the cluster. A pod's event costs the same however large the cluster is."""
+
+    def __init__(self, scheme: Scheme, nodes: Iterable[Node] = (), pods: Iterable[Pod] = ()) -> None:
+        self.scheme = scheme
+        self._nodes: dict[str, Node] = {}
+        self._node_rows: dict[str, int] = {}
+        self._usage = Usage()
+        self._layout: Layout | None = None
+        self._leaf_rows: Ints = np.zeros(0, dtype=np.int64)
+        for node in nodes:
+            self.set_node(node)
+        for pod in pods:
+            self.set_pod(pod)
+
+    def set_node(self, node: Node) -> bool:
+        """A node has come or changed; whether in anything that the planner looks at."""
+        before = self._nodes.get(node.name)
+        self._nodes[node.name] = node
+        if before and (before.labels, barriers(before)) == (node.labels, barriers(node)):
+            if before.allocatable == node.allocatable:
+                return False
+        else:
+            self._layout = None
+        self._node_rows[node.name] = self._usage.offer(node.name, scheduling_units(node.allocatable))
+        return True
+
+    def remove_node(self, name: str) -> None:
+        if self._nodes.pop(name, None) is not None:
+            self._layout = None
+
+    def set_pod(self, pod: Pod) -> None:
+        """Charges a pod's node from its binding until its containers have ended for good."""
+        if pod.node_name and not pod.is_terminal:
+            self.hold(pod, pod.node_name)
+        else:
+            self._usage.give_back(pod.key)
+
+    def hold(self, pod: Pod, node: str) -> None:
+        """Charges `node` with a pod that is to go there, until the pod's next event says otherwise."""
+        is_lasting = pod.is_mirror or any(owner.kind == "DaemonSet" for owner in pod.owners)
+        self._usage.take(pod.key, node, pod_units(pod), is_lasting=is_lasting)
+
+    def remove_pod(self, key: PodKey) -> None:
+        self._usage.give_back(key)
+
+    @property
+    def nodes(self) -> Iterable[Node]:
+        return self._nodes.values()
+
+    @property
+    def layout(self) -> Layout:
+        if self._layout is None:
+            self._layout = lay_out(self.scheme, self._nodes.values())
+            self._leaf_rows = np.array(
+                [self._node_rows[node.name] for node in self._layout.nodes], dtype=np.int64
+            )
+        return self._layout
+
+    def room(self) -> NodeRoom:
+        """What is free now, to plan with."""
+        return self.snapshot().room
+
+    def snapshot(self) -> Snapshot:
+        """The cluster as it is now, for one round of planning; later events do not change it."""
+        layout = self.layout
+        return Snapshot(
+            layout,
+            self._room(layout, self._usage.free(self._leaf_rows)),
+            self._room(layout, self._usage.free_in_the_end(self._leaf_rows)),
+        )
+
+    def still_takes(self, shape: Shape, node: str) -> bool:
+        """Whether a node allows a pod that is charged to it, and has no less than all that is charged."""
+        layout = self.layout
+        leaf = layout.leaf_of.get(node)
+        if leaf is None or not layout.eligible(shape.rules)[leaf]:
+            return False
+        free, columns = self._usage.free(self._leaf_rows[leaf : leaf + 1])[0], self._usage.columns
+        return all(resource in columns and free[columns[resource]] >= 0 for resource, _ in shape.units)
+
+    def _room(self, layout: Layout, free: Ints) -> NodeRoom:
+        closed = np.zeros(len(layout.nodes), dtype=bool)
+        return NodeRoom(layout, dict(self._usage.columns), np.ascontiguousarray(free.T), closed)

@@ -1,0 +1,282 @@
+"""Places gangs and releases them: one look at a time at what there is, driven by events."""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from accelet.kube.clock import Clock, SystemClock
+from accelet.kube.eventlog import Message, Subject
+from accelet.kube.pods import Pod
+from accelet.kube.store import Change
+from accelet.kube.workqueue import WorkQueue
+from accelet.runtime.logs import Log
+from accelet.scheduler.backlog import Patience, Reservation, Round, plan_backlog
+from accelet.scheduler.gangs import Gang, GangKey, gang_key, is_gated
+from accelet.scheduler.hand import Hand, RefusedError
+from accelet.scheduler.metrics import SchedulerMetrics
+from accelet.scheduler.picture import Picture
+from accelet.scheduler.plan import Plan
+from accelet.scheduler.record import Placement, Record
+from accelet.scheduler.release import Steps
+from accelet.scheduler.settings import SchedulerSettings
+
+_log = Log(__name__)
+
+RecordKey = tuple[str, str]
+_PLANNING: RecordKey = ("", "")
+_REFUSED_FOR_S = 60.0
+_INCOMPLETE_FOR_S = 10.0
+"""A gang that misses pods is not worth an event before."""
+
+_TELL_EVERY_S = 10.0
+"""A gang's reason for waiting changes with every node; people read only the last."""
+
+_GATHER_S = 0.1
+"""Room that becomes free is looked at together with what else becomes free in this time."""
+
+_PARALLEL = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """The API server did not allow a gang's release; it is tried again after a time."""
+
+    reason: str
+    until_s: float
+
+
+class Controller:
+    """What one leader does, from the picture to the API server. Made anew for each leadership."""
+
+    def __init__(
+        self,
+        picture: Picture,
+        hand: Hand,
+        settings: SchedulerSettings,
+        metrics: SchedulerMetrics,
+        say: Callable[[Message], None],
+        *,
+        clock: Clock | None = None,
+        wall_s: Callable[[], float] = time.time,
+    ) -> None:
+        self._picture, self._hand, self._settings = picture, hand, settings
+        self._metrics, self._say, self._wall_s = metrics, say, wall_s
+        self._clock: Clock = clock or SystemClock()
+        self._queue: WorkQueue[RecordKey] = WorkQueue(self._clock)
+        self._arrived_s: dict[GangKey, float] = {}
+        self._stranded_s: dict[str, float] = {}
+        self._refusals: dict[GangKey, _Refusal] = {}
+        self._said: dict[GangKey, tuple[str, float]] = {}
+        self._reservation: Reservation | None = None
+
+    async def run(self) -> None:
+        """Works until it is cancelled."""
+        self.see_change()
+        await self._queue.work(self._look, parallel=_PARALLEL)
+
+    def see_pod(self, change: Change[Pod]) -> None:
+        """A pod came, changed or went, and the picture has it already."""
+        pod = change.after or change.before
+        assert pod is not None
+        record = self._picture.record_with(pod)
+        if record is not None:
+            self._queue.add(record.key)
+        if is_gated(pod, self._picture.prefix):
+            if change.kind == "added":
+                key = gang_key(pod, self._picture.prefix)
+                self._arrived_s[key] = self._clock.now_s()
+                self._refusals.pop(key, None)
+            self._queue.add(_PLANNING)
+        elif change.after is None or (pod.is_terminal and not (change.before and change.before.is_terminal)):
+            self._stranded_s.pop(pod.uid, None)
+            self._queue.add_after(_PLANNING, _GATHER_S)
+
+    def see_change(self) -> None:
+        """A node, an owner or a plan came, changed or went."""
+        self._queue.add_after(_PLANNING, _GATHER_S)
+        for key in self._picture.records:
+            self._queue.add(key)
+
+    async def _look(self, key: RecordKey) -> float | None:
+        if key == _PLANNING:
+            return await self._plan()
+        record = self._picture.records.get(key)
+        return await self._carry_on(record) if record else None
+
+    async def _plan(self) -> float | None:
+        """One round of planning; returns after how long another one may come out differently by itself."""
+        open_gangs = self._picture.gangs()
+        self._forget_all_but({gang.key for gang in open_gangs})
+        gangs, again_s = self._ready(open_gangs)
+        snapshot = self._picture.cluster.snapshot()
+        patience = Patience(
+            now_s=self._wall_s(),
+            starving_after_s=self._settings.starving_after_s,
+            waiting_since={gang.key: max(pod.created_s for pod in gang.pods) for gang in gangs},
+        )
+        started_s = time.monotonic()
+        found: Round = await asyncio.to_thread(plan_backlog, gangs, snapshot, patience, self._reservation)
+        self._metrics.plan_seconds.observe(time.monotonic() - started_s)
+        self._reservation = found.reservation
+        waiting = [plan for plan in found.plans if plan.nodes is None]
+        self._metrics.waiting.set(len(waiting))
+        retell_s = self._say_waiting(waiting)
+        begun = [plan for plan in found.plans if plan.nodes is not None]
+        results = await asyncio.gather(*map(self._begin, begun), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        starve_s = [left_s for plan in waiting if (left_s := patience.left_s(plan.gang)) > 0]
+        return min((s for s in (*starve_s, again_s, retell_s) if s is not None), default=None)
+
+    def _ready(self, gangs: Sequence[Gang]) -> tuple[list[Gang], float | None]:
+        """The gangs that may be planned now, and after how long the next of the others may be."""
+        ready, waits_s = [], []
+        now_s = self._clock.now_s()
+        for gang in gangs:
+            refusal = self._refusals.get(gang.key)
+            settled_s = now_s - self._arrived_s.get(gang.key, now_s)
+            patience_s = _INCOMPLETE_FOR_S if gang.missing else 0.0 if gang.size else self._settings.quiet_s
+            if refusal and refusal.until_s > now_s:
+                waits_s.append(refusal.until_s - now_s)
+            elif settled_s < patience_s:
+                waits_s.append(patience_s - settled_s)
+            else:
+                ready.append(gang)
+        return ready, min(waits_s, default=None)
+
+    def _forget_all_but(self, gangs: Collection[GangKey]) -> None:
+        for known in (self._arrived_s, self._refusals, self._said):
+            for key in [key for key in known if key not in gangs]:
+                known.pop(key, None)
+        for key in gangs:
+            self._arrived_s.setdefault(key, self._clock.now_s())
+
+    async def _begin(self, plan: Plan) -> None:
+        """Writes a plan down, beside what is left of the gang's former one."""
+        gang, former = plan.gang, self._picture.record_of(plan.gang.key)
+        placements = [Placement(pod.name, pod.uid, node) for pod, node in plan.placements]
+        if former is not None:
+            fresh = {placement.pod for placement in placements}
+            placements += [placement for placement in former.placements if placement.pod not in fresh]
+        record = Record(
+            gang.key,
+            tuple(placements),
+            plan.distance or 0,
+            plan.lower_bound,
+            former.resource_version if former else "",
+        )
+        try:
+            await self._hand.write(record)
+        except OverflowError as error:
+            self._refuse(gang.key, str(error), gang.pods)
+            return
+        self._said.pop(gang.key, None)
+        self._metrics.placed.inc()
+        self._metrics.distance.observe(plan.distance or 0)
+        self._metrics.gap.observe((plan.distance or 0) - plan.lower_bound)
+        proof = (
+            "optimal" if plan.is_optimal else f"at most {(plan.distance or 0) - plan.lower_bound:,} too far"
+        )
+        nodes = len(set(plan.nodes or ()))
+        note = f"{len(gang.pods)} pods on {nodes} nodes, distance {plan.distance:,}, {proof}"
+        _log.info("placed", gang=str(gang.key), note=note)
+        self._tell(gang.pods[0], "Normal", "Placed", note)
+        self._queue.add(record.key)
+
+    async def _carry_on(self, record: Record) -> float | None:
+        """The next steps of one plan; returns after how long to look again."""
+        steps = self._picture.steps(record)
+        self._metrics.plans.set(len(self._picture.records))
+        if steps.is_finished:
+            await self._hand.erase(record)
+            self._queue.add(_PLANNING)
+            return None
+        if steps.lost:
+            await self._place_anew(record, steps)
+            return None
+        if steps.lifts:
+            try:
+                if not steps.is_begun:
+                    await self._hand.rehearse(steps.lifts)
+                await self._hand.lift(steps.lifts)
+            except RefusedError as error:
+                await self._hand.erase(record)
+                self._refuse(record.gang, str(error), [lift.pod for lift in steps.lifts])
+                return None
+        return await self._free_stranded(steps)
+
+    async def _place_anew(self, record: Record, steps: Steps) -> None:
+        """Takes back what has not begun: of a gang of which no pod is released, everything."""
+        self._metrics.repairs.labels("node").inc(len(steps.lost))
+        _log.info("placing anew", gang=str(record.gang), pods=len(steps.lost))
+        lost = set(steps.lost)
+        kept = tuple(placement for placement in record.placements if placement not in lost)
+        if steps.is_begun:
+            await self._hand.write(
+                Record(record.gang, kept, record.distance, record.lower_bound, record.resource_version)
+            )
+        else:
+            await self._hand.erase(record)
+        self._queue.add(_PLANNING)
+        self._queue.add(record.key)
+
+    async def _free_stranded(self, steps: Steps) -> float | None:
+        """Deletes released pods that their node has not taken for too long, so that they are made anew."""
+        now_s, grace_s = self._clock.now_s(), self._settings.stranded_after_s
+        waits_s = [grace_s] if steps.waiting else []
+        for pod in steps.stranded:
+            since_s = self._stranded_s.setdefault(pod.uid, now_s)
+            if now_s - since_s < grace_s:
+                waits_s.append(since_s + grace_s - now_s)
+            elif any(owner.is_controller for owner in pod.owners):
+                self._metrics.repairs.labels("stranded").inc()
+                note = "its node no longer has room for it; deleted to be made and placed anew"
+                self._tell(pod, "Warning", "Stranded", note)
+                await self._hand.remove(pod)
+                del self._stranded_s[pod.uid]
+            elif self._stranded_s[pod.uid] != float("inf"):
+                self._stranded_s[pod.uid] = float("inf")
+                note = "its node no longer has room for it, and nobody would make it anew: delete it yourself"
+                self._tell(pod, "Warning", "Stranded", note)
+        for pod in (*steps.waiting, *steps.bound):
+            self._stranded_s.pop(pod.uid, None)
+        return min(waits_s, default=None)
+
+    def _refuse(self, gang: GangKey, reason: str, pods: Sequence[Pod]) -> None:
+        self._refusals[gang] = _Refusal(reason, self._clock.now_s() + _REFUSED_FOR_S)
+        _log.warning("refused", gang=str(gang), reason=reason)
+        self._tell(pods[0], "Warning", "Refused", reason)
+        self._queue.add_after(_PLANNING, _REFUSED_FOR_S)
+
+    def _say_waiting(self, plans: Sequence[Plan]) -> float | None:
+        """An event for each gang that must wait, when the reason has changed, and not all the time.
+
+        Returns after how long a new reason may be told that may not be told yet.
+        """
+        again_s = []
+        now_s = self._clock.now_s()
+        for plan in plans:
+            reason = plan.reason or ""
+            said, told_s = self._said.get(plan.gang.key, ("", float("-inf")))
+            if said == reason:
+                continue
+            if now_s - told_s < _TELL_EVERY_S:
+                again_s.append(told_s + _TELL_EVERY_S - now_s)
+                continue
+            self._said[plan.gang.key] = reason, now_s
+            _log.info("waiting", gang=str(plan.gang.key), reason=reason)
+            self._tell(plan.gang.pods[0], "Warning", "Waiting", f"waiting: {reason}")
+        return min(again_s, default=None)
+
+    def _tell(self, pod: Pod, kind: Literal["Normal", "Warning"], reason: str, note: str) -> None:
+        """An event on a gang's pod and on its owner."""
+        owners = (
+            Subject(owner.kind, owner.name, pod.namespace, owner.uid, owner.api_version)
+            for owner in pod.owners
+            if owner.is_controller
+        )
+        for subject in (Subject.of_pod(pod), *owners):
+            self._say(Message(subject, kind, reason, "Place", note))

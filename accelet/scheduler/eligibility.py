@@ -1,0 +1,106 @@
+"""Whether a node may take a pod at all, as kube-scheduler judges it.
+
+The rules are those of Kubernetes 1.36: component-helpers/scheduling/corev1 and the scheduler's plugins
+NodeAffinity, TaintToleration and NodeUnschedulable.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from accelet.kube.nodes import Node
+from accelet.kube.selection import NodeTerm, Requirement, Taint, Toleration
+
+_INTEGER = re.compile(r"[+-]?\d{1,63}", re.ASCII)
+_KEEPS_AWAY = ("NoSchedule", "NoExecute")
+_CORDON = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+_READINESS = {
+    "False": Taint("node.kubernetes.io/not-ready", "NoSchedule"),
+    "Unknown": Taint("node.kubernetes.io/unreachable", "NoSchedule"),
+}
+
+
+def holds(requirement: Requirement, value: str | None) -> bool:
+    """Whether a label of this value (None: there is none) meets the requirement.
+
+    One that the API server would refuse (`Gt` with two values, an unknown operator) is met by nothing.
+    """
+    values = requirement.values
+    match requirement.operator:
+        case "In" | "NotIn" if values:
+            return (value in values) == (requirement.operator == "In")
+        case "Exists" | "DoesNotExist" if not values:
+            return (value is not None) == (requirement.operator == "Exists")
+        case "Gt" | "Lt" if len(values) == 1:
+            have, want = _integer(value), _integer(values[0])
+            if have is None or want is None:
+                return False
+            return have > want if requirement.operator == "Gt" else have < want
+    return False
+
+
+def holds_name(requirement: Requirement, name: str) -> bool:
+    """Whether a node of this name meets a requirement of `matchFields`: `metadata.name`, one value."""
+    if requirement.key != "metadata.name" or len(requirement.values) != 1:
+        return False
+    return requirement.operator in ("In", "NotIn") and holds(requirement, name)
+
+
+def matches(term: NodeTerm, labels: Mapping[str, str], name: str) -> bool:
+    """Whether a node meets all of a term; one without any requirement matches no node."""
+    return (
+        bool(term.expressions or term.fields)
+        and all(holds(requirement, labels.get(requirement.key)) for requirement in term.expressions)
+        and all(holds_name(requirement, name) for requirement in term.fields)
+    )
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether a toleration covers a taint; `Lt` and `Gt`, off by default in every release, never do."""
+    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
+        return False
+    return toleration.operator == "Exists" or (
+        toleration.operator == "Equal" and toleration.value == taint.value
+    )
+
+
+def barriers(node: Node) -> tuple[Taint, ...]:
+    """The taints that keep pods away from a node.
+
+    A cordoned node has that of cordoning even before the node controller has written it, a node that is
+    not ready that of not being ready. A node that says nothing of its readiness is taken as it is: so
+    does kube-scheduler.
+    """
+    taints = [taint for taint in node.taints if taint.effect in _KEEPS_AWAY]
+    if node.unschedulable:
+        taints.append(_CORDON)
+    taints += (
+        _READINESS[condition.status]
+        for condition in node.conditions
+        if condition.type == "Ready" and condition.status in _READINESS
+    )
+    return tuple(dict.fromkeys(taints))
+
+
+def first_barrier(taints: Iterable[Taint], tolerations: frozenset[Toleration]) -> Taint | None:
+    """The first of a node's barriers that a pod does not tolerate."""
+    for taint in taints:
+        if not any(tolerates(toleration, taint) for toleration in tolerations):
+            return taint
+    return None
+
+
+def barrier_text(taint: Taint) -> str:
+    """What keeps pods away, for people, to follow a number of nodes."""
+    if taint == _CORDON:
+        return "cordoned"
+    if taint.key in (_READINESS["False"].key, _READINESS["Unknown"].key):
+        return "not ready"
+    value = f"={taint.value}" if taint.value else ""
+    return f"tainted {taint.key}{value}:{taint.effect}"
+
+
+def _integer(text: str | None) -> int | None:
+    if text is None or _INTEGER.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None

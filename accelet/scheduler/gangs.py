@@ -1,0 +1,212 @@
+"""Gated pods grouped into gangs, in rank order, with what they ask for as a whole."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from accelet.kube.pods import Pod
+from accelet.scheduler.rank import rank_of
+from accelet.scheduler.shape import Shape, shape_of
+from accelet.scheduler.topology import ROOT
+from accelet.scheduler.workload import Workload
+
+GATE_PREFIX = "gke.io/topology-aware-auto-"
+EXCLUSIVE = "accelet.dev/exclusive"
+REQUIRED_LEVEL = "accelet.dev/required-level"
+GANG_SIZE = "accelet.dev/gang-size"
+
+_LEADER_WORKER = "leaderworkerset.sigs.k8s.io/name"
+_KINDS = (
+    ("jobset.sigs.k8s.io/jobset-name", "JobSet"),
+    ("training.kubeflow.org/job-name", "Kubeflow"),
+    (_LEADER_WORKER, "LeaderWorkerSet"),
+    ("batch.kubernetes.io/job-name", "Job"),
+    ("job-name", "Job"),
+)
+"""Labels that name a pod's job, the widest first: pods of a JobSet and of Kubeflow may also be of a Job."""
+
+_LEADER_WORKER_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
+_LEADER_WORKER_SIZE = "leaderworkerset.sigs.k8s.io/size"
+_NAME = "name"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class GangKey:
+    """What makes pods one gang; `kind` is a Kubernetes kind, or `label` or `gate`."""
+
+    namespace: str
+    name: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """Gated pods to be placed together, in rank order, and their shapes.
+
+    `members` are these and the gang's other live pods, in rank order; `size` is how many members there
+    are to be in all, None if nobody says. `objection` is what forbids to plan it as it is, for people.
+    """
+
+    key: GangKey
+    pods: tuple[Pod, ...]
+    shapes: tuple[Shape, ...]
+    members: tuple[Pod, ...]
+    size: int | None = None
+    required_level: str | None = None
+    is_exclusive: bool = False
+    objection: str | None = None
+
+    @property
+    def missing(self) -> int:
+        """How many members are still to be created."""
+        return max(0, (self.size or 0) - len(self.members))
+
+    @property
+    def priority(self) -> int:
+        return max(pod.priority for pod in self.pods)
+
+    @property
+    def created_s(self) -> float:
+        return min(pod.created_s for pod in self.pods)
+
+
+def is_gated(pod: Pod, prefix: str = GATE_PREFIX) -> bool:
+    """Whether one of the pod's gates is ours to lift."""
+    return any(gate.startswith(prefix) for gate in pod.gates) and pod.deleted_s is None
+
+
+def find_gangs(
+    pods: Iterable[Pod], workloads: Iterable[Workload] = (), prefix: str = GATE_PREFIX
+) -> list[Gang]:
+    """The gangs that have gated pods, in the order in which they are to be planned: priority, then age."""
+    members: defaultdict[GangKey, list[Pod]] = defaultdict(list)
+    for pod in pods:
+        if not pod.is_terminal and pod.deleted_s is None:
+            members[gang_key(pod, prefix)].append(pod)
+    owners = {(w.kind, w.namespace, w.name): w for w in workloads}
+    gangs = [
+        _gang(key, found, _owner(key, found, owners), prefix)
+        for key, found in members.items()
+        if any(is_gated(pod, prefix) for pod in found)
+    ]
+    return sorted(gangs, key=lambda gang: (-gang.priority, gang.created_s, gang.key))
+
+
+def gang_key(pod: Pod, prefix: str = GATE_PREFIX) -> GangKey:
+    """Which gang a pod is of.
+
+    Its JobSet, Kubeflow job, LeaderWorkerSet group or Job by label, else its owner, else its label
+    `name`, else its gate.
+    """
+    labels, namespace = pod.labels, pod.namespace
+    for label, kind in _KINDS:
+        name = labels.get(label)
+        if name:
+            group = f"-{labels.get(_LEADER_WORKER_GROUP, '0')}" if label == _LEADER_WORKER else ""
+            return GangKey(namespace, name + group, kind)
+    for owner in sorted(pod.owners, key=lambda owner: not owner.is_controller):
+        return GangKey(namespace, owner.name, owner.kind)
+    if labels.get(_NAME):
+        return GangKey(namespace, labels[_NAME], "label")
+    for gate in pod.gates:
+        if gate.startswith(prefix):
+            return GangKey(namespace, gate.removeprefix(prefix) or gate, "gate")
+    return GangKey(namespace, pod.name, "pod")
+
+
+def _owner(
+    key: GangKey, pods: Sequence[Pod], workloads: Mapping[tuple[str, str, str], Workload]
+) -> Workload | None:
+    if key.kind == "LeaderWorkerSet":
+        name = pods[0].labels.get(_LEADER_WORKER, "")
+        return workloads.get((key.kind, key.namespace, name))
+    if key.kind == "Kubeflow":
+        same = (w for (kind, *rest), w in workloads.items() if rest == [key.namespace, key.name] and w.groups)
+        return next(same, None)
+    return workloads.get((key.kind, key.namespace, key.name))
+
+
+def _gang(key: GangKey, members: Sequence[Pod], workload: Workload | None, prefix: str) -> Gang:
+    groups = workload.groups if workload else ()
+    ranked = sorted(members, key=lambda pod: rank_of(pod, groups))
+    gated = tuple(pod for pod in ranked if is_gated(pod, prefix))
+    said = _Said(gated)
+    size = said.number(GANG_SIZE)
+    if size is None and key.kind == "LeaderWorkerSet":
+        size = said.number(_LEADER_WORKER_SIZE)
+    if size is None and workload is not None:
+        size = workload.size
+    level = said.one(REQUIRED_LEVEL)
+    is_exclusive = said.truth(EXCLUSIVE)
+    _check_foreign_gates(gated, prefix, said)
+    return Gang(
+        key=key,
+        pods=gated,
+        shapes=tuple(shape_of(pod) for pod in gated),
+        members=tuple(ranked),
+        size=size,
+        required_level=level,
+        is_exclusive=is_exclusive,
+        objection=said.objection,
+    )
+
+
+def _check_foreign_gates(pods: Iterable[Pod], prefix: str, said: "_Said") -> None:
+    for pod in pods:
+        for gate in pod.gates:
+            if not gate.startswith(prefix):
+                said.object_to(f"pod {pod.name} is also held by the gate {gate}")
+
+
+class _Said:
+    """Reads annotations that all pods of a gang must agree on; keeps the first objection."""
+
+    def __init__(self, pods: Sequence[Pod]) -> None:
+        self._pods = pods
+        self.objection: str | None = None
+
+    def object_to(self, objection: str) -> None:
+        self.objection = self.objection or objection
+
+    def one(self, name: str) -> str | None:
+        values = {pod.annotations[name]: pod for pod in self._pods if name in pod.annotations}
+        if len(values) > 1:
+            (one, first), (two, second), *_ = values.items()
+            self.object_to(
+                f'{name} is "{one}" on pod {first.name} and "{two}" on pod {second.name}: '
+                "the pods of a gang must agree"
+            )
+        return next(iter(values), None)
+
+    def number(self, name: str) -> int | None:
+        text = self.one(name)
+        if text is None:
+            return None
+        if not text.isdecimal() or not 0 < int(text) < 10**6:
+            self.object_to(f'{name} is "{text}", not a number of pods')
+            return None
+        return int(text)
+
+    def truth(self, name: str) -> bool:
+        text = self.one(name)
+        if text not in (None, "true", "false"):
+            self.object_to(f'{name} is "{text}", neither "true" nor "false"')
+        return text == "true"
+
+
+def required_level(gang: Gang, levels: Sequence[str]) -> int:
+    """The number of the level within which the gang must stay, ROOT if it says none.
+
+    Raises:
+        LookupError: there is no such level; a sentence for people.
+    """
+    if gang.required_level is None:
+        return ROOT
+    if gang.required_level not in levels:
+        raise LookupError(
+            f'{REQUIRED_LEVEL} is "{gang.required_level}", but the levels are {", ".join(levels)}'
+        )
+    return levels.index(gang.required_level)

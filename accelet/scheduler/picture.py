@@ -1,0 +1,131 @@
+"""What the scheduler knows of the cluster: kept up with events, asked when there is something to decide."""
+
+from collections import defaultdict
+from dataclasses import replace
+
+from accelet.kube.nodes import Node
+from accelet.kube.pods import Pod
+from accelet.kube.store import precedes
+from accelet.scheduler.cluster import Cluster
+from accelet.scheduler.gangs import Gang, GangKey, find_gangs, gang_key, is_gated
+from accelet.scheduler.record import Placement, Record
+from accelet.scheduler.release import Steps, next_steps
+from accelet.scheduler.shape import shape_of
+from accelet.scheduler.topology import Scheme
+from accelet.scheduler.usage import PodKey
+from accelet.scheduler.workload import Workload
+
+
+class Picture:
+    """Nodes, pods, owners and plans. No I/O and no clock; what is older than what is known is ignored."""
+
+    def __init__(self, scheme: Scheme, prefix: str) -> None:
+        self.prefix = prefix
+        self.cluster = Cluster(scheme)
+        self.pods: dict[PodKey, Pod] = {}
+        self.records: dict[tuple[str, str], Record] = {}
+        self._members: defaultdict[GangKey, set[PodKey]] = defaultdict(set)
+        self._gated: defaultdict[GangKey, set[PodKey]] = defaultdict(set)
+        self._planned: dict[PodKey, tuple[Placement, Record]] = {}
+        self._workloads: dict[tuple[str, str, str], Workload] = {}
+
+    def set_node(self, node: Node) -> bool:
+        """Whether anything has changed that planning looks at."""
+        return self.cluster.set_node(node)
+
+    def remove_node(self, name: str) -> None:
+        self.cluster.remove_node(name)
+
+    def set_workload(self, workload: Workload) -> None:
+        self._workloads[workload.kind, workload.namespace, workload.name] = workload
+
+    def remove_workload(self, kind: str, namespace: str, name: str) -> None:
+        self._workloads.pop((kind, namespace, name), None)
+
+    def set_pod(self, pod: Pod) -> None:
+        """A pod as a watch or an answer of the API server has it."""
+        known = self.pods.get(pod.key)
+        if known is not None:
+            if known.uid == pod.uid and precedes(pod.resource_version, known.resource_version):
+                return
+            self._forget(known)
+        self.pods[pod.key] = pod
+        gang = gang_key(pod, self.prefix)
+        self._members[gang].add(pod.key)
+        if is_gated(pod, self.prefix):
+            self._gated[gang].add(pod.key)
+        self._charge(pod)
+
+    def remove_pod(self, key: PodKey) -> None:
+        known = self.pods.pop(key, None)
+        if known is not None:
+            self._forget(known)
+            self.cluster.remove_pod(key)
+
+    def set_record(self, record: Record) -> None:
+        known = self.records.get(record.key)
+        if known is not None and precedes(record.resource_version, known.resource_version):
+            return
+        self.remove_record(record.key)
+        self.records[record.key] = record
+        for placement in record.placements:
+            key = record.gang.namespace, placement.pod
+            self._planned[key] = placement, record
+            if key in self.pods:
+                self._charge(self.pods[key])
+
+    def remove_record(self, key: tuple[str, str]) -> None:
+        known = self.records.pop(key, None)
+        for placement in known.placements if known else ():
+            pod_key = key[0], placement.pod
+            self._planned.pop(pod_key, None)
+            if pod_key in self.pods:
+                self._charge(self.pods[pod_key])
+
+    def planned_node(self, pod: Pod) -> str | None:
+        """Where a plan that is under way puts this pod."""
+        placement, _ = self._planned.get(pod.key, (None, None))
+        return placement.node if placement and placement.uid == pod.uid else None
+
+    def record_with(self, pod: Pod) -> Record | None:
+        """The plan under way that has a pod of this name."""
+        _, record = self._planned.get(pod.key, (None, None))
+        return record
+
+    def record_of(self, gang: GangKey) -> Record | None:
+        return self.records.get(Record(gang, (), 0, 0).key)
+
+    def gangs(self) -> list[Gang]:
+        """Gangs with gated pods that no plan places, in order; pods with a place count as being there."""
+        open_gangs = [
+            key
+            for key, gated in self._gated.items()
+            if any(self.planned_node(self.pods[pod]) is None for pod in gated)
+        ]
+        pods = [self._placed(self.pods[pod]) for key in open_gangs for pod in self._members[key]]
+        return find_gangs(pods, self._workloads.values(), self.prefix)
+
+    def steps(self, record: Record) -> Steps:
+        return next_steps(record, self.pods, self._takes, self.prefix)
+
+    def _placed(self, pod: Pod) -> Pod:
+        node = self.planned_node(pod)
+        return pod if node is None or pod.node_name else replace(pod, node_name=node, gates=())
+
+    def _charge(self, pod: Pod) -> None:
+        node = self.planned_node(pod)
+        if node is not None and not pod.node_name and not pod.is_terminal:
+            self.cluster.hold(pod, node)
+        else:
+            self.cluster.set_pod(pod)
+
+    def _forget(self, pod: Pod) -> None:
+        gang = gang_key(pod, self.prefix)
+        for index in (self._members, self._gated):
+            index[gang].discard(pod.key)
+            if not index[gang]:
+                del index[gang]
+
+    def _takes(self, pod: Pod, node: str) -> bool:
+        """Whether a node still allows a pod that is charged to it and has room for it."""
+        return self.cluster.still_takes(shape_of(pod), node)

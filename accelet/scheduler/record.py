@@ -1,0 +1,116 @@
+"""A gang's plan as it is written down before anything is done: one ConfigMap."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from accelet.kube.errors import MalformedObjectError
+from accelet.kube.objects import RawObject, Wire, WireObject, read_object
+from accelet.scheduler.gangs import GangKey
+
+LABEL = "accelet.dev/placement-plan"
+SELECTOR = f"{LABEL}=v1"
+MOST_BYTES = 1_000_000
+"""A ConfigMap may have 1 MiB: plans of some 8,000 pods."""
+
+_DATA = "plan.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One pod, that one and no later one of its name, and its node."""
+
+    pod: str
+    uid: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a gang's ConfigMap says. `resource_version` is empty until the API server has it."""
+
+    gang: GangKey
+    placements: tuple[Placement, ...]
+    distance: int
+    lower_bound: int
+    resource_version: str = ""
+
+    @property
+    def name(self) -> str:
+        """The ConfigMap's name, which only this gang has."""
+        text = f"{self.gang.kind}/{self.gang.name}"
+        return f"accelet-plan-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.gang.namespace, self.name
+
+    def to_body(self) -> Mapping[str, object]:
+        """The ConfigMap as it is sent.
+
+        Raises:
+            OverflowError: the gang is too large for one ConfigMap.
+        """
+        plan = _WirePlan(
+            gang=_WireGang(self.gang.kind, self.gang.name),
+            placements=[(p.pod, p.uid, p.node) for p in self.placements],
+            distance=self.distance,
+            lower_bound=self.lower_bound,
+        )
+        text = msgspec.json.encode(plan).decode()
+        if len(text) > MOST_BYTES:
+            raise OverflowError(f"a plan of {len(self.placements):,} pods does not fit into one ConfigMap")
+        version = {"resourceVersion": self.resource_version} if self.resource_version else {}
+        return {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": self.name,
+                "namespace": self.gang.namespace,
+                "labels": {LABEL: "v1"},
+                **version,
+            },
+            "data": {_DATA: text},
+        }
+
+
+class _WireGang(Wire, frozen=True):
+    kind: str
+    name: str
+
+
+class _WirePlan(Wire, frozen=True):
+    gang: _WireGang
+    placements: list[tuple[str, str, str]]
+    distance: int
+    lower_bound: int
+
+
+class _WireConfigMap(WireObject, frozen=True):
+    data: dict[str, str] | None = None
+
+
+def parse_record(raw: RawObject) -> Record:
+    """The plan that a ConfigMap holds.
+
+    Raises:
+        MalformedObjectError: it holds none.
+    """
+    wire = read_object(raw, "ConfigMap", _WireConfigMap)
+    metadata = wire.metadata
+    namespace = metadata.namespace or ""
+    try:
+        plan = msgspec.json.decode((wire.data or {}).get(_DATA, ""), type=_WirePlan)
+    except msgspec.DecodeError as error:
+        raise MalformedObjectError(
+            "ConfigMap", namespace, metadata.name, f"data[{_DATA}]", str(error)
+        ) from None
+    return Record(
+        gang=GangKey(namespace, plan.gang.name, plan.gang.kind),
+        placements=tuple(Placement(*placement) for placement in plan.placements),
+        distance=plan.distance,
+        lower_bound=plan.lower_bound,
+        resource_version=metadata.resource_version or "",
+    )

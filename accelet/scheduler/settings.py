@@ -1,0 +1,91 @@
+"""The scheduler's settings file."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from accelet.runtime.settings import Problem, Reader, SettingsError
+from accelet.scheduler.topology import MOST_WEIGHT, Scheme
+
+_Seconds = Annotated[float, msgspec.Meta(ge=0)]
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A contradiction: the path to a field, and a sentence."""
+
+    field: tuple[str | int, ...]
+    sentence: str
+
+
+class LevelSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """One level of the network: how far apart nodes are that differ here first, and labels that say where.
+
+    A node's place is read from the first labels of all levels, or, if it has not all of these, from the
+    second ones, and so on.
+    """
+
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    weight: Annotated[int, msgspec.Meta(ge=0, le=MOST_WEIGHT)]
+    labels: tuple[str, ...]
+
+
+class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be set. Levels are from far to near.
+
+    `starving_after_s` is after how long nodes are kept free for a waiting gang; `quiet_s` how long a gang of
+    unknown size must have got no new pod; `stranded_after_s` after how long a pod that its node no longer
+    takes is made anew.
+    """
+
+    version: Literal["v1"]
+    levels: tuple[LevelSettings, ...] = ()
+    starving_after_s: _Seconds = 600.0
+    quiet_s: _Seconds = 1.0
+    stranded_after_s: _Seconds = 30.0
+
+    def problems(self) -> Sequence[Mistake]:
+        """What is wrong with the levels as a whole."""
+        sets = {len(level.labels) for level in self.levels}
+        if len(sets) > 1:
+            return [Mistake(("levels",), "every level needs as many labels as the others")]
+        try:
+            self.scheme()
+        except ValueError as error:
+            return [Mistake(("levels",), str(error))]
+        return []
+
+    def scheme(self) -> Scheme:
+        """The topology that the levels describe, GKE's if there are none."""
+        if not self.levels:
+            return Scheme()
+        return Scheme(
+            tuple(level.name for level in self.levels),
+            tuple(level.weight for level in self.levels),
+            tuple(zip(*(level.labels for level in self.levels), strict=True)),
+        )
+
+
+DEFAULT_SETTINGS = SchedulerSettings(version="v1")
+
+
+def read_settings(file: Path) -> SchedulerSettings:
+    """The settings in a file.
+
+    Raises:
+        SettingsError: they are wrong, or the file cannot be read; has every mistake.
+    """
+    reader = Reader(str(file))
+    try:
+        node = reader.parse(file.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError([Problem(str(file), 1, "", f"cannot be read: {error}")]) from None
+    settings = reader.read(node, SchedulerSettings) if node is not None else None
+    if reader.problems or not isinstance(settings, SchedulerSettings):
+        raise SettingsError(
+            reader.problems or [Problem(str(file), 1, "", "the file is empty; say version: v1")]
+        )
+    return settings

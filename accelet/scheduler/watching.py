@@ -1,0 +1,170 @@
+"""Watches everything the scheduler looks at, and keeps the picture up with it."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from accelet.kube.errors import ForbiddenError, KubeError, NotFoundError
+from accelet.kube.nodes import Node, parse_node
+from accelet.kube.objects import Page
+from accelet.kube.podparser import parse_pod
+from accelet.kube.pods import Pod
+from accelet.kube.reflector import Reflector
+from accelet.kube.resources import CONFIG_MAPS, JOBS, NODES, PODS, Resource
+from accelet.kube.source import Scope, Source
+from accelet.kube.store import Change
+from accelet.runtime.logs import Log
+from accelet.scheduler.metrics import SchedulerMetrics
+from accelet.scheduler.picture import Picture
+from accelet.scheduler.record import SELECTOR, Record, parse_record
+from accelet.scheduler.workload import Workload, parse_workload
+
+_log = Log(__name__)
+
+OWNERS = (
+    JOBS,
+    Resource("JobSet", "jobsets", "jobset.x-k8s.io", "v1alpha2"),
+    Resource("LeaderWorkerSet", "leaderworkersets", "leaderworkerset.x-k8s.io"),
+    Resource("PyTorchJob", "pytorchjobs", "kubeflow.org"),
+    Resource("TFJob", "tfjobs", "kubeflow.org"),
+    Resource("MPIJob", "mpijobs", "kubeflow.org"),
+    Resource("XGBoostJob", "xgboostjobs", "kubeflow.org"),
+    Resource("PaddleJob", "paddlejobs", "kubeflow.org"),
+    Resource("JAXJob", "jaxjobs", "kubeflow.org"),
+)
+"""Kinds that say how many pods they make at one time. A cluster need not know all of them."""
+
+_LOOK_AGAIN_S = 60.0
+
+
+class WatchApi(Source, Protocol):
+    """The requests it takes; `accelet.kube.client.Client` is one."""
+
+    async def list_page(
+        self, resource: Resource, namespace: str | None = None, query: dict[str, str] | None = None
+    ) -> Page: ...
+
+
+class Watching:
+    """The reflectors. `pod_changed` is told of each pod, `changed` that anything else has changed."""
+
+    def __init__(
+        self,
+        api: WatchApi,
+        picture: Picture,
+        metrics: SchedulerMetrics,
+        *,
+        pod_changed: Callable[[Change[Pod]], None],
+        changed: Callable[[], None],
+    ) -> None:
+        self._api, self._picture, self._metrics = api, picture, metrics
+        self._pod_changed, self._changed = pod_changed, changed
+        self._pods = Reflector(
+            api, Scope(PODS, page_size=1000), parse_pod, changed=self._see_pod, failed=self._count
+        )
+        self._nodes = Reflector(
+            api, Scope(NODES, page_size=1000), parse_node, changed=self._see_node, failed=self._count
+        )
+        self._records = Reflector(
+            api,
+            Scope(CONFIG_MAPS, label_selector=SELECTOR),
+            parse_record,
+            changed=self._see_record,
+            failed=self._count,
+        )
+        self._found_owners = asyncio.Event()
+
+    @property
+    def is_synced(self) -> bool:
+        return all(r.is_synced for r in (self._pods, self._nodes, self._records))
+
+    async def run(self) -> None:
+        """Watches until it is cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._pods.run())
+            group.create_task(self._nodes.run())
+            group.create_task(self._records.run())
+            await self._watch_owners(group)
+
+    async def synced(self) -> None:
+        """Waits until everything has been seen once."""
+        for reflector in (self._nodes, self._pods, self._records):
+            await reflector.synced()
+        await self._found_owners.wait()
+
+    async def refresh(self) -> None:
+        """Brings the picture up to date; what a former leader wrote last is in it then.
+
+        Raises:
+            KubeError: the API server did not answer.
+        """
+        await self._nodes.refresh()
+        await self._records.refresh()
+        await self._pods.refresh()
+
+    async def _watch_owners(self, group: asyncio.TaskGroup) -> None:
+        """Watches the kinds of owners that the cluster knows, and from time to time looks for more."""
+        unknown = list(OWNERS)
+        while True:
+            for resource in list(unknown):
+                if not await self._is_served(resource):
+                    continue
+                unknown.remove(resource)
+                parse = partial(parse_workload, kind=resource.kind)
+                reflector: Reflector[Workload] = Reflector(
+                    self._api,
+                    Scope(resource),
+                    parse,
+                    changed=partial(self._see_workload, resource.kind),
+                    failed=self._count,
+                )
+                group.create_task(reflector.run())
+                if not self._found_owners.is_set():
+                    await reflector.synced()
+            self._found_owners.set()
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
+    async def _is_served(self, resource: Resource) -> bool:
+        try:
+            await self._api.list_page(resource, None, {"limit": "1"})
+        except NotFoundError:
+            return False
+        except ForbiddenError as error:
+            _log.warning("owners of this kind are not seen", kind=resource.kind, error=str(error))
+            return False
+        except KubeError as error:
+            self._count(error)
+            return False
+        return True
+
+    def _see_pod(self, change: Change[Pod]) -> None:
+        if change.after is not None:
+            self._picture.set_pod(change.after)
+        else:
+            self._picture.remove_pod(change.key)
+        self._pod_changed(change)
+
+    def _see_node(self, change: Change[Node]) -> None:
+        if change.after is None:
+            self._picture.remove_node(change.key[1])
+            self._changed()
+        elif self._picture.set_node(change.after):
+            self._changed()
+
+    def _see_record(self, change: Change[Record]) -> None:
+        if change.after is not None:
+            self._picture.set_record(change.after)
+        else:
+            self._picture.remove_record(change.key)
+        self._changed()
+
+    def _see_workload(self, kind: str, change: Change[Workload]) -> None:
+        if change.after is not None:
+            self._picture.set_workload(change.after)
+        else:
+            self._picture.remove_workload(kind, *change.key)
+        self._changed()
+
+    def _count(self, error: KubeError) -> None:
+        self._metrics.faults.labels(type(error).__name__).inc()

@@ -1,0 +1,140 @@
+"""What an owner of pods says about their number."""
+
+from dataclasses import dataclass
+
+from accelet.kube.errors import MalformedObjectError
+from accelet.kube.objects import RawObject, Wire, WireObject, read_object
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """An object that makes pods: `size` of them are to run at one time.
+
+    `groups` names its kinds of pods in rank order, where it has some (`launcher`, `worker`). Of a
+    LeaderWorkerSet, `size` is that of one group.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    size: int
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+
+
+class _WireReplicas(Wire, frozen=True):
+    replicas: int | None = None
+
+
+class _WireJobSpec(Wire, frozen=True):
+    parallelism: int | None = None
+    completions: int | None = None
+
+
+class _WireJobTemplate(Wire, frozen=True):
+    spec: _WireJobSpec
+
+
+class _WireReplicatedJob(Wire, frozen=True):
+    name: str
+    template: _WireJobTemplate
+    replicas: int | None = None
+
+
+class _WireGroup(Wire, frozen=True):
+    size: int | None = None
+
+
+_WireGroups = dict[str, _WireReplicas] | None
+
+
+class _WireSpec(Wire, frozen=True):
+    parallelism: int | None = None
+    completions: int | None = None
+    replicas: int | None = None
+    replicated_jobs: list[_WireReplicatedJob] | None = None
+    leader_worker_template: _WireGroup | None = None
+    pytorch_replica_specs: _WireGroups = None
+    tf_replica_specs: _WireGroups = None
+    mpi_replica_specs: _WireGroups = None
+    jax_replica_specs: _WireGroups = None
+    xgb_replica_specs: _WireGroups = None
+    paddle_replica_specs: _WireGroups = None
+
+
+class _WireStatus(Wire, frozen=True):
+    succeeded: int | None = None
+
+
+class _WireWorkload(WireObject, frozen=True):
+    kind: str | None = None
+    spec: _WireSpec | None = None
+    status: _WireStatus | None = None
+
+
+_RANK_ORDER = ("launcher", "master", "chief", "scheduler", "ps", "server", "worker", "evaluator")
+"""Kubeflow's kinds of pods as their frameworks count ranks; others follow by name."""
+
+
+def group_order(group: str) -> tuple[int, str]:
+    """Sorts the kinds of pods of one Kubeflow job."""
+    known = group.lower()
+    return (_RANK_ORDER.index(known) if known in _RANK_ORDER else len(_RANK_ORDER), known)
+
+
+def parse_workload(raw: RawObject, kind: str = "") -> Workload:
+    """A Job, JobSet, LeaderWorkerSet, a Kubeflow job, or any other object with `spec.replicas`.
+
+    Items of the API server's lists do not say their `kind`.
+
+    Raises:
+        MalformedObjectError: a field is not what the API promises, or none says how many pods there are.
+    """
+    wire = read_object(raw, kind or "workload", _WireWorkload)
+    kind = wire.kind or kind
+    metadata = wire.metadata
+    size, groups = _size(kind, wire.spec or _WireSpec(), wire.status or _WireStatus())
+    if size is None:
+        problem = "does not say how many pods run at a time"
+        raise MalformedObjectError(kind, metadata.namespace or "", metadata.name, "spec", problem)
+    return Workload(
+        kind=kind,
+        namespace=metadata.namespace or "default",
+        name=metadata.name,
+        size=max(size, 0),
+        uid=metadata.uid or "",
+        groups=groups,
+    )
+
+
+def _size(kind: str, spec: _WireSpec, status: _WireStatus) -> tuple[int | None, tuple[str, ...]]:
+    replicas = (
+        spec.pytorch_replica_specs
+        or spec.tf_replica_specs
+        or spec.mpi_replica_specs
+        or spec.jax_replica_specs
+        or spec.xgb_replica_specs
+        or spec.paddle_replica_specs
+    )
+    if replicas:
+        sizes = [1 if group.replicas is None else group.replicas for group in replicas.values()]
+        return sum(sizes), tuple(sorted((group.lower() for group in replicas), key=group_order))
+    if spec.replicated_jobs is not None:
+        sizes = [
+            (1 if job.replicas is None else job.replicas) * _parallel(job.template.spec, done=0)
+            for job in spec.replicated_jobs
+        ]
+        return sum(sizes), tuple(job.name for job in spec.replicated_jobs)
+    if spec.leader_worker_template is not None:
+        size = spec.leader_worker_template.size
+        return 1 if size is None else size, ()
+    if kind == "Job":
+        job = _WireJobSpec(spec.parallelism, spec.completions)
+        return _parallel(job, done=status.succeeded or 0), ()
+    return spec.replicas, ()
+
+
+def _parallel(spec: _WireJobSpec, *, done: int) -> int:
+    """How many pods of a Job are to run at a time: no more than have not yet succeeded."""
+    parallelism = 1 if spec.parallelism is None else spec.parallelism
+    return parallelism if spec.completions is None else min(parallelism, spec.completions - done)

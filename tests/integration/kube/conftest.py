@@ -1,0 +1,30 @@
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from accelet.kube.client import Client
+from accelet.kube.connection import Connection, load_api
+from tests.integration.kube.fakeapi import FakeApi
+
+
+@pytest.fixture
+def api() -> Iterator[FakeApi]:
+    with FakeApi() as server:
+        yield server
+
+
+@pytest.fixture
+async def client(api: FakeApi, tmp_path: Path) -> AsyncIterator[Client]:
+    client = await Client.connect(api.write_kubeconfig(tmp_path / "kubeconfig"))
+    yield client
+    client.close()
+
+
+@pytest.fixture
+async def impatient_client(api: FakeApi, tmp_path: Path) -> AsyncIterator[Client]:
+    """A client whose watches end after a tenth of a second of silence."""
+    connection = Connection(lambda: load_api(api.write_kubeconfig(tmp_path / "kubeconfig")))
+    client = Client(connection, watch_silence_s=0.1)
+    yield client
+    client.close()

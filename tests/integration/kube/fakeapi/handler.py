@@ -1,0 +1,254 @@
+"""How the fake API server answers one request."""
+
+import json
+import re
+import socket
+import time
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from tests.integration.kube.fakeapi.faults import Action, Answer, Drop, Hang, Hold
+from tests.integration.kube.fakeapi.state import Json, RefusedError
+
+if TYPE_CHECKING:
+    from tests.integration.kube.fakeapi.server import FakeApi
+
+_PATH = re.compile(
+    r"/(?P<root>api/v1|apis/[^/]+/[^/]+)"
+    r"(?:/namespaces/(?P<namespace>[^/]+)(?=/))?/(?P<plural>[^/]+)(?:/(?P<name>[^/]+)(?:/(?P<sub>[^/]+))?)?"
+)
+
+
+_TOO_OLD: Json = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One request that came in."""
+
+    at_s: float
+    method: str
+    path: str
+    query: dict[str, str]
+    is_watch: bool
+    body: Any = None
+    content_type: str = ""
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class names it so
+        pass
+
+    @property
+    def _api(self) -> "FakeApi":
+        assert isinstance(self.server, HttpServer)
+        return self.server.api
+
+    def do_GET(self) -> None:
+        self._serve()
+
+    def do_POST(self) -> None:
+        self._serve()
+
+    def do_PUT(self) -> None:
+        self._serve()
+
+    def do_PATCH(self) -> None:
+        self._serve()
+
+    def do_DELETE(self) -> None:
+        self._serve()
+
+    def _serve(self) -> None:
+        url = urlsplit(self.path)
+        query = dict(parse_qsl(url.query))
+        is_watch = query.get("watch") == "true"
+        length = int(self.headers.get("Content-Length", 0))
+        body = json.loads(self.rfile.read(length)) if length else None
+        kind = self.headers.get("Content-Type", "")
+        seen = Seen(time.monotonic(), self.command, url.path, query, is_watch, body, kind)
+        match action := self._judge(seen):
+            case Answer():
+                self._refuse(action)
+            case Hang():
+                self._api.is_closed.wait()
+                self._drop()
+            case Drop(after=False):
+                self._drop()
+            case _:
+                self._act(seen, action)
+
+    def _judge(self, seen: Seen) -> Action | None:
+        api = self._api
+        with api.state.changed:
+            api.seen.append(seen)
+            if api.token is not None and self.headers.get("Authorization") != f"Bearer {api.token}":
+                return Answer(401, "Unauthorized", "Unauthorized")
+            for fault in api.faults:
+                if fault.strikes(seen.method, seen.path, is_watch=seen.is_watch):
+                    return fault.action
+            return None
+
+    def _act(self, seen: Seen, action: Drop | Hold | None) -> None:
+        try:
+            if seen.is_watch:
+                self._watch(seen.path, seen.query)
+                return
+            answer = self._answer(seen.path, seen.query, seen.body)
+        except RefusedError as refused:
+            causes = tuple({"field": field, "message": message} for field, message in refused.causes)
+            self._refuse(Answer(refused.status, refused.reason, refused.message, causes=causes))
+            return
+        if isinstance(action, Hold):
+            action.is_made.set()
+            action.released.wait()
+        if isinstance(action, Drop):
+            self._drop()
+        else:
+            self._send(201 if self.command == "POST" else 200, json.dumps(answer).encode())
+
+    def _answer(self, path: str, query: dict[str, str], body: Any) -> Json:
+        resource, namespace, name = _split(path)
+        dry_run = query.get("dryRun") == "All"
+        state, key = self._api.state, (namespace or "", name or "")
+        match self.command, name:
+            case "GET", None:
+                return state.list(resource, query, namespace)
+            case "GET", _:
+                return state.get(resource, key)
+            case "POST", _:
+                return state.create(resource, namespace or "", body, dry_run=dry_run)
+            case "PUT", _:
+                return state.replace(resource, key, body, dry_run=dry_run)
+            case "PATCH", _:
+                kind = self.headers["Content-Type"].removeprefix("application/").split("+")[0]
+                return state.patch(resource, key, kind, body, dry_run=dry_run)
+            case "DELETE", _:
+                return state.delete(resource, key, body, dry_run=dry_run)
+        raise RefusedError(405, "MethodNotAllowed", "no such method")
+
+    def _watch(self, path: str, query: dict[str, str]) -> None:
+        resource, namespace, _ = _split(path)
+        position = int(query.get("resourceVersion") or self._api.state.version)
+        too_old = position < self._api.state.collection(resource).floor
+        if too_old and not self._api.sends_gone_as_event:
+            raise RefusedError(410, "Expired", f"too old resource version: {position}")
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self._api.streams += 1
+        try:
+            self._stream(resource, namespace, query, position)
+        finally:
+            self._api.streams -= 1
+
+    def _stream(self, resource: str, namespace: str | None, query: dict[str, str], position: int) -> None:
+        api, state = self._api, self._api.state
+        generation = api.generation
+        ends_s = time.monotonic() + float(query.get("timeoutSeconds", 300))
+        while True:
+            with state.changed:
+                events = self._events(resource, position, query)
+                if not events and generation == api.generation:
+                    state.changed.wait(min(api.bookmark_s or 1.0, max(0.0, ends_s - time.monotonic())))
+                    events = self._events(resource, position, query)
+                latest = state.version
+                is_ended = generation != api.generation
+                is_forgotten = position < state.collection(resource).floor
+            if is_forgotten:
+                self._chunk({"type": "ERROR", "object": _TOO_OLD})
+                return self._end()
+            for kind, obj, version in events:
+                position = version
+                if namespace in (None, obj["metadata"].get("namespace")):
+                    self._chunk({"type": kind, "object": obj})
+            if is_ended and api.breaks:
+                return self._drop()
+            if is_ended or time.monotonic() >= ends_s:
+                return self._end()
+            if not events and api.bookmark_s is not None and not api.is_stalled:
+                position = max(position, latest)
+                if query.get("allowWatchBookmarks") == "true":
+                    # Bookmarks carry an object of the kind that is empty but for its version.
+                    bookmark = {"kind": "Any", "metadata": {"resourceVersion": str(position)}, "spec": {}}
+                    self._chunk({"type": "BOOKMARK", "object": bookmark})
+
+    def _events(self, resource: str, position: int, query: dict[str, str]) -> list[tuple[str, Json, int]]:
+        return [] if self._api.is_stalled else list(self._api.state.events(resource, position, query))
+
+    def _chunk(self, event: Json) -> None:
+        line = json.dumps(event).encode() + b"\n"
+        self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
+        self.wfile.flush()
+
+    def _end(self) -> None:
+        self.wfile.write(b"0\r\n\r\n")
+        self.wfile.flush()
+
+    def _drop(self) -> None:
+        self.close_connection = True
+        self.connection.shutdown(socket.SHUT_RDWR)
+
+    def _refuse(self, answer: Answer) -> None:
+        status: Json = {
+            "kind": "Status",
+            "status": "Failure",
+            "code": answer.status,
+            "reason": answer.reason,
+            "message": answer.message,
+            "details": {"causes": list(answer.causes)},
+        }
+        if answer.retry_after_s is not None:
+            status["details"]["retryAfterSeconds"] = answer.retry_after_s
+        body = json.dumps(status).encode() if answer.raw is None else answer.raw
+        self._send(answer.status, body, answer.retry_after_s)
+
+    def _send(self, status: int, body: bytes, retry_after_s: int | None = None) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        if retry_after_s is not None:
+            self.send_header("Retry-After", str(retry_after_s))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+class HttpServer(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, api: "FakeApi") -> None:
+        self.api = api
+        self._open: set[socket.socket] = set()
+        super().__init__(("127.0.0.1", 0), Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._open.add(request)
+        super().process_request(request, client_address)
+
+    def close_connections(self) -> None:
+        for connection in self._open:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue  # closed long ago
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that go away in the middle are what half of the tests are about."""
+
+
+def _split(path: str) -> tuple[str, str | None, str | None]:
+    found = _PATH.fullmatch(path)
+    if found is None:
+        raise RefusedError(404, "NotFound", "the server could not find the requested resource")
+    namespace, name = found["namespace"], found["name"]
+    return (
+        f"{found['root']}/{found['plural']}",
+        unquote(namespace) if namespace else None,
+        unquote(name) if name else None,
+    )

@@ -1,0 +1,73 @@
+"""The fake API server itself: HTTP on 127.0.0.1, one thread a connection."""
+
+import json
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.integration.kube.fakeapi.faults import Fault
+from tests.integration.kube.fakeapi.handler import HttpServer, Seen
+from tests.integration.kube.fakeapi.state import State
+
+
+class FakeApi:
+    """Start with `with FakeApi() as api`; `api.state` has the objects, `api.faults` what goes wrong."""
+
+    def __init__(self, *, token: str | None = None, bookmark_s: float = 0.05) -> None:
+        self.state = State()
+        self.faults: list[Fault] = []
+        self.seen: list[Seen] = []
+        self.token = token
+        self.bookmark_s: float | None = bookmark_s
+        self.sends_gone_as_event = True
+        self.is_stalled = False
+        self.streams = 0
+        self.generation = 0
+        self.breaks = False
+        self.is_closed = threading.Event()
+        self._server = HttpServer(self)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.is_closed.set()
+        self.end_watches()
+        self._server.shutdown()
+        self._server.close_connections()
+        self._server.server_close()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def write_kubeconfig(self, path: Path, token: str = "a-token") -> Path:
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "fake",
+            "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "fake"}}],
+            "clusters": [{"name": "fake", "cluster": {"server": self.url}}],
+            "users": [{"name": "fake", "user": {"token": token}}],
+        }
+        path.write_text(json.dumps(config))
+        return path
+
+    def end_watches(self, *, broken: bool = False) -> None:
+        """Ends all watches: as a server that shuts down, or as a connection that breaks."""
+        with self.state.changed:
+            self.generation += 1
+            self.breaks = broken
+            self.state.changed.notify_all()
+
+    def count(self, *, method: str = "", path: str = "", watch: bool | None = None) -> int:
+        return sum(
+            1
+            for seen in self.seen
+            if method in ("", seen.method) and path in seen.path and watch in (None, seen.is_watch)
+        )

@@ -1,0 +1,361 @@
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+from accelet.kube.client import Client
+from accelet.kube.errors import ForbiddenError, KubeError, MalformedObjectError
+from accelet.kube.pace import Pace
+from accelet.kube.podparser import parse_pod
+from accelet.kube.pods import Pod
+from accelet.kube.reflector import Reflector
+from accelet.kube.resources import PODS
+from accelet.kube.source import Scope
+from accelet.kube.store import Change
+from tests.integration.kube.fakeapi import Answer, Drop, FakeApi, Fault, Hang, Hold
+from tests.integration.kube.waiting import eventually
+from tests.unit.kube.manifests import raw_pod
+
+PODS_PATH = "api/v1/pods"
+FAST = Pace(
+    first_s=0.002, most_s=0.02, healthy_s=0.05, refused_s=(0.01, 0.02), refused_again_s=0.02, longest_s=0.05
+)
+
+
+class Seen:
+    """Everything a reflector has told."""
+
+    def __init__(self) -> None:
+        self.changes: list[Change[Pod]] = []
+        self.faults: list[KubeError] = []
+
+    @property
+    def kinds(self) -> list[tuple[str, str]]:
+        return [(change.kind, change.key[1]) for change in self.changes]
+
+
+@asynccontextmanager
+async def reflecting(
+    client: Client, seen: Seen | None = None, pace: Pace = FAST, **scope: Any
+) -> AsyncIterator[Reflector[Pod]]:
+    seen = seen or Seen()
+    reflector = Reflector(
+        client,
+        Scope(PODS, **scope),
+        parse_pod,
+        changed=seen.changes.append,
+        failed=seen.faults.append,
+        pace=pace,
+        uniform=random.Random(1).uniform,
+    )
+    task = asyncio.create_task(reflector.run())
+    try:
+        yield reflector
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def create(api: FakeApi, name: str, **spec: Any) -> None:
+    api.state.create(PODS_PATH, "ml", raw_pod(name, **spec))
+
+
+def delete(api: FakeApi, name: str) -> None:
+    api.state.delete(PODS_PATH, ("ml", name))
+
+
+def label(api: FakeApi, name: str, value: str) -> None:
+    api.state.patch(PODS_PATH, ("ml", name), "merge-patch", {"metadata": {"labels": {"step": value}}})
+
+
+def truth(api: FakeApi) -> dict[tuple[str, str], Pod]:
+    return {key: parse_pod(raw) for key, raw in api.state.collection(PODS_PATH).objects.items()}
+
+
+def equals(reflector: Reflector[Pod], api: FakeApi) -> bool:
+    return {pod.key: pod for pod in reflector.store} == truth(api)
+
+
+async def test_store_follows_the_server(client: Client, api: FakeApi) -> None:
+    seen = Seen()
+    create(api, "a")
+    async with reflecting(client, seen, page_size=2) as reflector:
+        await reflector.synced()
+        create(api, "b")
+        label(api, "a", "1")
+        delete(api, "b")
+        await eventually(lambda: len(seen.changes) == 4)
+        assert equals(reflector, api)
+    assert seen.kinds == [("added", "a"), ("added", "b"), ("modified", "a"), ("deleted", "b")]
+    assert seen.faults == []
+
+
+async def test_selectors_keep_the_rest_away(client: Client, api: FakeApi) -> None:
+    create(api, "here", nodeName="n1")
+    create(api, "there", nodeName="n2")
+    async with reflecting(client, field_selector="spec.nodeName=n1", starts_from_cache=True) as reflector:
+        await reflector.synced()
+        create(api, "unbound")
+        create(api, "later")
+        api.state.patch(PODS_PATH, ("ml", "later"), "merge-patch", {"spec": {"nodeName": "n1"}})
+        await eventually(lambda: len(reflector.store) == 2)
+        assert {pod.name for pod in reflector.store} == {"here", "later"}
+    assert api.seen[0].query["resourceVersion"] == "0"
+
+
+async def test_watch_resumes_where_it_was(client: Client, api: FakeApi) -> None:
+    async with reflecting(client) as reflector:
+        await reflector.synced()
+        for broken in (False, True):
+            await eventually(lambda: api.streams == 1)
+            api.end_watches(broken=broken)
+            create(api, f"p-{broken}")
+            await eventually(lambda: equals(reflector, api))
+    assert api.count(watch=False) == 1, "listed once"
+
+
+async def test_silent_connection_is_left_for_a_new_one_and_nothing_is_lost(
+    impatient_client: Client, api: FakeApi
+) -> None:
+    seen = Seen()
+    async with reflecting(impatient_client, seen) as reflector:
+        await reflector.synced()
+        await eventually(lambda: api.streams == 1)
+        api.is_stalled = True
+        create(api, "meanwhile")
+        await eventually(lambda: api.count(watch=True) == 3)
+        assert len(reflector.store) == 0
+        api.is_stalled = False
+        await eventually(lambda: equals(reflector, api))
+    assert seen.faults == []
+    assert api.count(watch=False) == 1, "listed once"
+
+
+@pytest.mark.parametrize("as_event", [True, False])
+async def test_expired_version_leads_to_a_list_with_its_deletions(
+    client: Client, api: FakeApi, *, as_event: bool
+) -> None:
+    api.sends_gone_as_event = as_event
+    seen = Seen()
+    create(api, "gone")
+    create(api, "kept")
+    async with reflecting(client, seen) as reflector:
+        await reflector.synced()
+        api.faults.append(Fault(Answer(503, "Down"), watch=True, times=3))
+        api.end_watches()
+        delete(api, "gone")
+        delete(api, "kept")
+        create(api, "kept")
+        create(api, "new")
+        api.state.compact()
+        await eventually(lambda: equals(reflector, api))
+    assert sorted(seen.kinds[2:]) == [
+        ("added", "kept"),
+        ("added", "new"),
+        ("deleted", "gone"),
+        ("deleted", "kept"),
+    ]
+
+
+async def test_pages_that_expire_lead_to_one_list_in_one_piece(client: Client, api: FakeApi) -> None:
+    for number in range(5):
+        create(api, f"p{number}")
+    api.faults.append(Fault(Answer(410, "Expired"), watch=False, times=1))
+    async with reflecting(client, page_size=2) as reflector:
+        await reflector.synced()
+        assert equals(reflector, api)
+    assert "limit" not in api.seen[1].query
+
+
+async def test_refusal_gets_two_requests_in_ten_seconds_and_comes_back(client: Client, api: FakeApi) -> None:
+    """Ten times as fast, so that it takes one second."""
+    quick = Pace(first_s=0.08, most_s=3.0, healthy_s=1.0, refused_s=(0.2, 0.4), refused_again_s=1.0)
+    fault = Fault(Answer(403, "Forbidden", "no"), times=1000)
+    api.faults.append(fault)
+    seen = Seen()
+    async with reflecting(client, seen, quick) as reflector:
+        await asyncio.sleep(1.0)
+        assert len(api.seen) == 2
+        assert all(isinstance(error, ForbiddenError) for error in seen.faults)
+        assert not reflector.is_synced
+        api.faults.clear()
+        await asyncio.wait_for(reflector.synced(), 5.0)
+
+
+async def test_malformed_object_is_reported_and_loses_nothing_else(client: Client, api: FakeApi) -> None:
+    seen = Seen()
+    create(api, "good")
+    create(api, "bad-from-the-start", priority="high")
+    async with reflecting(client, seen) as reflector:
+        await reflector.synced()
+        create(api, "bad-later", tolerations="all")
+        create(api, "good-later")
+        await eventually(lambda: len(reflector.store) == 2)
+        delete(api, "bad-later")
+        api.state.patch(PODS_PATH, ("ml", "good"), "merge-patch", {"spec": {"priority": "high"}})
+        create(api, "last")
+        await eventually(lambda: len(reflector.store) == 3)
+        assert reflector.store.get(("ml", "good")) is not None, "its last readable form stays"
+    assert all(isinstance(fault, MalformedObjectError) for fault in seen.faults)
+    assert [fault.name for fault in seen.faults if isinstance(fault, MalformedObjectError)] == [
+        "bad-from-the-start",
+        "bad-later",
+        "good",
+    ]
+
+
+async def test_refresh_overtakes_a_lagging_watch_and_nothing_comes_twice(
+    client: Client, api: FakeApi
+) -> None:
+    seen = Seen()
+    create(api, "a")
+    async with reflecting(client, seen) as reflector:
+        await reflector.synced()
+        await eventually(lambda: api.streams == 1)
+        api.is_stalled = True
+        create(api, "b")
+        delete(api, "a")
+        create(api, "c")
+        delete(api, "c")
+        await reflector.refresh()
+        assert equals(reflector, api)
+        api.is_stalled = False
+        create(api, "d")
+        await eventually(lambda: equals(reflector, api))
+    assert seen.kinds == [("added", "a"), ("deleted", "a"), ("added", "b"), ("added", "d")]
+
+
+async def test_list_that_the_watch_has_overtaken_takes_nothing_back(client: Client, api: FakeApi) -> None:
+    seen = Seen()
+    create(api, "a")
+    create(api, "b")
+    async with reflecting(client, seen) as reflector:
+        await reflector.synced()
+        await eventually(lambda: api.streams == 1)
+        late = Hold()
+        api.faults.append(Fault(late, watch=False))
+        refreshing = asyncio.create_task(reflector.refresh())
+        await eventually(late.is_made.is_set)
+        delete(api, "a")
+        label(api, "b", "new")
+        create(api, "c")
+        await eventually(lambda: equals(reflector, api))
+        told = len(seen.changes)
+        late.released.set()
+        await refreshing
+        assert equals(reflector, api)
+        assert len(seen.changes) == told
+
+
+async def test_refresh_that_fails_leaves_the_store(client: Client, api: FakeApi) -> None:
+    create(api, "a")
+    async with reflecting(client) as reflector:
+        await reflector.synced()
+        api.faults.append(Fault(Answer(500), watch=False))
+        with pytest.raises(KubeError):
+            await reflector.refresh()
+        assert equals(reflector, api)
+
+
+async def test_currency_says_when_the_server_was_last_heard(client: Client, api: FakeApi) -> None:
+    async with reflecting(client) as reflector:
+        assert reflector.currency.heard_s is None
+        await reflector.synced()
+        await eventually(lambda: reflector.currency.is_watching)
+        create(api, "a")
+        version = str(api.state.version)
+        api.state.create("api/v1/nodes", "", {"metadata": {"name": "n"}})
+        await eventually(lambda: reflector.currency.resource_version > version)
+        heard_s = reflector.currency.heard_s
+        await eventually(lambda: reflector.currency.heard_s != heard_s)
+        api.faults.append(Fault(Answer(503), times=1000))
+        api.end_watches()
+        await eventually(lambda: not reflector.currency.is_watching)
+
+
+async def test_versions_that_go_backwards_lead_to_a_list(client: Client, api: FakeApi) -> None:
+    """As when the API server's database was restored from a backup."""
+    create(api, "a")
+    create(api, "b")
+    async with reflecting(client) as reflector:
+        await reflector.synced()
+        await eventually(lambda: api.streams == 1)
+        with api.state.changed:
+            api.state.version = 10
+            api.state.collection(PODS_PATH).log.clear()
+            api.state.collection(PODS_PATH).objects.clear()
+            create(api, "restored")
+        api.faults.append(Fault(Answer(410, "Expired"), watch=True))
+        api.end_watches()
+        await eventually(lambda: equals(reflector, api))
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(Hang(), watch=False),
+        Fault(Hang(), watch=True),
+        Fault(Answer(403), watch=False),
+        Fault(Answer(500), watch=True),
+        None,
+    ],
+)
+async def test_reflector_stops_at_once_in_every_state(
+    client: Client, api: FakeApi, fault: Fault | None
+) -> None:
+    api.faults = [fault] if fault else []
+    waited_for_s = 2.0
+    async with asyncio.timeout(waited_for_s), reflecting(client, pace=Pace()):
+        await eventually(lambda: api.streams == 1 if fault is None else fault.hits == 1)
+
+
+FAULTS = (Answer(500), Answer(503), Answer(429, retry_after_s=0), Answer(410, "Expired"), Drop(), Answer(403))
+
+
+@pytest.mark.parametrize("seed", range(settings().max_examples // 4))
+async def test_once_quiet_the_store_equals_the_server(client: Client, api: FakeApi, seed: int) -> None:
+    chance = random.Random(seed)
+    seen = Seen()
+    api.bookmark_s = chance.choice([0.003, 0.02, None])
+    async with reflecting(client, seen, page_size=chance.choice([1, 2, 50])) as reflector:
+        for _ in range(chance.randrange(10, 60)):
+            disturb(api, chance)
+            if chance.random() < 0.3:
+                await asyncio.sleep(chance.choice([0, 0.001, 0.01]))
+            if chance.random() < 0.1:
+                await asyncio.gather(reflector.refresh(), return_exceptions=True)
+        api.faults.clear()
+        api.is_stalled = False
+        await eventually(lambda: equals(reflector, api))
+        replayed: dict[tuple[str, str], Pod | None] = {}
+        for change in seen.changes:
+            assert (change.before is None) == (change.kind == "added")
+            assert replayed.get(change.key) == change.before, "changes join up without a gap"
+            replayed[change.key] = change.after
+        assert {key: pod for key, pod in replayed.items() if pod} == truth(api)
+
+
+def disturb(api: FakeApi, chance: random.Random) -> None:
+    names = [name for _, name in api.state.collection(PODS_PATH).objects]
+    match chance.randrange(10):
+        case 0 | 1 | 2:
+            name = f"p{chance.randrange(8)}"
+            if name not in names:
+                create(api, name)
+        case 3 | 4 if names:
+            label(api, chance.choice(names), str(chance.random()))
+        case 5 if names:
+            delete(api, chance.choice(names))
+        case 6:
+            api.state.compact()
+        case 7:
+            api.end_watches(broken=chance.random() < 0.5)
+        case 8:
+            api.is_stalled = chance.random() < 0.3
+        case 9:
+            times, watch = chance.randrange(1, 4), chance.choice([True, False, None])
+            api.faults.append(Fault(chance.choice(FAULTS), watch=watch, times=times))

@@ -1,0 +1,40 @@
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from accelet.kube.lease import Terms
+from accelet.scheduler.process import Scheduler, SchedulerOptions
+from accelet.scheduler.settings import SchedulerSettings
+from tests.integration.kube.fakeapi import FakeApi
+from tests.integration.scheduler.world import World, open_world
+
+QUICK = Terms(duration_s=1, renew_within_s=0.7, retry_s=0.1)
+Start = Callable[..., AbstractAsyncContextManager["asyncio.Task[None]"]]
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with FakeApi(bookmark_s=1.0) as api, open_world(api) as world:
+        yield world
+
+
+@pytest.fixture
+def start(world: World, tmp_path: Path) -> Start:
+    """Runs a replica of the scheduler."""
+
+    @asynccontextmanager
+    async def running(token: str = "a-token", **settings: float) -> AsyncIterator["asyncio.Task[None]"]:
+        kubeconfig = world.api.write_kubeconfig(tmp_path / f"kubeconfig-{token}", token)
+        options = SchedulerOptions(kubeconfig, terms=QUICK)
+        chosen = SchedulerSettings(version="v1", **settings)  # type: ignore[arg-type]  # numbers all
+        task = asyncio.create_task(Scheduler(options, chosen).run())
+        try:
+            yield task
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    return running

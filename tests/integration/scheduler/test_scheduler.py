@@ -1,0 +1,194 @@
+"""Whole runs of the scheduler against an API server, with a kube-scheduler that binds what is released."""
+
+from typing import Any
+
+import pytest
+
+from accelet.scheduler.gangs import REQUIRED_LEVEL
+from tests.integration.kube.fakeapi import Answer, Drop, Fault
+from tests.integration.kube.waiting import eventually
+from tests.integration.scheduler.conftest import Start
+from tests.integration.scheduler.world import GATE, PODS, World, pinned_node
+
+
+async def test_a_gang_is_placed_pinned_released_and_its_plan_is_cleared_away(
+    world: World, start: Start
+) -> None:
+    world.add_nodes(2, 2, 2)
+    async with start():
+        world.add_job("train", 16, gpus=2)
+        await eventually(lambda: world.is_bound("train", 16) and not world.plans())
+    assert set(world.where("train").values()) in (
+        {"n000", "n001", "n010", "n011"},
+        {"n100", "n101", "n110", "n111"},
+    )
+    assert all(pinned_node(pod) == pod["spec"]["nodeName"] for pod in world.pods("train"))
+    assert any("16 pods on 4 nodes, distance 10,200, optimal" in note for note in world.notes())
+
+
+async def test_the_plan_is_written_before_any_gate_is_lifted_and_each_pod_gets_one_patch(
+    world: World, start: Start
+) -> None:
+    world.add_nodes(1, 1, 2)
+    async with start():
+        world.add_job("train", 16)
+        await eventually(lambda: world.is_bound("train", 16) and not world.plans())
+    writes = [
+        (seen.method, seen.path.split("/")[5], bool(seen.query.get("dryRun")))
+        for seen in world.api.seen
+        if seen.method != "GET" and "/namespaces/ml/" in seen.path and "events" not in seen.path
+    ]
+    assert writes == [
+        ("POST", "configmaps", False),
+        ("PATCH", "pods", True),
+        *[("PATCH", "pods", False)] * 16,
+        ("DELETE", "configmaps", False),
+    ]
+
+
+async def test_required_affinity_is_tightened_and_other_gates_make_the_gang_wait(
+    world: World, start: Start
+) -> None:
+    world.add_nodes(1, 1, 2)
+    terms: list[dict[str, Any]] = [
+        {"matchExpressions": [{"key": "cloud.google.com/gce-topology-block", "operator": "Exists"}]},
+        {},
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    world.add_job("held", 2, gates=(GATE, "example.com/quota"))
+    async with start():
+        world.add_job("train", 2, spec={"affinity": {"nodeAffinity": required}})
+        await eventually(lambda: world.is_bound("train", 2))
+        await eventually(lambda: any("also held by the gate example.com/quota" in n for n in world.notes()))
+    affinity = world.pods("train")[0]["spec"]["affinity"]["nodeAffinity"]
+    first, second = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert first["matchExpressions"] == terms[0]["matchExpressions"]
+    assert first["matchFields"][0]["key"] == "metadata.name"
+    assert second == {}
+    assert len(world.gated("held")) == 2
+
+
+async def test_a_gang_waits_for_room_with_the_reason_and_starts_when_there_is_some(
+    world: World, start: Start
+) -> None:
+    world.add_nodes(1, 2, 3)
+    world.bind("other", "n000", 8)
+    world.bind("another", "n010", 8)
+    async with start():
+        world.add_job("train", 3, gpus=8, annotations={REQUIRED_LEVEL: "subblock"})
+        await eventually(
+            lambda: any(
+                n.startswith("waiting: needs 3 nodes in one sub-block, best has 2") for n in world.notes()
+            )
+        )
+        assert len(world.gated("train")) == 3
+        world.delete_pod("other")
+        await eventually(lambda: world.is_bound("train", 3))
+    assert set(world.where("train").values()) == {"n000", "n001", "n002"}
+
+
+async def test_a_lost_pod_comes_back_next_to_its_peers(world: World, start: Start) -> None:
+    world.add_nodes(2, 1, 3)
+    async with start():
+        world.add_job("train", 2, gpus=8)
+        await eventually(lambda: world.is_bound("train", 2) and not world.plans())
+        before = world.where("train")
+        world.set_node(before["train-1"], unschedulable=True)
+        world.delete_pod("train-1")
+        await eventually(lambda: world.is_bound("train", 2))
+    after = world.where("train")
+    assert after["train-0"] == before["train-0"]
+    assert after["train-1"] != before["train-1"]
+    assert after["train-1"][:2] == before["train-0"][:2], "in the same block"
+
+
+async def test_a_pod_whose_node_was_taken_is_made_anew_and_placed_elsewhere(
+    world: World, start: Start
+) -> None:
+    world.add_nodes(1, 1, 3)
+    world.is_binding = False
+    async with start(stranded_after_s=0.2):
+        world.add_job("train", 2, gpus=8)
+        await eventually(lambda: not world.gated("train") and len(world.pods("train")) == 2)
+        stolen = next(pinned_node(pod) for pod in world.pods("train"))
+        assert stolen is not None
+        world.bind("thief", stolen, 8)
+        world.is_binding = True
+        await eventually(lambda: world.is_bound("train", 2) and not world.plans())
+    assert stolen not in world.where("train").values()
+
+
+async def test_a_node_that_vanishes_between_plan_and_release_is_replaced(world: World, start: Start) -> None:
+    world.add_nodes(1, 1, 4)
+    # No pod can be released for the moment.
+    world.api.faults.append(Fault(Answer(503), method="PATCH", path="/pods/", times=6))
+    async with start():
+        world.add_job("train", 3, gpus=8)
+        await eventually(lambda: bool(world.plans()))
+        world.state.delete("api/v1/nodes", ("", "n000"))
+        await eventually(lambda: world.is_bound("train", 3), within_s=20)
+    assert set(world.where("train").values()) == {"n001", "n002", "n003"}
+
+
+@pytest.mark.parametrize(
+    "action",
+    [Answer(409, "Conflict"), Answer(429, retry_after_s=0), Answer(500), Drop(), Drop(after=True)],
+    ids=["409", "429", "500", "no answer", "no answer after the write"],
+)
+@pytest.mark.parametrize("path", ["/pods/", "/configmaps"])
+async def test_a_request_that_fails_is_made_again(world: World, start: Start, action: Any, path: str) -> None:
+    world.add_nodes(1, 1, 2)
+    for method in ("POST", "PATCH", "DELETE"):
+        world.api.faults.append(Fault(action, method=method, path=path, times=3))
+    async with start():
+        world.add_job("train", 12)
+        await eventually(lambda: world.is_bound("train", 12) and not world.plans(), within_s=20)
+
+
+async def test_a_gang_that_the_api_server_refuses_is_left_gated_and_stops_nobody(
+    world: World, start: Start
+) -> None:
+    world.add_nodes(1, 1, 2)
+    world.api.faults.append(
+        Fault(Answer(422, "Invalid", "no such thing"), method="PATCH", path="/bad-", times=99)
+    )
+    async with start():
+        world.add_job("bad", 2)
+        world.add_job("good", 2)
+        await eventually(lambda: world.is_bound("good", 2) and not world.plans())
+        await eventually(lambda: any("cannot be released" in note for note in world.notes()))
+    assert len(world.gated("bad")) == 2
+
+
+async def test_a_watch_that_ends_loses_nothing(world: World, start: Start) -> None:
+    world.add_nodes(1, 1, 2)
+    async with start():
+        world.add_job("first", 4)
+        await eventually(lambda: world.is_bound("first", 4))
+        world.api.end_watches(broken=True)
+        world.state.compact()
+        world.add_job("second", 4)
+        await eventually(lambda: world.is_bound("second", 4))
+
+
+async def test_a_malformed_pod_is_skipped(world: World, start: Start) -> None:
+    world.add_nodes(1, 1, 2)
+    world.state.create(PODS, "ml", {"metadata": {"name": "broken"}, "spec": {"containers": "none"}})
+    async with start():
+        world.add_job("train", 2)
+        await eventually(lambda: world.is_bound("train", 2))
+
+
+async def test_a_gang_without_owner_is_complete_when_nothing_more_comes(world: World, start: Start) -> None:
+    world.add_nodes(1, 1, 1)
+    pod = {
+        "metadata": {"name": "bare-0"},
+        "spec": {
+            "containers": [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": "1"}}}],
+            "schedulingGates": [{"name": GATE}],
+        },
+        "status": {"phase": "Pending"},
+    }
+    async with start(quiet_s=0.1):
+        world.state.create(PODS, "ml", pod)
+        await eventually(lambda: not world.gated())

@@ -1,0 +1,230 @@
+"""A fake API server with nodes, jobs that make pods, and a kube-scheduler that binds pinned pods."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from accelet.scheduler.gangs import GATE_PREFIX
+from accelet.scheduler.topology import Scheme
+from tests.integration.kube.fakeapi import FakeApi, Json
+
+PODS, NODES, JOBS = "api/v1/pods", "api/v1/nodes", "apis/batch/v1/jobs"
+PLANS = "api/v1/configmaps"
+GPU = "nvidia.com/gpu"
+GATE = f"{GATE_PREFIX}job"
+_LABELS = Scheme().label_sets[0]
+
+
+class World:
+    """`api` is the server. Jobs make lost pods anew and pods are bound as long as `is_binding`."""
+
+    def __init__(self, api: FakeApi) -> None:
+        self.api, self.state = api, api.state
+        self.is_binding = True
+        self.problems: list[str] = []
+        self._jobs: dict[tuple[str, str], Json] = {}
+        self._is_over = threading.Event()
+        self.state.validate["pods"] = self._check_pod
+        self._thread = threading.Thread(target=self._live, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._is_over.set()
+        with self.state.changed:
+            self.state.changed.notify_all()
+        self._thread.join()
+
+    def add_node(self, name: str, where: str, gpus: int = 8) -> None:
+        labels = dict(zip(_LABELS, where.split("/"), strict=True))
+        resources = {"cpu": "64", "memory": "256Gi", "pods": "110", GPU: str(gpus)}
+        self.state.create(
+            NODES,
+            "",
+            {
+                "metadata": {"name": name, "labels": labels},
+                "spec": {},
+                "status": {
+                    "allocatable": resources,
+                    "conditions": [{"type": "Ready", "status": "True"}],
+                },
+            },
+        )
+
+    def add_nodes(self, blocks: int, subblocks: int, hosts: int) -> None:
+        for b in range(blocks):
+            for s in range(subblocks):
+                for h in range(hosts):
+                    self.add_node(f"n{b}{s}{h}", f"b{b}/s{b}{s}/h{b}{s}{h}")
+
+    def add_job(self, name: str, pods: int, gpus: int = 1, **template: Any) -> None:
+        """A Job; its pods follow. `template` may have spec, annotations and gates."""
+        job = self.state.create(
+            JOBS,
+            "ml",
+            {"metadata": {"name": name}, "spec": {"parallelism": pods, "completions": pods}},
+        )
+        job["template"] = {"gpus": gpus, **template}
+        with self.state.changed:
+            self._jobs["ml", name] = job
+            self.state.changed.notify_all()
+
+    def bind(self, name: str, node: str, gpus: int) -> None:
+        """A pod that somebody else has put on a node."""
+        self.state.create(
+            PODS, "ml", {**_pod(name, gpus), "spec": {**_pod(name, gpus)["spec"], "nodeName": node}}
+        )
+
+    def set_node(self, name: str, **spec: Any) -> None:
+        self.state.patch(NODES, ("", name), "merge-patch", {"spec": spec})
+
+    def delete_pod(self, name: str) -> None:
+        self.state.delete(PODS, ("ml", name))
+
+    def pods(self, job: str | None = None) -> list[Json]:
+        items = self.state.list(PODS, {}, None)["items"]
+        return [i for i in items if job is None or i["metadata"].get("labels", {}).get("job-name") == job]
+
+    def gated(self, job: str | None = None) -> list[str]:
+        return [pod["metadata"]["name"] for pod in self.pods(job) if pod["spec"].get("schedulingGates")]
+
+    def where(self, job: str) -> dict[str, str]:
+        """The node of each bound pod."""
+        return {
+            pod["metadata"]["name"]: pod["spec"]["nodeName"]
+            for pod in self.pods(job)
+            if pod["spec"].get("nodeName")
+        }
+
+    def plans(self) -> list[Json]:
+        found: list[Json] = self.state.list(PLANS, {}, None)["items"]
+        return found
+
+    def is_bound(self, job: str, pods: int) -> bool:
+        return len(self.where(job)) == pods
+
+    def notes(self) -> list[str]:
+        events = self.state.list("apis/events.k8s.io/v1/events", {}, None)["items"]
+        return [event["note"] for event in events]
+
+    def _live(self) -> None:
+        while not self._is_over.is_set():
+            with self.state.changed:
+                before = self.state.version
+                self._make_pods()
+                if self.is_binding:
+                    self._bind_pods()
+                if self.state.version == before:
+                    self.state.changed.wait(0.5)
+
+    def _make_pods(self) -> None:
+        there = self.state.collection(PODS).objects
+        for (namespace, name), job in self._jobs.items():
+            template = job["template"]
+            for index in range(job["spec"]["parallelism"]):
+                pod_name = f"{name}-{index}"
+                if (namespace, pod_name) not in there:
+                    body = _pod(pod_name, template["gpus"], template.get("gates", (GATE,)))
+                    body["metadata"] |= {
+                        "labels": {"job-name": name, "batch.kubernetes.io/job-completion-index": str(index)},
+                        "annotations": template.get("annotations", {}),
+                        "ownerReferences": [
+                            {
+                                "apiVersion": "batch/v1",
+                                "kind": "Job",
+                                "name": name,
+                                "uid": job["metadata"]["uid"],
+                                "controller": True,
+                            }
+                        ],
+                    }
+                    body["spec"] |= template.get("spec", {})
+                    self.state.create(PODS, namespace, body)
+
+    def _bind_pods(self) -> None:
+        used: dict[str, int] = {}
+        pods = list(self.state.collection(PODS).objects.items())
+        for _, pod in pods:
+            if pod["spec"].get("nodeName"):
+                used[pod["spec"]["nodeName"]] = used.get(pod["spec"]["nodeName"], 0) + _gpus(pod)
+        for key, pod in pods:
+            node = pinned_node(pod)
+            if node is None or pod["spec"].get("nodeName") or pod["spec"].get("schedulingGates"):
+                continue
+            found = self.state.collection(NODES).objects.get(("", node))
+            if found is None or found["spec"].get("unschedulable"):
+                continue
+            if used.get(node, 0) + _gpus(pod) <= int(found["status"]["allocatable"][GPU]):
+                used[node] = used.get(node, 0) + _gpus(pod)
+                body = {"spec": {"nodeName": node}, "status": {"phase": "Running"}}
+                self.state.patch(PODS, key, "merge-patch", body)
+
+    def _check_pod(self, before: Json | None, after: Json) -> list[tuple[str, str]]:
+        """What the API server checks of gated pods (KEP-3838), and that nobody lifts a gate without a pin."""
+        if before is None:
+            return []
+        old, new = _gates(before), _gates(after)
+        if not set(new) <= set(old):
+            return [("spec.schedulingGates", "only deletion is allowed")]
+        if old and not _is_tighter(_terms(before), _terms(after)):
+            return [("spec.affinity.nodeAffinity", "field is immutable, only additions are allowed")]
+        if not old and _terms(before) != _terms(after):
+            return [("spec.affinity", "pod updates may not change fields")]
+        return []
+
+
+def pinned_node(pod: Json) -> str | None:
+    for term in _terms(pod) or ():
+        for requirement in term.get("matchFields", ()):
+            return str(requirement["values"][0])
+    return None
+
+
+def _pod(name: str, gpus: int, gates: Sequence[str] = ()) -> Json:
+    resources = {"requests": {GPU: str(gpus), "cpu": "1"}, "limits": {GPU: str(gpus)}}
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "containers": [{"name": "main", "resources": resources}],
+            "schedulingGates": [{"name": gate} for gate in gates],
+        },
+        "status": {"phase": "Pending"},
+    }
+
+
+def _gpus(pod: Json) -> int:
+    return sum(int(c["resources"]["requests"][GPU]) for c in pod["spec"]["containers"])
+
+
+def _gates(pod: Json) -> list[str]:
+    return [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
+
+
+def _terms(pod: Json) -> list[Json] | None:
+    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    return None if required is None else required["nodeSelectorTerms"]
+
+
+def _is_tighter(old: list[Json] | None, new: list[Json] | None) -> bool:
+    if old is None:
+        return True
+    if new is None or len(old) != len(new):
+        return False
+    for before, after in zip(old, new, strict=True):
+        if not before and after:
+            return False
+        for part in ("matchExpressions", "matchFields"):
+            start = before.get(part, [])
+            if after.get(part, [])[: len(start)] != start:
+                return False
+    return True
+
+
+@contextmanager
+def open_world(api: FakeApi) -> Iterator[World]:
+    world = World(api)
+    try:
+        yield world
+    finally:
+        world.close()

@@ -1,0 +1,33 @@
+"""The command line as a whole."""
+
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+import accelet
+from accelet.cli import main
+
+COMMANDS = main.list_commands(main.make_context("accelet", [], resilient_parsing=True))
+
+
+def test_version_is_told() -> None:
+    assert CliRunner().invoke(main, ["--version"]).output == f"accelet, version {accelet.__version__}\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name: str) -> None:
+    answer = CliRunner().invoke(main, [name, "--help"])
+    assert answer.exit_code == 0
+    assert answer.output.startswith("Usage: ")
+
+
+def test_unknown_command_is_a_mistake_of_the_arguments() -> None:
+    assert CliRunner().invoke(main, ["agnet"]).exit_code == 2
+
+
+def test_agent_imports_neither_tables_nor_the_api_server() -> None:
+    code = "import sys, accelet.cli.agent; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    imported = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"rich", "kubernetes", "numpy", "pytest", "jsonschema"}.isdisjoint(imported.stdout.split())

@@ -1,0 +1,124 @@
+"""The configuration: what it means, every mistake at once, and documents that are true."""
+
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from accelet.cli.demo import DEMO_NODE
+from accelet.runtime.settings import SettingsError
+from deviceplugin.config import DEFAULT_CONFIG, AgentConfig, parse_config
+from deviceplugin.configschema import make_schema
+
+ROOT = Path(__file__).parents[3]
+DOCUMENT = (ROOT / "docs/configuration.md").read_text()
+EXAMPLES = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.DOTALL)
+
+
+def mistakes(text: str) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        parse_config(text, "config.yaml")
+    return [str(problem) for problem in caught.value.problems]
+
+
+def names(config: AgentConfig) -> list[str]:
+    return [resource.name for resource in config.resources]
+
+
+def test_default_serves_every_accelerator_under_its_vendors_name() -> None:
+    assert names(parse_config(DEFAULT_CONFIG, "x")) == [
+        "gpu.intel.com/i915",
+        "gpu.intel.com/xe",
+        "google.com/tpu",
+    ]
+    assert EXAMPLES[0] == DEFAULT_CONFIG
+
+
+@pytest.mark.parametrize("text", EXAMPLES, ids=lambda text: str(EXAMPLES.index(text)))
+def test_documented_example_is_taken_and_fits_the_schema(text: str) -> None:
+    assert parse_config(text, "example").resources
+    jsonschema.validate(yaml.safe_load(text), make_schema())
+
+
+def test_demo_node_is_taken_and_fits_the_schema() -> None:
+    text = DEMO_NODE.read_text()
+    assert parse_config(text, "demo").resources
+    jsonschema.validate(yaml.safe_load(text), make_schema())
+
+
+def test_checked_in_schema_is_current() -> None:
+    assert json.loads((ROOT / "docs/config.schema.json").read_text()) == json.loads(json.dumps(make_schema()))
+
+
+def test_generic_device_plugins_block_and_monitoring_become_resources() -> None:
+    assert names(parse_config(EXAMPLES[4], "x")) == ["example.com/fuse", "squat.ai/video", "squat.ai/serial"]
+    assert names(parse_config(EXAMPLES[1], "x"))[-1] == "gpu.intel.com/monitoring"
+
+
+def test_all_five_mistakes_are_reported_at_once_with_their_lines() -> None:
+    text = """\
+version: v1
+resources:
+- name: gpu.intel.com/i915
+  backend: simulated
+  shares: 0
+  cards:
+  - {pci: 0000-03-00.0, nodes: [{path: /dev/null}], tiles: 2}
+- {name: a.b/fuse, backend: file, paths: [/dev/fuse]}
+- {name: a.b/fuse, backend: files, paths: [/dev/fuse]}
+- {name: a.b/fuse, backend: files, paths: [/dev/null]}
+- {name: a.b/null, backend: files, paths: [dev/null]}
+monitorin: x
+"""
+    assert mistakes(text) == [
+        "config.yaml:5: resources[0].shares: must be int >= 1, not '0'",
+        (
+            "config.yaml:8: resources[1].backend: must be one of files, intel-gpu, intel-gpu-monitoring, "
+            "simulated, tpu"
+        ),
+        "config.yaml:10: resources[3].name: resources[2] has this name already",
+        (
+            "config.yaml:11: resources[4].paths[0]: must be an absolute path or glob on the host, "
+            "as /dev/video*, not 'dev/null'"
+        ),
+        "config.yaml:12: monitorin: is not a setting; did you mean monitoring?",
+    ]
+
+
+def test_two_resources_that_match_the_same_card_are_a_contradiction() -> None:
+    text = """\
+version: v1
+resources:
+- {name: a.b/all, backend: intel-gpu}
+- {name: a.b/xe, backend: intel-gpu, match: {driver: [xe]}}
+"""
+    (problem,) = mistakes(text)
+    assert problem.startswith(
+        "config.yaml:4: resources[1]: a.b/xe and a.b/all (resources[0]) match the same hardware"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("gpu", "a domain"),
+        ("kubernetes.io/gpu", "kubernetes.io"),
+        ("requests.a/gpu", "requests."),
+        ("Gpu.intel.com/x", "lower-case"),
+        ("gpu.intel.com/-x", "letters"),
+        (f"gpu.intel.com/{'x' * 64}", "63"),
+    ],
+)
+def test_name_that_a_kubelet_would_refuse_is_refused_here(name: str, word: str) -> None:
+    (problem,) = mistakes(f"version: v1\nresources: [{{name: {name}, backend: files, paths: [/dev/fuse]}}]\n")
+    assert word in problem
+
+
+@pytest.mark.parametrize(
+    "text", ["", "# nothing\n", "[]", "version: v1\nresources: 7\n", "a: [", "\0", "version: v1\n- x\n"]
+)
+def test_file_that_is_no_configuration_is_refused_in_a_sentence(text: str) -> None:
+    assert all(problem.startswith("config.yaml:") for problem in mistakes(text))

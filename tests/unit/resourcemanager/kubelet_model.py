@@ -1,0 +1,408 @@
+"""A small simulation of a node: an API server, a kubelet that admits pods, and watches that lag behind.
+
+It follows what the kubelet does (Kubernetes 1.27 to 1.38) as far as it bears on who is asked for, and knows
+the truth about every call. Time is in ms; everything random comes from one seed.
+"""
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from random import Random
+
+from accelet.accelerators.device import DeviceId
+from accelet.kube.objects import Owner
+from accelet.kube.pods import Container, ContainerStatus, Pod
+from accelet.kubelet.checkpoint import CheckpointEntry
+from accelet.kubelet.podresources import ContainerRecord, PodRecord
+from resourcemanager.evidence import ContainerKey, PodName, PodUid, kubelet_uid
+from resourcemanager.inquiry import Podresources
+
+R = "gpu.intel.com/i915"
+SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
+
+
+@dataclass(frozen=True)
+class Disturbances:
+    """What besides plain pods happens on the node, and how far the agent's watch lags."""
+
+    lag_ms: int = 0
+    static_pods: bool = False
+    forgotten_pods: bool = False
+    kubelet_restarts: bool = False
+    agent_restarts: bool = False
+    api_server_fails: bool = False
+
+
+@dataclass(frozen=True)
+class Call:
+    """One Allocate as the plugin sees it, and for whom it really is."""
+
+    truth: ContainerKey
+    device_ids: frozenset[DeviceId]
+
+
+Plugin = Callable[[Call], Mapping[str, str] | None]
+"""Answers a call with annotations, or refuses it with None."""
+
+
+@dataclass
+class Watch:
+    """The events of the API server up to some time ago; it never runs backwards."""
+
+    lag_ms: int
+    seen: int = 0
+    pods: dict[str, Pod] = field(default_factory=dict)
+    deleted: dict[str, Pod] = field(default_factory=dict)
+
+    def catch_up(self, log: list[tuple[int, str, Pod | None]], now_ms: int) -> list[tuple[str, Pod | None]]:
+        events = []
+        while self.seen < len(log) and log[self.seen][0] <= now_ms - self.lag_ms:
+            _, uid, pod = log[self.seen]
+            self.seen += 1
+            events.append((uid, pod))
+            if pod is None:
+                self.deleted[uid] = self.pods.pop(uid)
+            else:
+                self.pods[uid] = pod
+        return events
+
+
+class Node:
+    def __init__(self, seed: int, mode: Podresources, disturbances: Disturbances, pods: int = 12) -> None:
+        self.random = Random(seed)
+        self.mode = mode
+        self.with_ = disturbances
+        self.now_ms = 0
+        self.versions = itertools.count(1)
+        self.numbers = itertools.count(1)
+        self.api: dict[str, Pod] = {}
+        self.log: list[tuple[int, str, Pod | None]] = []
+        self.timers: list[tuple[int, int, Callable[[], None]]] = []
+        self.agent_watch = Watch(disturbances.lag_ms)
+        self.kubelet_watch = Watch(self.random.choice([0, 1, 20]))
+        # The kubelet's memory.
+        self.known: dict[str, Pod] = {}
+        self.inactive: set[str] = set()
+        self.forgotten: set[str] = set()
+        self.devices: dict[ContainerKey, frozenset[DeviceId]] = {}
+        self.answers: dict[ContainerKey, Mapping[str, str]] = {}
+        self.checkpoint: tuple[CheckpointEntry, ...] = ()
+        self.queue: list[Pod] = []
+        self.kubelet_generation = 0
+        self.agent_generation = 0
+        self.older_than_resource: frozenset[PodUid] = frozenset()
+        self.plugin: Plugin = lambda _: {}
+        for _ in range(pods):
+            self.at(self.random.randrange(3000), self.create)
+        if disturbances.kubelet_restarts:
+            self.at(self.random.randrange(500, 3000), self.ask_for_restart)
+        if disturbances.agent_restarts:
+            self.at(self.random.randrange(500, 3000), self.restart_agent)
+        if disturbances.static_pods:
+            for _ in range(3):
+                self.at(self.random.randrange(3000), self.add_static)
+        if disturbances.forgotten_pods:
+            self.forget_one()
+        self.wants_restart = False
+
+    # Time.
+
+    def at(self, time_ms: int, do: Callable[[], None]) -> None:
+        heapq.heappush(self.timers, (time_ms, next(self.numbers), do))
+
+    def later(self, low_ms: int, high_ms: int, do: Callable[[], None]) -> None:
+        self.at(self.now_ms + self.random.randint(low_ms, high_ms), do)
+
+    def pass_time(self, most_ms: int) -> None:
+        until = self.now_ms + self.random.randint(0, most_ms)
+        while self.timers and self.timers[0][0] <= until:
+            self.now_ms, _, do = heapq.heappop(self.timers)
+            do()
+        self.now_ms = until
+        self.agent_watch.catch_up(self.log, self.now_ms)
+
+    # The API server and the controllers.
+
+    def write(self, pod: Pod) -> None:
+        pod = replace(pod, resource_version=str(next(self.versions)))
+        self.api[pod.uid] = pod
+        self.log.append((self.now_ms, pod.uid, pod))
+
+    def remove(self, uid: str) -> None:
+        if self.api.pop(uid, None) is not None:
+            self.log.append((self.now_ms, uid, None))
+
+    def update(self, uid: str, **changes: object) -> None:
+        if uid in self.api:
+            self.write(replace(self.api[uid], **changes))  # type: ignore[arg-type]  # names are checked by replace
+
+    def create(self, name: str | None = None) -> None:
+        """A pod is made and bound to this node; a stateful set's name at most once at a time."""
+        random, number = self.random, next(self.numbers)
+        owners = (Owner("StatefulSet", "db", "s", is_controller=True),)
+        if name is None and random.random() < 0.6:
+            name = "web-" + "".join(random.choices(SUFFIX, k=5))
+            owners = (Owner("ReplicaSet", "web", "r", is_controller=True),)
+        name = name or f"db-{random.randrange(3)}"
+        if any(pod.name == name for pod in self.api.values()):
+            return
+        self.write(self.draw_pod(f"uid-{number}", name, owners))
+
+    def draw_pod(self, uid: str, name: str, owners: tuple[Owner, ...] = ()) -> Pod:
+        random = self.random
+
+        def draw(kind: str, index: int, sidecar: bool = False) -> Container:
+            size = random.choice([0, 1, 1, 2])
+            return Container(f"{kind}{index}", limits={R: size} if size else {}, is_sidecar=sidecar)
+
+        kinds = [random.choice(["init", "side"]) for _ in range(random.choice([0, 0, 1, 2]))]
+        return Pod(
+            "ns",
+            name,
+            uid=uid,
+            # Created some time before it is bound: the order of creation is not that of admission.
+            created_s=float((self.now_ms - random.randrange(2000)) // 1000),
+            annotations={"gas-ts": str(10**9 + self.now_ms * 1000 - random.randrange(300_000))},
+            owners=owners,
+            init_containers=tuple(draw(kind, i, kind == "side") for i, kind in enumerate(kinds)),
+            containers=tuple(draw("main", i) for i in range(random.choice([1, 1, 2, 3]))),
+        )
+
+    def post_end(self, uid: str, phase: str, generation: int) -> None:
+        """The kubelet's status arrives, if it still is that kubelet; a controller replaces the pod."""
+        pod = self.api.get(uid)
+        if pod is None or generation != self.kubelet_generation:
+            return
+        self.update(uid, phase=phase)
+
+        def delete() -> None:
+            self.remove(uid)
+            if pod.owners and pod.owners[0].kind == "StatefulSet":
+                self.later(1, 60, lambda: self.create(pod.name))
+
+        if self.random.random() < 0.8:
+            self.later(1, 60, delete)
+
+    def post_running(self, uid: str, generation: int) -> None:
+        pod = self.api.get(uid)
+        if pod is not None and not pod.is_terminal and generation == self.kubelet_generation:
+            started = {c.name: ContainerStatus("running", has_run=True) for c in pod.all_containers}
+            self.update(uid, phase="Running", statuses=started)
+
+    # The kubelet.
+
+    def run(self, plugin: Plugin) -> None:
+        """Everything that happens, up to the end."""
+        self.plugin = plugin
+        while self.timers or self.queue or self.kubelet_watch.seen < len(self.log):
+            self.pass_time(30)
+            self.receive()
+            while self.queue:
+                if self.wants_restart:
+                    self.restart_kubelet()
+                    break
+                self.admit(self.queue.pop(0))
+            if self.wants_restart:
+                self.restart_kubelet()
+            self.maybe_restart_container()
+
+    def receive(self) -> None:
+        for uid, pod in self.kubelet_watch.catch_up(self.log, self.now_ms):
+            if pod is None:
+                self.known.pop(uid, None)
+                self.queue = [queued for queued in self.queue if queued.uid != uid]
+            elif uid in self.known:
+                self.known[uid] = pod
+            elif (
+                not pod.is_terminal and not pod.is_mirror and all(queued.uid != uid for queued in self.queue)
+            ):
+                self.queue.append(pod)
+
+    def admit(self, pod: Pod) -> None:
+        """One pod, from being known to running or turned away."""
+        generation = self.kubelet_generation
+        self.known[pod.uid] = pod
+        for _ in self.admission(pod):
+            self.pass_time(3)
+            self.maybe_restart_container()
+            if self.wants_restart and self.random.random() < 0.3:
+                self.restart_kubelet()
+            if generation != self.kubelet_generation:
+                return
+        if pod.uid in self.inactive:
+            self.later(1, 100, lambda: self.post_end(pod.uid, "Failed", generation))
+            return
+        if pod.uid.startswith("static"):
+            mirror = replace(
+                pod, uid=f"mirror-{pod.uid}", annotations={"kubernetes.io/config.mirror": pod.uid}
+            )
+            self.later(1, 100, lambda: self.write(mirror))
+            return
+        self.later(1, 100, lambda: self.post_running(pod.uid, generation))
+        if self.random.random() < 0.5:
+            self.later(100, 1500, lambda: self.finish(pod.uid))
+
+    def admission(self, pod: Pod) -> Iterator[None]:
+        yield
+        if self.random.random() < 0.15:
+            self.inactive.add(pod.uid)  # by a handler that comes before the devices
+            return
+        for container in pod.all_containers:
+            yield  # also for calls to other plugins
+            generation = self.kubelet_generation
+            if not self.allocate(pod, container):
+                if generation == self.kubelet_generation:
+                    self.inactive.add(pod.uid)
+                yield
+                return
+        yield
+        if self.random.random() < 0.1:
+            self.inactive.add(pod.uid)  # by one that comes after
+
+    def allocate(self, pod: Pod, container: Container) -> bool:
+        key, size = ContainerKey(PodUid(pod.uid), container.name), int(container.limits.get(R, 0))
+        if size == 0 or key in self.devices:
+            return True
+        self.free_lazily()
+        taken = {device for ids in self.devices.values() for device in ids}
+        reusable = {
+            device
+            for init in pod.init_containers
+            if not init.is_sidecar
+            for device in self.devices.get(ContainerKey(PodUid(pod.uid), init.name), ())
+        }
+        free = sorted(reusable) + sorted(DeviceId(f"d{n}") for n in range(40) if f"d{n}" not in taken)
+        if len(free) < size:
+            return False
+        ids = frozenset(free[:size])
+        answer = self.plugin(Call(key, ids))
+        if answer is None:
+            return False
+        if self.wants_restart and self.random.random() < 0.5:
+            self.restart_kubelet()  # it dies before it has taken the answer
+            return False
+        self.devices[key], self.answers[key] = ids, answer
+        self.write_checkpoint()
+        return True
+
+    def free_lazily(self) -> None:
+        queued = {pod.uid for pod in self.queue}
+        for key in list(self.devices):
+            if key.pod_uid not in self.known.keys() | queued or key.pod_uid in self.inactive:
+                del self.devices[key]
+
+    def write_checkpoint(self) -> None:
+        self.checkpoint = tuple(
+            CheckpointEntry(key.pod_uid, key.container, R, frozenset(ids), self.answers[key])
+            for key, ids in self.devices.items()
+        )
+
+    def finish(self, uid: str) -> None:
+        """The pod's containers end, or it is deleted."""
+        if uid not in self.known:
+            return
+        self.inactive.add(uid)
+        if self.random.random() < 0.5:
+            generation = self.kubelet_generation
+            self.later(0, 100, lambda: self.post_end(uid, "Succeeded", generation))
+            return
+        pod = self.known[uid]
+        self.later(0, 100, lambda: self.remove(uid))
+        if pod.owners and pod.owners[0].kind == "StatefulSet":
+            self.later(101, 200, lambda: self.create(pod.name))
+
+    def ask_for_restart(self) -> None:
+        self.wants_restart = True
+
+    def restart_kubelet(self) -> None:
+        """Its memory is its checkpoint now. It lists its pods, oldest first, and admits what does not run."""
+        self.wants_restart = False
+        self.kubelet_generation += 1
+        static = [pod for pod in self.known.values() if pod.uid.startswith("static")]
+        ended = {uid for uid in self.inactive if uid in self.api and self.api[uid].phase == "Running"}
+        self.known, self.inactive = {}, ended
+        self.answers = {
+            ContainerKey(PodUid(entry.pod_uid), entry.container): entry.annotations
+            for entry in self.checkpoint
+        }
+        self.devices = {
+            ContainerKey(PodUid(entry.pod_uid), entry.container): frozenset(map(DeviceId, entry.device_ids))
+            for entry in self.checkpoint
+        }
+        self.kubelet_watch.catch_up(self.log, self.now_ms + 10_000)
+        batch = [pod for pod in self.api.values() if not pod.is_terminal and not pod.is_mirror]
+        self.random.shuffle(batch)
+        batch.sort(key=lambda pod: pod.created_s)
+        for pod in static:
+            self.known[pod.uid] = pod
+        self.queue = []
+        for pod in batch:
+            if pod.phase == "Running":
+                self.known[pod.uid] = pod
+                if pod.uid in ended:
+                    self.later(0, 100, partial(self.post_end, pod.uid, "Succeeded", self.kubelet_generation))
+            else:
+                self.queue.append(pod)
+
+    def restart_agent(self) -> None:
+        self.agent_generation += 1
+
+    # What only some nodes have.
+
+    def add_static(self) -> None:
+        number = next(self.numbers)
+        self.queue.append(self.draw_pod(f"static-{number}", f"static-{number}"))
+
+    def forget_one(self) -> None:
+        """A pod that was admitted when the kubelet did not know the resource: it runs without devices."""
+        pod = self.draw_pod(f"uid-{next(self.numbers)}", "db-0", (Owner("StatefulSet", "db", "s", "", True),))
+        self.write(pod)
+        self.known[pod.uid] = pod
+        self.forgotten.add(pod.uid)
+        self.kubelet_watch.catch_up(self.log, self.now_ms + 10_000)
+        self.older_than_resource = frozenset(map(kubelet_uid, self.api.values()))
+        self.later(1, 500, lambda: self.post_running(pod.uid, 0))
+
+    def maybe_restart_container(self) -> None:
+        """A forgotten pod's container starts again: a call beside whatever is being admitted."""
+        for uid in sorted(self.forgotten & self.known.keys() - self.inactive):
+            if self.random.random() < 0.03:
+                pod = self.known[uid]
+                self.allocate(pod, self.random.choice(pod.all_containers))
+
+    # What the agent can ask.
+
+    def get(self, name: PodName) -> PodRecord | None:
+        for uid, pod in self.known.items():
+            if pod.key == name and (self.mode is not Podresources.GET_ACTIVE or uid not in self.inactive):
+                return self.record(pod)
+        return None
+
+    def list_all(self) -> Mapping[PodName, PodRecord]:
+        return {pod.key: self.record(pod) for pod in self.known.values()}
+
+    def record(self, pod: Pod) -> PodRecord:
+        shown = [c for c in pod.init_containers if c.is_sidecar] + list(pod.containers)
+        return PodRecord(
+            pod.namespace,
+            pod.name,
+            tuple(
+                ContainerRecord(c.name, {R: frozenset(held)} if held else {})
+                for c in shown
+                for held in [self.devices.get(ContainerKey(PodUid(pod.uid), c.name), frozenset())]
+            ),
+        )
+
+    def watched(self) -> tuple[Pod, ...]:
+        return tuple(self.agent_watch.pods.values())
+
+    def deleted(self) -> tuple[Pod, ...]:
+        return tuple(self.agent_watch.deleted.values())
+
+    def read(self) -> tuple[Pod, ...] | None:
+        """The pods as they are now; None if the API server does not answer."""
+        if self.with_.api_server_fails and self.random.random() < 0.3:
+            return None
+        return tuple(self.api.values())

@@ -1,0 +1,484 @@
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from accelet.accelerators.device import DeviceId
+from accelet.kube.objects import Owner
+from accelet.kube.pods import Container, ContainerStatus, Pod
+from accelet.kubelet.checkpoint import CheckpointEntry
+from accelet.kubelet.podresources import ContainerRecord, PodRecord
+from resourcemanager.evidence import ContainerKey, PodName, PodUid
+from resourcemanager.inquiry import (
+    AskAllShown,
+    AskCheckpoint,
+    AskShown,
+    Doubt,
+    Evidence,
+    Match,
+    NoProof,
+    Podresources,
+    Proof,
+    ReadPod,
+    ReadPods,
+    Step,
+    index_pods,
+)
+from resourcemanager.ledger import InFlight, Ledger
+from resourcemanager.matching import next_step
+from resourcemanager.reconcile import View, reconcile
+
+R = "gpu.intel.com/i915"
+OTHER = "gpu.intel.com/monitoring"
+RUNNING = ContainerStatus("running", has_run=True)
+REPLICA_SET = Owner("ReplicaSet", "web", "r", is_controller=True)
+STATEFUL_SET = Owner("StatefulSet", "db", "s", is_controller=True)
+
+
+def container(name: str, size: int = 1, *, sidecar: bool = False) -> Container:
+    return Container(name, limits={R: size} if size else {}, is_sidecar=sidecar)
+
+
+def pod(
+    name: str,
+    *containers: Container,
+    init: Sequence[Container] = (),
+    version: int = 1,
+    uid: str | None = None,
+    owner: Owner | None = None,
+) -> Pod:
+    return Pod(
+        "ns",
+        name,
+        uid=uid or f"uid-{name}",
+        resource_version=str(version),
+        owners=(owner,) if owner else (),
+        init_containers=tuple(init),
+        containers=containers or (container("main"),),
+    )
+
+
+def running(one: Pod) -> Pod:
+    return replace(one, phase="Running", statuses={c.name: RUNNING for c in one.all_containers})
+
+
+def record(one: Pod, **given: str) -> PodRecord:
+    """What podresources shows of the pod, its containers having the ids `given` by container name."""
+    shown = [c for c in one.init_containers if c.is_sidecar] + list(one.containers)
+    return PodRecord(
+        "ns",
+        one.name,
+        tuple(
+            ContainerRecord(c.name, {R: frozenset(given[c.name].split())} if c.name in given else {})
+            for c in shown
+        ),
+    )
+
+
+def books(*entries: tuple[str, str, str], has_checkpoint: bool = True) -> Ledger:
+    """Books that know these (uid, container, ids)."""
+    if not has_checkpoint:
+        return Ledger(R)
+    view = View(
+        checkpoint=[CheckpointEntry(uid, name, R, frozenset(ids.split())) for uid, name, ids in entries]
+    )
+    return reconcile(Ledger(R), view).ledger
+
+
+@dataclass
+class World:
+    """What can be asked, and how often each was."""
+
+    shown: Mapping[PodName, PodRecord] = field(default_factory=dict)
+    api: Sequence[Pod] | None = ()
+    later: Sequence[Sequence[Pod]] = ()
+    """What further reads of all pods find."""
+    checkpointed: Ledger | None = None
+    asked: list[Step] = field(default_factory=list)
+
+    def resolve(self, evidence: Evidence) -> Match | NoProof:
+        reads = [self.api, *self.later]
+        for _ in range(50):
+            step = next_step(evidence)
+            if isinstance(step, Match | NoProof):
+                return step
+            self.asked.append(step)
+            match step:
+                case AskShown(name):
+                    evidence = evidence.with_shown(name, self.shown.get(name))
+                case AskAllShown():
+                    evidence = evidence.with_all_shown(self.shown)
+                case AskCheckpoint():
+                    evidence = evidence.with_ledger(self.checkpointed or evidence.ledger)
+                case ReadPod(name):
+                    found = [one for one in self.api or () if one.key == name]
+                    evidence = (
+                        evidence.without_api_server()
+                        if self.api is None
+                        else evidence.with_pod(name, found[0] if found else None)
+                    )
+                case ReadPods():
+                    pods = reads.pop(0) if len(reads) > 1 else reads[0]
+                    evidence = evidence.without_api_server() if pods is None else evidence.with_pods(pods)
+        raise AssertionError("it never ends")
+
+
+def shows(*records: PodRecord) -> Mapping[PodName, PodRecord]:
+    return {("ns", one.name): one for one in records}
+
+
+def evidence(*pods: Pod, size: int = 1, ledger: Ledger | None = None) -> Evidence:
+    return Evidence(size, ledger or books(), index_pods(pods))
+
+
+def before_134(*pods: Pod, size: int = 1, ledger: Ledger | None = None) -> Evidence:
+    return replace(evidence(*pods, size=size, ledger=ledger), podresources=Podresources.LIST_ALL)
+
+
+def owner_of(step: Step) -> tuple[str, str]:
+    assert isinstance(step, Match), step
+    return step.owner.pod_uid, step.owner.container
+
+
+def doubt_of(step: Step) -> Doubt:
+    assert isinstance(step, NoProof), step
+    assert step.reason.endswith(".")
+    return step.doubt
+
+
+# Kubernetes from 1.34: the pod that is shown without its devices.
+
+
+def test_pod_that_is_shown_without_its_devices_is_the_one() -> None:
+    one = pod("p")
+    step = World(shows(record(one))).resolve(evidence(one))
+    assert owner_of(step) == ("uid-p", "main")
+    assert isinstance(step, Match)
+    assert (step.proof, step.pod) == (Proof.VISIBLE, one)
+
+
+def test_newest_is_asked_for_first_and_the_first_proof_ends_the_search() -> None:
+    old, new = pod("old", version=9), pod("new", version=10)
+    world = World(shows(record(new)))
+    assert owner_of(world.resolve(evidence(old, new))) == ("uid-new", "main")
+    assert world.asked == [AskShown(("ns", "new"))]
+
+
+def test_pod_that_the_kubelet_has_not_reached_is_passed_over() -> None:
+    old, new = pod("old", version=1), pod("new", version=2)
+    world = World(shows(record(old)))
+    assert owner_of(world.resolve(evidence(old, new))) == ("uid-old", "main")
+
+
+def test_pod_being_deleted_is_admitted_too_but_asked_for_last() -> None:
+    doomed, other = replace(pod("doomed", version=9), deleted_s=1.0), pod("other")
+    world = World(shows(record(doomed)))
+    assert owner_of(world.resolve(evidence(doomed, other))) == ("uid-doomed", "main")
+    assert world.asked == [AskShown(("ns", "other")), AskShown(("ns", "doomed"))]
+
+
+def test_another_number_of_devices_is_another_pod() -> None:
+    one, two = pod("one", container("main", 1), version=2), pod("two", container("main", 2))
+    world = World(shows(record(two)))
+    assert owner_of(world.resolve(evidence(one, two, size=2))) == ("uid-two", "main")
+    assert world.asked == [AskShown(("ns", "two"))]
+
+
+def test_containers_are_served_in_the_order_of_the_spec() -> None:
+    one = pod("p", container("a"), container("b"), init=[container("init"), container("side", sidecar=True)])
+    given: dict[str, str] = {}
+    entries: list[tuple[str, str, str]] = []
+    for name in ("init", "side", "a", "b"):
+        step = World(shows(record(one, **given))).resolve(evidence(one, ledger=books(*entries)))
+        assert owner_of(step) == ("uid-p", name)
+        entries.append(("uid-p", name, f"d-{name}"))
+        if name != "init":
+            given[name] = f"d-{name}"
+
+
+def test_container_that_asks_for_nothing_is_passed_over() -> None:
+    one = pod("p", container("a", 0), container("b"))
+    assert owner_of(World(shows(record(one))).resolve(evidence(one))) == ("uid-p", "b")
+
+
+def test_devices_of_another_resource_do_not_count() -> None:
+    one = pod("p", Container("main", limits={R: 1, OTHER: 1}))
+    shown = PodRecord("ns", "p", (ContainerRecord("main", {OTHER: frozenset({"all"})}),))
+    assert owner_of(World(shows(shown)).resolve(evidence(one))) == ("uid-p", "main")
+
+
+def test_answer_the_kubelet_did_not_take_is_given_again() -> None:
+    one = pod("p")
+    ledger = books().with_answer(
+        InFlight("t", frozenset({DeviceId("d")}), ContainerKey(PodUid("uid-p"), "main"), one.key)
+    )
+    assert owner_of(World(shows(record(one))).resolve(evidence(one, ledger=ledger))) == ("uid-p", "main")
+
+
+def test_pod_with_all_its_devices_is_nobodys_question() -> None:
+    one = pod("p")
+    world = World(shows(record(one, main="d")), api=[one])
+    assert doubt_of(world.resolve(evidence(one))) is Doubt.NOBODY
+
+
+def test_running_pod_with_all_its_devices_is_not_even_asked_for() -> None:
+    old, new = running(pod("old")), pod("new", version=2)
+    world = World(shows(record(new)))
+    step = world.resolve(evidence(old, new, ledger=books(("uid-old", "main", "d"))))
+    assert owner_of(step) == ("uid-new", "main")
+    assert world.asked == [AskShown(("ns", "new"))]
+
+
+def test_restart_in_place_and_resize_make_no_candidate() -> None:
+    restarted = running(pod("r"))
+    resized = replace(
+        running(pod("z")),
+        statuses={"main": replace(RUNNING, restarts=3, allocated={"cpu": 2}, actuated={"cpu": 1})},
+    )
+    ledger = books(("uid-r", "main", "d"), ("uid-z", "main", "e"))
+    world = World(api=[restarted, resized])
+    assert doubt_of(world.resolve(evidence(restarted, resized, ledger=ledger))) is Doubt.NOBODY
+    assert world.asked == [ReadPods(after_s=0)]
+
+
+def test_ended_pod_is_no_candidate() -> None:
+    one = replace(pod("p"), phase="Failed")
+    world = World(shows(record(one)), api=[one])
+    assert doubt_of(world.resolve(evidence(one))) is Doubt.NOBODY
+
+
+def test_pod_we_turned_away_is_no_candidate() -> None:
+    one = pod("p")
+    known = replace(evidence(one), turned_away=frozenset({PodUid("uid-p")}))
+    assert doubt_of(World(shows(record(one)), api=[one]).resolve(known)) is Doubt.NOBODY
+
+
+def test_id_that_another_pod_holds_does_not_disturb() -> None:
+    one = pod("p")
+    ledger = books(("uid-q", "main", "d"), ("uid-r", "main", "d"))
+    assert owner_of(World(shows(record(one))).resolve(evidence(one, ledger=ledger))) == ("uid-p", "main")
+
+
+# A watch that lags, names that come again, an API server that is away.
+
+
+def test_pod_the_watch_has_not_delivered_is_read() -> None:
+    one = pod("p")
+    world = World(shows(record(one)), api=[one])
+    assert owner_of(world.resolve(replace(evidence(), is_watch_current=False))) == ("uid-p", "main")
+    assert world.asked == [ReadPods(after_s=0), AskShown(("ns", "p"))]
+
+
+def test_newer_pod_of_the_same_name_is_not_taken_for_the_one_we_know() -> None:
+    old = pod("db-0", uid="old", owner=STATEFUL_SET)
+    new = replace(old, uid="new")
+    world = World(shows(record(new)), api=[new])
+    assert owner_of(world.resolve(replace(evidence(old), is_watch_current=False))) == ("new", "main")
+    assert world.asked == [AskShown(("ns", "db-0")), ReadPod(("ns", "db-0"))]
+
+
+def test_current_watch_needs_no_read() -> None:
+    one = pod("db-0", owner=STATEFUL_SET)
+    world = World(shows(record(one)), api=None)
+    assert owner_of(world.resolve(evidence(one))) == ("uid-db-0", "main")
+
+
+def test_generated_name_needs_no_read() -> None:
+    one = pod("web-5d9f-x7k2p", owner=REPLICA_SET)
+    world = World(shows(record(one)), api=None)
+    step = world.resolve(replace(evidence(one), is_watch_current=False))
+    assert owner_of(step) == ("uid-web-5d9f-x7k2p", "main")
+
+
+@pytest.mark.parametrize("name", ["db-22224", "web-abcde", "web"])
+def test_name_that_only_looks_generated_is_read(name: str) -> None:
+    one = pod(name, owner=STATEFUL_SET)
+    world = World(shows(record(one)), api=[one])
+    world.resolve(replace(evidence(one), is_watch_current=False))
+    assert ReadPod(("ns", name)) in world.asked
+
+
+def test_name_that_cannot_be_verified_is_no_proof() -> None:
+    one = pod("db-0", owner=STATEFUL_SET)
+    world = World(shows(record(one)), api=None)
+    assert doubt_of(world.resolve(replace(evidence(one), is_watch_current=False))) is Doubt.UNVERIFIED
+
+
+def test_nobody_is_found_while_the_api_server_is_away() -> None:
+    assert doubt_of(World(api=None).resolve(evidence())) is Doubt.NOBODY
+
+
+def test_what_is_shown_under_the_name_may_be_another_pod_by_its_containers() -> None:
+    known, real = pod("p", container("main")), pod("p", container("worker"), uid="new")
+    world = World(shows(record(real)), api=[real])
+    assert owner_of(world.resolve(evidence(known))) == ("new", "worker")
+
+
+def test_what_is_shown_under_the_name_may_be_another_pod_by_its_devices() -> None:
+    known = pod("p", container("a"), container("b"))
+    real = replace(known, uid="new")
+    world = World(shows(record(real)), api=[real])
+    step = world.resolve(evidence(known, ledger=books(("uid-p", "a", "d"))))
+    assert owner_of(step) == ("new", "a")
+
+
+# What plain init containers have is in the books or nowhere.
+
+
+def test_checkpoint_is_read_where_an_answer_was_given_to_nobody_known() -> None:
+    one = pod("p", container("main"), init=[container("init")])
+    ledger = books().with_answer(InFlight("t", frozenset({DeviceId("d")})))
+    world = World(shows(record(one)), checkpointed=books(("uid-p", "init", "d")))
+    assert owner_of(world.resolve(evidence(one, ledger=ledger))) == ("uid-p", "main")
+    assert world.asked[0] == AskCheckpoint()
+
+
+def test_checkpoint_is_not_read_where_nobody_has_init_containers() -> None:
+    one = pod("p")
+    world = World(shows(record(one)))
+    assert owner_of(world.resolve(evidence(one, ledger=books(has_checkpoint=False)))) == ("uid-p", "main")
+    assert AskCheckpoint() not in world.asked
+
+
+def test_unreadable_checkpoint_leaves_containers_of_one_size_in_doubt() -> None:
+    one = pod("p", container("main"), init=[container("init")])
+    world = World(shows(record(one)))
+    assert doubt_of(world.resolve(evidence(one, ledger=books(has_checkpoint=False)))) is Doubt.CONTAINER
+
+
+def test_unreadable_checkpoint_does_not_matter_where_sizes_differ() -> None:
+    one = pod("p", container("main", 2), init=[container("init", 1)])
+    world = World(shows(record(one)))
+    step = world.resolve(evidence(one, size=2, ledger=books(has_checkpoint=False)))
+    assert owner_of(step) == ("uid-p", "main")
+
+
+def test_agent_that_restarted_in_the_middle_of_a_pod_goes_on_from_the_checkpoint() -> None:
+    one = pod("p", container("main"), init=[container("init")])
+    world = World(shows(record(one)))
+    assert owner_of(world.resolve(evidence(one, ledger=books(("uid-p", "init", "d"))))) == ("uid-p", "main")
+
+
+# Calls that belong to no admission.
+
+
+def test_started_container_the_kubelet_has_no_devices_for_is_found_by_exclusion() -> None:
+    one = running(pod("p", container("a"), container("b")))
+    world = World(shows(record(one, a="d")), api=[one])
+    step = world.resolve(evidence(one, ledger=books(("uid-p", "a", "d"))))
+    assert owner_of(step) == ("uid-p", "b")
+    assert isinstance(step, Match)
+    assert not step.proof.is_exact
+
+
+def test_forgotten_pod_is_a_rival_of_every_pod_that_asks_the_same() -> None:
+    forgotten, new = running(pod("forgotten")), pod("new", version=2)
+    world = World(shows(record(forgotten), record(new)))
+    step = world.resolve(evidence(forgotten, new))
+    assert doubt_of(step) is Doubt.RIVAL
+    assert isinstance(step, NoProof)
+    assert "ns/forgotten" in step.reason
+
+
+def test_forgotten_pod_of_another_size_is_no_rival() -> None:
+    forgotten, new = running(pod("forgotten", container("main", 2))), pod("new", version=2)
+    world = World(shows(record(forgotten), record(new)))
+    assert owner_of(world.resolve(evidence(forgotten, new))) == ("uid-new", "main")
+
+
+def test_pod_that_has_gone_is_no_rival_by_the_name_another_has_now() -> None:
+    init = [container("init")]
+    gone, heir = running(pod("db-0", init=init, uid="gone")), running(pod("db-0", init=init, uid="heir"))
+    new = pod("web-5d9f-x7k2p", version=2, owner=REPLICA_SET)
+    ledger = books(("heir", "init", "d"), ("heir", "main", "d"))
+    world = World(shows(record(heir, main="d"), record(new)), api=[heir, new])
+    step = world.resolve(replace(evidence(gone, new, ledger=ledger), is_watch_current=False))
+    assert owner_of(step) == ("uid-web-5d9f-x7k2p", "main")
+
+
+def test_pod_older_than_the_resource_is_a_rival_though_it_has_not_started() -> None:
+    old, new = pod("old"), pod("new", version=2)
+    known = replace(evidence(old, new), older_than_resource=frozenset({PodUid("uid-old")}))
+    assert doubt_of(World(shows(record(old), record(new))).resolve(known)) is Doubt.RIVAL
+
+
+def test_pod_with_an_extended_resource_claim_is_never_taken_for_the_one() -> None:
+    one = replace(pod("p"), has_extended_resource_claim=True)
+    step = World(shows(record(one)), api=[one]).resolve(evidence(one))
+    assert isinstance(step, Match)
+    assert not step.proof.is_exact
+
+
+def test_static_pod_is_not_provable() -> None:
+    mirror = replace(pod("etcd-node"), annotations={"kubernetes.io/config.mirror": "hash"})
+    assert doubt_of(World(shows(record(mirror)), api=[]).resolve(evidence())) is Doubt.NOBODY
+    assert doubt_of(World(shows(record(mirror)), api=[mirror]).resolve(evidence(mirror))) is Doubt.STATIC
+
+
+# Kubernetes before 1.34: pods that were turned away stay visible.
+
+
+def test_only_pod_that_lacks_devices_is_the_one() -> None:
+    full, one = running(pod("full")), pod("p")
+    world = World(shows(record(full, main="d"), record(one)), api=[full, one])
+    step = world.resolve(before_134(ledger=books(("uid-full", "main", "d"))))
+    assert owner_of(step) == ("uid-p", "main")
+    assert isinstance(step, Match)
+    assert step.proof is Proof.SOLE
+    assert world.asked == [AskAllShown(), ReadPods(after_s=0)]
+
+
+def test_pod_that_was_turned_away_drops_out_once_the_api_server_knows() -> None:
+    turned_away, one = pod("t"), pod("p")
+    ended = replace(turned_away, phase="Failed")
+    world = World(
+        shows(record(turned_away), record(one)), [turned_away, one], [[turned_away, one], [ended, one]]
+    )
+    assert owner_of(world.resolve(before_134())) == ("uid-p", "main")
+    assert world.asked[1:] == [ReadPods(0), ReadPods(0.05), ReadPods(0.15)]
+
+
+def test_two_pods_that_lack_devices_for_long_are_no_proof() -> None:
+    one, two = pod("one"), pod("two")
+    world = World(shows(record(one), record(two)), [one, two])
+    step = world.resolve(before_134())
+    assert doubt_of(step) is Doubt.SEVERAL
+    assert len(world.asked) == 5
+    assert isinstance(step, NoProof)
+    assert "ns/one, ns/two" in step.reason
+
+
+def test_pod_only_the_kubelet_knows_is_no_proof_for_another() -> None:
+    one, stranger = pod("p"), pod("static-node")
+    world = World(shows(record(one), record(stranger)), [one])
+    assert doubt_of(world.resolve(before_134())) is Doubt.STRANGER
+
+
+def test_deleted_pod_the_kubelet_still_shows_is_judged_by_what_it_was() -> None:
+    one, gone = pod("p"), pod("gone", container("main", 2))
+    world = World(shows(record(one), record(gone)), [one])
+    assert owner_of(world.resolve(before_134(gone))) == ("uid-p", "main")
+    same = pod("gone")
+    world = World(shows(record(one), record(same)), [one])
+    assert doubt_of(world.resolve(before_134(same))) is Doubt.SEVERAL
+
+
+def test_sidecar_that_old_kubelets_do_not_list_does_not_make_it_another_pod() -> None:
+    one = pod("p", container("main"), init=[container("side", 0, sidecar=True)])
+    shown = PodRecord("ns", "p", (ContainerRecord("main", {}),))
+    assert owner_of(World(shows(shown), [one]).resolve(before_134())) == ("uid-p", "main")
+
+
+def test_api_server_that_is_away_is_no_proof_before_134() -> None:
+    one = pod("p")
+    assert doubt_of(World(shows(record(one)), None).resolve(before_134(one))) is Doubt.UNVERIFIED
+
+
+def test_get_that_shows_turned_away_pods_gives_no_exact_proof() -> None:
+    one = pod("p")
+    world = World(shows(record(one)), [one])
+    step = world.resolve(replace(evidence(one), podresources=Podresources.GET_ALL))
+    assert owner_of(step) == ("uid-p", "main")
+    assert isinstance(step, Match)
+    assert not step.proof.is_exact
+    assert AskAllShown() not in world.asked

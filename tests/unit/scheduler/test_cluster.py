@@ -1,0 +1,96 @@
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelet.kube.objects import Condition, Owner
+from accelet.scheduler.cluster import Cluster
+from accelet.scheduler.shape import shape_of
+from accelet.scheduler.topology import Scheme
+from tests.unit.scheduler.values import GPU, node, pod
+
+_EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(("bind", "end", "delete", "hold", "node", "lose node")),
+        st.integers(0, 3),
+        st.integers(0, 2),
+        st.integers(1, 4),
+    ),
+    max_size=30,
+)
+
+
+@given(_EVENTS)
+def test_usage_kept_with_events_equals_usage_counted_anew(events: list[tuple[str, int, int, int]]) -> None:
+    cluster = Cluster(Scheme())
+    nodes: set[str] = set()
+    holders: dict[str, tuple[str, int]] = {}
+    for event, number, at, gpus in events:
+        name, where = f"p{number}", f"n{at}"
+        match event:
+            case "bind":
+                cluster.set_pod(pod(name, on=where, gpus=gpus))
+                holders[name] = where, gpus
+            case "hold":
+                cluster.hold(pod(name, gpus=gpus), where)
+                holders[name] = where, gpus
+            case "end":
+                cluster.set_pod(pod(name, on=where, gpus=gpus, phase="Succeeded"))
+                holders.pop(name, None)
+            case "delete":
+                cluster.remove_pod(("ml", name))
+                holders.pop(name, None)
+            case "node":
+                cluster.set_node(node(where))
+                nodes.add(where)
+            case _:
+                cluster.remove_node(where)
+                nodes.discard(where)
+    used = Counter[str]()
+    for where, gpus in holders.values():
+        used[where] += gpus
+    slots = cluster.room().slots(shape_of(pod("any")))
+    free = {found.name: int(slots[leaf]) for leaf, found in enumerate(cluster.layout.nodes)}
+    assert free == {name: max(0, 8 - used[name]) for name in nodes}
+
+
+def test_a_bound_pod_that_does_not_run_yet_takes_its_place() -> None:
+    bound = pod("a", on="n0", gpus=8, phase="Pending")
+    cluster = Cluster(Scheme(), [node("n0")], [bound])
+    assert cluster.room().slots(shape_of(pod("b"))).tolist() == [0]
+
+
+def test_what_a_node_has_too_little_of_is_never_less_than_nothing() -> None:
+    cluster = Cluster(Scheme(), [node("n0", gpus=2)], [pod("a", on="n0", gpus=4)])
+    assert cluster.room().slots(shape_of(pod("b"))).tolist() == [0]
+    assert cluster.room().slots(shape_of(pod("c", gpus=0))).tolist() == [63], "cores are left"
+
+
+def test_the_number_of_pods_is_a_limit_where_a_node_says_one() -> None:
+    cluster = Cluster(Scheme(), [node("n0", more={"pods": 2})])
+    assert cluster.room().slots(shape_of(pod("a"))).tolist() == [2]
+
+
+def test_a_resource_no_node_has_fits_nowhere() -> None:
+    cluster = Cluster(Scheme(), [node("n0")])
+    assert cluster.room().slots(shape_of(pod("a", more={"google.com/tpu": 4}))).tolist() == [0]
+
+
+def test_a_heartbeat_does_not_make_the_tree_anew() -> None:
+    cluster = Cluster(Scheme(), [node("n0")])
+    layout = cluster.layout
+    beating = node("n0")
+    cluster.set_node(beating)
+    assert cluster.layout is layout
+    cluster.set_node(node("n0", ready="False"))
+    assert cluster.layout is not layout
+    assert beating.conditions == (Condition("Ready", "True"),)
+
+
+def test_in_the_end_only_pods_that_stay_with_their_node_take_anything() -> None:
+    daemon = pod("d", on="n0", gpus=1, owner=Owner("DaemonSet", "d", "u", is_controller=True))
+    cluster = Cluster(Scheme(), [node("n0")], [daemon, pod("a", on="n0", gpus=4)])
+    shape = shape_of(pod("b"))
+    assert cluster.room().slots(shape).tolist() == [3]
+    assert cluster.snapshot().room_in_the_end.slots(shape).tolist() == [7]
+    assert (GPU, 1) in shape.units

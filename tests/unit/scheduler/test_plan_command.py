@@ -1,0 +1,187 @@
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from accelet.cli import main
+
+_GATE = "gke.io/topology-aware-auto-train"
+
+
+def _node(name: str, where: str, gpus: object = 8) -> dict[str, object]:
+    labels = dict(
+        zip(
+            (f"cloud.google.com/gce-topology-{level}" for level in ("block", "subblock", "host")),
+            where.split("/"),
+            strict=True,
+        )
+    )
+    allocatable = {"cpu": "8", "memory": "32Gi", "pods": "110", "nvidia.com/gpu": gpus}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "status": {"allocatable": allocatable},
+    }
+
+
+def _pod(name: str, gpus: object = 8, on: str | None = None, **metadata: object) -> dict[str, object]:
+    spec: dict[str, object] = {
+        "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": gpus}}}],
+        **({"nodeName": on} if on else {"schedulingGates": [{"name": _GATE}]}),
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "ml", **metadata},
+        "spec": spec,
+    }
+
+
+_NODES = [_node("n0", "b0/s0/h0"), _node("n1", "b0/s0/h1"), _node("n2", "b1/s1/h2")]
+_LABELS = {"job-name": "train"}
+_JOB = {
+    "kind": "Job",
+    "metadata": {"name": "train", "namespace": "ml"},
+    "spec": {"parallelism": 3, "completions": 3},
+}
+
+
+def _write(folder: Path, name: str, content: object) -> str:
+    file = folder / f"{name}.json"
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    return str(file)
+
+
+def _run(folder: Path, nodes: object, pods: object, jobs: object = None, *flags: str) -> Result:
+    arguments = ["plan", "--nodes", _write(folder, "nodes", nodes), "--pods", _write(folder, "pods", pods)]
+    if jobs is not None:
+        arguments += ["--jobs", _write(folder, "jobs", jobs)]
+    return CliRunner().invoke(main, [*arguments, *flags], catch_exceptions=False)
+
+
+def _items(*items: object) -> dict[str, object]:
+    return {"apiVersion": "v1", "kind": "List", "items": list(items)}
+
+
+def test_json_says_who_sits_where(tmp_path: Path) -> None:
+    pods = _items(_pod("a", on="n0"), *(_pod(f"train-{rank}", labels=_LABELS) for rank in range(2)))
+    result = _run(tmp_path, _items(*_NODES), pods, None, "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == {
+        "jobs": [
+            {
+                "name": "ml/train",
+                "placements": [
+                    {"pod": "ml/train-0", "node": "n1"},
+                    {"pod": "ml/train-1", "node": "n2"},
+                ],
+                "distance": 1_000_000,
+                "lower_bound": 1_000_000,
+                "optimal": True,
+                "reason": None,
+            }
+        ]
+    }
+
+
+def test_a_job_that_must_wait_is_an_answer_and_no_failure(tmp_path: Path) -> None:
+    pods = _items(*(_pod(f"train-{rank}", labels=_LABELS) for rank in range(4)))
+    result = _run(tmp_path, _items(*_NODES), pods, None, "--json")
+    assert result.exit_code == 0
+    (job,) = json.loads(result.stdout)["jobs"]
+    assert (job["placements"], job["distance"], job["optimal"]) == (None, None, False)
+    assert job["reason"] == "needs 4 nodes, the cluster has 3"
+
+
+def test_the_drawing_shows_the_network_and_the_ranks(tmp_path: Path) -> None:
+    pods = _items(*(_pod(f"train-{rank}", 1, labels=_LABELS) for rank in range(9)), _pod("big", 99))
+    result = _run(tmp_path, _items(*_NODES), pods)
+    assert result.exit_code == 0
+    for text in (
+        "ml/train 9 pods on 2 nodes, distance 100, optimal",
+        "block b0",
+        "subblock s0",
+        "host h1",
+        "ranks 0-7  train-0 … train-7",
+        "rank 8  train-8",
+        "waiting: needs 1 node, the cluster has 0",
+    ):
+        assert text in result.stdout
+
+
+def test_nothing_to_plan_is_said(tmp_path: Path) -> None:
+    assert "nothing to plan" in _run(tmp_path, _items(*_NODES), _items(_pod("a", on="n0"))).stdout
+
+
+def test_without_jobs_the_gated_pods_are_the_gang_and_bound_ones_only_take_room(tmp_path: Path) -> None:
+    pods = _items(_pod("train-0", on="n2", labels=_LABELS), _pod("train-1", labels=_LABELS))
+    alone = json.loads(_run(tmp_path, _items(*_NODES), pods, None, "--json").stdout)["jobs"][0]
+    assert (alone["placements"][0]["node"], alone["distance"]) == ("n0", 0)
+
+
+def test_with_jobs_a_gang_is_planned_when_complete_and_near_its_bound_pods(tmp_path: Path) -> None:
+    bound, gated = _pod("train-0", on="n1", labels=_LABELS), _pod("train-1", labels=_LABELS)
+    some = _run(tmp_path, _items(*_NODES), _items(bound, gated), _items(_JOB), "--json")
+    assert json.loads(some.stdout)["jobs"][0]["reason"] == "waits for 1 of its 3 pods to be created"
+    whole = _items(bound, gated, _pod("train-2", labels=_LABELS))
+    job = json.loads(_run(tmp_path, _items(*_NODES), whole, _items(_JOB), "--json").stdout)["jobs"][0]
+    assert {place["node"] for place in job["placements"]} == {"n0", "n2"}
+
+
+def test_another_gate_prefix_may_be_ours(tmp_path: Path) -> None:
+    result = _run(
+        tmp_path, _items(*_NODES), _items(_pod("a")), None, "--json", "--gate-prefix", "example.com/"
+    )
+    assert json.loads(result.stdout) == {"jobs": []}
+
+
+def test_pods_without_labels_and_lists_without_kinds_are_read(tmp_path: Path) -> None:
+    pods = {"items": [{key: value for key, value in _pod("a").items() if key in ("metadata", "spec")}]}
+    result = _run(tmp_path, {"kind": "NodeList", "items": _NODES}, pods, None, "--json")
+    assert json.loads(result.stdout)["jobs"][0]["name"] == "ml/train"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "pods", "jobs", "sentence"),
+    [
+        ("{", _items(), None, "nodes.json: not a Kubernetes list in JSON"),
+        ("[]", _items(), None, "nodes.json: not a Kubernetes list in JSON"),
+        ("{}", _items(), None, 'nodes.json: there is no list of objects under "items"'),
+        ({"items": 3}, _items(), None, 'nodes.json: there is no list of objects under "items"'),
+        (_items("n0"), _items(), None, "nodes.json: items[0] is not an object"),
+        (_items(_pod("a")), _items(), None, "nodes.json: items[0] (a) is a Pod, not a Node"),
+        (_items(), _items(_NODES[0]), None, "pods.json: items[0] (n0) is a Node, not a Pod"),
+        (
+            _items(_node("n0", "b/s/h", gpus="8 Gi")),
+            _items(),
+            None,
+            'nodes.json: items[0]: Node n0: status.allocatable[nvidia.com/gpu]: "8 Gi" is no quantity',
+        ),
+        (
+            _items(),
+            _items(_pod("a", "1mi")),
+            None,
+            'pods.json: items[0]: Pod ml/a: spec.containers[0].resources.limits[nvidia.com/gpu]: "1mi" is no',
+        ),
+        (_items(), _items({"kind": "Pod", "metadata": {"name": "a"}}), None, "items[0]: Pod a: "),
+        (_items(_NODES[0], _NODES[0]), _items(), None, "nodes.json: Node n0 is there twice"),
+        (_items(), _items(_pod("a"), _pod("a")), None, "pods.json: Pod ml/a is there twice"),
+        (_items(), _items(), _items(_NODES[0]), "jobs.json: items[0]: Node n0: spec: "),
+    ],
+)
+def test_input_that_cannot_be_read_is_named_and_exits_with_2(
+    tmp_path: Path, nodes: object, pods: object, jobs: object, sentence: str
+) -> None:
+    result = _run(tmp_path, nodes, pods, jobs, "--json")
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+
+
+def test_a_file_that_is_not_there_exits_with_2() -> None:
+    result = CliRunner().invoke(main, ["plan", "--nodes", "/nowhere", "--pods", "/nowhere"])
+    assert result.exit_code == 2
+    assert "does not exist" in result.stderr

@@ -1,0 +1,101 @@
+"""What the documents list is what the code has."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deviceplugin import plugin
+from deviceplugin.metrics import Metrics
+
+PROJECT = Path(__file__).parent.parent.parent.parent
+OPERATING = (PROJECT / "docs" / "operating.md").read_text()
+ALERTS = PROJECT / "deploy" / "agent" / "alerts.yaml"
+AGENT_SOURCES = [
+    *(PROJECT / "deviceplugin").glob("*.py"),
+    *(PROJECT / "accelet" / "runtime").glob("*.py"),
+    PROJECT / "accelet" / "cli" / "agent.py",
+]
+
+
+def metrics() -> dict[str, tuple[str, ...]]:
+    """The labels of each metric, by the name that Prometheus shows."""
+    registry = Metrics().registry
+    named = {}
+    for family in registry.collect():
+        name = family.name + ("_total" if family.type == "counter" else "")
+        collector = registry._names_to_collectors[name]
+        named[name] = tuple(collector._labelnames)  # type: ignore[attr-defined]  # no public way to ask
+    return named
+
+
+def rows(heading: str) -> Iterator[list[str]]:
+    """The cells of the tables below a heading, without their heads."""
+    section = re.split(r"^## ", OPERATING, flags=re.MULTILINE)
+    (text,) = (part for part in section if part.startswith(heading))
+    for line in text.splitlines():
+        if line.startswith("|"):
+            yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def logged_messages() -> set[str]:
+    """Every constant message above debug that the agent's modules log."""
+    return {
+        str(ast.literal_eval(call.args[0]))
+        for path in AGENT_SOURCES
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and isinstance(call.func.value, ast.Name)
+        and call.func.value.id == "_log"
+        and call.func.attr != "debug"
+    }
+
+
+def test_table_of_metrics_lists_exactly_those_there_are() -> None:
+    listed = {
+        cells[0].strip("`"): tuple(label for label in cells[1].split(", ") if label)
+        for cells in rows("Metrics")
+        if cells[0].startswith("`")
+    }
+    assert listed == metrics()
+
+
+def test_table_of_logs_lists_exactly_what_is_logged() -> None:
+    listed = {message for cells in rows("Logs") for message in re.findall(r"`([^`]+)`", cells[1])} - {"msg"}
+    assert listed == logged_messages()
+
+
+def test_every_reason_of_being_unregistered_is_explained() -> None:
+    for sentence in plugin._SENTENCES.values():
+        assert f"`RESOURCE: {sentence}`" in OPERATING
+
+
+def test_every_cause_and_outcome_of_a_registration_is_listed() -> None:
+    by_name = {cells[0].strip("`"): cells[2] for cells in rows("Metrics")}
+    causes = set(re.findall(r"`([^`]+)`", by_name["accelet_registration_ends_total"]))
+    assert causes == set(plugin._SENTENCES)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [rule for group in yaml.safe_load(ALERTS.read_text())["spec"]["groups"] for rule in group["rules"]],
+    ids=lambda rule: rule["alert"],
+)
+def test_alert_asks_for_metrics_and_labels_there_are(rule: dict[str, str]) -> None:
+    known = metrics()
+    asked = re.findall(r"accelet_\w+", rule["expr"])
+    assert asked
+    assert set(asked) <= known.keys()
+    assert f"| {rule['alert']} |" in OPERATING
+    for label in re.findall(r"\{\{ \$labels\.(\w+) \}\}", str(rule)):
+        assert label == "node" or any(label in known[name] for name in asked)
+
+
+@pytest.mark.parametrize("path", sorted((PROJECT / "docs").glob("*.md")), ids=lambda path: path.name)
+def test_links_between_documents_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text()):
+        assert (path.parent / target).exists(), f"{path.name} points to {target}"

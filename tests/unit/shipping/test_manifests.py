@@ -1,0 +1,105 @@
+"""daemonset.yaml and the examples say what the code understands."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import accelet
+from accelet.cli.agent import command
+from accelet.runtime.probes import parse_address
+from deviceplugin.config import DEFAULT_CONFIG, parse_config
+
+PROJECT = Path(__file__).parent.parent.parent.parent
+EVERY_YAML = sorted(
+    path
+    for folder in (PROJECT / "deploy" / "agent", PROJECT / "examples" / "agent")
+    for path in folder.glob("*.yaml")
+)
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(path.read_text()))
+
+
+@pytest.fixture
+def daemonset() -> dict[str, Any]:
+    (found,) = (each for each in documents(PROJECT / "daemonset.yaml") if each["kind"] == "DaemonSet")
+    return found
+
+
+@pytest.fixture
+def container(daemonset: dict[str, Any]) -> dict[str, Any]:
+    (only,) = daemonset["spec"]["template"]["spec"]["containers"]
+    assert isinstance(only, dict)
+    return only
+
+
+def config_text(path: Path) -> str:
+    (found,) = (each for each in documents(path) if each["kind"] == "ConfigMap")
+    text: str = found["data"]["config.yaml"]
+    return text
+
+
+def test_shipped_configuration_serves_what_the_built_in_one_serves() -> None:
+    shipped = parse_config(config_text(PROJECT / "daemonset.yaml"), "daemonset.yaml")
+    assert shipped == parse_config(DEFAULT_CONFIG, "built in")
+
+
+def test_example_configuration_is_understood() -> None:
+    config = parse_config(config_text(PROJECT / "examples" / "agent" / "simulated.yaml"), "simulated.yaml")
+    served = {resource.name for resource in config.resources}
+    asked = {
+        resource
+        for pod in documents(PROJECT / "examples" / "agent" / "pods.yaml")
+        for container in pod["spec"]["containers"]
+        for resource in container["resources"]["limits"]
+    }
+    assert asked < served
+
+
+def test_settings_commented_out_are_understood() -> None:
+    text = config_text(PROJECT / "daemonset.yaml")
+    more = re.sub(r"^(  )?# ((?:- {?name|  \w+|monitoring):)", r"\1\2", text, flags=re.MULTILINE)
+    # As a comment there says, another resource must then leave these GPUs out.
+    more = more.replace("driver: [i915]", "driver: [i915], device_id: [0x5690]")
+    more = more.replace("driver: [xe]", "driver: [xe], device_id: [0xe20b]")
+    served = [resource.name for resource in parse_config(more, "daemonset.yaml with its comments").resources]
+    assert {"gpu.intel.com/flex170", "accelet.dev/fuse", "gpu.intel.com/monitoring"} < set(served)
+
+
+def test_arguments_are_those_of_the_command(container: dict[str, Any]) -> None:
+    name, *arguments = container["args"]
+    assert name == "agent"
+    context = command.make_context("agent", arguments)
+    host_root = str(context.params["host_root"])
+    mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert {f"{host_root}/dev", f"{host_root}/sys/class"} <= mounts
+    assert str(context.params["kubelet_dir"] / "device-plugins") in mounts
+    assert parse_address(context.params["http"])[1] == container["ports"][0]["containerPort"]
+
+
+def test_image_is_of_this_version(container: dict[str, Any]) -> None:
+    assert container["image"].rpartition(":")[2] == accelet.__version__
+
+
+def test_every_volume_is_mounted_and_only_the_socket_directory_is_writable(
+    daemonset: dict[str, Any], container: dict[str, Any]
+) -> None:
+    volumes = {volume["name"] for volume in daemonset["spec"]["template"]["spec"]["volumes"]}
+    assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+    writable = [mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")]
+    assert writable == ["/var/lib/kubelet/device-plugins"]
+
+
+def test_selector_matches_the_pods(daemonset: dict[str, Any]) -> None:
+    labels = daemonset["spec"]["template"]["metadata"]["labels"]
+    assert daemonset["spec"]["selector"]["matchLabels"].items() <= labels.items()
+
+
+@pytest.mark.parametrize("path", EVERY_YAML, ids=lambda path: path.name)
+def test_manifest_is_whole(path: Path) -> None:
+    for document in documents(path):
+        assert {"apiVersion", "kind", "metadata"} <= document.keys()
