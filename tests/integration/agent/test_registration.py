@@ -75,6 +75,22 @@ async def test_registers_again_when_its_socket_file_is_removed(folder: Path, con
         await until_ready(running)
 
 
+async def test_registers_again_when_its_socket_file_is_removed_before_the_kubelet_answers(
+    folder: Path, config_file: Path
+) -> None:
+    """The kubelet would look for the file for ten seconds before it said that it is not there."""
+    async with FakeKubelet(folder) as kubelet:
+        kubelet.faults.register.inject(Hang(), times=2)
+        async with agent(folder, config_file):
+            await kubelet.trace.until(
+                lambda: len(kubelet.register_calls) == 2, "both resources to call Register", timeout_s=2
+            )
+            for path in kubelet.plugins_dir.glob("accelet-*.sock"):
+                path.unlink()
+            await kubelet.resource(GPU).devices(healthy=2, timeout_s=1)
+            await kubelet.resource(OTHER).devices(healthy=1, timeout_s=1)
+
+
 async def test_refusal_is_told_and_tried_again(folder: Path, config_file: Path) -> None:
     kubelet = FakeKubelet(folder)
     kubelet.faults.register.inject(Refuse("not today"))
