@@ -53,7 +53,7 @@ class TaskAgent(RunningAgent):
         logging.getLogger("deviceplugin").setLevel("INFO")
         options = AgentOptions(folder, KubeletPaths(folder), "node", None)
         self.agent = Agent(options, ConfigFile(folder / "config.yaml"))
-        self.suspensions = Suspensions(stop_at, lambda: self.ask_to_stop())
+        self.suspensions = Suspensions(stop_at, self.ask_to_stop)
         self._main = self.suspensions.start(self.agent.run())
         self._main.add_done_callback(self._forget_log)
 

@@ -96,33 +96,28 @@ class Watchman:
         match event.event:
             case "kubelet-started" | "kubelet-stopped":
                 self.streams.clear()
-                self._tries.clear()
-                self._refusals.clear()
                 self._in_flight = 0
-                self.disturbed()
-            case "register":
-                self._tries[resource] += 1
-                if self._kubelet.faults.register.fault is not None:
-                    self._refusals[resource] += 1
-            case "watch":
-                self.streams[resource] += 1
-                if self.streams[resource] > 1 and self._progress.now_s >= self._overlap_until_s:
-                    self._violated(f"{resource} has {self.streams[resource]} streams at once")
-            case "stream-ended":
-                self.streams[resource] -= 1
+                self.agent_has_started()  # to a new kubelet it begins anew
             case "kubelet-crashed":
                 self._violated(f"the kubelet crashed: {event.detail}")
-            case "allocate":
-                self._in_flight += 1
-            case "allocated" | "allocate-failed":
-                self._in_flight -= 1
-                self._lose_reservations(is_lost=event.event == "allocate-failed")
-            case "freed":
-                self._lose_reservations(is_lost=True)
+            case "register":
+                self._tries[resource] += 1
+                self._refusals[resource] += self._kubelet.faults.register.fault is not None
+            case "watch" | "stream-ended":
+                self._count_stream(resource, 1 if event.event == "watch" else -1)
+            case "allocate" | "allocated" | "allocate-failed" | "freed":
+                self._count_allocation(event.event)
 
-    def _lose_reservations(self, *, is_lost: bool) -> None:
+    def _count_stream(self, resource: str, more: int) -> None:
+        self.streams[resource] += more
+        if self.streams[resource] > 1 and self._progress.now_s >= self._overlap_until_s:
+            self._violated(f"{resource} has {self.streams[resource]} streams at once")
+
+    def _count_allocation(self, event: str) -> None:
         """Up to 1.37 the kubelet forgets an allocation under way whenever it counts again."""
-        if is_lost and self._in_flight and self._kubelet.version.loses_reservations_in_flight:
+        self._in_flight += {"allocate": 1, "freed": 0}.get(event, -1)
+        is_counted_again = event in ("allocate-failed", "freed")
+        if is_counted_again and self._in_flight and self._kubelet.version.loses_reservations_in_flight:
             self._may_give_twice = True
 
     def _violated(self, what: str) -> None:

@@ -28,7 +28,7 @@ class ChaosError(AssertionError):
 
 
 class World:
-    """One node. Every method returns at once or when what it did is done; `settle` waits until all is well."""
+    """One node. A method returns when what it does is done; `settle` waits until all is well."""
 
     def __init__(
         self, folder: Path, version: str, seed: int, start_agent: Callable[[], RunningAgent]
@@ -274,5 +274,6 @@ class World:
             said += "\nand waits in " + ", ".join(self._agent.suspensions.waiting())
         return ChaosError(
             f"{what}\nkubelet {self.kubelet.version}, seed {self.kubelet.seed}, longest lag of the loop "
-            f"{self._progress.longest_lag_s:.2f} s; what it saw last:\n{seen}\nwhat the agent said last:\n{said}"
+            f"{self._progress.longest_lag_s:.2f} s; what the kubelet saw last:\n{seen}\n"
+            f"what the agent said last:\n{said}"
         )
