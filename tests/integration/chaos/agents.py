@@ -37,6 +37,11 @@ class RunningAgent(ABC):
     @abstractmethod
     async def ended(self) -> None: ...
 
+    @property
+    def starved_s(self) -> float:
+        """How long its threads, together, could have run and were given no processor."""
+        return 0.0  # in this process the loop's own progress tells
+
 
 class TaskAgent(RunningAgent):
     """An agent in this loop. To kill it is to cancel all its tasks at once, and again in their clean-ups.
@@ -116,6 +121,14 @@ class ProcessAgent(RunningAgent):
 
     async def ended(self) -> None:
         await self._over.wait()
+
+    @property
+    def starved_s(self) -> float:
+        waited_ns = 0
+        for thread in Path(f"/proc/{self._pid}/task").glob("*/schedstat"):
+            with suppress(OSError, IndexError):  # it has just ended
+                waited_ns += int(thread.read_text().split()[1])
+        return waited_ns / 1e9
 
 
 class Zygote:

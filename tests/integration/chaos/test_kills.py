@@ -35,7 +35,8 @@ class Node:
             is_new = self.gpu.registrations > before
             return is_new and self.gpu.is_connected and len(self.gpu.healthy) == CARDS
 
-        await self.progress.until(lambda: agent.is_over or is_well(), within_s)
+        if not await self.progress.until(lambda: agent.is_over or is_well(), within_s):
+            await self.progress.until(lambda: agent.is_over or is_well(), agent.starved_s)
         return is_well() and not agent.is_over
 
     async def leaves_nothing(self, agent: TaskAgent) -> bool:
