@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
@@ -37,6 +38,10 @@ class RunningAgent(ABC):
     @abstractmethod
     async def ended(self) -> None: ...
 
+    def describe(self) -> str:
+        """What it is doing, in the text or in its log."""
+        return ""
+
     @property
     def starved_s(self) -> float:
         """How long its threads, together, could have run and were given no processor."""
@@ -66,6 +71,9 @@ class TaskAgent(RunningAgent):
     def _forget_log(self, _: asyncio.Task[None]) -> None:
         logging.getLogger("deviceplugin").removeHandler(self._log)
         self._log.close()
+
+    def describe(self) -> str:
+        return "it waits in " + ", ".join(self.suspensions.waiting())
 
     @property
     def tasks_left(self) -> set[str]:
@@ -118,6 +126,13 @@ class ProcessAgent(RunningAgent):
 
     async def ended(self) -> None:
         await self._over.wait()
+
+    def describe(self) -> str:
+        if self.is_over:
+            return "it is over"
+        self._send(signal.SIGUSR1)
+        time.sleep(0.1)  # for its threads to write down where they are
+        return f"process {self._pid}"
 
     @property
     def starved_s(self) -> float:

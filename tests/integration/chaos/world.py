@@ -277,13 +277,12 @@ class World:
 
     def _wrong(self, what: str) -> ChaosError:
         seen = "\n".join(f"  {event}" for event in self.kubelet.trace.events[-40:])
+        doing = self._agent.describe() if self._agent is not None else "there is none"
         log = self.folder / "agent.log"
-        said = "\n".join(log.read_text().splitlines()[-20:]) if log.exists() else "  nothing"
-        if isinstance(self._agent, TaskAgent):
-            said += "\nand waits in " + ", ".join(self._agent.suspensions.waiting())
+        said = "\n".join(log.read_text().splitlines()[-40:]) if log.exists() else "  nothing"
         return ChaosError(
             f"{what}\nkubelet {self.kubelet.version}, seed {self.kubelet.seed}, longest lag of the loop "
             f"{self._progress.longest_lag_s:.2f} s, agent starved for {self._starved_s():.2f} s; "
             f"what the kubelet saw last:\n{seen}\n"
-            f"what the agent said last:\n{said}"
+            f"what the agent said last ({doing}):\n{said}"
         )

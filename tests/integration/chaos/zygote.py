@@ -1,5 +1,6 @@
 """Forks agents from a process that has imported everything: a real process to kill, without the imports."""
 
+import faulthandler
 import os
 import signal
 import sys
@@ -34,6 +35,7 @@ def _become_agent(folder: Path, at: int) -> None:
     for number in (0, 1):  # the answers' pipe is the zygote's alone
         os.dup2(os.open(os.devnull, os.O_RDWR), number)
     with (folder / "agent.log").open("a") as log:
+        faulthandler.register(signal.SIGUSR1, log)  # where does it hang?
         configure_logs("info", log)
         options = AgentOptions(folder, KubeletPaths(folder), "node", None)
         agent = Agent(options, ConfigFile(folder / "config.yaml"))
