@@ -1,10 +1,8 @@
-"""Gathers what the kubelet's own records say about this node's containers."""
+"""The kubelet's own record of who holds which devices, read when it is another one."""
 
 import asyncio
-from collections.abc import Set
 from pathlib import Path
 
-from accelet.accelerators.device import DeviceId
 from accelet.kubelet.checkpoint import Checkpoint, read_checkpoint
 from accelet.kubelet.errors import CheckpointError
 from accelet.kubelet.paths import KubeletPaths, SocketIdentity, identify_socket
@@ -20,18 +18,6 @@ class KubeletRecords:
         self._paths = paths
         self._read: tuple[SocketIdentity | None, Checkpoint] | None = None
         self._last_error: str | None = None
-
-    async def held(self, resource: str) -> Set[DeviceId] | None:
-        """The ids of `resource` that the kubelet gives to some container; None when it cannot be told."""
-        checkpoint = await self.checkpoint()
-        if checkpoint is None:
-            return None
-        return {
-            DeviceId(device)
-            for entry in checkpoint.entries
-            if entry.resource == resource
-            for device in entry.device_ids
-        }
 
     async def checkpoint(self) -> Checkpoint | None:
         """The checkpoint as it stands; None when it cannot be read, which is logged once."""

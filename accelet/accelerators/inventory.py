@@ -51,3 +51,17 @@ class Inventory:
     @cached_property
     def by_id(self) -> Mapping[DeviceId, Device]:
         return MappingProxyType({device.id: device for device in self.devices})
+
+    @cached_property
+    def by_unit(self) -> Mapping[UnitId, tuple[Device, ...]]:
+        """The devices of each physical unit, both in order of hardware."""
+        found: dict[UnitId, list[Device]] = {}
+        for device in self.devices:
+            found.setdefault(device.unit, []).append(device)
+        return MappingProxyType({unit: tuple(devices) for unit, devices in found.items()})
+
+    @cached_property
+    def unit_of_card(self) -> Mapping[str, UnitId]:
+        """The units by their DRM names."""
+        named = ((devices[0].card, unit) for unit, devices in self.by_unit.items())
+        return MappingProxyType({card: unit for card, unit in named if card is not None})

@@ -24,6 +24,13 @@ _log = Log(__name__)
 @click.command()
 @node_options
 @click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    envvar="ACCELET_KUBECONFIG",
+    help="How to reach the API server, where a resource follows assignments."
+    "  [default: the pod's service account]",
+)
+@click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     envvar="ACCELET_LOG_LEVEL",
@@ -37,6 +44,7 @@ def command(
     pod_resources_dir: Path | None,
     node_name: str,
     http: str,
+    kubeconfig: Path | None,
     log_level: Level,
 ) -> None:
     """Serve this node's devices to its kubelet, and stay registered through everything."""
@@ -52,9 +60,10 @@ def command(
         pod_resources=str(paths.pod_resources_socket),
         node=node_name,
         http=http,
+        kubeconfig=str(kubeconfig) if kubeconfig else "in cluster",
     )
     try:
-        options = AgentOptions(host_root, paths, node_name, parse_address(http) if http else None)
+        options = AgentOptions(host_root, paths, node_name, parse_address(http) if http else None, kubeconfig)
         code = run_until_signal(_run(options, file))
     except SettingsError as error:
         click.echo(str(error), err=True)
