@@ -56,13 +56,17 @@ class Books:
         entries = None if checkpoint is None else checkpoint.entries
         self._take(checkpoint, View(entries, shown, pods if shown is not None else None))
 
-    async def follow_checkpoint(self) -> None:
-        """Takes over what the kubelet has written since the last time; next to nothing where that is none."""
+    async def follow_checkpoint(self, *, is_after_answers: bool = False) -> None:
+        """Takes over what the kubelet has written since the last time; next to nothing where that is none.
+
+        `is_after_answers`: whatever answer the kubelet has not written by now, it has thrown away.
+        """
         checkpoint = await self._records.checkpoint()
-        if checkpoint is not None and checkpoint is not self._last:
+        if checkpoint is not None and (is_after_answers or checkpoint is not self._last):
             # Podresources is asked for nobody: nothing ends by this view.
             shown: Mapping[PodName, PodRecord | None] = {}
-            self._take(checkpoint, View(checkpoint.entries, shown, self._known_pods()))
+            view = View(checkpoint.entries, shown, self._known_pods(), is_after_answers)
+            self._take(checkpoint, view)
 
     def _known_pods(self) -> tuple[Pod, ...] | None:
         if self._pods is None or not self._pods.is_synced:

@@ -12,12 +12,16 @@ _log = Log(__name__)
 
 
 class KubeletRecords:
-    """The kubelet's checkpoint, read again whenever it is another file."""
+    """The kubelet's checkpoint, read again whenever it is another file, and which life of it this is."""
 
     def __init__(self, paths: KubeletPaths) -> None:
         self._paths = paths
         self._read: tuple[SocketIdentity | None, Checkpoint] | None = None
         self._last_error: str | None = None
+
+    def kubelet(self) -> SocketIdentity | None:
+        """Tells one life of the kubelet from the next; None while there is none."""
+        return identify_socket(self._paths.registration_socket)
 
     async def checkpoint(self) -> Checkpoint | None:
         """The checkpoint as it stands; None when it cannot be read, which is logged once."""

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Collection, Sequence
 
 from accelet.accelerators.device import DeviceId
+from accelet.kubelet.paths import SocketIdentity
 from accelet.kubelet.podresources import PodResources
 from accelet.runtime.logs import Log
 from deviceplugin.books import Books
@@ -51,7 +52,9 @@ class IdentityAllocator:
         metrics: ResourceMetrics,
     ) -> None:
         self._manager = manager
+        self._books = books
         self._records = records
+        self._kubelet: SocketIdentity | None = None
         self._pods = pods
         self._metrics = metrics
         self._search = Search(manager, books, pods, pod_resources)
@@ -65,13 +68,21 @@ class IdentityAllocator:
 
     async def before_registration(self) -> None:
         """Notes the pods that a kubelet which did not know the resource may have admitted without devices."""
-        self._search.forget_kubelet()
+        async with self._lock:
+            await self._meet_kubelet()
         checkpoint = await self._records.checkpoint()
         if checkpoint is not None and self._resource in checkpoint.registered:
             return
         await self._pods.synced(FIRST_LIST_S)
         pods = self._pods.pods()
         self._older = frozenset(uid for uid, pod in pods.items() if list_needs(pod, self._resource))
+
+    async def _meet_kubelet(self) -> None:
+        """A kubelet that has just started knows what it wrote before, and may be another version."""
+        kubelet, self._kubelet = self._kubelet, self._records.kubelet()
+        if kubelet != self._kubelet:
+            self._search.forget_kubelet()
+            await self._books.follow_checkpoint(is_after_answers=True)
 
     async def prefer(
         self, available: Collection[DeviceId], must_include: Collection[DeviceId], size: int, kubelet: str

@@ -121,7 +121,7 @@ class Search:
                 shown = await self._pod_resources.list_all()
                 return evidence.with_all_shown({(pod.namespace, pod.name): pod for pod in shown})
             case AskCheckpoint():
-                await self._books.follow_checkpoint()
+                await self._books.follow_checkpoint(is_after_answers=True)
                 return evidence.with_ledger(self._manager.ledger)
             case ReadPod() | ReadPods():
                 return await self._read(question, evidence)

@@ -10,7 +10,7 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 import click
 
 import accelet
-from accelet.cli.options import choose_config, kubelet_paths, node_options
+from accelet.cli.options import choose_config, kubeconfig_option, kubelet_paths, node_options
 from accelet.runtime.logs import Level, Log, configure_logs
 from accelet.runtime.probes import AddressError, parse_address
 from accelet.runtime.run import EXIT_FAILED, EXIT_SETTINGS, FatalError, exit_now, run_until_signal
@@ -23,13 +23,7 @@ _log = Log(__name__)
 
 @click.command()
 @node_options
-@click.option(
-    "--kubeconfig",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    envvar="ACCELET_KUBECONFIG",
-    help="How to reach the API server, where a resource follows assignments."
-    "  [default: the pod's service account]",
-)
+@kubeconfig_option
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
