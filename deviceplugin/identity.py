@@ -59,6 +59,7 @@ class IdentityAllocator:
         self._metrics = metrics
         self._search = Search(manager, books, pods, pod_resources)
         self._lock = asyncio.Lock()
+        self._preferred: tuple[frozenset[DeviceId], Found] | None = None
         self._turned_away: frozenset[PodUid] = frozenset()
         self._older: frozenset[PodUid] = frozenset()
 
@@ -90,18 +91,32 @@ class IdentityAllocator:
         async with self._lock:
             found = await self._find(size, kubelet, PREFER_S)
             steering = self._manager.steer(found.step, size, found.pods)
-            return self._manager.prefer(available, must_include, size, steering)
+            preferred = self._manager.prefer(available, must_include, size, steering)
+            self._preferred = (frozenset(preferred), found)
+            return preferred
 
     async def allocate(self, requested: Sequence[DeviceId], kubelet: str) -> Allocation | Refusal:
         async with self._lock:
             started = time.perf_counter()
-            found = await self._find(len(set(requested)), kubelet, ALLOCATE_S)
+            found = self._just_found(requested) or await self._find(len(set(requested)), kubelet, ALLOCATE_S)
             self._metrics.observe_match(_describe(found.step), time.perf_counter() - started)
             answer = self._manager.allocate_for(requested, found.step, found.pods, uuid.uuid4().hex)
             self._say(found.step, answer)
             if isinstance(answer, Refusal) and isinstance(found.step, Match):
                 self._note_turned_away(found.step, found)
             return answer
+
+    def _just_found(self, requested: Sequence[DeviceId]) -> Found | None:
+        """What the preference of this very call found, where looking again would do harm.
+
+        Before 1.34 only List shows pods, and a List while the kubelet has reserved devices can make it give
+        them twice. It had not yet when it asked for the preference. Had anybody else's call come in between,
+        or been about to, there would have been another that lacks devices, and no match.
+        """
+        preferred, self._preferred = self._preferred, None
+        if preferred is None or self._search.has_get or preferred[0] != set(requested):
+            return None
+        return preferred[1] if isinstance(preferred[1].step, Match) else None
 
     def _note_turned_away(self, match: Match, found: Found) -> None:
         """An admission that was refused is over; for a container that starts again the kubelet asks again."""

@@ -50,7 +50,7 @@ class Search:
         self._books = books
         self._pods = pods
         self._pod_resources = pod_resources
-        self._has_get = True
+        self.has_get = True
 
     async def find(
         self,
@@ -93,9 +93,9 @@ class Search:
             try:
                 evidence = await self._ask(step, evidence)
             except MethodDisabledError:
-                if not self._has_get:
+                if not self.has_get:
                     raise
-                self._has_get = False
+                self.has_get = False
                 evidence = Evidence(
                     size=evidence.size,
                     ledger=evidence.ledger,
@@ -109,7 +109,7 @@ class Search:
                 )
 
     def _kind(self, kubelet: str) -> Podresources:
-        if not self._has_get:
+        if not self.has_get:
             return Podresources.LIST_ALL
         return Podresources.GET_ALL if is_before_134(kubelet) else Podresources.GET_ACTIVE
 
@@ -139,7 +139,7 @@ class Search:
 
     def forget_kubelet(self) -> None:
         """Another kubelet may be another version."""
-        self._has_get = True
+        self.has_get = True
 
 
 def is_before_134(user_agent: str) -> bool:
