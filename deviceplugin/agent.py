@@ -23,6 +23,7 @@ from deviceplugin.configfile import ConfigFile
 from deviceplugin.evidence import KubeletRecords
 from deviceplugin.metrics import Metrics
 from deviceplugin.resource import ServedResource, Surroundings
+from deviceplugin.search import MakeSearch, Search
 from deviceplugin.server import remove_stale_sockets
 from deviceplugin.turn import turn
 
@@ -51,8 +52,12 @@ class AgentOptions:
 class Agent:
     """Serves the configured resources while `run` runs."""
 
-    def __init__(self, options: AgentOptions, config_file: ConfigFile) -> None:
+    def __init__(
+        self, options: AgentOptions, config_file: ConfigFile, make_search: MakeSearch = Search
+    ) -> None:
+        """`make_search` makes what finds out whose a call is, for resources that follow assignments."""
         self._options = options
+        self._make_search = make_search
         self._config_file = config_file
         self.metrics = Metrics()
         self._claims = Claims()
@@ -180,7 +185,8 @@ class Agent:
             options, count = self._options, self.metrics.watch_failures.inc
             pods = nodepods.NodePods(options.node_name, options.kubeconfig, count)
             tasks.create_task(supervise("pods of this node", pods.run, count), name="pods of this node")
-            self._surroundings = Surroundings(pods, PodResources(options.paths.pod_resources_socket))
+            pod_resources = PodResources(options.paths.pod_resources_socket)
+            self._surroundings = Surroundings(pods, pod_resources, self._make_search)
         return self._surroundings
 
     async def _follow_config(self, tasks: asyncio.TaskGroup) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from accelet.kubelet.checkpoint import Checkpoint, read_checkpoint
+from accelet.kubelet.checkpoint import Checkpoint, Known, read_checkpoint
 from accelet.kubelet.errors import CheckpointError
 from accelet.kubelet.paths import KubeletPaths, SocketIdentity, identify_socket
 from accelet.runtime.logs import Log
@@ -17,6 +17,7 @@ class KubeletRecords:
     def __init__(self, paths: KubeletPaths) -> None:
         self._paths = paths
         self._read: tuple[SocketIdentity | None, Checkpoint] | None = None
+        self._known: Known = {}
         self._last_error: str | None = None
 
     def kubelet(self) -> SocketIdentity | None:
@@ -29,7 +30,10 @@ class KubeletRecords:
         if self._read is not None and self._read[0] == identity:
             return self._read[1]
         try:
-            checkpoint = await asyncio.to_thread(_read, self._paths.device_plugins)
+            # Several resources may ask at once, each on a thread of its own: so none shares what it changes.
+            known = dict(self._known)
+            checkpoint = await asyncio.to_thread(_read, self._paths.device_plugins, known)
+            self._known = known
         except CheckpointError as error:
             if str(error) != self._last_error:
                 self._last_error = str(error)
@@ -40,5 +44,5 @@ class KubeletRecords:
         return checkpoint
 
 
-def _read(directory: Path) -> Checkpoint:
-    return read_checkpoint(directory)
+def _read(directory: Path, known: Known) -> Checkpoint:
+    return read_checkpoint(directory, known)

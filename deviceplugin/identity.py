@@ -7,13 +7,12 @@ from collections.abc import Collection, Sequence
 
 from accelet.accelerators.device import DeviceId
 from accelet.kubelet.paths import SocketIdentity
-from accelet.kubelet.podresources import PodResources
 from accelet.runtime.logs import Log
 from deviceplugin.books import Books
 from deviceplugin.evidence import KubeletRecords
 from deviceplugin.metrics import ResourceMetrics
 from deviceplugin.podview import PodView
-from deviceplugin.search import Found, Search
+from deviceplugin.search import Found, Searching
 from resourcemanager.allocation import Allocation, Refusal
 from resourcemanager.candidates import has_started, list_needs
 from resourcemanager.evidence import PodUid
@@ -48,7 +47,7 @@ class IdentityAllocator:
         books: Books,
         records: KubeletRecords,
         pods: PodView,
-        pod_resources: PodResources,
+        search: Searching,
         metrics: ResourceMetrics,
     ) -> None:
         self._manager = manager
@@ -57,7 +56,7 @@ class IdentityAllocator:
         self._kubelet: SocketIdentity | None = None
         self._pods = pods
         self._metrics = metrics
-        self._search = Search(manager, books, pods, pod_resources)
+        self._search = search
         self._lock = asyncio.Lock()
         self._preferred: tuple[frozenset[DeviceId], Found] | None = None
         self._turned_away: frozenset[PodUid] = frozenset()

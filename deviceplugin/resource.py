@@ -16,6 +16,7 @@ from deviceplugin.identity import IdentityAllocator
 from deviceplugin.metrics import Metrics
 from deviceplugin.plugin import Plugin, RegistrationState
 from deviceplugin.podview import PodView
+from deviceplugin.search import MakeSearch, Search
 from resourcemanager.manager import ResourceManager
 
 CONFIRM_GATHER_S = 0.2
@@ -28,6 +29,7 @@ class Surroundings:
 
     pods: PodView
     pod_resources: PodResources
+    make_search: MakeSearch = Search
 
 
 class ServedResource:
@@ -68,7 +70,7 @@ class ServedResource:
                 books=self._books,
                 records=records,
                 pods=pods,
-                pod_resources=pod_resources,
+                search=surroundings.make_search(self.manager, self._books, pods, pod_resources),
                 metrics=own_metrics,
             )
         self.plugin = Plugin(

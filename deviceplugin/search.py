@@ -2,8 +2,9 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from accelet.kube.errors import KubeError
 from accelet.kube.pods import Pod
@@ -28,6 +29,8 @@ from resourcemanager.inquiry import (
 from resourcemanager.manager import ResourceManager
 from resourcemanager.matching import next_step
 
+MakeSearch = Callable[[ResourceManager, Books, PodView, PodResources], "Searching"]
+
 _GRPC_OF_134 = (1, 70)
 """Kubernetes up to 1.33 calls plugins with grpc-go 1.68 and older, 1.34 with 1.72."""
 
@@ -38,6 +41,29 @@ class Found:
 
     step: Match | NoProof
     pods: Mapping[PodUid, Pod]
+
+
+class Searching(Protocol):
+    """Whoever finds out whose a call is; `Search` does, another may be compared with it."""
+
+    @property
+    def has_get(self) -> bool:
+        """Whether podresources is asked for single pods."""
+        ...
+
+    async def find(
+        self,
+        size: int,
+        *,
+        kubelet: str,
+        turned_away: frozenset[PodUid],
+        older_than_resource: frozenset[PodUid],
+        within_s: float,
+    ) -> Found: ...
+
+    def forget_kubelet(self) -> None:
+        """Another kubelet may be another version."""
+        ...
 
 
 class Search:

@@ -80,8 +80,7 @@ def allocate(
             return Refusal(
                 "unhealthy-device", f"device {device} of {resource} is unhealthy: {entry.health.reason}"
             )
-    wanted = set(ids)
-    devices = tuple(device for device in inventory.devices if device.id in wanted)
+    devices = inventory.in_order(set(ids))
     if is_distinct and (shared := _two_of_one_unit(devices)):
         return Refusal(
             "not-distinct",

@@ -97,14 +97,12 @@ def _find_taken(found: Match, pieces: Pieces, surroundings: Surroundings) -> str
     if not mine:
         return None
     for uid, pod in surroundings.pods.items():
-        holders = surroundings.ledger.containers_of(uid)
-        if uid == found.owner.pod_uid or pod.is_terminal or not holders:
+        if uid == found.owner.pod_uid or pod.is_terminal:
             continue
         for container, theirs in surroundings.assignments.readable(pod, surroundings.resource):
-            if container not in holders:
-                continue
             for unit, tiles in _tiles(theirs, surroundings.inventory).items():
-                if common := sorted(tiles & mine.get(unit, frozenset())):
+                common = sorted(tiles & mine.get(unit, frozenset()))
+                if common and container in surroundings.ledger.containers_of(uid):
                     return (
                         f"tile {common[0]} of {unit} is assigned to it and held by pod {'/'.join(pod.key)}"
                         f" (container {container}) by its assignment as well"

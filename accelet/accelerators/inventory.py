@@ -1,6 +1,6 @@
 """What one scan found."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -51,6 +51,16 @@ class Inventory:
     @cached_property
     def by_id(self) -> Mapping[DeviceId, Device]:
         return MappingProxyType({device.id: device for device in self.devices})
+
+    def in_order(self, ids: Set[DeviceId]) -> tuple[Device, ...]:
+        """The devices of these ids that there are, in order of hardware."""
+        return tuple(
+            self.by_id[one] for one in sorted(ids & self._places.keys(), key=self._places.__getitem__)
+        )
+
+    @cached_property
+    def _places(self) -> Mapping[DeviceId, int]:
+        return {device.id: place for place, device in enumerate(self.devices)}
 
     @cached_property
     def by_unit(self) -> Mapping[UnitId, tuple[Device, ...]]:

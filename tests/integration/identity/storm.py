@@ -52,16 +52,7 @@ def draw(random: Random, name: str | None = None) -> Drawn:
     if not any(container.limits for container in main):
         main[-1] = a_container(main[-1].name, amounts(1))
     init = [draw_init(random, i) for i in range(random.choice([0, 0, 0, 1, 2]))]
-    assigned: Assigned = {}
-    for container in main:
-        cards = random.sample(range(CARDS), container.limits.get(GPU, 0))
-        has_tiles = random.random() < 0.7
-        assigned[container.name] = {
-            card: random.choice([frozenset({0}), frozenset({1}), frozenset({0, 1})])
-            if has_tiles
-            else frozenset()
-            for card in cards
-        }
+    assigned = assign(random, main)
     owner = STATEFUL_SET if name is not None else None
     if name is None and random.random() < 0.7:
         name, owner = "web-7d9c5-" + "".join(random.choices(SUFFIX, k=5)), REPLICA_SET
@@ -71,6 +62,17 @@ def draw(random: Random, name: str | None = None) -> Drawn:
         assigned,
         owner,
     )
+
+
+def assign(random: Random, main: list[Container], *, with_tiles: float = 0.7) -> Assigned:
+    """Cards at random, and for some containers tiles of them at random."""
+    assigned: Assigned = {}
+    for container in main:
+        cards = random.sample(range(CARDS), container.limits.get(GPU, 0))
+        has_tiles = random.random() < with_tiles
+        some = [frozenset({0}), frozenset({1}), frozenset({0, 1})] if has_tiles else [frozenset[int]()]
+        assigned[container.name] = {card: random.choice(some) for card in cards}
+    return assigned
 
 
 def amounts(count: int) -> dict[str, int]:
