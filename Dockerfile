@@ -13,8 +13,10 @@ COPY pyproject.toml README.md LICENSE ./
 COPY accelet accelet
 COPY deviceplugin deviceplugin
 COPY resourcemanager resourcemanager
+# One image serves every process; --build-arg INSTALL=. leaves out what only the scheduler needs.
+ARG INSTALL=.[scheduler]
 # Whatever has no wheel for this architecture fails here, before it would want a compiler.
-RUN python -m pip install --no-cache-dir --no-compile --only-binary=:all: --prefix=/installed .
+RUN python -m pip install --no-cache-dir --no-compile --only-binary=:all: --prefix=/installed "${INSTALL}"
 
 FROM ${BASE}
 # An image that runs one service needs no installer.

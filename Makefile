@@ -23,6 +23,9 @@ demo: .venv/.ready ## the main job on a simulated node: no root, no cluster, no 
 test: .venv/.ready ## every test that needs neither root nor a cluster
 	@$(BIN)/pytest
 
+soak: .venv/.ready ## the property tests in full; takes hours
+	@ACCELET_HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m hypothesis --timeout 7200
+
 check: .venv/.ready ## format, lint, types, layers, generated files
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -33,7 +36,7 @@ check: .venv/.ready ## format, lint, types, layers, generated files
 
 e2e: .venv/.ready ## everything on a real kubelet 1.36: needs root and Go, builds Kubernetes once
 	@$(BIN)/python -m tests.e2e.prepare
-	@$(BIN)/pytest --timeout 1200 tests/e2e  # building a Kubernetes takes minutes
+	@$(BIN)/pytest --timeout 1200 tests/e2e
 
 image: ## the container image, with Docker or what DOCKER names
 	@$(DOCKER) build --tag $(IMAGE):$(VERSION) --build-arg VERSION=$(VERSION) \
@@ -45,6 +48,9 @@ clean: ## remove what was made here; the cache of the end-to-end tests stays
 
 bench-scheduler: .venv/.ready ## the scheduler's planning times and distances, beside the sliding-window rule's
 	@$(BIN)/python -m benches.scheduler
+
+bench: .venv/.ready ## speed and memory beside a bare plugin; takes about four minutes
+	@$(BIN)/python -m benches.agent
 
 proto: ## generate accelet/kubelet/api from proto/
 	@proto/generate

@@ -12,6 +12,9 @@ from deviceplugin.config import DEFAULT_CONFIG, AgentConfig, parse_config
 LOOK_S = 10.0
 """How often the file is read without any hint that it changed."""
 
+SETTLE_S = 0.1
+"""From a hint to the look: an editor removes the old file before it writes the new one."""
+
 _log = Log(__name__)
 
 
@@ -24,6 +27,7 @@ class ConfigFile:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._text: str | None = None
+        self._unreadable: SettingsError | None = None
         self._changed = asyncio.Event()
 
     def load(self) -> AgentConfig:
@@ -42,33 +46,36 @@ class ConfigFile:
             watcher.watch(self._path.parent, self._changed)
 
     async def changed(self) -> AgentConfig | None:
-        """Waits for another content; None, and the reasons in the log, when it is wrong."""
-        while self._path is None or not await self._has_new_text(self._path):
+        """Waits for another content; None, and the reasons in the log, when it is wrong or there is none."""
+        while True:
+            if self._path is not None and await self._is_news(self._path):
+                return self._parse(self._path)
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
                     await self._changed.wait()
+                    await asyncio.sleep(SETTLE_S)
             self._changed.clear()
-        assert self._text is not None
+
+    async def _is_news(self, path: Path) -> bool:
+        """Reads the file; whether it says something else, or is unreadable in another way, than before."""
+        before = (self._text, self._unreadable)
         try:
-            config = parse_config(self._text, str(self._path))
+            self._text, self._unreadable = await asyncio.to_thread(_read, path), None
+        except SettingsError as error:
+            self._unreadable = error
+        return (self._text, str(self._unreadable)) != (before[0], str(before[1]))
+
+    def _parse(self, path: Path) -> AgentConfig | None:
+        try:
+            if self._unreadable is not None:
+                raise self._unreadable
+            config = parse_config(self._text or "", str(path))
         except SettingsError as error:
             for problem in error.problems:
                 _log.error("configuration not taken over; the last good one stays", problem=str(problem))
             return None
         _log.info("configuration taken over", resources=[resource.name for resource in config.resources])
         return config
-
-    async def _has_new_text(self, path: Path) -> bool:
-        try:
-            text = await asyncio.to_thread(_read, path)
-        except SettingsError as error:
-            # Half-way through a swap there may be no file; one that stays away changes nothing.
-            _log.debug("cannot read the configuration", problem=str(error))
-            return False
-        if text == self._text:
-            return False
-        self._text = text
-        return True
 
 
 def _read(path: Path) -> str:

@@ -94,7 +94,7 @@ class Discovery:
             return None
         self._failures = 0
         self._metrics.observe_scan(time.perf_counter() - started)
-        size = worst_list_bytes([device.id for device in inventory.devices])
+        size = worst_list_bytes(inventory.devices)
         if size > MAX_MESSAGE_BYTES:
             self._report(
                 f"{len(inventory.devices)} devices take {size} bytes and the kubelet no list of more than "

@@ -1,8 +1,8 @@
 """Device plugin messages to our values and back."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from accelet.accelerators.device import DeviceId
+from accelet.accelerators.device import Device, DeviceId
 from accelet.accelerators.edits import ContainerEdits
 from accelet.kubelet.api import deviceplugin_pb2 as api
 from resourcemanager.listing import Listing
@@ -10,8 +10,10 @@ from resourcemanager.listing import Listing
 MAX_MESSAGE_BYTES = 4 << 20
 """The kubelet's gRPC client takes no larger list; it would drop the plugin and never come back."""
 
-_WORST_HEALTH_AND_TOPOLOGY_BYTES = 19
-"""An entry's bytes beside its id, for an Unhealthy device on a NUMA node other than 0."""
+_UNHEALTHY_BYTES = 15
+_TOPOLOGY_BYTES = 2
+_NUMA_NODE_BYTES = 5
+"""What an Unhealthy entry takes beside its id, then at most for a topology and each NUMA node in it."""
 
 
 def to_list_message(listing: Listing) -> api.ListAndWatchResponse:
@@ -34,9 +36,14 @@ def _to_topology(numa_nodes: tuple[int, ...]) -> api.TopologyInfo | None:
     return api.TopologyInfo(nodes=[api.NUMANode(ID=node) for node in numa_nodes])
 
 
-def worst_list_bytes(ids: Sequence[DeviceId]) -> int:
-    """The size of the list message should every device be Unhealthy."""
-    return sum(len(device) + _WORST_HEALTH_AND_TOPOLOGY_BYTES for device in ids)
+def worst_list_bytes(devices: Iterable[Device]) -> int:
+    """The most bytes the list message has should every device be Unhealthy."""
+    return sum(
+        len(device.id)
+        + _UNHEALTHY_BYTES
+        + (_TOPOLOGY_BYTES + _NUMA_NODE_BYTES * len(device.numa_nodes) if device.numa_nodes else 0)
+        for device in devices
+    )
 
 
 def to_allocate_message(edits: ContainerEdits) -> api.ContainerAllocateResponse:

@@ -29,7 +29,13 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command = import_module(_COMMANDS[cmd_name][0]).command
+        try:
+            command = import_module(_COMMANDS[cmd_name][0]).command
+        except ModuleNotFoundError as error:
+            if error.name != "numpy":
+                raise
+            text = f"{cmd_name} needs numpy: pip install 'accelet[scheduler]'"
+            raise click.ClickException(text) from None
         assert isinstance(command, click.Command)
         return command
 

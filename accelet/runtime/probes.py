@@ -55,15 +55,21 @@ class ProbeServer:
     """Answers probes on threads of its own, so that a stuck event loop is seen and not waited for."""
 
     def __init__(
-        self, address: tuple[str, int], registry: CollectorRegistry, ready: Callable[[], Sequence[Check]]
+        self,
+        address: tuple[str, int],
+        registry: CollectorRegistry,
+        ready: Callable[[], Sequence[Check]],
+        *,
+        loop_answers_s: float = LOOP_ANSWERS_S,
     ) -> None:
-        """Listens at once.
+        """Listens at once; an event loop that says nothing for `loop_answers_s` is stuck.
 
         Raises:
             AddressError: the address cannot be listened on.
         """
         self._loop = asyncio.get_running_loop()
         self._ready = ready
+        self._loop_answers_s = loop_answers_s
         self._metrics = make_wsgi_app(registry)
         try:
             self._server = _listen(address)
@@ -117,7 +123,7 @@ class ProbeServer:
             return call()
 
         try:
-            return asyncio.run_coroutine_threadsafe(on_loop(), self._loop).result(LOOP_ANSWERS_S)
+            return asyncio.run_coroutine_threadsafe(on_loop(), self._loop).result(self._loop_answers_s)
         except TimeoutError:
             return None
 

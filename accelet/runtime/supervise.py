@@ -9,12 +9,18 @@ from accelet.runtime.logs import Log
 _log = Log(__name__)
 
 
-async def supervise(name: str, run: Callable[[], Awaitable[None]], failed: Callable[[], None]) -> None:
+async def supervise(
+    name: str,
+    run: Callable[[], Awaitable[None]],
+    failed: Callable[[], None],
+    *,
+    first_wait_s: float = 1.0,
+) -> None:
     """Runs `run` until it returns; a fault is logged with its cause, told to `failed`, and run again.
 
     One resource's fault must not take the others from the kubelet, and must not go unseen either.
     """
-    backoff = Backoff(first_s=1.0, most_s=60.0)
+    backoff = Backoff(first_s=first_wait_s, most_s=60.0)
     while True:
         try:
             await run()

@@ -30,6 +30,9 @@ _REFUSED_FOR_S = 60.0
 _INCOMPLETE_FOR_S = 10.0
 """A gang that misses pods is not worth an event before."""
 
+_TELL_EVERY_S = 10.0
+"""A gang's reason for waiting changes with every node; people read only the last."""
+
 _GATHER_S = 0.1
 """Room that becomes free is looked at together with what else becomes free in this time."""
 
@@ -65,7 +68,7 @@ class Controller:
         self._arrived_s: dict[GangKey, float] = {}
         self._stranded_s: dict[str, float] = {}
         self._refusals: dict[GangKey, _Refusal] = {}
-        self._said: dict[GangKey, str] = {}
+        self._said: dict[GangKey, tuple[str, float]] = {}
         self._reservation: Reservation | None = None
 
     async def run(self) -> None:
@@ -92,7 +95,7 @@ class Controller:
 
     def see_change(self) -> None:
         """A node, an owner or a plan came, changed or went."""
-        self._queue.add(_PLANNING)
+        self._queue.add_after(_PLANNING, _GATHER_S)
         for key in self._picture.records:
             self._queue.add(key)
 
@@ -113,20 +116,24 @@ class Controller:
             starving_after_s=self._settings.starving_after_s,
             waiting_since={gang.key: max(pod.created_s for pod in gang.pods) for gang in gangs},
         )
-        started_s = time.monotonic()
+        started_s = self._clock.now_s()
         found: Round = await asyncio.to_thread(plan_backlog, gangs, snapshot, patience, self._reservation)
-        self._metrics.plan_seconds.observe(time.monotonic() - started_s)
+        took_s = self._clock.now_s() - started_s
+        self._metrics.plan_seconds.observe(took_s)
         self._reservation = found.reservation
         waiting = [plan for plan in found.plans if plan.nodes is None]
         self._metrics.waiting.set(len(waiting))
-        self._say_waiting(waiting)
+        retell_s = self._say_waiting(waiting)
         begun = [plan for plan in found.plans if plan.nodes is not None]
         results = await asyncio.gather(*map(self._begin, begun), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
+        if took_s > _GATHER_S:
+            # What happens meanwhile is looked at together: planning takes half of one core at most.
+            await self._clock.sleep(took_s)
         starve_s = [left_s for plan in waiting if (left_s := patience.left_s(plan.gang)) > 0]
-        return min([*starve_s, *([] if again_s is None else [again_s])], default=None)
+        return min((s for s in (*starve_s, again_s, retell_s) if s is not None), default=None)
 
     def _ready(self, gangs: Sequence[Gang]) -> tuple[list[Gang], float | None]:
         """The gangs that may be planned now, and after how long the next of the others may be."""
@@ -248,14 +255,25 @@ class Controller:
         self._tell(pods[0], "Warning", "Refused", reason)
         self._queue.add_after(_PLANNING, _REFUSED_FOR_S)
 
-    def _say_waiting(self, plans: Sequence[Plan]) -> None:
-        """An event for each gang that must wait, when the reason has changed."""
+    def _say_waiting(self, plans: Sequence[Plan]) -> float | None:
+        """An event for each gang that must wait, when the reason has changed, and not all the time.
+
+        Returns after how long a new reason may be told that may not be told yet.
+        """
+        again_s = []
+        now_s = self._clock.now_s()
         for plan in plans:
             reason = plan.reason or ""
-            if self._said.get(plan.gang.key) != reason:
-                self._said[plan.gang.key] = reason
-                _log.info("waiting", gang=str(plan.gang.key), reason=reason)
-                self._tell(plan.gang.pods[0], "Warning", "Waiting", f"waiting: {reason}")
+            said, told_s = self._said.get(plan.gang.key, ("", float("-inf")))
+            if said == reason:
+                continue
+            if now_s - told_s < _TELL_EVERY_S:
+                again_s.append(told_s + _TELL_EVERY_S - now_s)
+                continue
+            self._said[plan.gang.key] = reason, now_s
+            _log.info("waiting", gang=str(plan.gang.key), reason=reason)
+            self._tell(plan.gang.pods[0], "Warning", "Waiting", f"waiting: {reason}")
+        return min(again_s, default=None)
 
     def _tell(self, pod: Pod, kind: Literal["Normal", "Warning"], reason: str, note: str) -> None:
         """An event on a gang's pod and on its owner."""

@@ -1,14 +1,12 @@
 """The agent as `daemonset.yaml` runs it, on a node of the test cluster."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import yaml
 
+from tests.e2e.agent_log import LogLine, parse_log
 from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.containerd import SOCKET
 from tests.e2e.cluster.https_client import Json
@@ -22,18 +20,8 @@ MANIFEST = PROJECT / "daemonset.yaml"
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 
 
-def read_manifest(path: Path = MANIFEST) -> dict[str, Json]:
-    """The objects of a manifest by their kind."""
-    return {document["kind"]: document for document in yaml.safe_load_all(path.read_text())}
-
-
-@dataclass(frozen=True, slots=True)
-class LogLine:
-    """One line the agent logged."""
-
-    at: datetime
-    message: str
-    values: Mapping[str, Any]
+def read_manifest(path: Path) -> list[Json]:
+    return list(yaml.safe_load_all(path.read_text()))
 
 
 class AgentPod:
@@ -44,9 +32,7 @@ class AgentPod:
     """
 
     def __init__(self, node: Node, binaries: Binaries, workloads: Workloads) -> None:
-        manifest = read_manifest()
-        self.config_map = manifest["ConfigMap"]
-        self.daemonset = manifest["DaemonSet"]
+        self.config_map, self.daemonset = read_manifest(MANIFEST)
         self.namespace: str = self.daemonset["metadata"]["namespace"]
         self.name: str = self.daemonset["metadata"]["name"]
         self.image: str = self.daemonset["spec"]["template"]["spec"]["containers"][0]["image"]
@@ -131,17 +117,12 @@ class AgentPod:
         return "\n".join(self.workloads.describe_pod(name, self.namespace) for name in names)
 
 
-def parse_log(text: str) -> list[LogLine]:
-    """The agent's lines in a container's log, each of which the runtime put its own time before."""
-    lines = []
-    for line in text.splitlines():
-        _, _, _, logged = line.split(" ", 3)  # time, stream, and whether the line is whole
-        values = json.loads(logged)
-        lines.append(LogLine(datetime.fromisoformat(values.pop("ts")), values.pop("msg"), values))
-    return lines
-
-
 def container_id(pod: Json) -> str:
     """The id of a pod's one container, as containerd knows it."""
     text: str = pod["status"]["containerStatuses"][0]["containerID"]
     return text.removeprefix("containerd://")
+
+
+def restarts(pod: Json) -> int:
+    count: int = pod["status"]["containerStatuses"][0]["restartCount"]
+    return count

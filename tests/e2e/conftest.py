@@ -1,25 +1,58 @@
 """A real cluster for the tests of this folder, started once and left nowhere."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.cluster import images
-from tests.e2e.cluster.binaries import Binaries, BinaryMissingError, cluster_binaries
-from tests.e2e.cluster.building import BuildError
+from tests.e2e.cluster.binaries import Binaries, BinaryMissingError, cluster_binaries, kubernetes_binaries
+from tests.e2e.cluster.building import BuildError, Progress
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.node import Node
 from tests.e2e.cluster.requirements import Machine, RequirementsError, check
 from tests.e2e.cluster.workloads import Workloads
 from tests.e2e.cluster.workspace import Workspace, open_workspace
 
+# What each fixture stands for, built before the first test: a compiler needs more than a test's time limit.
+BUILT: Mapping[str, Callable[[Progress], Binaries]] = {
+    "binaries": cluster_binaries,
+    "kubernetes_1_33": partial(kubernetes_binaries, "kubernetes-1.33"),
+    "kubernetes_1_37": partial(kubernetes_binaries, "kubernetes-1.37"),
+}
+OUTCOMES = pytest.StashKey[dict[str, Binaries | str]]()
 
-@pytest.fixture(scope="session")
-def say(pytestconfig: pytest.Config) -> Callable[[str], None]:
-    """Writes a line to the terminal past pytest's capturing: building takes minutes."""
-    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
-    reporter = pytestconfig.pluginmanager.getplugin("terminalreporter")
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Builds what the chosen tests use and nobody has built on this machine."""
+    used = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    wanted = [name for name in BUILT if name in used and not session.config.option.collectonly]
+    progress = _terminal(session.config)
+    session.config.stash[OUTCOMES] = {name: _outcome(BUILT[name], progress) for name in wanted}
+
+
+def _outcome(build: Callable[[Progress], Binaries], progress: Progress) -> Binaries | str:
+    """The binaries, or in words why there are none."""
+    try:
+        check(Machine.this())
+        return build(progress)
+    except (RequirementsError, BinaryMissingError, BuildError) as error:
+        return str(error)
+
+
+def _binaries(config: pytest.Config, name: str) -> Binaries:
+    outcome = config.stash[OUTCOMES][name]
+    if isinstance(outcome, str):
+        # Every other test would only say the same again.
+        pytest.exit(outcome, returncode=pytest.ExitCode.TESTS_FAILED)
+    return outcome
+
+
+def _terminal(config: pytest.Config) -> Progress:
+    """Writes lines to the terminal past pytest's capturing."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+    reporter = config.pluginmanager.getplugin("terminalreporter")
 
     def write(line: str) -> None:
         with capture.global_and_fixture_disabled():
@@ -29,15 +62,27 @@ def say(pytestconfig: pytest.Config) -> Callable[[str], None]:
 
 
 @pytest.fixture(scope="session")
-def binaries(say: Callable[[str], None]) -> Binaries:
-    """The binaries of the cluster; built when nobody has built them on this machine."""
-    try:
-        check(Machine.this())
-        return cluster_binaries(say)
-    except (RequirementsError, BinaryMissingError, BuildError) as error:
-        lacking = str(error)
-    # Outside the clause: pytest would show what it was in the middle of as well.
-    pytest.fail(lacking, pytrace=False)
+def say(pytestconfig: pytest.Config) -> Progress:
+    """Shows a line while a test runs: a measurement, how far something is."""
+    return _terminal(pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def binaries(pytestconfig: pytest.Config) -> Binaries:
+    """All that a cluster of the newest Kubernetes needs."""
+    return _binaries(pytestconfig, "binaries")
+
+
+@pytest.fixture(scope="session")
+def kubernetes_1_33(binaries: Binaries, pytestconfig: pytest.Config) -> Binaries:
+    """The same with a kubelet 1.33."""
+    return binaries | _binaries(pytestconfig, "kubernetes_1_33")
+
+
+@pytest.fixture(scope="session")
+def kubernetes_1_37(binaries: Binaries, pytestconfig: pytest.Config) -> Binaries:
+    """The same with a control plane and a kubelet 1.37."""
+    return binaries | _binaries(pytestconfig, "kubernetes_1_37")
 
 
 @pytest.fixture(scope="session")

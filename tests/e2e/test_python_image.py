@@ -2,11 +2,16 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.cluster.node import Node
 from tests.e2e.cluster.python_image import VERSION, python_image
 from tests.e2e.cluster.workloads import Workloads
 
 REPOSITORY = Path(__file__).parent.parent.parent
+# The first time, the project's dependencies are downloaded.
+pytestmark = pytest.mark.timeout(600)
+
 IMAGE = "accelet.dev/e2e/agent:1"
 
 

@@ -1,10 +1,10 @@
 """Other Kubernetes versions than the newest pinned one run in the same cluster or the same way."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.e2e.cluster.binaries import Binaries, kubernetes_binaries
+from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.node import Node
 from tests.e2e.cluster.pods import shell_pod
@@ -12,10 +12,9 @@ from tests.e2e.cluster.workspace import Workspace
 
 
 def test_kubelet_three_versions_behind_runs_pods(
-    cluster: ControlPlane, binaries: Binaries, base_images: Sequence[Path], say: Callable[[str], None]
+    cluster: ControlPlane, kubernetes_1_33: Binaries, base_images: Sequence[Path]
 ) -> None:
-    older = binaries | kubernetes_binaries("kubernetes-1.33", say)
-    with Node(cluster, older, name="node-1-33") as node:
+    with Node(cluster, kubernetes_1_33, name="node-1-33") as node:
         node.start(base_images)
         version = node.object()["status"]["nodeInfo"]["kubeletVersion"]
         cluster.workloads.apply(shell_pod("on-1-33", "echo hello", node_name=node.name))
@@ -26,12 +25,11 @@ def test_kubelet_three_versions_behind_runs_pods(
 
 
 def test_next_version_runs_pods_under_its_own_control_plane(
-    workspace: Workspace, binaries: Binaries, base_images: Sequence[Path], say: Callable[[str], None]
+    workspace: Workspace, kubernetes_1_37: Binaries, base_images: Sequence[Path]
 ) -> None:
-    newer = binaries | kubernetes_binaries("kubernetes-1.37", say)
     with (
-        ControlPlane(workspace.part("kubernetes-1.37"), newer) as control_plane,
-        Node(control_plane, newer, name="node-1-37") as node,
+        ControlPlane(workspace.part("kubernetes-1.37"), kubernetes_1_37) as control_plane,
+        Node(control_plane, kubernetes_1_37, name="node-1-37") as node,
     ):
         control_plane.start()
         node.start(base_images)

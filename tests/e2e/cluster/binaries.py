@@ -1,11 +1,11 @@
 """Where the cluster's binaries are: a cache shared by all checkouts, or the folder ACCELET_KUBE_BIN names."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.e2e.cluster.building import Module, build_into_cache
+from tests.e2e.cluster.building import Module, Progress, build_into_cache
 from tests.e2e.cluster.cache import cache_folder
 
 MODULES_FOLDER = Path(__file__).parent.parent / "binaries"
@@ -33,7 +33,7 @@ class Binaries:
         return Binaries({**self.folders, **other.folders})
 
 
-def cluster_binaries(progress: Callable[[str], None]) -> Binaries:
+def cluster_binaries(progress: Progress) -> Binaries:
     """Everything a cluster of the newest Kubernetes needs; what is not in the cache yet is built."""
     binaries = kubernetes_binaries(NEWEST_KUBERNETES, progress)
     for name in ("etcd", "containerd", "cni-plugins"):
@@ -41,7 +41,7 @@ def cluster_binaries(progress: Callable[[str], None]) -> Binaries:
     return binaries
 
 
-def kubernetes_binaries(name: str, progress: Callable[[str], None]) -> Binaries:
+def kubernetes_binaries(name: str, progress: Progress) -> Binaries:
     """The binaries of one Kubernetes version, `name` being its folder: "kubernetes-1.33"."""
     own = _own_folder()
     if own and name != NEWEST_KUBERNETES:
@@ -49,12 +49,17 @@ def kubernetes_binaries(name: str, progress: Callable[[str], None]) -> Binaries:
     return _module_binaries(Module(MODULES_FOLDER / name), own, progress)
 
 
+def other_versions() -> list[str]:
+    """The folders of the Kubernetes versions that are pinned besides the newest one."""
+    return sorted(each.name for each in MODULES_FOLDER.glob("kubernetes-*") if each.name != NEWEST_KUBERNETES)
+
+
 def own_binaries_are_given() -> bool:
     """Whether somebody brought ready-made binaries, so that none is built."""
     return _own_folder() is not None
 
 
-def _module_binaries(module: Module, own: Path | None, progress: Callable[[str], None]) -> Binaries:
+def _module_binaries(module: Module, own: Path | None, progress: Progress) -> Binaries:
     folder = own or build_into_cache(module, cache_folder("kube"), progress)
     missing = [name for name in module.packages() if not os.access(folder / name, os.X_OK)]
     if missing:

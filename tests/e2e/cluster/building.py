@@ -13,6 +13,8 @@ from tests.e2e.cluster.cache import locked
 from tests.e2e.cluster.gomod import GoMod
 
 KUBERNETES = "k8s.io/kubernetes"
+# Takes a line that tells how far a build is.
+Progress = Callable[[str], None]
 BUILD_TAGS = "no_btrfs"
 
 
@@ -50,7 +52,7 @@ class Module:
         return GoMod.parse((self.folder / "go.mod").read_text())
 
 
-def build_into_cache(module: Module, cache: Path, progress: Callable[[str], None]) -> Path:
+def build_into_cache(module: Module, cache: Path, progress: Progress) -> Path:
     """The folder with the module's binaries. Who comes while another one builds waits, and takes those."""
     finished = cache / f"{module.name}-{module.digest()}"
     if finished.exists():
@@ -68,7 +70,7 @@ def build_into_cache(module: Module, cache: Path, progress: Callable[[str], None
     return finished
 
 
-def _build(module: Module, target: Path, progress: Callable[[str], None]) -> None:
+def _build(module: Module, target: Path, progress: Progress) -> None:
     for name, package in module.packages().items():
         progress(f"building {name} ({module.name}) ...")
         started = time.monotonic()

@@ -1,0 +1,114 @@
+"""`make bench`: measures the agent and prints what it found beside what it aims at."""
+
+import asyncio
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+# Read by gRPC's C core when it is loaded; its notices would land in the output.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+import click
+from rich.console import Console
+
+from accelet.cli.tables import make_table
+from benches.agent.allocating import measure_allocate
+from benches.agent.figures import Figure, Section
+from benches.agent.listing import measure_long_list
+from benches.agent.processes import compile_ahead
+from benches.agent.restarting import measure_restarts
+from benches.agent.resting import measure_rest
+from benches.agent.starting import measure_start
+
+Measurement = Callable[[Path], Awaitable[Section | tuple[Section, ...]]]
+
+MEASUREMENTS: Mapping[str, Measurement] = {
+    "allocate": measure_allocate,
+    "start": measure_start,
+    "restart": measure_restarts,
+    "rest": measure_rest,
+    "list": measure_long_list,
+}
+
+_COLOURS = {"met": "green", "missed": "red"}
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+@click.argument("only", nargs=-1, type=click.Choice(list(MEASUREMENTS)))
+def main(only: tuple[str, ...], *, as_json: bool) -> None:
+    """Measure the agent beside a bare gRPC plugin, all of it or ONLY some; takes about four minutes."""
+    compile_ahead()
+    chosen = [MEASUREMENTS[name] for name in only or MEASUREMENTS]
+    status = Console(stderr=True)
+    sections: list[Section] = []
+    for number, measure in enumerate(chosen, 1):
+        with status.status(f"measuring, {number} of {len(chosen)}"):
+            sections += asyncio.run(_measure(measure))
+    if as_json:
+        click.echo(json.dumps({"machine": _machine(), "sections": _plain(sections)}, indent=2))
+    else:
+        _show(sections)
+
+
+async def _measure(measure: Measurement) -> tuple[Section, ...]:
+    # Short: a socket's path has 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="bench-", dir="/tmp") as folder:
+        measured = await measure(Path(folder))
+        return measured if isinstance(measured, tuple) else (measured,)
+
+
+def _plain(sections: list[Section]) -> list[dict[str, object]]:
+    return [
+        {
+            "title": section.title,
+            "figures": [{**asdict(figure), "verdict": figure.verdict} for figure in section.figures],
+        }
+        for section in sections
+    ]
+
+
+def _machine() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    kind = f"{names[0]}, {len(names)} cores" if names else platform.machine()
+    return f"{kind}, Linux {platform.release().partition('-')[0]}, Python {platform.python_version()}"
+
+
+def _show(sections: list[Section]) -> None:
+    console = Console(highlight=False, width=None if Console().is_terminal else 110)
+    console.print(f"\n[bold]What the agent costs[/], beside a bare gRPC plugin, on {_machine()}")
+    for section in sections:
+        table = make_table("", "ACCELET", "BARE", "AIM", "")
+        for column, width in zip(table.columns, (32, 9, 9, 10, 0), strict=True):
+            column.min_width = width
+        for column in table.columns[1:4]:
+            column.justify = "right"
+        for figure in section.figures:
+            table.add_row(
+                figure.name,
+                _written(figure.value, figure.unit),
+                "" if figure.bare is None else _written(figure.bare, figure.unit),
+                "" if figure.aim is None else f"≤ {figure.aim:g} {figure.unit}",
+                _remark(figure),
+            )
+        console.print(f"\n[bold]{section.title}[/]")
+        console.print(table)
+
+
+def _remark(figure: Figure) -> str:
+    verdict = f"[{_COLOURS[figure.verdict]}]{figure.verdict}[/]" if figure.verdict else ""
+    return f"{verdict}  [dim]{figure.note}[/]".strip()
+
+
+def _written(value: float, unit: str) -> str:
+    digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 0.1 else 3
+    return f"{value:.{digits}f} {unit}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,260 @@
+"""The scheduler on a real control plane: gangs on 50 simulated nodes, bound by kube-scheduler as planned."""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accelet.kube.client import Client
+from accelet.kube.errors import NotFoundError
+from accelet.kube.podparser import parse_pod
+from accelet.kube.pods import Pod
+from accelet.kube.resources import CONFIG_MAPS, EVENTS, JOBS, LEASES, NODES, PODS, Resource
+from accelet.scheduler.gangs import EXCLUSIVE, GATE_PREFIX, REQUIRED_LEVEL
+from accelet.scheduler.topology import Scheme
+from tests.e2e.cluster.control_plane import ControlPlane
+
+NAMESPACES = Resource("Namespace", "namespaces")
+GPU = "example.com/gpu"
+BLOCKS, SUBBLOCKS, HOSTS = 2, 5, 5
+_LABELS = Scheme().label_sets[0]
+Where = Mapping[str, tuple[str, ...]]
+
+
+@pytest.fixture
+async def client(cluster: ControlPlane) -> AsyncIterator[Client]:
+    client = await Client.connect(Path(cluster.kubeconfig), threads=8)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+async def nodes(client: Client) -> AsyncIterator[Where]:
+    """The place of each of 50 nodes of 8 GPUs, which nobody runs anything on but which are well."""
+    run = f"{time.time_ns():x}"
+    places = {
+        f"sim-{run}-{b}-{s}-{h}": (f"{run}-b{b}", f"s{b}{s}", f"h{b}{s}{h}")
+        for b in range(BLOCKS)
+        for s in range(SUBBLOCKS)
+        for h in range(HOSTS)
+    }
+    await asyncio.gather(*(_make_node(client, name, place) for name, place in places.items()))
+    beating = asyncio.create_task(_beat(client, list(places)))
+    yield places
+    beating.cancel()
+    await asyncio.gather(beating, return_exceptions=True)
+    await asyncio.gather(*(client.delete(NODES, None, name) for name in places))
+
+
+async def _beat(client: Client, names: Sequence[str]) -> None:
+    """Says of each node, as its kubelet would, that it is alive."""
+    while True:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        for name in names:
+            lease = {
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {"name": name},
+                "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": now},
+            }
+            await client.patch(LEASES, "kube-node-lease", name, lease, "apply")
+        await asyncio.sleep(10)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "scheduler.log"
+
+
+@pytest.fixture
+async def namespace(client: Client) -> AsyncIterator[str]:
+    name = f"gangs-{time.time_ns():x}"
+    await client.create(NAMESPACES, None, {"metadata": {"name": name}})
+    await _until(lambda: _exists(client, Resource("ServiceAccount", "serviceaccounts"), name, "default"))
+    yield name
+    await client.delete(NAMESPACES, None, name)
+
+
+async def _make_node(client: Client, name: str, place: Sequence[str]) -> None:
+    await client.create(
+        NODES, None, {"metadata": {"name": name, "labels": dict(zip(_LABELS, place, strict=True))}}
+    )
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    resources = {"cpu": "64", "memory": "256Gi", "pods": "110", GPU: "8"}
+    ready = {"type": "Ready", "status": "True", "reason": "Simulated", "lastHeartbeatTime": now}
+    status = {"capacity": resources, "allocatable": resources, "conditions": [ready]}
+    await client.patch(NODES, None, name, {"status": status}, "strategic", subresource="status")
+
+
+def _job(name: str, pods: int, gpus: int, **annotations: str) -> dict[str, Any]:
+    resources = {"limits": {GPU: str(gpus), "cpu": "100m"}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {
+            "parallelism": pods,
+            "completions": pods,
+            "completionMode": "Indexed",
+            "template": {
+                "metadata": {"annotations": annotations},
+                "spec": {
+                    "restartPolicy": "Never",
+                    "schedulingGates": [{"name": f"{GATE_PREFIX}{name}"}],
+                    "containers": [{"name": "main", "image": "none", "resources": resources}],
+                },
+            },
+        },
+    }
+
+
+async def _pods(client: Client, namespace: str, job: str) -> list[Pod]:
+    """A job's pods by rank."""
+    query = {"labelSelector": f"job-name={job}"}
+    pods = [
+        parse_pod(raw) async for page in client.list_pages(PODS, namespace, query, None) for raw in page.items
+    ]
+    return sorted(pods, key=lambda pod: int(pod.labels["batch.kubernetes.io/job-completion-index"]))
+
+
+async def _exists(client: Client, resource: Resource, namespace: str, name: str) -> bool:
+    try:
+        await client.get(resource, namespace, name)
+    except NotFoundError:
+        return False
+    return True
+
+
+async def _until(condition: Any, within_s: float = 60.0) -> None:
+    async with asyncio.timeout(within_s):
+        while not await condition():  # noqa: ASYNC110 - the API server is another process
+            await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def _scheduler(cluster: ControlPlane, log: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A replica, as a process of its own."""
+    with log.open("ab") as out:
+        process = await asyncio.create_subprocess_exec(
+            *(
+                Path(sys.executable).with_name("accelet"),
+                "scheduler",
+                "--kubeconfig",
+                str(cluster.kubeconfig),
+            ),
+            stdout=out,
+            stderr=out,
+        )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+
+
+async def _is_bound(client: Client, namespace: str, job: str, count: int) -> bool:
+    pods = await _pods(client, namespace, job)
+    return len(pods) == count and all(pod.node_name for pod in pods)
+
+
+async def test_three_gangs_are_bound_where_they_were_planned(
+    cluster: ControlPlane, client: Client, nodes: Where, namespace: str, log: Path
+) -> None:
+    planned: dict[str, str] = {}
+    jobs = {
+        "whole": _job("whole", 5, 8, **{REQUIRED_LEVEL: "subblock"}),
+        "shared": _job("shared", 24, 2),
+        "apart": _job("apart", 7, 1, **{EXCLUSIVE: "true"}),
+    }
+    async with _scheduler(cluster, log):
+        for job in jobs.values():
+            await client.create(JOBS, namespace, job)
+        for name, job in jobs.items():
+            count = job["spec"]["parallelism"]
+            await _until(lambda n=name, c=count: _is_bound(client, namespace, n, c))
+            for pod in await _pods(client, namespace, name):
+                (term,) = pod.required_terms or ()
+                planned[pod.name] = term.fields[0].values[0]
+                assert pod.node_name == planned[pod.name]
+        assert len({nodes[pod.node_name or ""][1] for pod in await _pods(client, namespace, "whole")}) == 1
+        assert len({pod.node_name for pod in await _pods(client, namespace, "shared")}) == 6
+        assert len({pod.node_name for pod in await _pods(client, namespace, "apart")}) == 7
+        await _until(lambda: _has_no_plans(client, namespace))
+        page = await client.list_page(EVENTS, namespace)
+        notes = [json.loads(bytes(raw)).get("note", "") for raw in page.items]
+        assert "5 pods on 5 nodes, distance 400, optimal" in notes
+
+
+async def _has_no_plans(client: Client, namespace: str) -> bool:
+    page = await client.list_page(CONFIG_MAPS, namespace, {"labelSelector": "accelet.dev/placement-plan=v1"})
+    return not page.items
+
+
+@pytest.mark.usefixtures("nodes")
+async def test_two_hundred_pods_are_released_soon_after_the_last_is_created(
+    cluster: ControlPlane, client: Client, namespace: str, log: Path, say: Any
+) -> None:
+    async with _scheduler(cluster, log):
+        await client.create(JOBS, namespace, _job("warm", 1, 1))
+        await _until(lambda: _is_bound(client, namespace, "warm", 1))
+        await client.create(JOBS, namespace, _job("large", 200, 1))
+        created_s, released_s = await _times(client, namespace, "large", 200)
+    say(f"200 pods: {released_s - created_s:.2f} s from the last one created to the last gate lifted")
+    assert released_s - created_s < 10, "3 s on two idle cores"
+
+
+async def _times(client: Client, namespace: str, job: str, count: int) -> tuple[float, float]:
+    """When the last pod was seen created, and when the last gate was seen lifted."""
+    created: set[str] = set()
+    lifted: set[str] = set()
+    created_s = lifted_s = 0.0
+    query = {"labelSelector": f"job-name={job}"}
+    async with asyncio.timeout(90):
+        while len(lifted) < count:
+            # The API server ends a watch that is read too slowly; the next one begins with what is there.
+            async with client.watch(PODS, namespace, query) as watch:
+                async for line in (line async for lines in watch for line in lines):
+                    event = json.loads(line)
+                    if event["type"] == "BOOKMARK":
+                        continue
+                    name = event["object"]["metadata"]["name"]
+                    gates = event["object"]["spec"].get("schedulingGates")
+                    if name not in created:
+                        created.add(name)
+                        created_s = time.monotonic()
+                    if not gates and name not in lifted:
+                        lifted.add(name)
+                        lifted_s = time.monotonic()
+                    if len(lifted) == count:
+                        break
+    return created_s, lifted_s
+
+
+@pytest.mark.usefixtures("nodes")
+async def test_a_killed_replica_leaves_nothing_half_done(
+    cluster: ControlPlane, client: Client, namespace: str, log: Path
+) -> None:
+    async with _scheduler(cluster, log) as first:
+        await client.create(JOBS, namespace, _job("warm", 1, 1))
+        await _until(lambda: _is_bound(client, namespace, "warm", 1))
+        await client.create(JOBS, namespace, _job("train", 150, 2))
+
+        async def is_under_way() -> bool:
+            pods = await _pods(client, namespace, "train")
+            return any(not pod.gates for pod in pods)
+
+        await _until(is_under_way)
+        first.kill()
+        await first.wait()
+    began_s = time.monotonic()
+    async with _scheduler(cluster, log):
+        await _until(lambda: _is_bound(client, namespace, "train", 150))
+    assert time.monotonic() - began_s < 20

@@ -1,0 +1,165 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelet.kube.errors import MalformedObjectError
+from accelet.kube.pods import Pod
+from accelet.kube.selection import NodeTerm, Requirement
+from accelet.scheduler.gangs import GATE_PREFIX, GangKey
+from accelet.scheduler.picture import Picture
+from accelet.scheduler.record import Placement, Record, parse_record
+from accelet.scheduler.release import Lift, lift_patch, next_steps
+from accelet.scheduler.shape import shape_of
+from accelet.scheduler.topology import Scheme
+from tests.unit.scheduler.values import node, pod
+
+_GANG = GangKey("ml", "j", "Job")
+_RECORD = Record(_GANG, tuple(Placement(f"j-{i}", f"u{i}", f"n{i}") for i in range(3)), 10_100, 100)
+
+
+def _pod(index: int, **more) -> Pod:  # type: ignore[no-untyped-def]
+    return replace(pod(f"j-{index}", labels={"job-name": "j"}, **more), uid=f"u{index}", resource_version="7")
+
+
+def test_a_plan_reads_back_as_it_was_written() -> None:
+    body = _RECORD.to_body()
+    assert parse_record(body) == _RECORD
+    assert Record(GangKey("ml", "j", "JobSet"), (), 0, 0).name != _RECORD.name
+
+
+def test_a_config_map_that_holds_no_plan_is_named() -> None:
+    body = {"metadata": {"name": "x", "namespace": "ml"}, "data": {"plan.json": "{}"}}
+    with pytest.raises(MalformedObjectError, match=r"ConfigMap ml/x: data\[plan.json\]"):
+        parse_record(body)
+
+
+def test_a_gang_too_large_for_one_config_map_is_refused() -> None:
+    many = tuple(Placement(f"a-rather-long-name-{i:05}", "u" * 36, "node" * 8) for i in range(10_000))
+    with pytest.raises(OverflowError, match="10,000 pods"):
+        replace(_RECORD, placements=many).to_body()
+
+
+_STATES = st.sampled_from(
+    ("gated", "gated, node bad", "lifted", "lifted, node bad", "bound", "gone", "anew", "going", "ended")
+)
+
+
+@given(st.lists(_STATES, min_size=3, max_size=3))
+def test_what_is_left_of_a_plan_follows_from_each_pod_by_itself(states: list[str]) -> None:
+    pods = {}
+    for index, state in enumerate(states):
+        made = _pod(index, gates=() if state.startswith("lifted") else (f"{GATE_PREFIX}j",))
+        made = replace(made, node_name=f"n{index}", gates=()) if state == "bound" else made
+        made = replace(made, uid="another") if state == "anew" else made
+        made = replace(made, deleted_s=1.0) if state == "going" else made
+        made = replace(made, phase="Failed") if state == "ended" else made
+        if state != "gone":
+            pods[made.key] = made
+    bad = {f"n{i}" for i, state in enumerate(states) if state.endswith("bad")}
+    steps = next_steps(_RECORD, pods, lambda _pod, at: at not in bad, GATE_PREFIX)
+    assert [lift.node for lift in steps.lifts] == [f"n{i}" for i, s in enumerate(states) if s == "gated"]
+    assert [p.node for p in steps.lost] == [f"n{i}" for i, s in enumerate(states) if s == "gated, node bad"]
+    assert len(steps.stranded) == states.count("lifted, node bad")
+    assert len(steps.waiting) == states.count("lifted")
+    assert steps.is_begun == any(s.startswith(("lifted", "bound")) for s in states)
+    assert steps.is_finished == all(s in ("bound", "gone", "anew", "going", "ended") for s in states)
+
+
+_PIN = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+
+
+@pytest.mark.parametrize(
+    ("terms", "patched"),
+    [
+        (None, [{"matchFields": [_PIN]}]),
+        (
+            (NodeTerm((Requirement("a", "Exists"),)), NodeTerm()),
+            [{"matchExpressions": [{"key": "a", "operator": "Exists"}], "matchFields": [_PIN]}, {}],
+        ),
+        (
+            (NodeTerm((), (Requirement("metadata.name", "NotIn", ("n2",)),)),),
+            [{"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n2"]}, _PIN]}],
+        ),
+    ],
+)
+def test_every_term_that_says_anything_is_pinned(
+    terms: tuple[NodeTerm, ...] | None, patched: list[object]
+) -> None:
+    patch = lift_patch(Lift(_pod(1, terms=terms), "n1"), GATE_PREFIX)
+    assert patch == {
+        "metadata": {"uid": "u1", "resourceVersion": "7"},
+        "spec": {
+            "schedulingGates": [],
+            "affinity": {
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": patched}
+                }
+            },
+        },
+    }
+
+
+def test_only_our_gates_are_lifted() -> None:
+    held = _pod(1, gates=("a.example/x", f"{GATE_PREFIX}j", "b.example/y"))
+    spec = lift_patch(Lift(held, "n1"), GATE_PREFIX)["spec"]
+    assert isinstance(spec, dict)
+    assert spec["schedulingGates"] == [{"name": "a.example/x"}, {"name": "b.example/y"}]
+
+
+def _picture() -> Picture:
+    picture = Picture(Scheme(), GATE_PREFIX)
+    for index in range(3):
+        picture.set_node(node(f"n{index}", f"b/s/h{index}"))
+    return picture
+
+
+def _free(picture: Picture) -> list[int]:
+    return [int(slots) for slots in picture.cluster.room().slots(shape_of(pod("any")))]
+
+
+def test_a_written_plan_holds_its_room_until_its_pods_are_bound_or_gone() -> None:
+    picture = _picture()
+    for index in range(3):
+        picture.set_pod(_pod(index, gpus=8))
+    assert len(picture.gangs()) == 1
+    picture.set_record(_RECORD)
+    assert (_free(picture), picture.gangs()) == ([0, 0, 0], [])
+    picture.set_pod(replace(_pod(0, gpus=8, on="n0"), resource_version="8"))
+    assert _free(picture) == [0, 0, 0]
+    picture.remove_pod(("ml", "j-1"))
+    assert _free(picture) == [0, 8, 0]
+    picture.set_pod(replace(_pod(1, gpus=8), uid="another", resource_version="9"))
+    assert _free(picture) == [0, 8, 0], "the plan was for its predecessor"
+    (gang,) = picture.gangs()
+    assert [member.node_name for member in gang.members] == ["n0", None, "n2"]
+    picture.remove_record(_RECORD.key)
+    assert _free(picture) == [0, 8, 8]
+
+
+def test_old_news_is_ignored() -> None:
+    picture = _picture()
+    newer = replace(_pod(0), resource_version="10", gates=())
+    picture.set_pod(newer)
+    picture.set_pod(_pod(0))
+    assert picture.pods["ml", "j-0"] == newer
+    picture.set_record(replace(_RECORD, resource_version="10"))
+    picture.set_record(replace(_RECORD, placements=(), resource_version="9"))
+    assert len(picture.records[_RECORD.key].placements) == 3
+
+
+def test_a_node_whose_room_somebody_took_does_not_take_a_planned_pod_any_more() -> None:
+    picture = _picture()
+    picture.set_pod(_pod(0, gpus=8))
+    picture.set_record(replace(_RECORD, placements=_RECORD.placements[:1]))
+    assert len(picture.steps(picture.records[_RECORD.key]).lifts) == 1
+    picture.set_pod(pod("thief", on="n0", gpus=1))
+    assert len(picture.steps(picture.records[_RECORD.key]).lost) == 1
+    picture.remove_pod(("ml", "thief"))
+    picture.set_node(node("n0", "b/s/h0", is_cordoned=True))
+    assert len(picture.steps(picture.records[_RECORD.key]).lost) == 1
+    picture.set_node(node("n0", "b/s/h0"))
+    assert len(picture.steps(picture.records[_RECORD.key]).lifts) == 1
+    picture.remove_node("n0")
+    assert len(picture.steps(picture.records[_RECORD.key]).lost) == 1
