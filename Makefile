@@ -55,5 +55,6 @@ bench: .venv/.ready ## speed and memory beside a bare plugin; takes about four m
 proto: ## generate accelet/kubelet/api from proto/
 	@proto/generate
 
-schema: .venv/.ready ## write the JSON schema of the configuration
+schema: .venv/.ready ## write the JSON schemas of the configuration and of scenarios
 	@$(BIN)/python -m deviceplugin.configschema > docs/config.schema.json
+	@$(BIN)/python -m accelet.fakekubelet.scenario > docs/scenario.schema.json

@@ -28,6 +28,7 @@ from accelet.fakekubelet.sample_plugin import GivenUpError, SamplePlugin
 from tests.integration.fakekubelet.mutants import MUTANTS, FitsOnAGoodDayOnly, TwoResources
 
 PROCESSES = 8
+pytestmark = pytest.mark.timeout(1800)
 IS_SOAK = os.environ.get("ACCELET_HYPOTHESIS_PROFILE") == "soak"
 IN_PROCESS = [check for check in CHECKS if not check.needs_process]
 WITH_PROCESS = [check for check in CHECKS if check.needs_process]
