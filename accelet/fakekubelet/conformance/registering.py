@@ -29,13 +29,21 @@ _DIAL_RETRY_S: Final = 0.7
 async def registers(bench: Bench) -> str:
     await bench.kubelet.start()
     plugin = await bench.launch()
+    coming = asyncio.create_task(bench.richest())
+    ending = asyncio.create_task(plugin.wait())
     try:
-        view = await bench.richest()
+        await asyncio.wait({coming, ending}, return_when=asyncio.FIRST_COMPLETED)
+        if not coming.done():
+            raise FailedError(f"it ended with {ending.result()} and wrote: {plugin.output()[-300:]}")
+        view = coming.result()
     except StillWaitingError:
-        state = f"it ended with {plugin.exit_code}" if plugin.exit_code is not None else "it runs"
         raise FailedError(
-            f"nothing registered and listed in {PATIENCE_S:g} s; {state} and wrote: {plugin.output()[-300:]}"
+            f"nothing registered and listed in {PATIENCE_S:g} s; it runs and wrote: {plugin.output()[-300:]}"
         ) from None
+    finally:
+        for task in (coming, ending):
+            task.cancel()
+        await asyncio.gather(coming, ending, return_exceptions=True)
     return f"{view.resource} with {len(view.last_list)} devices"
 
 
