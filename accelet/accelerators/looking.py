@@ -13,14 +13,14 @@ Look = Callable[[Path], T]
 
 
 class Share(Protocol):
-    """Makes of a look one that may have been made for somebody else just before."""
+    """Gives whoever names the same maker of looks the same look, which may have been made just before."""
 
-    def __call__(self, look: Look[T], /) -> Look[T]: ...
+    def __call__(self, make: Callable[[], Look[T]], /) -> Look[T]: ...
 
 
-def alone(look: Look[T], /) -> Look[T]:
+def alone(make: Callable[[], Look[T]], /) -> Look[T]:
     """Shares with nobody: whoever looks, looks anew."""
-    return look
+    return make()
 
 
 class SharedLooks:
@@ -31,10 +31,12 @@ class SharedLooks:
 
     def __init__(self, fresh_s: float) -> None:
         self._fresh_s = fresh_s
-        self._shared: dict[Look[Any], Look[Any]] = {}
+        self._shared: dict[Callable[[], Look[Any]], Look[Any]] = {}
 
-    def share(self, look: Look[T], /) -> Look[T]:
-        return cast(Look[T], self._shared.setdefault(look, _SharedLook(look, self._fresh_s)))
+    def share(self, make: Callable[[], Look[T]], /) -> Look[T]:
+        if make not in self._shared:
+            self._shared[make] = _SharedLook(make(), self._fresh_s)
+        return cast(Look[T], self._shared[make])
 
 
 class _SharedLook(Generic[T]):

@@ -14,7 +14,7 @@ from accelet.accelerators.edits import ContainerEdits
 from accelet.accelerators.intel.card import ByPath, Card, Unit, offer_cards
 from accelet.accelerators.intel.edits import gpu_edits
 from accelet.accelerators.intel.match import CardMatch
-from accelet.accelerators.intel.scan import Found, find_cards
+from accelet.accelerators.intel.scan import CardFinder, Found
 from accelet.accelerators.inventory import Inventory, Skipped
 from accelet.accelerators.looking import Look, Share, alone
 from accelet.accelerators.settings import Settings
@@ -40,7 +40,7 @@ class IntelGpuSettings(Settings, frozen=True, kw_only=True, forbid_unknown_field
         return self.match.overlaps(other.match)
 
     def backend(self, share: Share = alone) -> "IntelGpu":
-        return IntelGpu(self, share(find_cards))
+        return IntelGpu(self, share(CardFinder))
 
 
 @dataclass(frozen=True, slots=True)

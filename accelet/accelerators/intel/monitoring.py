@@ -14,7 +14,7 @@ from accelet.accelerators.gathering import gather_edits
 from accelet.accelerators.hostfiles import is_node, read_names
 from accelet.accelerators.intel.card import Card
 from accelet.accelerators.intel.match import SERVED_DRIVERS, Driver
-from accelet.accelerators.intel.scan import Found, find_cards
+from accelet.accelerators.intel.scan import CardFinder, Found
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.looking import Look, Share, alone
 from accelet.accelerators.settings import Settings
@@ -32,7 +32,7 @@ class MonitoringSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fie
         return self.driver == other.driver
 
     def backend(self, share: Share = alone) -> "Monitoring":
-        return Monitoring(self, share(find_cards))
+        return Monitoring(self, share(CardFinder))
 
 
 def monitoring_resources(
