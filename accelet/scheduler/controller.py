@@ -142,7 +142,7 @@ class Controller:
         for gang in gangs:
             refusal = self._refusals.get(gang.key)
             settled_s = now_s - self._arrived_s.get(gang.key, now_s)
-            patience_s = _INCOMPLETE_FOR_S if gang.missing else 0.0 if gang.size else self._settings.quiet_s
+            patience_s = self._patience_s(gang)
             if refusal and refusal.until_s > now_s:
                 waits_s.append(refusal.until_s - now_s)
             elif settled_s < patience_s:
@@ -150,6 +150,13 @@ class Controller:
             else:
                 ready.append(gang)
         return ready, min(waits_s, default=None)
+
+    def _patience_s(self, gang: Gang) -> float:
+        """How long after its newest pod a gang is worth a look."""
+        if gang.size is not None:
+            return _INCOMPLETE_FOR_S if gang.missing else 0.0
+        # An owner that can tell the size and has not been seen yet will be, unless we may not see it.
+        return _INCOMPLETE_FOR_S if gang.is_counted else self._settings.quiet_s
 
     def _forget_all_but(self, gangs: Collection[GangKey]) -> None:
         for known in (self._arrived_s, self._refusals, self._said):

@@ -31,6 +31,8 @@ _NAME = "name"
 _KUBEFLOW_JOBS = dict.fromkeys(
     ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob"), "Kubeflow"
 )
+COUNTED_KINDS = frozenset(("Job", "JobSet", "LeaderWorkerSet", *_KUBEFLOW_JOBS))
+"""Owners that say how many pods they make at one time."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -66,6 +68,13 @@ class Gang:
     def missing(self) -> int:
         """How many members are still to be created."""
         return max(0, (self.size or 0) - len(self.members))
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether there is an owner that says, or will once it is seen, how many members there are to be."""
+        return self.size is not None or any(
+            owner.kind in COUNTED_KINDS for pod in self.pods for owner in pod.owners
+        )
 
     @property
     def priority(self) -> int:
