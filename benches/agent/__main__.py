@@ -2,11 +2,15 @@
 
 import asyncio
 import json
+import os
 import platform
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+
+# Read by gRPC's C core when it is loaded; its notices would land in the output.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 import click
 from rich.console import Console

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.agent import allocatable, device_pod, start_agent, wait_for_allocatable, write_cards
+from tests.e2e.cluster.https_client import Json
 from tests.e2e.cluster.node import Node
 from tests.e2e.cluster.node_namespace import NodeProcess
 from tests.e2e.cluster.waiting import wait_until
@@ -101,8 +102,7 @@ def test_running_pods_outlive_five_kubelets_and_five_agents(
         wait_for_allocatable(node, GPU, 4)
 
     for name in names:
-        pod = workloads.pod(name)
-        assert pod["status"]["containerStatuses"] == before[name]["status"]["containerStatuses"]
+        assert _runs(workloads.pod(name)) == _runs(before[name])
     workloads.apply(device_pod("newcomer", {GPU: 1}))
     workloads.wait_for_phase("newcomer", "Running")
     for name in (*names, "newcomer"):
@@ -148,6 +148,14 @@ def test_pod_that_asks_for_a_sick_device_is_told_why(node: Node, workloads: Work
     assert "unhealthy" in pod["status"]["message"]
     workloads.delete_pod("refused")
     write_cards(folder / "cards.yaml", CARDS)
+
+
+def _runs(pod: Json) -> list[tuple[str, str, int]]:
+    """Which containers of a pod run, since when, after how many restarts."""
+    return [
+        (status["containerID"], status["state"]["running"]["startedAt"], status["restartCount"])
+        for status in pod["status"]["containerStatuses"]
+    ]
 
 
 def _own_view(workloads: Workloads, pod: str) -> list[str]:
