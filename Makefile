@@ -23,6 +23,9 @@ demo: .venv/.ready ## the main job on a simulated node: no root, no cluster, no 
 test: .venv/.ready ## every test that needs neither root nor a cluster
 	@$(BIN)/pytest
 
+soak: .venv/.ready ## the property tests in full; takes hours
+	@ACCELET_HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m hypothesis --timeout 7200
+
 check: .venv/.ready ## format, lint, types, layers, generated files
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .

@@ -182,6 +182,10 @@ class FakeKubelet:
                     container.starts = 0
         await self.start(pods_after_s=pods_after_s)
 
+    async def pause(self, seconds: float) -> None:
+        """Lets `seconds` pass on the kubelet's clock."""
+        await self._node.clock.sleep(seconds)
+
     # What goes wrong, besides `faults`.
 
     async def replace(self) -> None:

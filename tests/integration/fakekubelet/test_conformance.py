@@ -143,10 +143,11 @@ async def test_a_correct_plugin_passes_in_a_process_of_its_own(root: Path) -> No
 async def findings(mutant: type[SamplePlugin], hardware: Path) -> dict[str, str]:
     """What fails with `mutant`, and why."""
     expected = MUTANTS[mutant]
-    in_process = IN_PROCESS
-    if mutant is FitsOnAGoodDayOnly and not IS_SOAK:
-        in_process = [check for check in IN_PROCESS if check.id.startswith("L")]
-    found = failed(await results(InThisProcess(mutant), in_process, jobs=16))
+    in_process, jobs = IN_PROCESS, 16
+    if mutant is FitsOnAGoodDayOnly:
+        # Fifty thousand devices: every list is work.
+        in_process, jobs = [check for check in IN_PROCESS if IS_SOAK or check.id in ("L5", "L9")], 1
+    found = failed(await results(InThisProcess(mutant), in_process, jobs=jobs))
     # Many run at once here, and some checks measure time: what should not fail has to fail alone too.
     doubtful = [check for check in IN_PROCESS if check.id in found and check.id != expected]
     found = {name: why for name, why in found.items() if name == expected}
