@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from accelet.accelerators.looking import SharedLooks
 from accelet.kubelet.paths import KubeletPaths, SocketIdentity, identify_socket, is_dead_mount
 from accelet.runtime.logs import Log
 from accelet.runtime.probes import Check, ProbeServer
@@ -17,6 +18,7 @@ from deviceplugin.audit import Audit
 from deviceplugin.claims import Claims
 from deviceplugin.config import AgentConfig, ResourceConfig
 from deviceplugin.configfile import ConfigFile
+from deviceplugin.discovery import LOOK_FRESH_S
 from deviceplugin.evidence import KubeletRecords
 from deviceplugin.metrics import Metrics
 from deviceplugin.resource import ServedResource
@@ -49,6 +51,7 @@ class Agent:
         self._config_file = config_file
         self.metrics = Metrics()
         self._claims = Claims()
+        self._looks = SharedLooks(LOOK_FRESH_S)
         self._records = KubeletRecords(options.paths)
         self._served: dict[str, tuple[ServedResource, asyncio.Task[None]]] = {}
         self._blocked = "waiting for the kubelet's directory"
@@ -149,6 +152,7 @@ class Agent:
             paths=self._options.paths,
             records=self._records,
             claims=self._claims,
+            share=self._looks.share,
             metrics=self.metrics,
         )
         run = supervise(config.name, served.run, self.metrics.of(config.name).count_fault)

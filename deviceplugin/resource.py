@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+from accelet.accelerators.looking import Share
 from accelet.kubelet.paths import KubeletPaths
 from deviceplugin.claims import Claims
 from deviceplugin.config import ResourceConfig
@@ -28,10 +29,11 @@ class ServedResource:
         paths: KubeletPaths,
         records: KubeletRecords,
         claims: Claims,
+        share: Share,
         metrics: Metrics,
     ) -> None:
         self.config = config
-        self.manager = ResourceManager(config.rules, config.backend())
+        self.manager = ResourceManager(config.rules, config.backend(share))
         own_metrics = metrics.of(config.name)
         self._own_metrics = own_metrics
         self._claims = claims

@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from accelet.fakekubelet.clock import Clock, ManualClock, SystemClock
     from accelet.fakekubelet.devicemanager import KubeletCrash, PluginDevice
     from accelet.fakekubelet.faults import Hang, Late, Refuse
-    from accelet.fakekubelet.kubelet import FakeKubelet, KubeletDownError
+    from accelet.fakekubelet.kubelet import FakeKubelet
+    from accelet.fakekubelet.life import KubeletDownError
     from accelet.fakekubelet.node import ContainerState, Phase, PodRecord, PodRejectedError, Rejection
     from accelet.fakekubelet.pods import Container, Pod, a_container, a_pod
     from accelet.fakekubelet.trace import Event, StillWaitingError, Trace
@@ -25,7 +26,7 @@ _HOMES: Final = {
     "Late": "faults",
     "Refuse": "faults",
     "FakeKubelet": "kubelet",
-    "KubeletDownError": "kubelet",
+    "KubeletDownError": "life",
     "ContainerState": "node",
     "Phase": "node",
     "PodRecord": "node",

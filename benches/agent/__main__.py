@@ -43,6 +43,7 @@ _COLOURS = {"met": "green", "missed": "red"}
 def main(only: tuple[str, ...], *, as_json: bool) -> None:
     """Measure the agent beside a bare gRPC plugin, all of it or ONLY some; takes about four minutes."""
     compile_ahead()
+    machine = _machine()
     chosen = [MEASUREMENTS[name] for name in only or MEASUREMENTS]
     status = Console(stderr=True)
     sections: list[Section] = []
@@ -50,9 +51,9 @@ def main(only: tuple[str, ...], *, as_json: bool) -> None:
         with status.status(f"measuring, {number} of {len(chosen)}"):
             sections += asyncio.run(_measure(measure))
     if as_json:
-        click.echo(json.dumps({"machine": _machine(), "sections": _plain(sections)}, indent=2))
+        click.echo(json.dumps({"machine": machine, "sections": _plain(sections)}, indent=2))
     else:
-        _show(sections)
+        _show(sections, machine)
 
 
 async def _measure(measure: Measurement) -> tuple[Section, ...]:
@@ -76,12 +77,13 @@ def _machine() -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     kind = f"{names[0]}, {len(names)} cores" if names else platform.machine()
-    return f"{kind}, Linux {platform.release().partition('-')[0]}, Python {platform.python_version()}"
+    system = f"Linux {platform.release().partition('-')[0]}, Python {platform.python_version()}"
+    return f"{kind}, {system}, {os.getloadavg()[0]:.1f} other processes running"
 
 
-def _show(sections: list[Section]) -> None:
+def _show(sections: list[Section], machine: str) -> None:
     console = Console(highlight=False, width=None if Console().is_terminal else 110)
-    console.print(f"\n[bold]What the agent costs[/], beside a bare gRPC plugin, on {_machine()}")
+    console.print(f"\n[bold]What the agent costs[/], beside a bare gRPC plugin, on {machine}")
     for section in sections:
         table = make_table("", "ACCELET", "BARE", "AIM", "")
         for column, width in zip(table.columns, (32, 9, 9, 10, 0), strict=True):
