@@ -24,11 +24,7 @@ def wipe_sockets(folder: Path) -> list[str]:
         except OSError:
             continue  # a dangling link: the kubelet logs it and goes on
         if stat.S_ISSOCK(mode):
-<<<<<<< HEAD
             path.unlink(missing_ok=True)  # its owner may be faster
-=======
-            path.unlink(missing_ok=True)  # a plugin may be removing its own at this moment
->>>>>>> main
             removed.append(path.name)
     return removed
 
