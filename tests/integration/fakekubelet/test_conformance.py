@@ -186,8 +186,12 @@ def _found_by_process(names: Sequence[str]) -> dict[str, dict[str, str]]:
 def test_a_mutant_is_found_out_by_its_check_alone(
     mutant: type[SamplePlugin], all_findings: dict[str, dict[str, str]]
 ) -> None:
-    found = all_findings[mutant.__name__]
-    assert list(found) == [MUTANTS[mutant]], found
+    name, expected = mutant.__name__, [MUTANTS[mutant]]
+    found = all_findings[name]
+    if list(found) != expected:
+        # Some checks measure time, and all mutants at once keep a machine busy: alone it has to be so.
+        found = _found_by_process([name])[name]
+    assert list(found) == expected, found
 
 
 def test_every_check_has_a_mutant() -> None:
