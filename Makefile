@@ -6,7 +6,7 @@ DOCKER ?= docker
 IMAGE ?= accelet
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' accelet/__init__.py)
 
-.PHONY: help demo test check e2e bench bench-scheduler schema soak proto image clean
+.PHONY: help demo test check e2e bench bench-scheduler schema thorough soak proto image clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ demo: .venv/.ready ## the main job on a simulated node: no root, no cluster, no 
 
 test: .venv/.ready ## every test that needs neither root nor a cluster
 	@$(BIN)/pytest
+
+thorough: .venv/.ready ## the conformance checks against mutants and all kubelet versions, in some minutes
+	@$(BIN)/pytest -m thorough
 
 soak: .venv/.ready ## the property tests in full; takes hours
 	@ACCELET_HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m hypothesis --timeout 7200

@@ -33,8 +33,9 @@ A kubelet that is merely slow gets twice the time at each further try.
 """
 
 ABSENT_MOST_S = 5.0
+REFUSED_LEAST_S = 1.0
 REFUSED_MOST_S = 60.0
-"""The longest rest between tries: where nobody answers, and where the kubelet refused."""
+"""The rest between tries: where nobody answers, and where the kubelet refused, which it will mostly do again."""
 
 STABLE_S = 60.0
 """A registration that lived so long was a good one: the next failure is a first failure."""
@@ -114,8 +115,9 @@ class Plugin:
 
     async def _rest(self, ending: Ending, backoff: Backoff, *, had_stream: bool) -> bool:
         """Waits before the next try; a new kubelet.sock ends the wait. Says whether there is one."""
-        most_s = REFUSED_MOST_S if ending is Ending.REFUSED else ABSENT_MOST_S
-        wait_s = min(backoff.wait_s, most_s) if backoff.tries else 0.0
+        wait_s = min(backoff.wait_s, ABSENT_MOST_S) if backoff.tries else 0.0
+        if ending is Ending.REFUSED:
+            wait_s = max(backoff.wait_s, REFUSED_LEAST_S)
         if had_stream:
             wait_s = max(wait_s, SETTLE_S)
         with suppress(TimeoutError):

@@ -182,6 +182,7 @@ def _found_by_process(names: Sequence[str]) -> dict[str, dict[str, str]]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_a_mutant_is_found_out_by_its_check_alone(
     mutant: type[SamplePlugin], all_findings: dict[str, dict[str, str]]
