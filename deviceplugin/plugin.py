@@ -35,7 +35,7 @@ A kubelet that is merely slow gets twice the time at each further try.
 ABSENT_MOST_S = 5.0
 REFUSED_LEAST_S = 1.0
 REFUSED_MOST_S = 60.0
-"""The rest between tries: where nobody answers, and where the kubelet refused, which it will mostly do again."""
+"""The rest between tries: where nobody answers, and where the kubelet refused and mostly will again."""
 
 STABLE_S = 60.0
 """A registration that lived so long was a good one: the next failure is a first failure."""
