@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Set
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -34,8 +34,8 @@ FAILURES_TO_DISTRUST = 3
 
 _log = Log(__name__)
 
-Held = Callable[[], Awaitable[Set[DeviceId] | None]]
-"""Asks which devices of the resource some container holds; None: nobody can say."""
+KeepBooks = Callable[[], Awaitable[None]]
+"""Brings the manager's books in line with the kubelet's records: who holds what."""
 
 
 def next_scan(now_s: float) -> float:
@@ -54,7 +54,7 @@ class Discovery:
         manager: ResourceManager,
         root: Path,
         *,
-        held: Held,
+        keep_books: KeepBooks,
         claims: Claims,
         changed: Callable[[bool], None],
         metrics: ResourceMetrics,
@@ -62,7 +62,7 @@ class Discovery:
         """`changed` is called after each scan that changed the list: did a device lose its health?"""
         self._manager = manager
         self._root = root
-        self._held = held
+        self._keep_books = keep_books
         self._claims = claims
         self._changed = changed
         self._metrics = metrics
@@ -86,7 +86,8 @@ class Discovery:
         """One scan, taken over by the manager."""
         scanned = await self._scan()
         inventory = self._claims.take(self._manager.rules.resource, scanned or self._last_good())
-        before = self._manager.update(inventory, await self._held())
+        await self._keep_books()
+        before = self._manager.update(inventory)
         after = self._manager.listing
         healthy = sum(entry.health.is_healthy for entry in after.entries.values())
         self._metrics.set_devices(healthy, len(after.entries) - healthy, len(inventory.skipped))

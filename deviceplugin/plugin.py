@@ -3,6 +3,7 @@
 import asyncio
 import enum
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from accelet.kubelet.paths import KubeletPaths, SocketIdentity, identify_socket
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.logs import Log
+from deviceplugin.allocator import Allocator
 from deviceplugin.metrics import ResourceMetrics
 from deviceplugin.registration import RegistrationError, register
 from deviceplugin.server import ServeError, SocketServer
@@ -71,9 +73,19 @@ class Plugin:
     """Keeps one resource registered for as long as `run` runs."""
 
     def __init__(
-        self, manager: ResourceManager, root: Path, paths: KubeletPaths, metrics: ResourceMetrics
+        self,
+        manager: ResourceManager,
+        allocator: Allocator,
+        root: Path,
+        paths: KubeletPaths,
+        metrics: ResourceMetrics,
+        *,
+        before_registration: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """`before_registration` is awaited each time."""
         self._manager = manager
+        self._allocator = allocator
+        self._before_registration = before_registration
         self._root = root
         self._paths = paths
         self._metrics = metrics
@@ -137,7 +149,11 @@ class Plugin:
         self._kubelet = identify_socket(self._paths.registration_socket)
         if self._kubelet is None:
             return self._end(Ending.NO_KUBELET, "there is no kubelet.sock yet"), False
-        service = DevicePluginService(self._manager, self._root, self._metrics, self.wake.set)
+        if self._before_registration is not None:
+            await self._before_registration()
+        service = DevicePluginService(
+            self._manager, self._allocator, self._root, self._metrics, self.wake.set
+        )
         server = SocketServer(self._paths.device_plugins, self.resource, service)
         try:
             await server.start()

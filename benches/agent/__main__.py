@@ -19,6 +19,7 @@ from accelet.cli.tables import make_table
 from benches.agent.allocating import measure_allocate
 from benches.agent.figures import Figure, Section
 from benches.agent.listing import measure_long_list
+from benches.agent.matching import measure_matching
 from benches.agent.processes import compile_ahead
 from benches.agent.restarting import measure_restarts
 from benches.agent.resting import measure_rest
@@ -28,6 +29,7 @@ Measurement = Callable[[Path], Awaitable[Section | tuple[Section, ...]]]
 
 MEASUREMENTS: Mapping[str, Measurement] = {
     "allocate": measure_allocate,
+    "matching": measure_matching,
     "start": measure_start,
     "restart": measure_restarts,
     "rest": measure_rest,

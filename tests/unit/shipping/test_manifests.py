@@ -103,3 +103,47 @@ def test_selector_matches_the_pods(daemonset: dict[str, Any]) -> None:
 def test_manifest_is_whole(path: Path) -> None:
     for document in documents(path):
         assert {"apiVersion", "kind", "metadata"} <= document.keys()
+
+
+ASSIGNMENTS = PROJECT / "deploy" / "agent-assignments"
+
+
+def test_assignments_need_pods_and_events_and_nothing_else() -> None:
+    objects = {each["kind"]: each for each in documents(ASSIGNMENTS / "rbac.yaml")}
+    rules = {
+        (group, resource): rule["verbs"]
+        for rule in objects["ClusterRole"]["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    assert rules == {
+        ("", "pods"): ["get", "list", "watch"],
+        ("events.k8s.io", "events"): ["create", "patch"],
+    }
+    (subject,) = objects["ClusterRoleBinding"]["subjects"]
+    account = objects["ServiceAccount"]["metadata"]
+    assert (subject["name"], subject["namespace"]) == (account["name"], account["namespace"])
+
+
+def test_assignments_patch_what_daemonset_yaml_has(daemonset: dict[str, Any]) -> None:
+    (patch,) = documents(ASSIGNMENTS / "daemonset.patch.yaml")
+    account = patch["spec"]["template"]["spec"]["serviceAccountName"]
+    (made,) = (each for each in documents(ASSIGNMENTS / "rbac.yaml") if each["kind"] == "ServiceAccount")
+    assert account == made["metadata"]["name"]
+    assert patch["metadata"]["namespace"] == made["metadata"]["namespace"]
+    assert patch["metadata"].items() <= daemonset["metadata"].items()
+    assert daemonset["spec"]["template"]["spec"]["automountServiceAccountToken"] is False
+
+
+def test_assignments_configuration_is_understood_and_follows_them() -> None:
+    text = config_text(ASSIGNMENTS / "config.patch.yaml")
+    followed = [
+        each.name for each in parse_config(text, "config.patch.yaml").resources if each.rules.following
+    ]
+    assert followed == ["gpu.intel.com/i915", "gpu.intel.com/xe"]
+
+
+def test_kustomization_names_files_there_are() -> None:
+    (kustomization,) = documents(ASSIGNMENTS / "kustomization.yaml")
+    named = kustomization["resources"] + [each["path"] for each in kustomization["patches"]]
+    assert all((ASSIGNMENTS / name).is_file() for name in named)
