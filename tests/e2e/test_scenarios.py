@@ -8,15 +8,11 @@ import pytest
 from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.node import Node
-from tests.e2e.scenarios.playing import SCRIPTS, difference, play_on_fake, play_on_node
-
-QUICK_STATUS = {"nodeStatusUpdateFrequency": "1s"}
+from tests.e2e.scenarios.playing import QUICK_STATUS, SCRIPTS, difference, play_on_fake, play_on_node
 
 
 @pytest.fixture(scope="module")
-def scenario_node(
-    cluster: ControlPlane, binaries: Binaries, base_images: Sequence[Path]
-) -> Iterator[Node]:
+def scenario_node(cluster: ControlPlane, binaries: Binaries, base_images: Sequence[Path]) -> Iterator[Node]:
     with Node(cluster, binaries, name="scenarios", kubelet_config=QUICK_STATUS) as node:
         node.start(base_images)
         yield node

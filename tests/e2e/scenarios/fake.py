@@ -59,9 +59,17 @@ class FakeStage(FakeTarget):
     async def bind(self, action: Admit) -> None:
         self.kubelet.bind(action.as_pod())
 
-    async def fate(self, pod: str, within_s: float) -> Outcome:
+    async def fate(self, pod: str, expect: str) -> Outcome:
         record = self._record(pod)
-        await self.kubelet.decided(record, timeout_s=within_s)
+
+        def come() -> bool:
+            return (
+                record.admitted is not None
+                and (record.tried or not record.admitted)
+                and _state(record)[0] == expect
+            )
+
+        await self.kubelet.trace.until(come, f"{pod} to be {expect}", timeout_s=30)
         state, message = _state(record)
         return Outcome(f"{state}: {message or _given(record)}", pod=pod)
 

@@ -13,6 +13,7 @@ from tests.e2e.scenarios.stage import Stage
 
 FOLDER = Path(__file__).parent
 SCRIPTS = ("registering", "allocating", "restarting", "replacing")
+QUICK_STATUS = {"nodeStatusUpdateFrequency": "1s"}
 
 
 async def play_on_fake(name: str, version: str, folder: Path) -> list[str]:
@@ -34,4 +35,6 @@ async def play_on_node(name: str, node: Node, workloads: Workloads, folder: Path
 
 def difference(fake: list[str], real: list[str]) -> str:
     """As `diff` would tell it; empty when both read the same."""
-    return "\n".join(difflib.unified_diff(fake, real, "the fake kubelet", "the real kubelet", lineterm="", n=4))
+    return "\n".join(
+        difflib.unified_diff(fake, real, "the fake kubelet", "the real kubelet", lineterm="", n=4)
+    )

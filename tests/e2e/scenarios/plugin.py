@@ -188,7 +188,7 @@ class RecordingPlugin(rpc.DevicePluginServicer):
         self, request: api.PreStartContainerRequest, context: _Context
     ) -> api.PreStartContainerResponse:
         left = context.time_remaining()
-        about_30_s = left is not None and 20 < left <= 30
+        about_30_s = left is not None and 20 < left < 31
         self._say(
             f"PreStartContainer <ids> with {'30 s' if about_30_s else f'{left} s'}", request.devices_ids
         )
@@ -198,11 +198,11 @@ class RecordingPlugin(rpc.DevicePluginServicer):
     async def _act(self, call: str, context: _Context) -> Behave | None:
         """Does what was ordered for this call; returns the order if there is one."""
         behaviour, left = self._behaviours.get(call), self._left.get(call)
-        self.asked.set()
         if behaviour is None or left == 0:
             return None
         self._left[call] = None if left is None else left - 1
         if behaviour.hang:
+            self.asked.set()
             await self.released.wait()
             return None
         if behaviour.error is not None:

@@ -83,28 +83,29 @@ class RealStage:
 
     async def bind(self, action: Admit) -> None:
         self._specs[action.pod] = action
-        made = await asyncio.to_thread(
-            self.workloads.apply, manifest(action, self.node.name, self.folder)
-        )
+        made = await asyncio.to_thread(self.workloads.apply, manifest(action, self.node.name, self.folder))
         self._names[made["metadata"]["uid"]] = action.pod
 
     async def _admit(self, action: Admit) -> Outcome:
         await self.bind(action)
-        outcome = await self.fate(action.pod, action.within_s)
+        outcome = await self.fate(action.pod, "")
         state, _, message = outcome.detail.partition(": ")
         if action.expect not in (state, "any") or (action.message or "") not in message:
             return Outcome(outcome.detail, problem=f"pod {action.pod} should be {action.expect}")
         return outcome
 
-    async def fate(self, pod: str, within_s: float) -> Outcome:
+    async def fate(self, pod: str, expect: str) -> Outcome:
+        """What has become of the pod, once it is what is expected; of whatever kind if nothing is."""
+
         def settled() -> str | None:
-            return _state(self.workloads.pod(pod))
+            state = _state(self.workloads.pod(pod))
+            return state if state is not None and state.startswith(expect) else None
 
         text = await asyncio.to_thread(
             wait_until,
             f"{pod} is decided",
             settled,
-            timeout_s=max(PATIENCE_S, within_s),
+            timeout_s=PATIENCE_S,
             evidence=lambda: self.workloads.describe_pod(pod),
         )
         return Outcome(text if text != "running" else f"running: {self._given(pod)}", pod=pod)

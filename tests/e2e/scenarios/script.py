@@ -80,7 +80,6 @@ class Fate(_Act, frozen=True):
 
     pod: str
     expect: Literal["running", "rejected", "waiting"]
-    within_s: float = 40.0
 
 
 class Nothing(_Act, frozen=True):
@@ -120,7 +119,9 @@ def read_script(path: Path) -> list[tuple[str, Act | Step]]:
 
 def _step(step: dict[str, Any]) -> Act | Step:
     (name,) = step
-    return msgspec.convert(step, Act if name in Act.__struct_fields__ else Step)
+    if name in Act.__struct_fields__:
+        return msgspec.convert(step, Act)
+    return msgspec.convert(step, Step)
 
 
 def _heading(step: dict[str, Any]) -> str:

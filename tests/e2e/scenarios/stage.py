@@ -56,7 +56,7 @@ class Kubelet(Target, Protocol):
 
     async def bind(self, action: Admit) -> None: ...
 
-    async def fate(self, pod: str, within_s: float) -> Outcome: ...
+    async def fate(self, pod: str, expect: str) -> Outcome: ...
 
     def pod_name(self, uid: str) -> str: ...
 
@@ -84,10 +84,10 @@ class Stage:
                 if not _is_waiting(step):
                     self.transcript.begin(heading)
                 await self._perform(step)
+            return self.transcript.render()
         finally:
             for plugin in self.plugins.values():
                 await plugin.close()
-        return self.transcript.render()
 
     async def _perform(self, step: Act | Step) -> None:
         if isinstance(step, Step):
@@ -152,7 +152,7 @@ class Stage:
         await self.kubelet.bind(action)
 
     async def _fate(self, action: Fate) -> None:
-        self._tell(await self.kubelet.fate(action.pod, action.within_s))
+        self._tell(await self.kubelet.fate(action.pod, action.expect))
 
     # What the kubelet shows.
 
@@ -161,9 +161,7 @@ class Stage:
             self._look_at_folder()
         for resource, (capacity, allocatable) in sorted((await self.kubelet.status()).items()):
             if resource in self.resources:
-                self.transcript.add(
-                    "status", f"{resource}: capacity {capacity}, allocatable {allocatable}"
-                )
+                self.transcript.add("status", f"{resource}: capacity {capacity}, allocatable {allocatable}")
         if action.checkpoint:
             self._look_at_checkpoint()
         for pod in action.seen:
@@ -188,13 +186,13 @@ class Stage:
                 client.connect(str(folder / "kubelet.sock"))
                 answer = "takes connections"
             except OSError as error:
-                answer = error.strerror
+                answer = error.strerror or str(error)
         self.transcript.add("folder", f"kubelet.sock: {answer}")
 
     def _look_at_checkpoint(self) -> None:
         text = (self.kubelet.root / PLUGINS_DIR / CHECKPOINT).read_text()
         data = json.loads(text)["Data"]
-        entries = []
+        entries: list[tuple[str, list[frozenset[str]]]] = []
         for entry in data["PodDeviceEntries"] or ():
             if entry["ResourceName"] not in self.resources:
                 continue
@@ -203,9 +201,10 @@ class Stage:
             where = f"{self.kubelet.pod_name(entry['PodUID'])}/{entry['ContainerName']}"
             by_node = {node: frozenset(ids) for node, ids in entry["DeviceIDs"].items()}
             nodes = ", ".join(f"node {node}: <ids>" for node in by_node)
-            text = f"{where} holds {entry['ResourceName']} {nodes}, was answered <ids> in {len(response.devices)} files"
-            entries.append((text, *by_node.values(), given))
-        for line, *sets in sorted(entries, key=lambda each: str(each[0])):
+            answer = f"was answered <ids> in {len(response.devices)} files"
+            line = f"{where} holds {entry['ResourceName']} {nodes}, {answer}"
+            entries.append((line, [*by_node.values(), given]))
+        for line, sets in sorted(entries, key=lambda each: each[0]):
             self.transcript.add("checkpoint", line, *sets)
         for resource, ids in sorted((data["RegisteredDevices"] or {}).items()):
             if resource in self.resources:
