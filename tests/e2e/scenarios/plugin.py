@@ -30,6 +30,7 @@ class RecordingPlugin(rpc.DevicePluginServicer):
         self.ended = asyncio.Event()
         self.asked = asyncio.Event()
         self.released = asyncio.Event()
+        self._registered = asyncio.Condition()
         self._changed = asyncio.Event()
         self._list: list[api.Device] = []
         self._behaviours: dict[str, Behave] = {}
@@ -78,8 +79,10 @@ class RecordingPlugin(rpc.DevicePluginServicer):
         )
         self._say(f"Register was answered: {answer}")
         if answer == "OK":
-            self.registrations += 1
             await asyncio.wait_for(self.opened.wait(), WAIT_S)
+            async with self._registered:
+                self.registrations += 1
+                self._registered.notify_all()
 
     async def _follow(self, seen: tuple[int, int] | None) -> None:
         while True:
@@ -90,6 +93,14 @@ class RecordingPlugin(rpc.DevicePluginServicer):
             seen = now
             await self._stop()
             await self._serve()
+
+    async def is_back(self, registrations: int) -> None:
+        """Returns when a plugin that follows the kubelet has registered more often than so many times."""
+        if self._following is None or self._following.done():
+            return
+        async with asyncio.timeout(WAIT_S):
+            async with self._registered:
+                await self._registered.wait_for(lambda: self.registrations > registrations)
 
     def _kubelet(self) -> tuple[int, int] | None:
         try:

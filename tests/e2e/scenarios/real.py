@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -235,6 +236,12 @@ class RealStage:
         """Removes what the script left."""
         for pod in filter(self._is_there, self._specs):
             await asyncio.to_thread(self.workloads.delete_pod, pod)
+        for path in (self.root / "device-plugins").iterdir():
+            if path.name not in ("kubelet.sock", "kubelet_internal_checkpoint"):
+                if path.is_dir():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
 
     def _is_there(self, pod: str) -> bool:
         path = f"/api/v1/namespaces/default/pods/{pod}"

@@ -35,6 +35,10 @@ PLUGINS_DIR = "device-plugins"
 CHECKPOINT = "kubelet_internal_checkpoint"
 
 
+WAITING = ("wait", "pause", "asked", "ended", "fate")
+STARTING = ("start_kubelet", "restart_kubelet", "reboot")
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What a container found in itself: variables that a plugin gave, with their ids, and device files."""
@@ -80,8 +84,8 @@ class Stage:
         self.kubelet.meet(self.plugins)
         try:
             for heading, step in script:
-                # What happens in a pause is a consequence of the step before.
-                if not _is_waiting(step):
+                # What happens while something is waited for is a consequence of the step before.
+                if step.name not in WAITING:
                     self.transcript.begin(heading)
                 await self._perform(step)
             return self.transcript.render()
@@ -91,7 +95,11 @@ class Stage:
 
     async def _perform(self, step: Act | Step) -> None:
         if isinstance(step, Step):
+            before = {name: plugin.registrations for name, plugin in self.plugins.items()}
             outcome = await self.kubelet.perform(step)
+            if step.name in STARTING:
+                for name, plugin in self.plugins.items():
+                    await plugin.is_back(before[name])
             if step.name != "pause":
                 self._tell(outcome)
         else:
@@ -246,7 +254,3 @@ class Stage:
             by_kind.setdefault((each.resource_name, kind), set()).update(each.device_ids)
         for (resource, kind), ids in sorted(by_kind.items()):
             self.transcript.add(lane, f"{where}{resource} <ids>, {kind}", ids)
-
-
-def _is_waiting(step: Act | Step) -> bool:
-    return step.name in ("pause", "asked", "ended")
