@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from accelet.accelerators.looking import SharedLooks
 from accelet.kubelet.paths import KubeletPaths, SocketIdentity, identify_socket, is_dead_mount
 from accelet.kubelet.podresources import PodResources
 from accelet.runtime.logs import Log
@@ -20,6 +21,7 @@ from deviceplugin.audit import Audit
 from deviceplugin.claims import Claims
 from deviceplugin.config import AgentConfig, ResourceConfig
 from deviceplugin.configfile import ConfigFile
+from deviceplugin.discovery import LOOK_FRESH_S
 from deviceplugin.evidence import KubeletRecords
 from deviceplugin.metrics import Metrics
 from deviceplugin.resource import ServedResource, Surroundings
@@ -61,6 +63,7 @@ class Agent:
         self._config_file = config_file
         self.metrics = Metrics()
         self._claims = Claims()
+        self._looks = SharedLooks(LOOK_FRESH_S)
         self._records = KubeletRecords(options.paths)
         self._served: dict[str, tuple[ServedResource, asyncio.Task[None]]] = {}
         self._surroundings: Surroundings | None = None
@@ -171,6 +174,7 @@ class Agent:
             paths=self._options.paths,
             records=self._records,
             claims=self._claims,
+            share=self._looks.share,
             metrics=self.metrics,
             surroundings=self._surround(tasks) if config.rules.following is not None else None,
         )

@@ -11,6 +11,7 @@ from accelet.accelerators import BACKENDS
 from accelet.accelerators.backend import Backend
 from accelet.accelerators.files.backend import GenericDevice
 from accelet.accelerators.intel.monitoring import MonitoringMode, monitoring_resources
+from accelet.accelerators.looking import Share, alone
 from accelet.accelerators.settings import Settings, overlap
 from accelet.kubelet.resourcename import explain_bad_resource_name
 from accelet.runtime.settings import Problem, Reader, SettingsError, join
@@ -50,8 +51,8 @@ class ResourceConfig:
     def name(self) -> str:
         return self.rules.resource
 
-    def backend(self) -> Backend:
-        return self.settings.backend()
+    def backend(self, share: Share = alone) -> Backend:
+        return self.settings.backend(share)
 
 
 @dataclass(frozen=True, slots=True)

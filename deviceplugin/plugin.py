@@ -18,8 +18,12 @@ from deviceplugin.server import ServeError, SocketServer
 from deviceplugin.service import DevicePluginService
 from resourcemanager.manager import ResourceManager
 
-LOOK_S = 2.0
-"""How often sockets are looked at without any hint that they changed."""
+LOOK_S = 0.5
+"""How often sockets are looked at without any hint that they changed.
+
+There is none where the kubelet's directory was replaced as a whole, and yet a resource shall not be gone for
+longer than a second; a look is two calls of stat.
+"""
 
 SETTLE_S = 0.1
 """From the end of our stream to the next Register, at a kubelet that stays.
@@ -35,8 +39,9 @@ A kubelet that is merely slow gets twice the time at each further try.
 """
 
 ABSENT_MOST_S = 5.0
+REFUSED_LEAST_S = 1.0
 REFUSED_MOST_S = 60.0
-"""The longest rest between tries: where nobody answers, and where the kubelet refused."""
+"""The rest between tries: where nobody answers, and where the kubelet refused and mostly will again."""
 
 STABLE_S = 60.0
 """A registration that lived so long was a good one: the next failure is a first failure."""
@@ -126,17 +131,18 @@ class Plugin:
 
     async def _rest(self, ending: Ending, backoff: Backoff, *, had_stream: bool) -> bool:
         """Waits before the next try; a new kubelet.sock ends the wait. Says whether there is one."""
-        most_s = REFUSED_MOST_S if ending is Ending.REFUSED else ABSENT_MOST_S
-        wait_s = min(backoff.wait_s, most_s) if backoff.tries else 0.0
+        wait_s = min(backoff.wait_s, ABSENT_MOST_S) if backoff.tries else 0.0
+        if ending is Ending.REFUSED:
+            wait_s = max(backoff.wait_s, REFUSED_LEAST_S)
         if had_stream:
             wait_s = max(wait_s, SETTLE_S)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(wait_s):
-                while not self._has_new_kubelet():
-                    self.wake.clear()
-                    if not self._has_new_kubelet():
-                        await self.wake.wait()
-        return self._has_new_kubelet()
+        until = time.monotonic() + wait_s
+        while not self._has_new_kubelet():
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                return False
+            await self._woken(min(left_s, LOOK_S))
+        return True
 
     def _has_new_kubelet(self) -> bool:
         return identify_socket(self._paths.registration_socket) not in (None, self._kubelet)
@@ -159,11 +165,10 @@ class Plugin:
             return self._end(Ending.NOT_SERVED, str(error)), False
         self._service = service
         try:
-            if await self._register(server):
+            ending = await self._register(server)
+            if ending is None:
                 self._metrics.count_registration("ok")
                 ending = await self._watch(service, server, patience_s)
-            else:
-                ending = Ending.KUBELET_REPLACED
             return self._end(ending, _SENTENCES[ending]), service.had_stream
         except RegistrationError as error:
             ending = Ending.NO_KUBELET if error.is_absent else Ending.REFUSED
@@ -173,41 +178,50 @@ class Plugin:
             self._service = None
             await server.stop()
 
-    async def _register(self, server: SocketServer) -> bool:
-        """Registers; False when another kubelet appeared while this one let us wait."""
+    async def _register(self, server: SocketServer) -> Ending | None:
+        """Registers; says why it is of no use any more to wait for this kubelet's answer."""
         call = asyncio.create_task(register(self._paths.registration_socket, server.path.name, self.resource))
         call.add_done_callback(lambda _: self.wake.set())
         try:
             while not call.done():
-                self.wake.clear()
-                if self._has_new_kubelet():
-                    return False
-                await self.wake.wait()
+                if (ending := self._is_unreachable(server)) is not None:
+                    return ending
+                await self._woken(LOOK_S)
             await call
         finally:
             call.cancel()
-        return True
+        return None
+
+    def _is_unreachable(self, server: SocketServer) -> Ending | None:
+        """Why the kubelet cannot, or will not, come to our socket; None as far as the files tell."""
+        if self._has_new_kubelet():
+            return Ending.KUBELET_REPLACED
+        if not server.path.is_socket():
+            return Ending.OWN_SOCKET_GONE
+        return None
 
     async def _watch(self, service: DevicePluginService, server: SocketServer, patience_s: float) -> Ending:
         """Looks at the registration at every hint, and now and then without one, until it has ended."""
         no_stream_after = time.monotonic() + patience_s
         while True:
-            self.wake.clear()
             if service.stream_has_ended:
                 return Ending.STREAM_ENDED
-            if self._has_new_kubelet():
-                return Ending.KUBELET_REPLACED
-            if not server.path.is_socket():
-                return Ending.OWN_SOCKET_GONE
+            if (ending := self._is_unreachable(server)) is not None:
+                return ending
             if self._is_distrusted:
                 return Ending.AUDIT
             if service.had_stream:
                 self._set_state(is_registered=True, reason="registered")
             elif time.monotonic() > no_stream_after:
                 return Ending.NO_STREAM
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_S if service.had_stream else min(LOOK_S, patience_s)):
-                    await self.wake.wait()
+            await self._woken(LOOK_S if service.had_stream else min(LOOK_S, patience_s))
+
+    async def _woken(self, within_s: float) -> None:
+        """Returns at the next hint, or after `within_s` without one."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self.wake.wait()
+        self.wake.clear()
 
     def _end(self, ending: Ending, reason: str) -> Ending:
         if ending in _SENTENCES:

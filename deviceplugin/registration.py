@@ -39,7 +39,12 @@ async def register(kubelet_socket: Path, endpoint: str, resource: str) -> None:
         options=api.DevicePluginOptions(get_preferred_allocation_available=True),
     )
     channel = grpc.aio.insecure_channel(
-        f"unix:{kubelet_socket}", options=[("grpc.default_authority", "localhost")]
+        f"unix:{kubelet_socket}",
+        options=[
+            ("grpc.default_authority", "localhost"),
+            # Another try shall not wait, up to two minutes, because the last one found nobody there.
+            ("grpc.use_local_subchannel_pool", 1),
+        ],
     )
     try:
         async with channel:

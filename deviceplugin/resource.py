@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
+from accelet.accelerators.looking import Share
 from accelet.kubelet.paths import KubeletPaths
 from accelet.kubelet.podresources import PodResources
 from deviceplugin.allocator import Allocator, PlainAllocator
@@ -47,12 +48,13 @@ class ServedResource:
         paths: KubeletPaths,
         records: KubeletRecords,
         claims: Claims,
+        share: Share,
         metrics: Metrics,
         surroundings: Surroundings | None = None,
     ) -> None:
         """`surroundings` are needed where the resource follows assignments, and only there."""
         self.config = config
-        self.manager = ResourceManager(config.rules, config.backend())
+        self.manager = ResourceManager(config.rules, config.backend(share))
         own_metrics = metrics.of(config.name)
         self._own_metrics = own_metrics
         self._claims = claims

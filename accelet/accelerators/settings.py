@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from accelet.accelerators.backend import Backend
+from accelet.accelerators.looking import Share, alone
 
 FieldPath = tuple[str | int, ...]
 """Where in a resource's settings: `("match", "driver", 0)`."""
@@ -33,8 +34,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Whether both may claim one unit, as far as settings alone tell; `other` is of this class."""
         raise NotImplementedError
 
-    def backend(self) -> Backend:
-        """The back-end that does what these settings say."""
+    def backend(self, share: Share = alone) -> Backend:
+        """The back-end that does what these settings say; `share` lets it look together with others."""
         raise NotImplementedError
 
 

@@ -16,9 +16,11 @@ from accelet.kube.nodes import parse_node
 from accelet.kube.objects import RawObject
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
+from accelet.runtime.settings import SettingsError
 from accelet.scheduler.cluster import Cluster
 from accelet.scheduler.gangs import GATE_PREFIX, find_gangs, is_gated
 from accelet.scheduler.plan import Plan, plan_gangs
+from accelet.scheduler.settings import read_settings
 from accelet.scheduler.topology import Scheme
 from accelet.scheduler.workload import Workload, parse_workload
 
@@ -44,15 +46,26 @@ class _UnreadableInputError(click.ClickException):
     help="The pods' owners, `kubectl get jobs -A -o json`: a gang is planned when it is complete.",
 )
 @click.option("--gate-prefix", default=GATE_PREFIX, show_default=True, help="Which gates are ours.")
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The scheduler's settings, for the levels of the network.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a drawing.")
 def command(
-    *, node_file: Path, pod_file: Path, job_file: Path | None, gate_prefix: str, as_json: bool
+    *,
+    node_file: Path,
+    pod_file: Path,
+    job_file: Path | None,
+    gate_prefix: str,
+    config: Path | None,
+    as_json: bool,
 ) -> None:
     """Shows where gated pods would be placed, and why there.
 
     Without --jobs, a gang is exactly the gated pods given. Nothing is changed anywhere.
     """
-    scheme = Scheme()
+    scheme = _read_scheme(config) if config else Scheme()
     nodes = _read(node_file, "Node", parse_node)
     pods = _read(pod_file, "Pod", parse_pod)
     _refuse_twins(node_file, "Node", (node.name for node in nodes))
@@ -63,6 +76,13 @@ def command(
         click.echo(json.dumps({"jobs": [_job(plan) for plan in plans]}, indent=2))
     else:
         draw_plans(Console(highlight=False), cluster.layout, plans)
+
+
+def _read_scheme(config: Path) -> Scheme:
+    try:
+        return read_settings(config).scheme()
+    except SettingsError as error:
+        raise _UnreadableInputError(str(error)) from None
 
 
 def _plan(

@@ -79,20 +79,20 @@ def print_demo(report: "Report") -> None:
     )
     console.print(_resource_table(report.resources))
     console.print("[bold]Pods arrived[/], and this is what their containers were given.")
-    table = make_table("POD / CONTAINER", "DEVICES", "NODES", "MASK / ENV")
+    table = make_table("POD/CONTAINER", "DEVICES", "NODES", "MASK, ENV")
     for column in table.columns[:3]:
         column.no_wrap = True
     for seen in report.containers:
-        name = f"{seen.pod} / {seen.container}"
+        name = f"{seen.pod}/{seen.container}"
         if seen.rejected is None:
             table.add_row(
                 name, "\n".join(seen.devices), _fold_paths(seen.nodes), _show_environment(seen.environment)
             )
         else:
-            table.add_row(name, f"[red]rejected[/], wanted {seen.asked}", "", "")
+            table.add_row(name, "[red]rejected[/]", "", "")
     console.print(table)
     for message in dict.fromkeys(seen.rejected for seen in report.containers if seen.rejected is not None):
-        console.print(f"[red]Rejected[/] {escape(message)}")
+        console.print(f"[red]rejected[/] {escape(message.removeprefix('Pod was rejected: '))}")
     recovery = report.recovery
     lost = f", [red]{recovery.lost} lost theirs[/]" if recovery.lost else ""
     console.print(

@@ -1,10 +1,11 @@
 """Gated pods grouped into gangs, in rank order, with what they ask for as a whole."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from accelet.kube.pods import Pod
+from accelet.scheduler.annotations import Said
 from accelet.scheduler.rank import rank_of
 from accelet.scheduler.shape import Shape, shape_of
 from accelet.scheduler.topology import ROOT
@@ -28,6 +29,11 @@ _KINDS = (
 _LEADER_WORKER_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 _LEADER_WORKER_SIZE = "leaderworkerset.sigs.k8s.io/size"
 _NAME = "name"
+_KUBEFLOW_JOBS = dict.fromkeys(
+    ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob"), "Kubeflow"
+)
+COUNTED_KINDS = frozenset(("Job", "JobSet", "LeaderWorkerSet", *_KUBEFLOW_JOBS))
+"""Owners that say how many pods they make at one time."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -65,6 +71,13 @@ class Gang:
         return max(0, (self.size or 0) - len(self.members))
 
     @property
+    def is_counted(self) -> bool:
+        """Whether there is an owner that says, or will once it is seen, how many members there are to be."""
+        return self.size is not None or any(
+            owner.kind in COUNTED_KINDS for pod in self.pods for owner in pod.owners
+        )
+
+    @property
     def priority(self) -> int:
         return max(pod.priority for pod in self.pods)
 
@@ -81,17 +94,17 @@ def is_gated(pod: Pod, prefix: str = GATE_PREFIX) -> bool:
 def find_gangs(
     pods: Iterable[Pod], workloads: Iterable[Workload] = (), prefix: str = GATE_PREFIX
 ) -> list[Gang]:
-    """The gangs that have gated pods, in the order in which they are to be planned: priority, then age."""
+    """The gangs that have gated pods, in the order in which they are to be planned."""
     members: defaultdict[GangKey, list[Pod]] = defaultdict(list)
     for pod in pods:
-        if not pod.is_terminal and pod.deleted_s is None:
-            members[gang_key(pod, prefix)].append(pod)
-    owners = {(w.kind, w.namespace, w.name): w for w in workloads}
-    gangs = [
-        _gang(key, found, _owner(key, found, owners), prefix)
-        for key, found in members.items()
-        if any(is_gated(pod, prefix) for pod in found)
-    ]
+        members[gang_key(pod, prefix)].append(pod)
+    owners = Owners(workloads)
+    gangs = (make_gang(key, found, owners, prefix) for key, found in members.items())
+    return in_order(gang for gang in gangs if gang is not None)
+
+
+def in_order(gangs: Iterable[Gang]) -> list[Gang]:
+    """By priority, then age."""
     return sorted(gangs, key=lambda gang: (-gang.priority, gang.created_s, gang.key))
 
 
@@ -117,23 +130,44 @@ def gang_key(pod: Pod, prefix: str = GATE_PREFIX) -> GangKey:
     return GangKey(namespace, pod.name, "pod")
 
 
-def _owner(
-    key: GangKey, pods: Sequence[Pod], workloads: Mapping[tuple[str, str, str], Workload]
-) -> Workload | None:
-    if key.kind == "LeaderWorkerSet":
-        name = pods[0].labels.get(_LEADER_WORKER, "")
-        return workloads.get((key.kind, key.namespace, name))
-    if key.kind == "Kubeflow":
-        same = (w for (kind, *rest), w in workloads.items() if rest == [key.namespace, key.name] and w.groups)
-        return next(same, None)
-    return workloads.get((key.kind, key.namespace, key.name))
+class Owners:
+    """Finds the object that says how many pods a gang has."""
+
+    def __init__(self, workloads: Iterable[Workload] = ()) -> None:
+        self._by_kind: dict[GangKey, Workload] = {}
+        for workload in workloads:
+            self.put(workload)
+
+    def put(self, workload: Workload) -> bool:
+        """Whether it is news."""
+        key = self._key(workload.kind, workload.namespace, workload.name)
+        known = self._by_kind.get(key)
+        self._by_kind[key] = workload
+        return known != workload
+
+    def remove(self, kind: str, namespace: str, name: str) -> None:
+        self._by_kind.pop(self._key(kind, namespace, name), None)
+
+    def find(self, gang: GangKey, member: Pod) -> Workload | None:
+        if gang.kind == "LeaderWorkerSet":
+            gang = GangKey(gang.namespace, member.labels.get(_LEADER_WORKER, ""), gang.kind)
+        return self._by_kind.get(gang)
+
+    def _key(self, kind: str, namespace: str, name: str) -> GangKey:
+        # Kubeflow labels pods with the name of their job, but not with its kind.
+        return GangKey(namespace, name, _KUBEFLOW_JOBS.get(kind, kind))
 
 
-def _gang(key: GangKey, members: Sequence[Pod], workload: Workload | None, prefix: str) -> Gang:
+def make_gang(key: GangKey, pods: Iterable[Pod], owners: Owners, prefix: str = GATE_PREFIX) -> Gang | None:
+    """The gang of these pods, all of `key`; None if none of them is gated."""
+    members = [pod for pod in pods if not pod.is_terminal and pod.deleted_s is None]
+    if not any(is_gated(pod, prefix) for pod in members):
+        return None
+    workload = owners.find(key, members[0])
     groups = workload.groups if workload else ()
     ranked = sorted(members, key=lambda pod: rank_of(pod, groups))
     gated = tuple(pod for pod in ranked if is_gated(pod, prefix))
-    said = _Said(gated)
+    said = Said(gated)
     size = said.number(GANG_SIZE)
     if size is None and key.kind == "LeaderWorkerSet":
         size = said.number(_LEADER_WORKER_SIZE)
@@ -154,47 +188,11 @@ def _gang(key: GangKey, members: Sequence[Pod], workload: Workload | None, prefi
     )
 
 
-def _check_foreign_gates(pods: Iterable[Pod], prefix: str, said: "_Said") -> None:
+def _check_foreign_gates(pods: Iterable[Pod], prefix: str, said: Said) -> None:
     for pod in pods:
         for gate in pod.gates:
             if not gate.startswith(prefix):
                 said.object_to(f"pod {pod.name} is also held by the gate {gate}")
-
-
-class _Said:
-    """Reads annotations that all pods of a gang must agree on; keeps the first objection."""
-
-    def __init__(self, pods: Sequence[Pod]) -> None:
-        self._pods = pods
-        self.objection: str | None = None
-
-    def object_to(self, objection: str) -> None:
-        self.objection = self.objection or objection
-
-    def one(self, name: str) -> str | None:
-        values = {pod.annotations[name]: pod for pod in self._pods if name in pod.annotations}
-        if len(values) > 1:
-            (one, first), (two, second), *_ = values.items()
-            self.object_to(
-                f'{name} is "{one}" on pod {first.name} and "{two}" on pod {second.name}: '
-                "the pods of a gang must agree"
-            )
-        return next(iter(values), None)
-
-    def number(self, name: str) -> int | None:
-        text = self.one(name)
-        if text is None:
-            return None
-        if not text.isdecimal() or not 0 < int(text) < 10**6:
-            self.object_to(f'{name} is "{text}", not a number of pods')
-            return None
-        return int(text)
-
-    def truth(self, name: str) -> bool:
-        text = self.one(name)
-        if text not in (None, "true", "false"):
-            self.object_to(f'{name} is "{text}", neither "true" nor "false"')
-        return text == "true"
 
 
 def required_level(gang: Gang, levels: Sequence[str]) -> int:

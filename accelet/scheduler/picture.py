@@ -7,7 +7,7 @@ from accelet.kube.nodes import Node
 from accelet.kube.pods import Pod
 from accelet.kube.store import precedes
 from accelet.scheduler.cluster import Cluster
-from accelet.scheduler.gangs import Gang, GangKey, find_gangs, gang_key, is_gated
+from accelet.scheduler.gangs import Gang, GangKey, Owners, gang_key, in_order, is_gated, make_gang
 from accelet.scheduler.record import Placement, Record
 from accelet.scheduler.release import Steps, next_steps
 from accelet.scheduler.shape import shape_of
@@ -27,7 +27,8 @@ class Picture:
         self._members: defaultdict[GangKey, set[PodKey]] = defaultdict(set)
         self._gated: defaultdict[GangKey, set[PodKey]] = defaultdict(set)
         self._planned: dict[PodKey, tuple[Placement, Record]] = {}
-        self._workloads: dict[tuple[str, str, str], Workload] = {}
+        self._owners = Owners()
+        self._gangs: dict[GangKey, Gang | None] = {}
 
     def set_node(self, node: Node) -> bool:
         """Whether anything has changed that planning looks at."""
@@ -37,10 +38,12 @@ class Picture:
         self.cluster.remove_node(name)
 
     def set_workload(self, workload: Workload) -> None:
-        self._workloads[workload.kind, workload.namespace, workload.name] = workload
+        if self._owners.put(workload):
+            self._gangs.clear()
 
     def remove_workload(self, kind: str, namespace: str, name: str) -> None:
-        self._workloads.pop((kind, namespace, name), None)
+        self._owners.remove(kind, namespace, name)
+        self._gangs.clear()
 
     def set_pod(self, pod: Pod) -> None:
         """A pod as a watch or an answer of the API server has it."""
@@ -97,13 +100,10 @@ class Picture:
 
     def gangs(self) -> list[Gang]:
         """Gangs with gated pods that no plan places, in order; pods with a place count as being there."""
-        open_gangs = [
-            key
-            for key, gated in self._gated.items()
-            if any(self.planned_node(self.pods[pod]) is None for pod in gated)
-        ]
-        pods = [self._placed(self.pods[pod]) for key in open_gangs for pod in self._members[key]]
-        return find_gangs(pods, self._workloads.values(), self.prefix)
+        for key in self._gated.keys() - self._gangs.keys():
+            pods = (self._placed(self.pods[pod]) for pod in self._members[key])
+            self._gangs[key] = make_gang(key, pods, self._owners, self.prefix)
+        return in_order(gang for gang in self._gangs.values() if gang is not None)
 
     def steps(self, record: Record) -> Steps:
         return next_steps(record, self.pods, self._takes, self.prefix)
@@ -113,6 +113,7 @@ class Picture:
         return pod if node is None or pod.node_name else replace(pod, node_name=node, gates=())
 
     def _charge(self, pod: Pod) -> None:
+        self._gangs.pop(gang_key(pod, self.prefix), None)
         node = self.planned_node(pod)
         if node is not None and not pod.node_name and not pod.is_terminal:
             self.cluster.hold(pod, node)
@@ -121,6 +122,7 @@ class Picture:
 
     def _forget(self, pod: Pod) -> None:
         gang = gang_key(pod, self.prefix)
+        self._gangs.pop(gang, None)
         for index in (self._members, self._gated):
             index[gang].discard(pod.key)
             if not index[gang]:

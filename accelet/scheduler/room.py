@@ -10,7 +10,9 @@ import numpy as np
 from accelet.scheduler.layout import Layout, Mask
 from accelet.scheduler.shape import Shape
 from accelet.scheduler.topology import Ints
-from accelet.scheduler.usage import UNLIMITED
+
+MOST_SLOTS = 2**20
+"""More pods than any gang has; where pods ask for nothing, so many fit."""
 
 
 class Measure(NamedTuple):
@@ -79,7 +81,7 @@ class NodeRoom:
     closed_for: Counter[str] = field(default_factory=Counter)
 
     def slots(self, shape: Shape) -> Ints:
-        slots = np.full(self.free.shape[1], UNLIMITED)
+        slots = np.full(self.free.shape[1], MOST_SLOTS)
         for resource, amount in shape.units:
             np.minimum(slots, self._of(resource) // amount, out=slots)
         return np.where(self._allowed(shape), np.maximum(slots, 0), 0)

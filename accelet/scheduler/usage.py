@@ -9,8 +9,8 @@ from accelet.kube.requests import SchedulingUnits
 from accelet.scheduler.topology import Ints
 
 PODS = "pods"
-UNLIMITED = 2**50
-"""Stands for no limit and is the most that anything counts: thousands of it still fit into 64 bits."""
+UNLIMITED = 2**46
+"""Stands for no limit and is the most that anything counts (70 TB): 100,000 of it still fit into 64 bits."""
 
 PodKey = tuple[str, str]
 """Namespace and name."""

@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="10,000 nodes only")
     parser.add_argument("--all-windows", action="store_true", help="run the window however long it takes")
     arguments = parser.parse_args()
-    console = Console(width=150)
+    console = Console(width=190)
     sizes = _SIZES[:1] if arguments.quick else _SIZES
     most_steps = sys.maxsize if arguments.all_windows else _WINDOW_STEPS
     table = _table()

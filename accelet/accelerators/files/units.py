@@ -43,14 +43,15 @@ def find_path_units(root: Path, group: Group) -> Iterator[Device | Skipped]:
 
 
 def _match(root: Path, path: GroupPath) -> tuple[tuple[str, ...], list[Skipped]]:
-    every = expand_glob(root, path.path)
-    matches = tuple(match for match in every if exists_on_host(root, match))
-    dangling = [
-        Skipped(match, "dangling-link", "it is a link to something that is not there", name_unit([match]))
-        for match in every
-        if match not in matches
-    ]
-    return matches, dangling
+    matches: list[str] = []
+    dangling: list[Skipped] = []
+    for match in expand_glob(root, path.path):
+        if exists_on_host(root, match):
+            matches.append(match)
+        else:
+            reason = "it is a link to something that is not there"
+            dangling.append(Skipped(match, "dangling-link", reason, name_unit([match])))
+    return tuple(matches), dangling
 
 
 def _skip_missing(group: Group, path: GroupPath) -> Iterator[Skipped]:

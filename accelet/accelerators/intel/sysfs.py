@@ -6,6 +6,7 @@ says why. Nothing here raises for what a file says or fails to say.
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -58,7 +59,7 @@ class CardFolder:
             name=self.name,
             pci=pci,
             pci_device=self._device_id(),
-            driver=self._driver(),
+            driver=self._driver,
             kind=kind,
             tile_count=tile_count,
             memory_bytes=memory_bytes,
@@ -100,12 +101,18 @@ class CardFolder:
 
         A card whose link is merely absent, as in simpler trees, counts as i915.
         """
-        uevent = self._text("device/uevent") or ""
-        named = re.search(r"^DRIVER=(.+)$", uevent, re.MULTILINE)
-        if named and self._driver() is None:
-            return "no-driver", f"its driver {named[1][:32]} is being unbound"
+        named = self._uevent.get("DRIVER")
+        if named and self._driver is None:
+            return "no-driver", f"its driver {named[:32]} is being unbound"
         return None
 
+    @cached_property
+    def _uevent(self) -> Mapping[str, str]:
+        """What the kernel tells of the device by names in capitals: DRIVER, PCI_SLOT_NAME."""
+        lines = (self._text("device/uevent") or "").splitlines()
+        return {name: value for name, equals, value in (line.partition("=") for line in lines) if equals}
+
+    @cached_property
     def _driver(self) -> str | None:
         return read_link_name(self.folder / "device/driver")
 
@@ -117,13 +124,12 @@ class CardFolder:
         return None
 
     def _pci(self) -> PciAddress | None:
-        """From the folder that `device` leads to, the folder the card's own link leads to, or the uevent."""
-        device = Path(os.path.realpath(self.folder / "device"))
-        holder = Path(os.path.realpath(self.folder)).parent.parent
-        uevent = self._text("device/uevent") or ""
-        slot = re.search(r"^PCI_SLOT_NAME=(.+)$", uevent, re.MULTILINE)
-        candidates = (device.name, holder.name, slot[1] if slot else "")
-        return next(filter(None, map(PciAddress.parse, candidates)), None)
+        """From the uevent, else the folder that `device` leads to, else that of the card's own link."""
+        return (
+            PciAddress.parse(self._uevent.get("PCI_SLOT_NAME", ""))
+            or PciAddress.parse(Path(os.path.realpath(self.folder / "device")).name)
+            or PciAddress.parse(Path(os.path.realpath(self.folder)).parent.parent.name)
+        )
 
     def _shape(self, pci: PciAddress | None) -> tuple[int, int | None, Kind | None]:
         """Tiles, memory in bytes, and kind.

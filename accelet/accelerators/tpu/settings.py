@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Literal, Self
 
+from accelet.accelerators.looking import Share, alone
 from accelet.accelerators.settings import Problem, Settings
 from accelet.accelerators.tpu.backend import TpuBackend
 from accelet.accelerators.tpu.shape import Shape, ShapeError
@@ -51,7 +52,7 @@ class TpuSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Always: a node's chips belong to one host, and are given out by one resource."""
         return True
 
-    def backend(self) -> TpuBackend:
+    def backend(self, share: Share = alone) -> TpuBackend:
         return TpuBackend(self)
 
 

@@ -4,12 +4,14 @@ import asyncio
 import socket
 from pathlib import Path
 
+import grpc
 import pytest
 
 from accelet.fakekubelet import FakeKubelet, Hang, Late, Refuse, a_pod
 from tests.integration.agent.running import GPU, agent, cards_config, until_ready, until_said, write_config
 
 OTHER = "gpu.intel.com/xe"
+_FAILED = grpc.ChannelConnectivity.TRANSIENT_FAILURE
 VERSIONS = ["1.27", "1.33", "1.34", "1.36", "1.37", "1.38"]
 
 
@@ -73,6 +75,22 @@ async def test_registers_again_when_its_socket_file_is_removed(folder: Path, con
         await until_ready(running)
 
 
+async def test_registers_again_when_its_socket_file_is_removed_before_the_kubelet_answers(
+    folder: Path, config_file: Path
+) -> None:
+    """The kubelet would look for the file for ten seconds before it said that it is not there."""
+    async with FakeKubelet(folder) as kubelet:
+        kubelet.faults.register.inject(Hang(), times=2)
+        async with agent(folder, config_file):
+            await kubelet.trace.until(
+                lambda: len(kubelet.register_calls) == 2, "both resources to call Register", timeout_s=2
+            )
+            for path in kubelet.plugins_dir.glob("accelet-*.sock"):
+                path.unlink()
+            await kubelet.resource(GPU).devices(healthy=2, timeout_s=1)
+            await kubelet.resource(OTHER).devices(healthy=1, timeout_s=1)
+
+
 async def test_refusal_is_told_and_tried_again(folder: Path, config_file: Path) -> None:
     kubelet = FakeKubelet(folder)
     kubelet.faults.register.inject(Refuse("not today"))
@@ -96,6 +114,26 @@ async def test_kubelet_that_hangs_in_register_is_survived_by_a_restart(
         kubelet.faults.register.lift()
         await kubelet.start()
         await until_ready(running)
+
+
+async def test_connection_that_found_nobody_does_not_hold_up_the_next(
+    folder: Path, config_file: Path
+) -> None:
+    """gRPC lets connections to one address share how long they wait, a second and more, to try again."""
+    async with FakeKubelet(folder) as kubelet:
+        await kubelet.stop()
+        options = [("grpc.default_authority", "localhost")]
+        address = f"unix:{kubelet.plugins_dir}/kubelet.sock"
+        async with (
+            grpc.aio.insecure_channel(address, options) as other,
+            agent(folder, config_file) as running,
+        ):
+            while (state := other.get_state(try_to_connect=True)) is not _FAILED:
+                await other.wait_for_state_change(state)
+            await until_said(running, "does not answer")
+            await kubelet.start()
+            await kubelet.resource(GPU).devices(healthy=2, timeout_s=0.5)
+            await kubelet.resource(OTHER).devices(healthy=1, timeout_s=0.5)
 
 
 async def test_kubelet_that_answers_late_is_waited_for(folder: Path, config_file: Path) -> None:

@@ -1,11 +1,14 @@
+from dataclasses import replace
 from random import Random
 
 import pytest
 
-from accelet.kube.selection import Taint
+from accelet.kube.nodes import Node
+from accelet.kube.podparser import parse_pod
+from accelet.kube.selection import Taint, Toleration
 from accelet.scheduler.certificate import lower_bound
 from accelet.scheduler.cluster import Cluster
-from accelet.scheduler.gangs import EXCLUSIVE, REQUIRED_LEVEL, find_gangs
+from accelet.scheduler.gangs import EXCLUSIVE, GATE_PREFIX, REQUIRED_LEVEL, find_gangs
 from accelet.scheduler.plan import plan_gang, plan_gangs
 from accelet.scheduler.problem import Problem
 from accelet.scheduler.shape import shape_of
@@ -14,6 +17,8 @@ from accelet.scheduler.unlike import Effort, place_unlike
 from accelet.scheduler.workload import Workload
 from tests.unit.scheduler.instances import random_instance
 from tests.unit.scheduler.values import GPU, node, plan, plan_one, pod
+
+_GATE = f"{GATE_PREFIX}j"
 
 
 def _rack(block: int, subblock: int, hosts: int, **more):  # type: ignore[no-untyped-def]  # nodes
@@ -122,6 +127,18 @@ def test_an_empty_cluster_and_no_gang_at_all_are_planned() -> None:
     required = _gang("j", 2, annotations={REQUIRED_LEVEL: "host"})
     assert plan_one([], required).reason == "needs 2 nodes in one host, best has 0"
     assert plan_one([], [*_gang("j", 1), pod("j-9", gpus=2, labels={"job-name": "j"})]).nodes is None
+
+
+def test_pods_that_ask_for_nothing_fit_on_nodes_that_say_nothing() -> None:
+    nodes = [Node(f"n{number:05}") for number in range(20_000)]
+    raw = {
+        "metadata": {"name": "j-0"},
+        "spec": {"containers": [{"name": "c"}], "schedulingGates": [{"name": _GATE}]},
+    }
+    alike = [replace(parse_pod(raw), name=f"j-{rank}") for rank in range(50)]
+    assert plan_one(nodes, alike).distance == 0
+    unlike = [replace(one, tolerations=(Toleration(f"k{rank % 2}"),)) for rank, one in enumerate(alike)]
+    assert plan_one(nodes, unlike).distance == 0
 
 
 @pytest.mark.parametrize("seed", range(200))

@@ -185,3 +185,17 @@ def test_a_file_that_is_not_there_exits_with_2() -> None:
     result = CliRunner().invoke(main, ["plan", "--nodes", "/nowhere", "--pods", "/nowhere"])
     assert result.exit_code == 2
     assert "does not exist" in result.stderr
+
+
+def test_the_levels_of_the_network_come_from_the_schedulers_settings(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("version: v1\nlevels: [{name: rack, weight: 7, labels: [rack]}]")
+    nodes = [
+        {**made, "metadata": {"name": f"n{i}", "labels": {"rack": f"r{i}"}}} for i, made in enumerate(_NODES)
+    ]
+    pods = _items(*(_pod(f"train-{rank}", labels=_LABELS) for rank in range(3)))
+    result = _run(tmp_path, _items(*nodes), pods, None, "--json", "--config", str(config))
+    assert json.loads(result.stdout)["jobs"][0]["distance"] == 14
+    config.write_text("version: v2")
+    wrong = _run(tmp_path, _items(*nodes), pods, None, "--config", str(config))
+    assert (wrong.exit_code, "must be one of v1" in wrong.stderr) == (2, True)

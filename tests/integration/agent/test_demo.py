@@ -1,0 +1,60 @@
+"""`accelet demo`: every cell comes over the socket."""
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from accelet.cli import main
+from tests.integration.agent.running import cards_config, config
+
+
+def demo(*words: str) -> Result:
+    return CliRunner().invoke(main, ["demo", *words])
+
+
+def test_builtin_node_is_served_and_survives_the_restart() -> None:
+    shown = json.loads(demo("--json").output)
+    assert {resource["name"]: resource["healthy"] for resource in shown["resources"]} == {
+        "gpu.intel.com/arc": 0,
+        "gpu.intel.com/flex": 4,
+        "gpu.intel.com/tile": 4,
+    }
+    masks = {
+        f"{seen['pod']}/{seen['container']}": seen["environment"].get("ZE_AFFINITY_MASK")
+        for seen in shown["containers"]
+    }
+    assert (masks["tile-one/main"], masks["tile-pair/left"], masks["tile-pair/right"]) == ("0", "1", "0")
+    assert shown["recovery"]["resources"] == shown["resources"]
+    assert (shown["recovery"]["kept"], shown["recovery"]["lost"]) == (4, 0)
+
+
+def test_another_node_gives_another_table(folder: Path) -> None:
+    node = folder / "node.yaml"
+    node.write_text(config(cards_config(3, name="example.com/gpu", first=7)))
+    shown = json.loads(demo("--json", "--node", str(node)).output)
+    assert [resource["name"] for resource in shown["resources"]] == ["example.com/gpu"]
+    devices = {device for seen in shown["containers"] for device in seen["devices"]}
+    assert devices == {"0000-07-00.0", "0000-08-00.0", "0000-09-00.0"}
+
+
+def test_table_names_every_container_and_why_one_was_rejected() -> None:
+    said = demo().output
+    assert "tile-pair/right" in said
+    assert "cannot allocate" in said
+
+
+def test_node_that_is_no_configuration_is_refused_in_sentences(folder: Path) -> None:
+    node = folder / "node.yaml"
+    node.write_text("version: v1\nresources: [{name: x, backend: simulated, cards: []}]\n")
+    refused = demo("--node", str(node))
+    assert refused.exit_code == 2
+    assert "node.yaml:2: resources[0].name: x must have a domain in front" in refused.output
+    assert "Traceback" not in refused.output
+
+
+def test_node_without_devices_is_told(folder: Path) -> None:
+    (folder / "sys").mkdir()
+    refused = demo("--node", str(folder))
+    assert refused.exit_code == 1
+    assert "no device to show" in refused.output
