@@ -22,8 +22,8 @@ from resourcemanager.manager import ResourceManager
 ALLOCATE_S = 2.0
 """The longest an Allocate takes: the kubelet admits no other pod meanwhile."""
 
-PREFER_S = 0.5
-"""Likewise for a preference, without which Allocate still works."""
+PREFER_S = 1.5
+"""Likewise for a preference. Without one the kubelet chooses by chance, which Allocate may have to refuse."""
 
 FIRST_LIST_S = 2.0
 """How long the first registration waits for the pods of this node."""
@@ -79,6 +79,7 @@ class IdentityAllocator:
 
     async def _meet_kubelet(self) -> None:
         """A kubelet that has just started knows what it wrote before, and may be another version."""
+        self._preferred = None
         kubelet, self._kubelet = self._kubelet, self._records.kubelet()
         if kubelet != self._kubelet:
             self._search.forget_kubelet()
@@ -96,9 +97,10 @@ class IdentityAllocator:
 
     async def allocate(self, requested: Sequence[DeviceId], kubelet: str) -> Allocation | Refusal:
         async with self._lock:
-            started = time.perf_counter()
-            found = self._just_found(requested) or await self._find(len(set(requested)), kubelet, ALLOCATE_S)
-            self._metrics.observe_match(_describe(found.step), time.perf_counter() - started)
+            found = self._just_found(requested)
+            if found is None:
+                found = await self._find(len(set(requested)), kubelet, ALLOCATE_S)
+            self._metrics.count_match(_describe(found.step))
             answer = self._manager.allocate_for(requested, found.step, found.pods, uuid.uuid4().hex)
             self._say(found.step, answer)
             if isinstance(answer, Refusal) and isinstance(found.step, Match):
@@ -106,14 +108,16 @@ class IdentityAllocator:
             return answer
 
     def _just_found(self, requested: Sequence[DeviceId]) -> Found | None:
-        """What the preference of this very call found, where looking again would do harm.
+        """What was found when the preference for exactly these devices was asked for, just before.
 
-        Before 1.34 only List shows pods, and a List while the kubelet has reserved devices can make it give
-        them twice. It had not yet when it asked for the preference. Had anybody else's call come in between,
-        or been about to, there would have been another that lacks devices, and no match.
+        From there the kubelet goes straight on to Allocate for the same container; all it can find in
+        between is that our endpoint is gone, and then it has to meet us anew. Any other call that could
+        come in between is of a container that lacks devices, and then there would have been no match. Before
+        1.34 looking again would do harm as well: a List while the kubelet has reserved devices can make it
+        give them twice, and when it asks for a preference it has not reserved any.
         """
         preferred, self._preferred = self._preferred, None
-        if preferred is None or self._search.has_get or preferred[0] != set(requested):
+        if preferred is None or preferred[0] != set(requested):
             return None
         return preferred[1] if isinstance(preferred[1].step, Match) else None
 
@@ -123,13 +127,16 @@ class IdentityAllocator:
             self._turned_away = (self._turned_away & found.pods.keys()) | {match.owner.pod_uid}
 
     async def _find(self, size: int, kubelet: str, within_s: float) -> Found:
-        return await self._search.find(
+        started = time.perf_counter()
+        found = await self._search.find(
             size,
             kubelet=kubelet,
             turned_away=self._turned_away,
             older_than_resource=self._older,
             within_s=within_s,
         )
+        self._metrics.observe_match(time.perf_counter() - started)
+        return found
 
     def _say(self, step: Match | NoProof, answer: Allocation | Refusal) -> None:
         owner = step if isinstance(step, Match) and step.proof.is_exact else None

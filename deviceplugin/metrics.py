@@ -65,7 +65,7 @@ class Metrics:
         )
         self.match_seconds = Histogram(
             "accelet_match_duration_seconds",
-            "Time to find out which container an Allocate is for.",
+            "Time to find out which container a call is for.",
             resource,
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.0),
             registry=self.registry,
@@ -155,8 +155,10 @@ class ResourceMetrics:
     def count_repeated(self, devices: int) -> None:
         self._all.repeated.labels(self._resource).inc(devices)
 
-    def observe_match(self, proof: str, seconds: float) -> None:
+    def count_match(self, proof: str) -> None:
         self._all.matches.labels(self._resource, proof).inc()
+
+    def observe_match(self, seconds: float) -> None:
         self._all.match_seconds.labels(self._resource).observe(seconds)
 
     def count_settled(self, outcome: str) -> None:

@@ -46,11 +46,6 @@ class Found:
 class Searching(Protocol):
     """Whoever finds out whose a call is; `Search` does, another may be compared with it."""
 
-    @property
-    def has_get(self) -> bool:
-        """Whether podresources is asked for single pods."""
-        ...
-
     async def find(
         self,
         size: int,
@@ -76,7 +71,7 @@ class Search:
         self._books = books
         self._pods = pods
         self._pod_resources = pod_resources
-        self.has_get = True
+        self._has_get = True
 
     async def find(
         self,
@@ -119,9 +114,9 @@ class Search:
             try:
                 evidence = await self._ask(step, evidence)
             except MethodDisabledError:
-                if not self.has_get:
+                if not self._has_get:
                     raise
-                self.has_get = False
+                self._has_get = False
                 evidence = Evidence(
                     size=evidence.size,
                     ledger=evidence.ledger,
@@ -135,7 +130,7 @@ class Search:
                 )
 
     def _kind(self, kubelet: str) -> Podresources:
-        if not self.has_get:
+        if not self._has_get:
             return Podresources.LIST_ALL
         return Podresources.GET_ALL if is_before_134(kubelet) else Podresources.GET_ACTIVE
 
@@ -165,7 +160,7 @@ class Search:
 
     def forget_kubelet(self) -> None:
         """Another kubelet may be another version."""
-        self.has_get = True
+        self._has_get = True
 
 
 def is_before_134(user_agent: str) -> bool:

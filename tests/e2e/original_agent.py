@@ -30,8 +30,6 @@ class OriginalSearch:
     out here. Its guess is taken for proven, since the original takes it so.
     """
 
-    has_get = True
-
     def __init__(
         self, manager: ResourceManager, books: Books, pods: PodView, pod_resources: PodResources
     ) -> None:

@@ -52,9 +52,7 @@ def write_config(path: Path, policies: str = "") -> Path:
     lines += [f"  assignment: annotations{policies}", "  cards:"]
     for card in range(CARDS):
         nodes = f"nodes: [{{path: /dev/null, mount_path: /dev/dri/card{card}}}]"
-        lines.append(
-            f'  - {{pci: "0000:{card + 3:02x}:00.0", card: card{card}, tiles: {TILES}, nodes: {nodes}}}'
-        )
+        lines.append(f'  - {{pci: "0000:{card + 3:02x}:00.0", card: card{card}, tiles: {TILES}, {nodes}}}')
     path.write_text("\n".join(lines) + "\n")
     return path
 
@@ -85,6 +83,7 @@ def agent(
     wait_for_allocatable(node, GPU, CARDS * SHARES, timeout_s=90)
     yield request.param, process
     process.terminate()
+    wait_for_allocatable(node, GPU, 0)  # so that the next one waits for its own
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,7 +8,7 @@ import pytest
 from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.node import Node
-from tests.e2e.scenarios.playing import QUICK_STATUS, SCRIPTS, difference, play_on_fake, play_on_node
+from tests.e2e.scenarios.playing import QUICK_STATUS, SCRIPTS, assert_same, play_on_fake, play_on_node
 
 
 @pytest.fixture(scope="module")
@@ -25,4 +25,4 @@ async def test_fake_and_real_kubelet_1_36_read_the_same(
     fake = await play_on_fake(script, "1.36", tmp_path / "fake")
     real = await play_on_node(script, scenario_node, cluster.workloads, tmp_path)
 
-    assert difference(fake, real) == ""
+    assert_same(fake, real)

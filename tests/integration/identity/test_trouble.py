@@ -163,3 +163,14 @@ async def test_explain_says_who_has_what_and_why(folder: Path) -> None:
         (container,) = json.loads(said.stdout)["containers"]
         assert (container["agrees"], container["tiles"]) == (False, {"card1": [1]})
         assert "assigned is card1 tile 0, but its environment shows it tiles [1]" in container["reason"]
+
+
+async def test_resource_without_assignments_asks_nobody(folder: Path) -> None:
+    plain = cards_config(2, options="shares: 10")
+    async with node(folder) as world, served(world, folder, plain, devices=20) as running:
+        pod = await world.admit(gpu_pod("one", "card1", "card1:gt1"))
+        assert pod["main"].devices
+        assert pod["main"].options.annotations == {}
+        assert [event for event in world.kubelet.trace if event.event == "podresources"] == []
+        assert world.api.seen == []
+        assert running.pods_known() == set()
