@@ -18,7 +18,14 @@ def scenario_node(cluster: ControlPlane, binaries: Binaries, base_images: Sequen
         yield node
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+SEEN_TO_AGREE = ("registering",)
+"""The others are compared by `make e2e-versions`, until docs/fake-kubelet-agreement.md has them as equal."""
+
+
+@pytest.mark.parametrize(
+    "script",
+    [pytest.param(each, marks=() if each in SEEN_TO_AGREE else pytest.mark.thorough) for each in SCRIPTS],
+)
 async def test_fake_and_real_kubelet_1_36_read_the_same(
     script: str, scenario_node: Node, cluster: ControlPlane, tmp_path: Path
 ) -> None:
