@@ -95,9 +95,13 @@ class ProcessAgent(RunningAgent):
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._descriptor = os.pidfd_open(pid)
         self._over = asyncio.Event()
-        asyncio.get_running_loop().add_reader(self._descriptor, self._reaped)
+        try:
+            self._descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:  # it killed itself very early
+            self._over.set()
+        else:
+            asyncio.get_running_loop().add_reader(self._descriptor, self._reaped)
 
     def _reaped(self) -> None:
         asyncio.get_running_loop().remove_reader(self._descriptor)
