@@ -70,8 +70,8 @@ class SocketServer:
     async def stop(self) -> None:
         """Ends the stream, lets calls under way finish for a moment, removes the socket file.
 
-        To be called also when `start` was cut short. Whoever is cancelled while it waits, even twice, leaves an
-        end that takes its course.
+        To be called also when `start` was cut short. Whoever is cancelled while waiting for it, even twice,
+        leaves an end that takes its course.
         """
         # In a task of its own: on Python 3.11 gRPC's stop can swallow the cancellation of whoever awaits it.
         stopping = asyncio.create_task(self._end())

@@ -37,6 +37,11 @@ class RunningAgent(ABC):
     @abstractmethod
     async def ended(self) -> None: ...
 
+    @property
+    def starved_s(self) -> float:
+        """How long its threads, together, could have run and were given no processor."""
+        return 0.0  # in this process the loop's own progress tells
+
 
 class TaskAgent(RunningAgent):
     """An agent in this loop. To kill it is to cancel all its tasks at once, and again in their clean-ups.
@@ -53,7 +58,7 @@ class TaskAgent(RunningAgent):
         logging.getLogger("deviceplugin").setLevel("INFO")
         options = AgentOptions(folder, KubeletPaths(folder), "node", None)
         self.agent = Agent(options, ConfigFile(folder / "config.yaml"))
-        self.suspensions = Suspensions(stop_at, lambda: self.ask_to_stop())
+        self.suspensions = Suspensions(stop_at, self.ask_to_stop)
         self._main = self.suspensions.start(self.agent.run())
         self._main.add_done_callback(self._forget_log)
 
@@ -116,6 +121,14 @@ class ProcessAgent(RunningAgent):
 
     async def ended(self) -> None:
         await self._over.wait()
+
+    @property
+    def starved_s(self) -> float:
+        waited_ns = 0
+        for thread in Path(f"/proc/{self._pid}/task").glob("*/schedstat"):
+            with suppress(OSError, IndexError):  # it has just ended
+                waited_ns += int(thread.read_text().split()[1])
+        return waited_ns / 1e9
 
 
 class Zygote:

@@ -23,7 +23,7 @@ _owner: contextvars.ContextVar["Suspensions | None"] = contextvars.ContextVar("o
 
 
 class Suspensions:
-    """Counts the suspensions of one coroutine and of all tasks that come of it; calls `reached` at one of them.
+    """Counts the suspensions of one coroutine and of all tasks that come of it; at one it calls `reached`.
 
     `where` is what the tasks waited in, in order. `tasks` are all of them, `own_tasks` those that run code of
     ours and not of a library.
@@ -49,31 +49,31 @@ class Suspensions:
     @types.coroutine
     def counted(self, work: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
         """`work`, as far as anybody can tell."""
-        send: Callable[[], Any] = lambda: work.send(None)  # noqa: E731 - what comes next, a value or an error
-        try:
-            while True:
-                try:
-                    waited_for = send()
-                except StopIteration as done:
-                    return done.value
-                self.where.append(_describe(work))
-                if len(self.where) == self._at:
-                    self._reached()
-                try:
-                    value = yield waited_for
-                    send = lambda value=value: work.send(value)  # noqa: E731
-                except BaseException as error:  # noqa: BLE001 - handed on, as the event loop meant it
-                    send = lambda error=error: work.throw(error)  # noqa: E731
-        finally:
-            work.close()
+        value: Any = None
+        error: BaseException | None = None
+        while True:
+            try:
+                waited_for = work.send(value) if error is None else work.throw(error)
+            except StopIteration as done:
+                return done.value
+            self.where.append(_describe(work))
+            if len(self.where) == self._at:
+                self._reached()
+            value, error = None, None
+            try:
+                value = yield waited_for
+            except BaseException as thrown:  # handed on, as the event loop meant it
+                error = thrown
 
 
 def counting_tasks(
-    loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **options: Any
+    loop: asyncio.AbstractEventLoop,
+    work: Coroutine[Any, Any, Any] | Generator[Any, None, Any],
+    **options: Any,
 ) -> asyncio.Task[Any]:
     """A task factory under which `Suspensions` sees the tasks that are its own."""
     suspensions = _owner.get()
-    if suspensions is None:
+    if suspensions is None or not isinstance(work, Coroutine):
         return asyncio.Task(work, loop=loop, **options)
     task: asyncio.Task[Any] = asyncio.Task(_as_coroutine(suspensions, work), loop=loop, **options)
     task.add_done_callback(lambda _: work.close())  # one that was cancelled before it began, too
@@ -94,7 +94,7 @@ async def _as_coroutine(suspensions: Suspensions, work: Coroutine[Any, Any, Any]
 
 def _describe(work: Any) -> str:
     """The innermost line of ours that waits in a coroutine."""
-    found, inner = work.__qualname__, work
+    found, inner = str(work.__qualname__), work
     while True:
         if inspect.isgenerator(inner):  # that of `counted`
             inner = inner.gi_frame.f_locals.get("work") if inner.gi_frame else None

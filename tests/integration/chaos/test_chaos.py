@@ -2,6 +2,7 @@
 
 import os
 import random
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -45,6 +46,6 @@ def test_node_under_chaos_is_always_served(zygote: Zygote, capsys: pytest.Captur
     )
     steps = Chaos.steps.total()
     with capsys.disabled():
-        print(f"\nchaos: seed {chosen}, {steps} steps clean: {dict(Chaos.steps.most_common())}")
-        print(f"chaos: kubelets {dict(sorted(Chaos.versions.items()))}")
+        sys.stdout.write(f"\nchaos: seed {chosen}, {steps} steps clean: {dict(Chaos.steps.most_common())}\n")
+        sys.stdout.write(f"chaos: kubelets {dict(sorted(Chaos.versions.items()))}\n")
     assert steps >= (10_000 if IS_SOAK else 500)

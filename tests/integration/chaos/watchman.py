@@ -17,18 +17,26 @@ LONGEST_REST_AFTER_REFUSAL_S = 60.0
 class Watchman:
     """Follows the kubelet's trace and the clock, and keeps what was violated.
 
+    `starved_s` says for how long the agent was kept from running, which is not held against it.
     `expected` says which resources should be registered now; none while nobody could be asked to. An agent
     rests ever longer between tries that keep failing at one and the same kubelet: 0.02 s, doubled each time,
     up to 5 s, or 60 s where it is refused. That much is granted on top of the second.
     """
 
-    def __init__(self, kubelet: FakeKubelet, progress: Progress, expected: Callable[[], Set[str]]) -> None:
+    def __init__(
+        self,
+        kubelet: FakeKubelet,
+        progress: Progress,
+        expected: Callable[[], Set[str]],
+        starved_s: Callable[[], float],
+    ) -> None:
         self._kubelet = kubelet
         self._progress = progress
         self._expected = expected
+        self._starved_s = starved_s
         self._tries: Counter[str] = Counter()
         self._refusals: Counter[str] = Counter()
-        self._alone_since_s: dict[str, float] = {}
+        self._alone_since_s: dict[str, tuple[float, float]] = {}
         self._overlap_until_s = 0.0
         self._in_flight = 0
         self._may_give_twice = False
@@ -68,14 +76,15 @@ class Watchman:
             if self.is_live(resource):
                 self._alone_since_s.pop(resource, None)
                 continue
-            since_s = self._alone_since_s.setdefault(resource, now_s)
-            if now_s - since_s > self.granted_s(resource):
+            starved_s = self._starved_s()
+            since_s, starved_before_s = self._alone_since_s.setdefault(resource, (now_s, starved_s))
+            if now_s - since_s > self.granted_s(resource) + starved_s - starved_before_s:
                 self._violated(
                     f"{resource} has {self.streams[resource]} streams and is "
                     f"{'' if self._kubelet.resource(resource).is_connected else 'not '}connected, for "
                     f"{now_s - since_s:.2f} s (granted: {self.granted_s(resource):.2f} s)"
                 )
-                self._alone_since_s[resource] = now_s
+                self._alone_since_s[resource] = now_s, starved_s
         self._look_at_devices()
 
     def _look_at_devices(self) -> None:
@@ -96,35 +105,33 @@ class Watchman:
         match event.event:
             case "kubelet-started" | "kubelet-stopped":
                 self.streams.clear()
-                self._tries.clear()
-                self._refusals.clear()
                 self._in_flight = 0
-                self.disturbed()
-            case "register":
-                self._tries[resource] += 1
-                if self._kubelet.faults.register.fault is not None:
-                    self._refusals[resource] += 1
-            case "watch":
-                self.streams[resource] += 1
-                if self.streams[resource] > 1 and self._progress.now_s >= self._overlap_until_s:
-                    self._violated(f"{resource} has {self.streams[resource]} streams at once")
-            case "stream-ended":
-                self.streams[resource] -= 1
+                self.agent_has_started()  # to a new kubelet it begins anew
             case "kubelet-crashed":
                 self._violated(f"the kubelet crashed: {event.detail}")
-            case "allocate":
-                self._in_flight += 1
-            case "allocated" | "allocate-failed":
-                self._in_flight -= 1
-                self._lose_reservations(is_lost=event.event == "allocate-failed")
-            case "freed":
-                self._lose_reservations(is_lost=True)
+            case "register":
+                self._tries[resource] += 1
+                self._refusals[resource] += self._kubelet.faults.register.fault is not None
+            case "watch" | "stream-ended":
+                self._count_stream(resource, 1 if event.event == "watch" else -1)
+            case "allocate" | "allocated" | "allocate-failed" | "freed":
+                self._count_allocation(event.event)
 
-    def _lose_reservations(self, *, is_lost: bool) -> None:
+    def _count_stream(self, resource: str, more: int) -> None:
+        self.streams[resource] += more
+        if self.streams[resource] > 1 and self._progress.now_s >= self._overlap_until_s:
+            self._violated(f"{resource} has {self.streams[resource]} streams at once")
+
+    def _count_allocation(self, event: str) -> None:
         """Up to 1.37 the kubelet forgets an allocation under way whenever it counts again."""
-        if is_lost and self._in_flight and self._kubelet.version.loses_reservations_in_flight:
+        self._in_flight += {"allocate": 1, "freed": 0}.get(event, -1)
+        is_counted_again = event in ("allocate-failed", "freed")
+        if is_counted_again and self._in_flight and self._kubelet.version.loses_reservations_in_flight:
             self._may_give_twice = True
 
     def _violated(self, what: str) -> None:
-        lag = f"longest lag of the loop so far {self._progress.longest_lag_s:.2f} s"
-        self.violations.append(f"at {self._progress.now_s:.2f} s of progress: {what}; {lag}")
+        waited = (
+            f"longest lag of the loop so far {self._progress.longest_lag_s:.2f} s, "
+            f"agent starved for {self._starved_s():.2f} s"
+        )
+        self.violations.append(f"at {self._progress.now_s:.2f} s of progress: {what}; {waited}")

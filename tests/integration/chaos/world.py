@@ -28,7 +28,7 @@ class ChaosError(AssertionError):
 
 
 class World:
-    """One node. Every method returns at once or when what it did is done; `settle` waits until all is well."""
+    """One node. A method returns when what it does is done; `settle` waits until all is well."""
 
     def __init__(
         self, folder: Path, version: str, seed: int, start_agent: Callable[[], RunningAgent]
@@ -40,7 +40,7 @@ class World:
         self._agent: RunningAgent | None = None
         self._policies = {A: "none", B: "none"}
         self._progress = Progress(self._look)
-        self._watchman = Watchman(self.kubelet, self._progress, self._expected)
+        self._watchman = Watchman(self.kubelet, self._progress, self._expected, self._starved_s)
         self._pods = 0
         self._has_flapped = False
         self._reloaded_at_s = 0.0
@@ -57,6 +57,9 @@ class World:
         self._watchman.look()
         if self._watchman.violations and self._violation is None:
             self._violation = self._wrong(self._watchman.violations[0])
+
+    def _starved_s(self) -> float:
+        return self._agent.starved_s if self._agent is not None else 0.0
 
     def _expected(self) -> Set[str]:
         """The resources that should be registered by now, were it not for those who are not there."""
@@ -227,7 +230,11 @@ class World:
                 self._hint()
                 await self._progress.until(lambda: False, HINT_S)
         within_s = max(map(self._watchman.granted_s, RESOURCES))
-        if not await self._progress.until(lambda: not any(self._untrue()), within_s):
+        starved_s = self._starved_s()
+        is_true = await self._progress.until(lambda: not any(self._untrue()), within_s)
+        if not is_true and not await self._progress.until(
+            lambda: not any(self._untrue()), self._starved_s() - starved_s
+        ):
             raise self._wrong(f"{within_s:.2f} s after the last disturbance: {'; '.join(self._untrue())}")
         await self.pause(0)
 
@@ -274,5 +281,7 @@ class World:
             said += "\nand waits in " + ", ".join(self._agent.suspensions.waiting())
         return ChaosError(
             f"{what}\nkubelet {self.kubelet.version}, seed {self.kubelet.seed}, longest lag of the loop "
-            f"{self._progress.longest_lag_s:.2f} s; what it saw last:\n{seen}\nwhat the agent said last:\n{said}"
+            f"{self._progress.longest_lag_s:.2f} s, agent starved for {self._starved_s():.2f} s; "
+            f"what the kubelet saw last:\n{seen}\n"
+            f"what the agent said last:\n{said}"
         )

@@ -19,7 +19,7 @@ from tests.integration.chaos.suspensions import kill_at
 
 
 def main() -> None:
-    """Answers each line `FOLDER N` with the process id of an agent, killed at its N-th suspension (0: never)."""
+    """Answers each line `FOLDER N` with the id of an agent process, killed at suspension N if it is not 0."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin:
         folder, at = line.rsplit(" ", 1)
