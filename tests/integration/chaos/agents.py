@@ -44,10 +44,7 @@ class RunningAgent(ABC):
 
 
 class TaskAgent(RunningAgent):
-    """An agent in this loop. To kill it is to cancel all its tasks at once, and again in their clean-ups.
-
-    gRPC's own tasks are left alone: what a library does when it is torn apart is nobody's fault.
-    """
+    """An agent in this loop. The nearest it comes to being killed is to be stopped again in its clean-ups."""
 
     def __init__(self, folder: Path, stop_at: int = 0) -> None:
         """Stops, as if asked to, at its `stop_at`-th suspension if that is not 0."""
@@ -78,12 +75,8 @@ class TaskAgent(RunningAgent):
         self._main.cancel()
 
     def kill(self) -> None:
-        tasks = list(self.suspensions.own_tasks)
-        for task in tasks:
-            task.cancel()
-        loop = asyncio.get_running_loop()
-        for task in tasks:
-            loop.call_soon(task.cancel)
+        self._main.cancel()
+        asyncio.get_running_loop().call_soon(self._main.cancel)
 
     async def ended(self) -> None:
         with suppress(asyncio.CancelledError, FatalError):

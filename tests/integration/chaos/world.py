@@ -260,6 +260,8 @@ class World:
         """Ends everything; nothing may be left of it."""
         await self.stop_agent()
         await self.kubelet.stop()
+        # Ours and the progress's own; what was killed may take a moment to go.
+        await self._progress.until(lambda: len(asyncio.all_tasks()) == 2, WITHIN_S)
         await self._progress.stop()
         left = asyncio.all_tasks() - {asyncio.current_task()}
         if left:
