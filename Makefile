@@ -42,7 +42,7 @@ e2e: .venv/.ready ## everything on a real kubelet 1.36: needs root and Go, build
 	@$(BIN)/pytest --timeout 1200 tests/e2e
 
 e2e-versions: .venv/.ready ## the scenarios on real kubelets 1.33, 1.36 and 1.37: needs root and Go
-	@$(BIN)/pytest --timeout 1200 tests/e2e/test_scenarios.py tests/e2e/scenarios/other_versions.py
+	@$(BIN)/pytest -m '' --timeout 1200 tests/e2e/test_scenarios.py tests/e2e/scenarios/other_versions.py
 
 image: ## the container image, with Docker or what DOCKER names
 	@$(DOCKER) build --tag $(IMAGE):$(VERSION) --build-arg VERSION=$(VERSION) \

@@ -24,6 +24,7 @@ from deviceplugin.configfile import ConfigFile
 from deviceplugin.discovery import LOOK_FRESH_S
 from deviceplugin.evidence import KubeletRecords
 from deviceplugin.metrics import Metrics
+from deviceplugin.nodeview import NodeView
 from deviceplugin.resource import ServedResource, Surroundings
 from deviceplugin.search import MakeSearch, Search
 from deviceplugin.server import remove_stale_sockets
@@ -67,6 +68,7 @@ class Agent:
         self._records = KubeletRecords(options.paths)
         self._served: dict[str, tuple[ServedResource, asyncio.Task[None]]] = {}
         self._surroundings: Surroundings | None = None
+        self._node: NodeView | None = None
         self._blocked = "waiting for the kubelet's directory"
         self._kubelet_changed = asyncio.Event()
         self._hardware_changed = asyncio.Event()
@@ -177,6 +179,7 @@ class Agent:
             share=self._looks.share,
             metrics=self.metrics,
             surroundings=self._surround(tasks) if config.rules.following is not None else None,
+            node=self._know_node(tasks) if config.settings.wants_node_labels else None,
         )
         run = supervise(config.name, served.run, self.metrics.of(config.name).count_fault)
         self._served[config.name] = (served, tasks.create_task(run, name=config.name))
@@ -192,6 +195,22 @@ class Agent:
             pod_resources = PodResources(options.paths.pod_resources_socket)
             self._surroundings = Surroundings(pods, pod_resources, self._make_search)
         return self._surroundings
+
+    def _know_node(self, tasks: asyncio.TaskGroup) -> NodeView:
+        """The node's Node, for resources that want its labels; made when the first of them is served."""
+        if self._node is None:
+            ownnode: ModuleType = import_module("deviceplugin.ownnode")  # imported here as above
+            options, count = self._options, self.metrics.node_failures.inc
+            node = ownnode.OwnNode(
+                options.node_name, options.kubeconfig, changed=self._mind_labels, failed=count
+            )
+            tasks.create_task(supervise("labels of the Node", node.run, count), name="labels of the Node")
+            self._node = node
+        return self._node
+
+    def _mind_labels(self) -> None:
+        for served, _ in self._served.values():
+            served.mind_labels()
 
     async def _follow_config(self, tasks: asyncio.TaskGroup) -> None:
         while True:

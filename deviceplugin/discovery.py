@@ -13,6 +13,7 @@ from accelet.accelerators.inventory import Inventory
 from accelet.runtime.logs import Log
 from deviceplugin.claims import Claims
 from deviceplugin.metrics import ResourceMetrics
+from deviceplugin.nodeview import NodeView
 from deviceplugin.translate import MAX_MESSAGE_BYTES, worst_list_bytes
 from resourcemanager.listing import Listing
 from resourcemanager.manager import ResourceManager
@@ -58,14 +59,19 @@ class Discovery:
         claims: Claims,
         changed: Callable[[bool], None],
         metrics: ResourceMetrics,
+        node: NodeView | None = None,
     ) -> None:
-        """`changed` is called after each scan that changed the list: did a device lose its health?"""
+        """`changed` is called after each scan that changed the list: did a device lose its health?
+
+        `node` is told what contradicts itself.
+        """
         self._manager = manager
         self._root = root
         self._keep_books = keep_books
         self._claims = claims
         self._changed = changed
         self._metrics = metrics
+        self._node = node
         self._failures = 0
         self._warnings: tuple[str, ...] = ()
         self.problem: str | None = "not scanned yet"
@@ -137,6 +143,8 @@ class Discovery:
                 _log.warning("found a contradiction", resource=self._manager.rules.resource, warning=warning)
         self._warnings = warnings
         self._metrics.set_warnings(len(warnings))
+        if self._node is not None:
+            self._node.report(self._manager.rules.resource, warnings)
 
     def _log_changes(self, before: Listing, after: Listing) -> None:
         told: dict[str, list[DeviceId]] = defaultdict(list)

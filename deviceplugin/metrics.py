@@ -87,6 +87,11 @@ class Metrics:
             "Failures to watch this node's pods at the API server.",
             registry=self.registry,
         )
+        self.node_failures = Counter(
+            "accelet_node_read_failures_total",
+            "Failures to read this Node's labels at the API server.",
+            registry=self.registry,
+        )
         self.faults = Counter(
             "accelet_faults_total",
             "Calls that failed by a fault of the agent.",

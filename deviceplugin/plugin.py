@@ -161,15 +161,14 @@ class Plugin:
         server = SocketServer(self._paths.device_plugins, self.resource, service)
         try:
             await server.start()
-        except ServeError as error:
-            return self._end(Ending.NOT_SERVED, str(error)), False
-        self._service = service
-        try:
+            self._service = service
             ending = await self._register(server)
             if ending is None:
                 self._metrics.count_registration("ok")
                 ending = await self._watch(service, server, patience_s)
             return self._end(ending, _SENTENCES[ending]), service.had_stream
+        except ServeError as error:
+            return self._end(Ending.NOT_SERVED, str(error)), False
         except RegistrationError as error:
             ending = Ending.NO_KUBELET if error.is_absent else Ending.REFUSED
             self._metrics.count_registration(ending)

@@ -15,6 +15,7 @@ from deviceplugin.discovery import Discovery
 from deviceplugin.evidence import KubeletRecords
 from deviceplugin.identity import IdentityAllocator
 from deviceplugin.metrics import Metrics
+from deviceplugin.nodeview import NodeView
 from deviceplugin.plugin import Plugin, RegistrationState
 from deviceplugin.podview import PodView
 from deviceplugin.search import MakeSearch, Search
@@ -22,6 +23,9 @@ from resourcemanager.manager import ResourceManager
 
 CONFIRM_GATHER_S = 0.2
 """The kubelet writes its records for every container; a burst of pods is looked at a few times."""
+
+LABELS_S = 2.0
+"""How long the first scan waits for the Node's labels: without them it may describe the devices wrongly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +55,19 @@ class ServedResource:
         share: Share,
         metrics: Metrics,
         surroundings: Surroundings | None = None,
+        node: NodeView | None = None,
     ) -> None:
-        """`surroundings` are needed where the resource follows assignments, and only there."""
+        """`surroundings` are needed where the resource follows assignments, and only there.
+
+        `node` likewise where its back-end wants the Node's labels.
+        """
         self.config = config
         self.manager = ResourceManager(config.rules, config.backend(share))
         own_metrics = metrics.of(config.name)
         self._own_metrics = own_metrics
         self._claims = claims
+        self._share = share
+        self._node = node
         self._has_devices = asyncio.Event()
         self.records_changed = asyncio.Event()
         self._identity: IdentityAllocator | None = None
@@ -90,6 +100,7 @@ class ServedResource:
             claims=claims,
             changed=self._changed,
             metrics=own_metrics,
+            node=node,
         )
 
     @property
@@ -99,6 +110,9 @@ class ServedResource:
 
     async def run(self) -> None:
         """Scans and stays registered, for ever."""
+        if self._node is not None:
+            await self._node.asked(LABELS_S)
+            self.mind_labels()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.discovery.run(), name=f"discovery {self.config.name}")
@@ -107,6 +121,14 @@ class ServedResource:
                     tasks.create_task(self._confirm(), name=f"books {self.config.name}")
         finally:
             self._claims.release(self.config.name)
+            if self._node is not None:
+                self._node.report(self.config.name, ())
+
+    def mind_labels(self) -> None:
+        """Scans with the Node's labels as they are now."""
+        if self._node is not None:
+            self.manager.backend = self.config.settings.backend_on(self._node.labels, self._share)
+            self.discovery.wake.set()
 
     def forget_metrics(self) -> None:
         self._own_metrics.forget()

@@ -68,15 +68,24 @@ class SocketServer:
         await self._server.start()
 
     async def stop(self) -> None:
-        """Ends the stream, lets calls under way finish for a moment, removes the socket file."""
-        await self._service.close()
+        """Ends the stream, lets calls under way finish for a moment, removes the socket file.
+
+        To be called also when `start` was cut short. Whoever is cancelled while waiting for it, even twice,
+        leaves an end that takes its course.
+        """
         # In a task of its own: on Python 3.11 gRPC's stop can swallow the cancellation of whoever awaits it.
-        stopping = asyncio.create_task(self._server.stop(_GRACE_S))
+        stopping = asyncio.create_task(self._end())
         try:
             await asyncio.wait([stopping])
         except asyncio.CancelledError:
             await asyncio.wait([stopping])
             raise
+
+    async def _end(self) -> None:
+        try:
+            await self._service.close()
+        finally:
+            await self._server.stop(_GRACE_S)
 
 
 def _explain_no_socket(path: Path) -> str:

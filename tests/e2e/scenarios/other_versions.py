@@ -9,7 +9,7 @@ from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.node import Node
 from tests.e2e.cluster.workspace import Workspace
-from tests.e2e.scenarios.playing import QUICK_STATUS, SCRIPTS, difference, play_on_fake, play_on_node
+from tests.e2e.scenarios.playing import QUICK_STATUS, SCRIPTS, assert_same, play_on_fake, play_on_node
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ async def test_fake_and_real_kubelet_1_33_read_the_same(
     fake = await play_on_fake(script, "1.33", tmp_path / "fake")
     real = await play_on_node(script, node_1_33, cluster.workloads, tmp_path)
 
-    assert difference(fake, real) == ""
+    assert_same(fake, real)
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -54,4 +54,4 @@ async def test_fake_and_real_kubelet_1_37_read_the_same(
     fake = await play_on_fake(script, "1.37", tmp_path / "fake")
     real = await play_on_node(script, node_1_37, cluster_1_37.workloads, tmp_path)
 
-    assert difference(fake, real) == ""
+    assert_same(fake, real)

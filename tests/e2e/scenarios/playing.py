@@ -3,6 +3,8 @@
 import difflib
 from pathlib import Path
 
+import pytest
+
 from accelet.fakekubelet import FakeKubelet
 from accelet.fakekubelet.scenario.format import Step
 from tests.e2e.cluster.node import Node
@@ -44,6 +46,12 @@ async def play_on_node(name: str, node: Node, workloads: Workloads, folder: Path
         return await Stage(real).play(script(name))
     finally:
         await real.clean()
+
+
+def assert_same(fake: list[str], real: list[str]) -> None:
+    """Fails with what differs, and nothing else."""
+    if text := difference(fake, real):
+        pytest.fail(text, pytrace=False)
 
 
 def difference(fake: list[str], real: list[str]) -> str:

@@ -34,6 +34,7 @@ class RealStage:
         self.folder = folder
         self._specs: dict[str, Admit] = {}
         self._names: dict[str, str] = {}
+        self._terminating: set[str] = set()
         self._plugins: Mapping[str, RecordingPlugin] = {}
 
     @property
@@ -129,6 +130,10 @@ class RealStage:
         return ", ".join(parts) or "no devices"
 
     async def _remove(self, action: OnPod) -> Outcome:
+        if action.pod in self._terminating:
+            # The runtime waits out the grace period it was told first.
+            for container in self._specs[action.pod].as_pod().containers:
+                self._end(action.pod, container.name, 0)
         await asyncio.to_thread(self.workloads.delete_pod, action.pod)
         return Outcome("gone")
 
@@ -139,6 +144,7 @@ class RealStage:
             f"/api/v1/namespaces/default/pods/{action.pod}",
             {"gracePeriodSeconds": 300},
         )
+        self._terminating.add(action.pod)
         return Outcome("terminating")
 
     async def _finish(self, action: OnPod) -> Outcome:

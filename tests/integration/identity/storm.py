@@ -125,6 +125,7 @@ class Storm:
     wrong: list[str] = field(default_factory=list)
     staying: list[PodRecord] = field(default_factory=list)
     hook_turns_away: float = 0.1
+    most_late_s: float = 0.0
     _names: int = 0
 
     def after_devices(self, _pod: Pod) -> Rejection | None:
@@ -144,12 +145,22 @@ class Storm:
         """Goes on until about so many more containers have been admitted."""
         until = self.counts["containers"] + containers
         self.world.api.lag_s = self.random.choice(LAGS_S)
+        clock = asyncio.create_task(self._watch_clock())
         async with asyncio.TaskGroup() as tasks:
             for _ in range(pods_at_once):
                 tasks.create_task(self._arrive(until))
             tasks.create_task(self._restart(until, containers, kubelet_restarts))
+        clock.cancel()
         while len(self.staying) > 12:
             await self.world.remove(self.staying.pop(0))
+
+    async def _watch_clock(self) -> None:
+        """How late the machine is: the agent's own time limits are real ones."""
+        loop = asyncio.get_running_loop()
+        while True:
+            due_s = loop.time() + 0.02
+            await asyncio.sleep(0.02)
+            self.most_late_s = max(self.most_late_s, loop.time() - due_s)
 
     async def _restart(self, until: int, containers: int, times: int) -> None:
         for number in range(times, 0, -1):
