@@ -41,6 +41,7 @@ class SocketServer:
     def __init__(self, directory: Path, resource: str, service: DevicePluginService) -> None:
         self.path = directory / make_socket_name(directory, resource)
         self._service = service
+        self._starting: asyncio.Task[None] | None = None
         self._server = grpc.aio.server(
             options=[
                 # A GetPreferredAllocation for tens of thousands of ids is larger than the default 4 MiB.
@@ -65,7 +66,9 @@ class SocketServer:
         except RuntimeError as error:
             reason = _explain_no_socket(self.path)
             raise ServeError(f"no socket can be made in {self.path.parent}: {reason}") from error
-        await self._server.start()
+        # Not to be cancelled half-way: gRPC's own task would fail over it, and the server never stop.
+        self._starting = asyncio.create_task(self._server.start())
+        await asyncio.shield(self._starting)
 
     async def stop(self) -> None:
         """Ends the stream, lets calls under way finish for a moment, removes the socket file.
@@ -85,6 +88,8 @@ class SocketServer:
         try:
             await self._service.close()
         finally:
+            if self._starting is not None:
+                await asyncio.wait([self._starting])
             await self._server.stop(_GRACE_S)
 
 
