@@ -6,7 +6,7 @@ DOCKER ?= docker
 IMAGE ?= accelet
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' accelet/__init__.py)
 
-.PHONY: help demo test check e2e bench bench-scheduler schema soak proto image clean
+.PHONY: help demo test check e2e e2e-versions bench bench-scheduler schema thorough soak proto image clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ demo: .venv/.ready ## the main job on a simulated node: no root, no cluster, no 
 test: .venv/.ready ## every test that needs neither root nor a cluster
 	@$(BIN)/pytest
 
+thorough: .venv/.ready ## the conformance checks against mutants and all kubelet versions, in some minutes
+	@$(BIN)/pytest -m thorough
+
 soak: .venv/.ready ## the property tests in full; takes hours
 	@ACCELET_HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m hypothesis --timeout 7200
 
@@ -37,6 +40,9 @@ check: .venv/.ready ## format, lint, types, layers, generated files
 e2e: .venv/.ready ## everything on a real kubelet 1.36: needs root and Go, builds Kubernetes once
 	@$(BIN)/python -m tests.e2e.prepare
 	@$(BIN)/pytest --timeout 1200 tests/e2e
+
+e2e-versions: .venv/.ready ## the scenarios on real kubelets 1.33, 1.36 and 1.37: needs root and Go
+	@$(BIN)/pytest -m '' --timeout 1200 tests/e2e/test_scenarios.py tests/e2e/scenarios/other_versions.py
 
 image: ## the container image, with Docker or what DOCKER names
 	@$(DOCKER) build --tag $(IMAGE):$(VERSION) --build-arg VERSION=$(VERSION) \
@@ -55,5 +61,6 @@ bench: .venv/.ready ## speed and memory beside a bare plugin; takes about four m
 proto: ## generate accelet/kubelet/api from proto/
 	@proto/generate
 
-schema: .venv/.ready ## write the JSON schema of the configuration
+schema: .venv/.ready ## write the JSON schemas of the configuration and of scenarios
 	@$(BIN)/python -m deviceplugin.configschema > docs/config.schema.json
+	@$(BIN)/python -m accelet.fakekubelet.scenario > docs/scenario.schema.json

@@ -2,12 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
+from accelet.accelerators.looking import SharedLooks
 from accelet.kubelet.paths import KubeletPaths, SocketIdentity, identify_socket, is_dead_mount
+from accelet.kubelet.podresources import PodResources
 from accelet.runtime.logs import Log
 from accelet.runtime.probes import Check, ProbeServer
 from accelet.runtime.run import FatalError
@@ -17,9 +21,12 @@ from deviceplugin.audit import Audit
 from deviceplugin.claims import Claims
 from deviceplugin.config import AgentConfig, ResourceConfig
 from deviceplugin.configfile import ConfigFile
+from deviceplugin.discovery import LOOK_FRESH_S
 from deviceplugin.evidence import KubeletRecords
 from deviceplugin.metrics import Metrics
-from deviceplugin.resource import ServedResource
+from deviceplugin.nodeview import NodeView
+from deviceplugin.resource import ServedResource, Surroundings
+from deviceplugin.search import MakeSearch, Search
 from deviceplugin.server import remove_stale_sockets
 from deviceplugin.turn import turn
 
@@ -33,24 +40,35 @@ _log = Log(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """Where the agent finds things; `http` is host and port of the probes, None for none."""
+    """Where the agent finds things; `http` is host and port of the probes, None for none.
+
+    `kubeconfig` is the way to the API server where a resource needs it, None for the pod's service account.
+    """
 
     root: Path
     paths: KubeletPaths
     node_name: str
     http: tuple[str, int] | None
+    kubeconfig: Path | None = None
 
 
 class Agent:
     """Serves the configured resources while `run` runs."""
 
-    def __init__(self, options: AgentOptions, config_file: ConfigFile) -> None:
+    def __init__(
+        self, options: AgentOptions, config_file: ConfigFile, make_search: MakeSearch = Search
+    ) -> None:
+        """`make_search` makes what finds out whose a call is, for resources that follow assignments."""
         self._options = options
+        self._make_search = make_search
         self._config_file = config_file
         self.metrics = Metrics()
         self._claims = Claims()
+        self._looks = SharedLooks(LOOK_FRESH_S)
         self._records = KubeletRecords(options.paths)
         self._served: dict[str, tuple[ServedResource, asyncio.Task[None]]] = {}
+        self._surroundings: Surroundings | None = None
+        self._node: NodeView | None = None
         self._blocked = "waiting for the kubelet's directory"
         self._kubelet_changed = asyncio.Event()
         self._hardware_changed = asyncio.Event()
@@ -113,6 +131,15 @@ class Agent:
                 checks.append(Check(name, state.is_registered, f"{state.reason} {since}"))
         return checks
 
+    async def knows_pods(self) -> None:
+        """Waits until this node's pods are known, where a resource needs them."""
+        while self._surroundings is not None and not await self._surroundings.pods.synced(LOOK_S):
+            pass
+
+    def pods_known(self) -> Set[str]:
+        """The UIDs of the pods that are known."""
+        return set() if self._surroundings is None else set(self._surroundings.pods.pods())
+
     async def _wait_for(self, directory: Path) -> None:
         is_told = False
         while not await asyncio.to_thread(directory.is_dir):
@@ -149,10 +176,41 @@ class Agent:
             paths=self._options.paths,
             records=self._records,
             claims=self._claims,
+            share=self._looks.share,
             metrics=self.metrics,
+            surroundings=self._surround(tasks) if config.rules.following is not None else None,
+            node=self._know_node(tasks) if config.settings.wants_node_labels else None,
         )
         run = supervise(config.name, served.run, self.metrics.of(config.name).count_fault)
         self._served[config.name] = (served, tasks.create_task(run, name=config.name))
+
+    def _surround(self, tasks: asyncio.TaskGroup) -> Surroundings:
+        """What resources that follow assignments have in common; made when the first of them is served."""
+        if self._surroundings is None:
+            # Imported here: the way to the API server costs 20 MiB, which other agents do without.
+            nodepods: ModuleType = import_module("deviceplugin.nodepods")
+            options, count = self._options, self.metrics.watch_failures.inc
+            pods = nodepods.NodePods(options.node_name, options.kubeconfig, count)
+            tasks.create_task(supervise("pods of this node", pods.run, count), name="pods of this node")
+            pod_resources = PodResources(options.paths.pod_resources_socket)
+            self._surroundings = Surroundings(pods, pod_resources, self._make_search)
+        return self._surroundings
+
+    def _know_node(self, tasks: asyncio.TaskGroup) -> NodeView:
+        """The node's Node, for resources that want its labels; made when the first of them is served."""
+        if self._node is None:
+            ownnode: ModuleType = import_module("deviceplugin.ownnode")  # imported here as above
+            options, count = self._options, self.metrics.node_failures.inc
+            node = ownnode.OwnNode(
+                options.node_name, options.kubeconfig, changed=self._mind_labels, failed=count
+            )
+            tasks.create_task(supervise("labels of the Node", node.run, count), name="labels of the Node")
+            self._node = node
+        return self._node
+
+    def _mind_labels(self) -> None:
+        for served, _ in self._served.values():
+            served.mind_labels()
 
     async def _follow_config(self, tasks: asyncio.TaskGroup) -> None:
         while True:
@@ -179,6 +237,7 @@ class Agent:
                 kubelet = now
             for served, _ in self._served.values():
                 served.plugin.wake.set()
+                served.records_changed.set()
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
                     await self._kubelet_changed.wait()

@@ -11,10 +11,12 @@ from accelet.accelerators import BACKENDS
 from accelet.accelerators.backend import Backend
 from accelet.accelerators.files.backend import GenericDevice
 from accelet.accelerators.intel.monitoring import MonitoringMode, monitoring_resources
+from accelet.accelerators.looking import Share, alone
 from accelet.accelerators.settings import Settings, overlap
 from accelet.kubelet.resourcename import explain_bad_resource_name
 from accelet.runtime.settings import Problem, Reader, SettingsError, join
 from resourcemanager.manager import Rules
+from resourcemanager.policies import OnConflict, OnMismatch, OnMissing, OnUnproven, Policies
 from resourcemanager.preference import Policy
 
 
@@ -25,6 +27,17 @@ class ResourceEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     backend: str
     policy: Policy = "none"
     distinct: bool = False
+    assignment: Literal["none", "annotations"] = "none"
+    on_mismatch: OnMismatch = "strict"
+    on_missing: OnMissing = "default"
+    on_unproven: OnUnproven = "refuse"
+    on_conflict: OnConflict = "report"
+
+    def following(self) -> Policies | None:
+        """The policies, where the resource follows what schedulers write on pods."""
+        if self.assignment == "none":
+            return None
+        return Policies(self.on_mismatch, self.on_missing, self.on_unproven, self.on_conflict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +51,8 @@ class ResourceConfig:
     def name(self) -> str:
         return self.rules.resource
 
-    def backend(self) -> Backend:
-        return self.settings.backend()
+    def backend(self, share: Share = alone) -> Backend:
+        return self.settings.backend(share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +166,17 @@ def _read_resource(reader: Reader, node: yaml.Node, where: str) -> ResourceConfi
     settings = reader.read_struct(_only(node, kind), kind, where)
     if entry is None or settings is None:
         return None
-    return ResourceConfig(Rules(entry.name, entry.policy, entry.distinct), settings)
+    if entry.assignment == "none":
+        _report_idle_policies(reader, node, where)
+    rules = Rules(entry.name, entry.policy, entry.distinct, entry.following())
+    return ResourceConfig(rules, settings)
+
+
+def _report_idle_policies(reader: Reader, node: yaml.Node, where: str) -> None:
+    """A policy that nothing would ever ask for is a misunderstanding."""
+    for key, _ in node.value:
+        if key.value.startswith("on_"):
+            reader.report(key, join(where, key.value), "means nothing without assignment: annotations")
 
 
 def _settings_type(reader: Reader, node: yaml.Node, where: str) -> type[Settings] | None:

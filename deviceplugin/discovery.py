@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Set
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +13,19 @@ from accelet.accelerators.inventory import Inventory
 from accelet.runtime.logs import Log
 from deviceplugin.claims import Claims
 from deviceplugin.metrics import ResourceMetrics
+from deviceplugin.nodeview import NodeView
 from deviceplugin.translate import MAX_MESSAGE_BYTES, worst_list_bytes
 from resourcemanager.listing import Listing
 from resourcemanager.manager import ResourceManager
 
 SCAN_S = 5.0
 HINT_GATHER_S = 0.1
+
+LOOK_FRESH_S = 0.05
+"""Resources that scan so close together look at the host once.
+
+Less than HINT_GATHER_S: what a look found that began before a hint is no answer to it.
+"""
 
 LOGGED_IDS = 20
 """A line of the log names no more ids than these."""
@@ -28,8 +35,16 @@ FAILURES_TO_DISTRUST = 3
 
 _log = Log(__name__)
 
-Held = Callable[[], Awaitable[Set[DeviceId] | None]]
-"""Asks which devices of the resource some container holds; None: nobody can say."""
+KeepBooks = Callable[[], Awaitable[None]]
+"""Brings the manager's books in line with the kubelet's records: who holds what."""
+
+
+def next_scan(now_s: float) -> float:
+    """When to scan again without a hint: at multiples of SCAN_S, half of it away at least.
+
+    So all resources of a process scan at the same moments and can look at the host together.
+    """
+    return round(now_s / SCAN_S + 1) * SCAN_S
 
 
 class Discovery:
@@ -40,18 +55,23 @@ class Discovery:
         manager: ResourceManager,
         root: Path,
         *,
-        held: Held,
+        keep_books: KeepBooks,
         claims: Claims,
         changed: Callable[[bool], None],
         metrics: ResourceMetrics,
+        node: NodeView | None = None,
     ) -> None:
-        """`changed` is called after each scan that changed the list: did a device lose its health?"""
+        """`changed` is called after each scan that changed the list: did a device lose its health?
+
+        `node` is told what contradicts itself.
+        """
         self._manager = manager
         self._root = root
-        self._held = held
+        self._keep_books = keep_books
         self._claims = claims
         self._changed = changed
         self._metrics = metrics
+        self._node = node
         self._failures = 0
         self._warnings: tuple[str, ...] = ()
         self.problem: str | None = "not scanned yet"
@@ -59,11 +79,12 @@ class Discovery:
 
     async def run(self) -> None:
         """Scans for ever."""
+        loop = asyncio.get_running_loop()
         while True:
             self.wake.clear()
             await self.scan_once()
             with suppress(TimeoutError):
-                async with asyncio.timeout(SCAN_S):
+                async with asyncio.timeout_at(next_scan(loop.time())):
                     await self.wake.wait()
                     await asyncio.sleep(HINT_GATHER_S)  # a device comes with several files
 
@@ -71,7 +92,8 @@ class Discovery:
         """One scan, taken over by the manager."""
         scanned = await self._scan()
         inventory = self._claims.take(self._manager.rules.resource, scanned or self._last_good())
-        before = self._manager.update(inventory, await self._held())
+        await self._keep_books()
+        before = self._manager.update(inventory)
         after = self._manager.listing
         healthy = sum(entry.health.is_healthy for entry in after.entries.values())
         self._metrics.set_devices(healthy, len(after.entries) - healthy, len(inventory.skipped))
@@ -121,6 +143,8 @@ class Discovery:
                 _log.warning("found a contradiction", resource=self._manager.rules.resource, warning=warning)
         self._warnings = warnings
         self._metrics.set_warnings(len(warnings))
+        if self._node is not None:
+            self._node.report(self._manager.rules.resource, warnings)
 
     def _log_changes(self, before: Listing, after: Listing) -> None:
         told: dict[str, list[DeviceId]] = defaultdict(list)

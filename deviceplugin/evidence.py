@@ -1,11 +1,9 @@
-"""Gathers what the kubelet's own records say about this node's containers."""
+"""The kubelet's own record of who holds which devices, read when it is another one."""
 
 import asyncio
-from collections.abc import Set
 from pathlib import Path
 
-from accelet.accelerators.device import DeviceId
-from accelet.kubelet.checkpoint import Checkpoint, read_checkpoint
+from accelet.kubelet.checkpoint import Checkpoint, Known, read_checkpoint
 from accelet.kubelet.errors import CheckpointError
 from accelet.kubelet.paths import KubeletPaths, SocketIdentity, identify_socket
 from accelet.runtime.logs import Log
@@ -14,24 +12,17 @@ _log = Log(__name__)
 
 
 class KubeletRecords:
-    """The kubelet's checkpoint, read again whenever it is another file."""
+    """The kubelet's checkpoint, read again whenever it is another file, and which life of it this is."""
 
     def __init__(self, paths: KubeletPaths) -> None:
         self._paths = paths
         self._read: tuple[SocketIdentity | None, Checkpoint] | None = None
+        self._known: Known = {}
         self._last_error: str | None = None
 
-    async def held(self, resource: str) -> Set[DeviceId] | None:
-        """The ids of `resource` that the kubelet gives to some container; None when it cannot be told."""
-        checkpoint = await self.checkpoint()
-        if checkpoint is None:
-            return None
-        return {
-            DeviceId(device)
-            for entry in checkpoint.entries
-            if entry.resource == resource
-            for device in entry.device_ids
-        }
+    def kubelet(self) -> SocketIdentity | None:
+        """Tells one life of the kubelet from the next; None while there is none."""
+        return identify_socket(self._paths.registration_socket)
 
     async def checkpoint(self) -> Checkpoint | None:
         """The checkpoint as it stands; None when it cannot be read, which is logged once."""
@@ -39,7 +30,10 @@ class KubeletRecords:
         if self._read is not None and self._read[0] == identity:
             return self._read[1]
         try:
-            checkpoint = await asyncio.to_thread(_read, self._paths.device_plugins)
+            # Several resources may ask at once, each on a thread of its own: so none shares what it changes.
+            known = dict(self._known)
+            checkpoint = await asyncio.to_thread(_read, self._paths.device_plugins, known)
+            self._known = known
         except CheckpointError as error:
             if str(error) != self._last_error:
                 self._last_error = str(error)
@@ -50,5 +44,5 @@ class KubeletRecords:
         return checkpoint
 
 
-def _read(directory: Path) -> Checkpoint:
-    return read_checkpoint(directory)
+def _read(directory: Path, known: Known) -> Checkpoint:
+    return read_checkpoint(directory, known)

@@ -57,6 +57,41 @@ class Metrics:
             resource,
             registry=self.registry,
         )
+        self.matches = Counter(
+            "accelet_matches_total",
+            "Allocate calls of resources with assignments, by how their container was found.",
+            [*resource, "proof"],
+            registry=self.registry,
+        )
+        self.match_seconds = Histogram(
+            "accelet_match_duration_seconds",
+            "Time to find out which container a call is for.",
+            resource,
+            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.0),
+            registry=self.registry,
+        )
+        self.settled = Counter(
+            "accelet_answers_settled_total",
+            "Answers, by what the kubelet's records said of them afterwards.",
+            [*resource, "outcome"],
+            registry=self.registry,
+        )
+        self.deviations = Counter(
+            "accelet_assignment_deviations_total",
+            "Containers whose assignment could not simply be followed, by kind.",
+            [*resource, "kind"],
+            registry=self.registry,
+        )
+        self.watch_failures = Counter(
+            "accelet_pod_watch_failures_total",
+            "Failures to watch this node's pods at the API server.",
+            registry=self.registry,
+        )
+        self.node_failures = Counter(
+            "accelet_node_read_failures_total",
+            "Failures to read this Node's labels at the API server.",
+            registry=self.registry,
+        )
         self.faults = Counter(
             "accelet_faults_total",
             "Calls that failed by a fault of the agent.",
@@ -119,6 +154,18 @@ class ResourceMetrics:
 
     def count_repeated(self, devices: int) -> None:
         self._all.repeated.labels(self._resource).inc(devices)
+
+    def count_match(self, proof: str) -> None:
+        self._all.matches.labels(self._resource, proof).inc()
+
+    def observe_match(self, seconds: float) -> None:
+        self._all.match_seconds.labels(self._resource).observe(seconds)
+
+    def count_settled(self, outcome: str) -> None:
+        self._all.settled.labels(self._resource, outcome).inc()
+
+    def count_deviation(self, kind: str) -> None:
+        self._all.deviations.labels(self._resource, kind).inc()
 
     def set_devices(self, healthy: int, unhealthy: int, skipped: int) -> None:
         self._all.devices.labels(self._resource, "Healthy").set(healthy)

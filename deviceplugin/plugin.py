@@ -3,6 +3,7 @@
 import asyncio
 import enum
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from accelet.kubelet.paths import KubeletPaths, SocketIdentity, identify_socket
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.logs import Log
+from deviceplugin.allocator import Allocator
 from deviceplugin.metrics import ResourceMetrics
 from deviceplugin.registration import RegistrationError, register
 from deviceplugin.server import ServeError, SocketServer
@@ -37,8 +39,9 @@ A kubelet that is merely slow gets twice the time at each further try.
 """
 
 ABSENT_MOST_S = 5.0
+REFUSED_LEAST_S = 1.0
 REFUSED_MOST_S = 60.0
-"""The longest rest between tries: where nobody answers, and where the kubelet refused."""
+"""The rest between tries: where nobody answers, and where the kubelet refused and mostly will again."""
 
 STABLE_S = 60.0
 """A registration that lived so long was a good one: the next failure is a first failure."""
@@ -74,9 +77,19 @@ class Plugin:
     """Keeps one resource registered for as long as `run` runs."""
 
     def __init__(
-        self, manager: ResourceManager, root: Path, paths: KubeletPaths, metrics: ResourceMetrics
+        self,
+        manager: ResourceManager,
+        allocator: Allocator,
+        root: Path,
+        paths: KubeletPaths,
+        metrics: ResourceMetrics,
+        *,
+        before_registration: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """`before_registration` is awaited each time."""
         self._manager = manager
+        self._allocator = allocator
+        self._before_registration = before_registration
         self._root = root
         self._paths = paths
         self._metrics = metrics
@@ -118,8 +131,9 @@ class Plugin:
 
     async def _rest(self, ending: Ending, backoff: Backoff, *, had_stream: bool) -> bool:
         """Waits before the next try; a new kubelet.sock ends the wait. Says whether there is one."""
-        most_s = REFUSED_MOST_S if ending is Ending.REFUSED else ABSENT_MOST_S
-        wait_s = min(backoff.wait_s, most_s) if backoff.tries else 0.0
+        wait_s = min(backoff.wait_s, ABSENT_MOST_S) if backoff.tries else 0.0
+        if ending is Ending.REFUSED:
+            wait_s = max(backoff.wait_s, REFUSED_LEAST_S)
         if had_stream:
             wait_s = max(wait_s, SETTLE_S)
         until = time.monotonic() + wait_s
@@ -139,7 +153,11 @@ class Plugin:
         self._kubelet = identify_socket(self._paths.registration_socket)
         if self._kubelet is None:
             return self._end(Ending.NO_KUBELET, "there is no kubelet.sock yet"), False
-        service = DevicePluginService(self._manager, self._root, self._metrics, self.wake.set)
+        if self._before_registration is not None:
+            await self._before_registration()
+        service = DevicePluginService(
+            self._manager, self._allocator, self._root, self._metrics, self.wake.set
+        )
         server = SocketServer(self._paths.device_plugins, self.resource, service)
         try:
             await server.start()

@@ -1,16 +1,40 @@
 """One resource in this process: its scans and its registration, side by side."""
 
 import asyncio
+from dataclasses import dataclass
 from pathlib import Path
 
+from accelet.accelerators.looking import Share
 from accelet.kubelet.paths import KubeletPaths
+from accelet.kubelet.podresources import PodResources
+from deviceplugin.allocator import Allocator, PlainAllocator
+from deviceplugin.books import Books
 from deviceplugin.claims import Claims
 from deviceplugin.config import ResourceConfig
 from deviceplugin.discovery import Discovery
 from deviceplugin.evidence import KubeletRecords
+from deviceplugin.identity import IdentityAllocator
 from deviceplugin.metrics import Metrics
+from deviceplugin.nodeview import NodeView
 from deviceplugin.plugin import Plugin, RegistrationState
+from deviceplugin.podview import PodView
+from deviceplugin.search import MakeSearch, Search
 from resourcemanager.manager import ResourceManager
+
+CONFIRM_GATHER_S = 0.2
+"""The kubelet writes its records for every container; a burst of pods is looked at a few times."""
+
+LABELS_S = 2.0
+"""How long the first scan waits for the Node's labels: without them it may describe the devices wrongly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What resources that follow assignments ask, and have in common."""
+
+    pods: PodView
+    pod_resources: PodResources
+    make_search: MakeSearch = Search
 
 
 class ServedResource:
@@ -28,22 +52,55 @@ class ServedResource:
         paths: KubeletPaths,
         records: KubeletRecords,
         claims: Claims,
+        share: Share,
         metrics: Metrics,
+        surroundings: Surroundings | None = None,
+        node: NodeView | None = None,
     ) -> None:
+        """`surroundings` are needed where the resource follows assignments, and only there.
+
+        `node` likewise where its back-end wants the Node's labels.
+        """
         self.config = config
-        self.manager = ResourceManager(config.rules, config.backend())
+        self.manager = ResourceManager(config.rules, config.backend(share))
         own_metrics = metrics.of(config.name)
         self._own_metrics = own_metrics
         self._claims = claims
+        self._share = share
+        self._node = node
         self._has_devices = asyncio.Event()
-        self.plugin = Plugin(self.manager, root, paths, own_metrics)
+        self.records_changed = asyncio.Event()
+        self._identity: IdentityAllocator | None = None
+        allocator: Allocator = PlainAllocator(self.manager)
+        if surroundings is None:
+            self._books = Books(self.manager, records, own_metrics)
+        else:
+            pods, pod_resources = surroundings.pods, surroundings.pod_resources
+            self._books = Books(self.manager, records, own_metrics, pod_resources=pod_resources, pods=pods)
+            allocator = self._identity = IdentityAllocator(
+                self.manager,
+                books=self._books,
+                records=records,
+                pods=pods,
+                search=surroundings.make_search(self.manager, self._books, pods, pod_resources),
+                metrics=own_metrics,
+            )
+        self.plugin = Plugin(
+            self.manager,
+            allocator,
+            root,
+            paths,
+            own_metrics,
+            before_registration=None if self._identity is None else self._identity.before_registration,
+        )
         self.discovery = Discovery(
             self.manager,
             root,
-            held=lambda: records.held(config.name),
+            keep_books=self._books.keep,
             claims=claims,
             changed=self._changed,
             metrics=own_metrics,
+            node=node,
         )
 
     @property
@@ -53,12 +110,25 @@ class ServedResource:
 
     async def run(self) -> None:
         """Scans and stays registered, for ever."""
+        if self._node is not None:
+            await self._node.asked(LABELS_S)
+            self.mind_labels()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.discovery.run(), name=f"discovery {self.config.name}")
                 tasks.create_task(self._stay_registered(), name=f"plugin {self.config.name}")
+                if self._identity is not None:
+                    tasks.create_task(self._confirm(), name=f"books {self.config.name}")
         finally:
             self._claims.release(self.config.name)
+            if self._node is not None:
+                self._node.report(self.config.name, ())
+
+    def mind_labels(self) -> None:
+        """Scans with the Node's labels as they are now."""
+        if self._node is not None:
+            self.manager.backend = self.config.settings.backend_on(self._node.labels, self._share)
+            self.discovery.wake.set()
 
     def forget_metrics(self) -> None:
         self._own_metrics.forget()
@@ -66,6 +136,14 @@ class ServedResource:
     async def _stay_registered(self) -> None:
         await self._has_devices.wait()
         await self.plugin.run()
+
+    async def _confirm(self) -> None:
+        """Looks at the kubelet's records soon after they changed: whom our answers were for."""
+        while True:
+            await self.records_changed.wait()
+            await asyncio.sleep(CONFIRM_GATHER_S)
+            self.records_changed.clear()
+            await self._books.follow_checkpoint()
 
     def _changed(self, is_urgent: bool) -> None:
         if self.manager.listing.entries:

@@ -2,9 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import grpc
 
@@ -15,6 +16,7 @@ from accelet.kubelet.api import deviceplugin_pb2 as api
 from accelet.kubelet.api import deviceplugin_pb2_grpc as api_grpc
 from accelet.runtime.logs import Log
 from deviceplugin import translate
+from deviceplugin.allocator import Allocator
 from deviceplugin.metrics import ResourceMetrics
 from resourcemanager.allocation import Allocation, Refusal
 from resourcemanager.manager import ResourceManager
@@ -37,12 +39,14 @@ class DevicePluginService(api_grpc.DevicePluginServicer):
     def __init__(
         self,
         manager: ResourceManager,
+        allocator: Allocator,
         root: Path,
         metrics: ResourceMetrics,
         stream_changed: Callable[[], None],
     ) -> None:
         """`root` is the folder where the host's files are seen."""
         self._manager = manager
+        self._allocator = allocator
         self._root = root
         self._metrics = metrics
         self._stream_changed = stream_changed
@@ -108,17 +112,21 @@ class DevicePluginService(api_grpc.DevicePluginServicer):
         context: grpc.aio.ServicerContext[api.PreferredAllocationRequest, api.PreferredAllocationResponse],
     ) -> api.PreferredAllocationResponse:
         return api.PreferredAllocationResponse(
-            container_responses=[self._prefer(wanted) for wanted in request.container_requests]
+            container_responses=[
+                await self._prefer(wanted, _caller(context)) for wanted in request.container_requests
+            ]
         )
 
-    def _prefer(
-        self, wanted: api.ContainerPreferredAllocationRequest
+    async def _prefer(
+        self, wanted: api.ContainerPreferredAllocationRequest, kubelet: str
     ) -> api.ContainerPreferredAllocationResponse:
+        chosen: Sequence[DeviceId]
         try:
-            chosen = self._manager.prefer(
+            chosen = await self._allocator.prefer(
                 translate.from_ids(wanted.available_deviceIDs),
                 translate.from_ids(wanted.must_include_deviceIDs),
                 wanted.allocation_size,
+                kubelet,
             )
         except Exception:  # an error here would reject the pod; without an opinion the kubelet chooses itself
             _log.exception("cannot prefer devices", resource=self._resource)
@@ -135,20 +143,20 @@ class DevicePluginService(api_grpc.DevicePluginServicer):
         responses = []
         for wanted in request.container_requests:
             ids = translate.from_ids(wanted.devices_ids)
-            answer = self._allocate(ids)
+            answer = await self._allocate(ids, _caller(context))
             if isinstance(answer, Refusal):
                 _log.warning("refused", resource=self._resource, devices=ids, reason=answer.sentence)
                 self._metrics.observe_allocate(answer.code, time.perf_counter() - started)
                 await context.abort(grpc.StatusCode.FAILED_PRECONDITION, answer.sentence)
             else:
                 edits = await self._prepare(answer.edits)
-                responses.append(translate.to_allocate_message(edits))
+                responses.append(translate.to_allocate_message(edits, answer.annotations))
         self._metrics.observe_allocate("given", time.perf_counter() - started)
         return api.AllocateResponse(container_responses=responses)
 
-    def _allocate(self, ids: list[DeviceId]) -> Allocation | Refusal:
+    async def _allocate(self, ids: list[DeviceId], kubelet: str) -> Allocation | Refusal:
         try:
-            return self._manager.allocate(ids)
+            return await self._allocator.allocate(ids, kubelet)
         except Exception:  # its text is ours alone: the pod's status shows whatever is raised here
             _log.exception("cannot allocate", resource=self._resource, devices=ids)
             self._metrics.count_fault()
@@ -170,6 +178,12 @@ class DevicePluginService(api_grpc.DevicePluginServicer):
     ) -> api.PreStartContainerResponse:
         # Not asked for in the options; a kubelet that calls it all the same loses nothing.
         return api.PreStartContainerResponse()
+
+
+def _caller(context: grpc.aio.ServicerContext[Any, Any]) -> str:
+    """What the kubelet's gRPC library says of itself."""
+    metadata = context.invocation_metadata() or ()
+    return next((str(value) for key, value in metadata if key == "user-agent"), "")
 
 
 class _Stream:

@@ -1,6 +1,6 @@
 """Device plugin messages to our values and back."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from accelet.accelerators.device import Device, DeviceId
 from accelet.accelerators.edits import ContainerEdits
@@ -46,9 +46,12 @@ def worst_list_bytes(devices: Iterable[Device]) -> int:
     )
 
 
-def to_allocate_message(edits: ContainerEdits) -> api.ContainerAllocateResponse:
+def to_allocate_message(
+    edits: ContainerEdits, annotations: Mapping[str, str]
+) -> api.ContainerAllocateResponse:
     return api.ContainerAllocateResponse(
         envs=edits.environment,
+        annotations=annotations,
         mounts=[
             api.Mount(container_path=m.container_path, host_path=m.host_path, read_only=m.read_only)
             for m in edits.mounts

@@ -1,8 +1,9 @@
 """One request of the kubelet against what is there: an allocation, or a refusal in a sentence."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Literal
 
 from accelet.accelerators.backend import Backend, EditsError, Tiles
 from accelet.accelerators.device import Device, DeviceId
@@ -15,11 +16,27 @@ NOTHING_KNOWN: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
+class Notice:
+    """Something about an allocation that its owner should know, in a sentence."""
+
+    kind: Literal["mismatch", "conflict", "unproven"]
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
 class Allocation:
-    """What one container gets: its devices in order of hardware, and what it must be given for them."""
+    """What one container gets: its devices in order of hardware, and what it must be given for them.
+
+    `tiles` are those it is restricted to, by unit. `annotations` come back in the kubelet's checkpoint.
+    `reason` says why these, where an assignment could have said so.
+    """
 
     devices: tuple[DeviceId, ...]
     edits: ContainerEdits
+    tiles: Tiles = field(default_factory=lambda: WHOLE)
+    reason: str = ""
+    notices: tuple[Notice, ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=lambda: NOTHING_KNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +55,14 @@ def allocate(
     inventory: Inventory,
     listing: Listing,
     is_distinct: bool,
+    tiles: Tiles = WHOLE,
+    environment: Mapping[str, str] = NOTHING_KNOWN,
 ) -> Allocation | Refusal:
     """Gives a container the devices the kubelet chose for it, or says why not.
 
-    The answer depends on the ids alone, so that a repeated request (an init container's devices used
-    again, a container re-allocated at its start) is answered alike. An id that some other container
+    `tiles` restricts it to some tiles of its units; `environment` is the container's own, where it is known.
+    The answer depends on the ids and these alone, so that a repeated request (an init container's devices
+    used again, a container re-allocated at its start) is answered alike. An id that some other container
     holds is no reason to refuse: kubelets up to 1.37 can hand one out twice.
     """
     ids = sorted(set(requested))
@@ -60,8 +80,7 @@ def allocate(
             return Refusal(
                 "unhealthy-device", f"device {device} of {resource} is unhealthy: {entry.health.reason}"
             )
-    wanted = set(ids)
-    devices = tuple(device for device in inventory.devices if device.id in wanted)
+    devices = inventory.in_order(set(ids))
     if is_distinct and (shared := _two_of_one_unit(devices)):
         return Refusal(
             "not-distinct",
@@ -69,10 +88,10 @@ def allocate(
             "are shares of one; ask for no more than the node has, or set distinct: false for this resource",
         )
     try:
-        edits = backend.edits(inventory, devices, WHOLE, NOTHING_KNOWN)
+        edits = backend.edits(inventory, devices, tiles, environment)
     except EditsError as error:
         return Refusal("unusable-set", str(error))
-    return Allocation(tuple(device.id for device in devices), edits)
+    return Allocation(tuple(device.id for device in devices), edits, tiles)
 
 
 def _two_of_one_unit(devices: Collection[Device]) -> tuple[Device, Device] | None:

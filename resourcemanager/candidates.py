@@ -36,7 +36,7 @@ def lacks_devices(pod: Pod, ledger: Ledger, size: int) -> bool:
     """Whether a request of this size is one that no record of the kubelet shows as met."""
     recorded = ledger.recorded(kubelet_uid(pod))
     return any(
-        container.limits.get(ledger.resource) == size and container.name not in recorded
+        container.name not in recorded and container.limits.get(ledger.resource) == size
         for container in (*pod.init_containers, *pod.containers)
     )
 

@@ -54,6 +54,7 @@ class Doubt(Enum):
     STATIC = "static"
     STRANGER = "stranger"
     UNVERIFIED = "unverified"
+    UNANSWERED = "unanswered"
 
 
 @dataclass(frozen=True, slots=True)

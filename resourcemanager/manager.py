@@ -1,27 +1,43 @@
 """One resource's present state behind plain methods."""
 
-from collections.abc import Collection, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
-from accelet.accelerators.backend import Backend
+from accelet.accelerators.backend import Backend, Tiles
 from accelet.accelerators.device import DeviceId
 from accelet.accelerators.inventory import Inventory
-from resourcemanager.allocation import Allocation, Refusal, allocate
+from accelet.kube.pods import Pod
+from resourcemanager.allocation import NOTHING_KNOWN, WHOLE, Allocation, Refusal, allocate
+from resourcemanager.assigned import Assignments
+from resourcemanager.evidence import PodUid
+from resourcemanager.following import Request, follow
+from resourcemanager.inquiry import Match, NoProof
+from resourcemanager.ledger import ALLOCATION_ANNOTATION, PROOF_ANNOTATION, InFlight, Ledger
 from resourcemanager.listing import Listing, next_listing
+from resourcemanager.policies import Policies
 from resourcemanager.preference import Policy, prefer
+from resourcemanager.reconcile import Reconciled, View, reconcile
+from resourcemanager.steering import NO_STEERING, Steering, steer
+from resourcemanager.surroundings import Surroundings
+from resourcemanager.target import choose
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How a resource, by its full name, is given out; `is_distinct`: never two shares of one device."""
+    """How a resource, by its full name, is given out; `is_distinct`: never two shares of one device.
+
+    `following` are the policies where assignments are followed, None where no identity is sought.
+    """
 
     resource: str
     policy: Policy = "none"
     is_distinct: bool = False
+    following: Policies | None = None
 
 
 class ResourceManager:
-    """Holds the last scan and the list made of it; every answer is a plain call on both.
+    """Holds the last scan, the list made of it, and the books; every answer is a plain call on them.
 
     Not safe for use by several threads: it belongs to the event loop.
     """
@@ -31,6 +47,8 @@ class ResourceManager:
         self.backend = backend
         self._inventory = Inventory()
         self._listing = Listing()
+        self._ledger = Ledger(rules.resource)
+        self._assignments = Assignments()
 
     @property
     def inventory(self) -> Inventory:
@@ -40,28 +58,81 @@ class ResourceManager:
     def listing(self) -> Listing:
         return self._listing
 
-    def update(self, inventory: Inventory, held: Set[DeviceId] | None) -> Listing:
-        """Takes over a scan and the ids containers hold (None: not known); returns the list before it."""
+    @property
+    def ledger(self) -> Ledger:
+        return self._ledger
+
+    def update(self, inventory: Inventory) -> Listing:
+        """Takes over a scan; returns the list before it."""
         before = self._listing
+        held = self._ledger.must_stay_listed if self._ledger.has_read_checkpoint else None
         self._inventory = inventory
         self._listing = next_listing(before, inventory, held)
         return before
 
+    def keep_books(self, view: View) -> Reconciled:
+        """Brings the books in line with what can be seen; returns what changed."""
+        reconciled = reconcile(self._ledger, view)
+        self._ledger = reconciled.ledger
+        return reconciled
+
+    def steer(self, found: Match | NoProof, size: int, pods: Mapping[PodUid, Pod]) -> Steering:
+        """Where the container that was found is to be steered."""
+        return steer(found, size, self._surroundings(pods))
+
     def prefer(
-        self, available: Collection[DeviceId], must_include: Collection[DeviceId], size: int
+        self,
+        available: Collection[DeviceId],
+        must_include: Collection[DeviceId],
+        size: int,
+        steering: Steering = NO_STEERING,
     ) -> tuple[DeviceId, ...]:
         """Which of the available devices the next container had best get; empty: no opinion."""
+        valid_sets = self.backend.valid_sets(self._inventory, size, available)
+        must: Sequence[DeviceId] = sorted(must_include)
+        if steering.target is not None and valid_sets is None:
+            must = choose(steering.target, available, must, size)
         return prefer(
             self._inventory.devices,
             available,
-            must_include,
+            must,
             size,
             policy=self.rules.policy,
-            valid_sets=self.backend.valid_sets(self._inventory, size, available),
+            valid_sets=valid_sets,
+            avoid=steering.avoid,
         )
 
     def allocate(self, requested: Sequence[DeviceId]) -> Allocation | Refusal:
         """What a container must be given for the devices the kubelet chose for it."""
+        return self._give(requested, WHOLE, NOTHING_KNOWN)
+
+    def allocate_for(
+        self, requested: Sequence[DeviceId], found: Match | NoProof, pods: Mapping[PodUid, Pod], token: str
+    ) -> Allocation | Refusal:
+        """As `allocate`, for the container that was found (or the reason why none was), by its assignment.
+
+        What is given stands in the books from then on, under the fresh name `token`.
+        """
+        assert self.rules.following is not None
+        answer = follow(
+            Request(requested, found),
+            lambda tiles, environment: self._give(requested, tiles, environment),
+            self.rules.following,
+            self._surroundings(pods),
+        )
+        if isinstance(answer, Refusal):
+            return answer
+        entry = _entry(token, answer, found)
+        self._ledger = self._ledger.with_answer(entry)
+        annotations = {ALLOCATION_ANNOTATION: token, PROOF_ANNOTATION: entry.proof or ""}
+        return replace(answer, annotations=MappingProxyType(annotations))
+
+    def _surroundings(self, pods: Mapping[PodUid, Pod]) -> Surroundings:
+        return Surroundings(self.rules.resource, self._inventory, self._ledger, pods, self._assignments)
+
+    def _give(
+        self, requested: Sequence[DeviceId], tiles: Tiles, environment: Mapping[str, str]
+    ) -> Allocation | Refusal:
         return allocate(
             requested,
             resource=self.rules.resource,
@@ -69,4 +140,13 @@ class ResourceManager:
             inventory=self._inventory,
             listing=self._listing,
             is_distinct=self.rules.is_distinct,
+            tiles=tiles,
+            environment=environment,
         )
+
+
+def _entry(token: str, answer: Allocation, found: Match | NoProof) -> InFlight:
+    ids = frozenset(answer.devices)
+    if isinstance(found, NoProof) or not found.proof.is_exact:
+        return InFlight(token, ids, proof="none")
+    return InFlight(token, ids, found.owner, found.pod.key, found.proof.value)

@@ -23,12 +23,14 @@ def prefer(
     *,
     policy: Policy,
     valid_sets: Sequence[Set[DeviceId]] | None = None,
+    avoid: Set[UnitId] = frozenset(),
 ) -> tuple[DeviceId, ...]:
     """Chooses `size` of `available`, with all of `must_include`; empty when that cannot be done.
 
     `devices` are those of the last scan in order of hardware. `valid_sets`, best first, are the only
     choices where they are given. The kubelet sends `available` in random order, with `must_include` in
-    it; ids it sends that no device has are chosen last. The answer is deterministic.
+    it; ids it sends that no device has are chosen last. Devices of the units to `avoid` are chosen after all
+    other devices. The answer is deterministic.
     """
     free = set(available) | set(must_include)
     must = [device.id for device in devices if device.id in set(must_include)]
@@ -36,8 +38,9 @@ def prefer(
     if len(must) > size or len(free) < size:
         return ()
     if valid_sets is not None:
-        fitting = (valid for valid in valid_sets if valid <= free and set(must) <= valid)
-        return tuple(sorted(next(fitting, frozenset())))
+        fitting = [valid for valid in valid_sets if valid <= free and set(must) <= valid]
+        avoided = {device.id for device in devices if device.unit in avoid}
+        return tuple(sorted(min(fitting, key=lambda valid: len(avoided.intersection(valid)), default=())))
     unit_of = {device.id: device.unit for device in devices}
     chosen = set(must)
     groups: dict[UnitId, list[DeviceId]] = defaultdict(list)
@@ -45,7 +48,11 @@ def prefer(
         if device.id in free and device.id not in chosen:
             groups[device.unit].append(device.id)
     used = {unit_of[device] for device in must if device in unit_of}
-    picked = _PICK[policy](groups, used, size - len(must))
+    picked = _PICK[policy](
+        {unit: ids for unit, ids in groups.items() if unit not in avoid}, used, size - len(must)
+    )
+    rest = {unit: ids for unit, ids in groups.items() if unit in avoid}
+    picked += _PICK[policy](rest, used, size - len(must) - len(picked))
     unknown = sorted(free - chosen - unit_of.keys())
     return tuple([*must, *picked, *unknown][:size])
 

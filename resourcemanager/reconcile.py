@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
+from typing import cast
 
 from accelet.accelerators.device import DeviceId
 from accelet.kube.pods import Pod
@@ -84,15 +85,14 @@ def reconcile(ledger: Ledger, view: View) -> Reconciled:
     released: list[Holding] = []
     for key, holding in {**ledger.holdings, **recorded}.items():
         before = ledger.holdings.get(key)
-        current = replace(
-            holding,
-            pod=known.name(key.pod_uid) or holding.pod or (before.pod if before else None),
-            is_recorded=key in recorded or (holding.is_recorded and view.checkpoint is None),
-            denials=before.denials if before else 0,
-        )
-        is_denied = _is_denied(current, view, known, is_recorded=key in recorded)
-        after = replace(current, denials=min(current.denials + 1, DENIALS_TO_RELEASE) if is_denied else 0)
-        if after.is_released and not current.is_released:
+        pod = known.name(key.pod_uid) or holding.pod or (before.pod if before else None)
+        is_recorded = key in recorded or (holding.is_recorded and view.checkpoint is None)
+        is_denied = _is_denied(key.pod_uid, pod, view, known, is_recorded=key in recorded)
+        denials = min((before.denials if before else 0) + 1, DENIALS_TO_RELEASE) if is_denied else 0
+        after = Holding(key, holding.device_ids, pod, holding.token, holding.proof, is_recorded, denials)
+        if after == before:
+            after = before  # what others have made of it stays good
+        elif after.is_released and not (before is not None and before.is_released):
             released.append(after)
         if key in recorded or not after.is_released:
             holdings[key] = after
@@ -182,7 +182,7 @@ def _uid_by_ids(
 
 
 def _ids(ids: Iterable[str]) -> frozenset[DeviceId]:
-    return frozenset(DeviceId(device) for device in ids)
+    return frozenset(cast("Iterable[DeviceId]", ids))
 
 
 def _checkpointed(ledger: Ledger, view: View) -> frozenset[DeviceId]:
@@ -196,20 +196,20 @@ def _checkpointed(ledger: Ledger, view: View) -> frozenset[DeviceId]:
     )
 
 
-def _is_denied(holding: Holding, view: View, known: _Pods, *, is_recorded: bool) -> bool:
+def _is_denied(uid: PodUid, name: PodName | None, view: View, known: _Pods, *, is_recorded: bool) -> bool:
     """Whether everything that can be asked says this container has nothing any more.
 
     Alive for the API server: it has. Else podresources must not show the pod when asked, and either the API
     server or the checkpoint must be without it: silence of a kubelet that has just started is not enough.
     Where podresources cannot be asked, the checkpoint has the say.
     """
-    is_gone = known.is_gone(holding.owner.pod_uid)
+    is_gone = known.is_gone(uid)
     is_unrecorded = view.checkpoint is not None and not is_recorded
     if is_gone is False:
         return False
-    if view.shown is None or holding.pod is None:
+    if view.shown is None or name is None:
         return is_unrecorded
-    return _is_hidden(holding.owner.pod_uid, holding.pod, view, known) and (is_gone is True or is_unrecorded)
+    return _is_hidden(uid, name, view, known) and (is_gone is True or is_unrecorded)
 
 
 def _is_hidden(uid: PodUid, name: PodName, view: View, known: _Pods) -> bool:

@@ -16,7 +16,9 @@ Tiles = Mapping[UnitId, frozenset[int]]
 
 
 class Backend(Protocol):
-    """One resource's hardware: an object made from the resource's settings, without other state.
+    """One resource's hardware: an object made from the resource's settings.
+
+    What it remembers of the host only saves reading the same again; no answer depends on it.
 
     `scan` blocks on files and is called on a worker thread; the other methods are pure.
     """

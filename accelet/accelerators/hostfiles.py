@@ -35,6 +35,15 @@ def read_names(folder: Path | str) -> tuple[str, ...]:
         return ()
 
 
+def read_inodes(folder: Path | str) -> dict[str, int]:
+    """The entries of a folder by name, with the inode that tells one from the next of its name."""
+    try:
+        with os.scandir(folder) as entries:
+            return {entry.name: entry.inode() for entry in entries}
+    except OSError:
+        return {}
+
+
 def read_link_name(path: Path) -> str | None:
     """The last part of where a link points, which need not exist; None if there is no such link."""
     try:

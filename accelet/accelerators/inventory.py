@@ -1,6 +1,6 @@
 """What one scan found."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -51,3 +51,27 @@ class Inventory:
     @cached_property
     def by_id(self) -> Mapping[DeviceId, Device]:
         return MappingProxyType({device.id: device for device in self.devices})
+
+    def in_order(self, ids: Set[DeviceId]) -> tuple[Device, ...]:
+        """The devices of these ids that there are, in order of hardware."""
+        return tuple(
+            self.by_id[one] for one in sorted(ids & self._places.keys(), key=self._places.__getitem__)
+        )
+
+    @cached_property
+    def _places(self) -> Mapping[DeviceId, int]:
+        return {device.id: place for place, device in enumerate(self.devices)}
+
+    @cached_property
+    def by_unit(self) -> Mapping[UnitId, tuple[Device, ...]]:
+        """The devices of each physical unit, both in order of hardware."""
+        found: dict[UnitId, list[Device]] = {}
+        for device in self.devices:
+            found.setdefault(device.unit, []).append(device)
+        return MappingProxyType({unit: tuple(devices) for unit, devices in found.items()})
+
+    @cached_property
+    def unit_of_card(self) -> Mapping[str, UnitId]:
+        """The units by their DRM names."""
+        named = ((devices[0].card, unit) for unit, devices in self.by_unit.items())
+        return MappingProxyType({card: unit for card, unit in named if card is not None})

@@ -1,11 +1,13 @@
 """What every back-end's settings can do, and how two resources' settings may contradict each other."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from accelet.accelerators.backend import Backend
+from accelet.accelerators.looking import Share, alone
 
 FieldPath = tuple[str | int, ...]
 """Where in a resource's settings: `("match", "driver", 0)`."""
@@ -33,9 +35,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Whether both may claim one unit, as far as settings alone tell; `other` is of this class."""
         raise NotImplementedError
 
-    def backend(self) -> Backend:
-        """The back-end that does what these settings say."""
+    def backend(self, share: Share = alone) -> Backend:
+        """The back-end that does what these settings say; `share` lets it look together with others."""
         raise NotImplementedError
+
+    @property
+    def wants_node_labels(self) -> bool:
+        """Whether the back-end is to know its Node's labels, which only the API server can tell."""
+        return False
+
+    def backend_on(self, labels: Mapping[str, str], share: Share = alone) -> Backend:
+        """The back-end on a Node with these labels."""
+        return self.backend(share)
 
 
 def overlap(one: Settings, other: Settings) -> bool:

@@ -20,6 +20,7 @@ from accelet.accelerators.intel.gpu import Shares, select_cards
 from accelet.accelerators.intel.match import CardMatch, Driver, PciDeviceId
 from accelet.accelerators.intel.scan import Found
 from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.looking import Share, alone
 from accelet.accelerators.pci import PciAddress
 from accelet.accelerators.settings import Problem, Settings
 
@@ -85,7 +86,7 @@ class SimulatedSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fiel
         mine, theirs = ({str(_address(card)) for card in cards or ()} for cards in (self.cards, other.cards))
         return not mine.isdisjoint(theirs)
 
-    def backend(self) -> "Simulated":
+    def backend(self, share: Share = alone) -> "Simulated":
         return Simulated(self)
 
 

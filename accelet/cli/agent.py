@@ -10,7 +10,7 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 import click
 
 import accelet
-from accelet.cli.options import choose_config, kubelet_paths, node_options
+from accelet.cli.options import choose_config, kubeconfig_option, kubelet_paths, node_options
 from accelet.runtime.logs import Level, Log, configure_logs
 from accelet.runtime.probes import AddressError, parse_address
 from accelet.runtime.run import EXIT_FAILED, EXIT_SETTINGS, FatalError, exit_now, run_until_signal
@@ -23,6 +23,7 @@ _log = Log(__name__)
 
 @click.command()
 @node_options
+@kubeconfig_option
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
@@ -37,6 +38,7 @@ def command(
     pod_resources_dir: Path | None,
     node_name: str,
     http: str,
+    kubeconfig: Path | None,
     log_level: Level,
 ) -> None:
     """Serve this node's devices to its kubelet, and stay registered through everything."""
@@ -52,9 +54,10 @@ def command(
         pod_resources=str(paths.pod_resources_socket),
         node=node_name,
         http=http,
+        kubeconfig=str(kubeconfig) if kubeconfig else "in cluster",
     )
     try:
-        options = AgentOptions(host_root, paths, node_name, parse_address(http) if http else None)
+        options = AgentOptions(host_root, paths, node_name, parse_address(http) if http else None, kubeconfig)
         code = run_until_signal(_run(options, file))
     except SettingsError as error:
         click.echo(str(error), err=True)

@@ -53,6 +53,7 @@ _COLOURS = {Status.PASS: "green", Status.FAIL: "red", Status.SKIP: "yellow"}
     "--json", "as_json", is_flag=True, help='Print {"checks": [{"id", "title", "status", "detail"}]}.'
 )
 def command(
+    *,
     plugin_command: str,
     resource: str | None,
     kubelet_version: str,

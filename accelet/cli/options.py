@@ -66,6 +66,16 @@ def node_options(command: F) -> F:
     return command
 
 
+def kubeconfig_option(command: F) -> F:
+    """How to reach the API server."""
+    return click.option(
+        "--kubeconfig",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        envvar="ACCELET_KUBECONFIG",
+        help="How to reach the API server, which assignments need.  [default: the pod's service account]",
+    )(command)
+
+
 def choose_config(given: Path | None) -> Path | None:
     """The configuration file to read; None for the built-in configuration."""
     if given is not None:

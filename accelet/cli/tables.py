@@ -11,6 +11,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from accelet.cli.demo_run import Report, SeenResource
     from accelet.cli.devices import Shown
+    from accelet.cli.explain import Explained
 
 
 def make_table(*columns: str) -> Table:
@@ -47,6 +48,27 @@ def print_devices(shown: "Shown") -> None:
         console.print(table)
     if not shown.skipped and not any(resource.devices for resource in shown.resources):
         console.print("No accelerator was found, and nothing that looks like one.")
+
+
+def print_explained(explained: "Explained") -> None:
+    console = Console(highlight=False)
+    console.print(f"[bold]{escape(explained.pod)}[/]  {explained.uid or 'its UID is not known'}")
+    table = make_table("CONTAINER", "RESOURCE", "DEVICES", "TILES", "MASK", "PROOF", "WHY")
+    for one in explained.containers:
+        tiles = (f"{card} {','.join(map(str, tiles))}" for card, tiles in one.tiles.items())
+        colour = "green" if one.agrees else "red"
+        table.add_row(
+            one.name,
+            one.resource,
+            "\n".join(one.devices),
+            "\n".join(tiles),
+            one.mask or "",
+            one.proof or "",
+            f"[{colour}]{escape(one.reason)}[/]",
+        )
+    console.print(table)
+    for note in explained.notes:
+        console.print(escape(note))
 
 
 def print_demo(report: "Report") -> None:

@@ -24,7 +24,7 @@ def wipe_sockets(folder: Path) -> list[str]:
         except OSError:
             continue  # a dangling link: the kubelet logs it and goes on
         if stat.S_ISSOCK(mode):
-            path.unlink(missing_ok=True)  # its plugin may be just about to remove it, too
+            path.unlink(missing_ok=True)  # its owner may be faster
             removed.append(path.name)
     return removed
 

@@ -1,6 +1,6 @@
 """The kubelet's device checkpoint: which container holds which devices, as written on the node's disk."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -42,8 +42,30 @@ class Checkpoint:
     registered: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
 
 
-def read_checkpoint(directory: Path) -> Checkpoint:
+class _RegisteredDevices(Mapping[str, frozenset[str]]):
+    """Ids by resource, decoded when somebody asks: thousands stand in a file that is read at every change."""
+
+    def __init__(self, raw: Mapping[str, msgspec.Raw]) -> None:
+        self._raw = raw
+
+    def __getitem__(self, resource: str) -> frozenset[str]:
+        return frozenset(msgspec.json.decode(self._raw[resource], type=list[str] | None) or ())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+
+Known = dict[tuple[str, str, str], tuple["_Entry", CheckpointEntry]]
+"""Entries as they stood in a file before, by pod, container and resource: what has not changed is kept."""
+
+
+def read_checkpoint(directory: Path, known: Known | None = None) -> Checkpoint:
     """Reads the checkpoint in the device plugin directory; blocks on the file.
+
+    `known` is brought up to date, for the next time.
 
     A directory without the file is that of a kubelet that has handed out nothing yet: an empty checkpoint.
 
@@ -61,10 +83,10 @@ def read_checkpoint(directory: Path) -> Checkpoint:
         ) from None
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read ({error.strerror}); it is root's own file") from None
-    return parse_checkpoint(content, str(path))
+    return parse_checkpoint(content, str(path), known)
 
 
-def parse_checkpoint(content: bytes, name: str = CHECKPOINT_FILE) -> Checkpoint:
+def parse_checkpoint(content: bytes, name: str = CHECKPOINT_FILE, known: Known | None = None) -> Checkpoint:
     """Parses the file's content: Kubernetes from 1.20 (ids by NUMA node) and up to 1.19 (a plain list).
 
     The checksum is not verified. It is a hash over the printed form of the kubelet's own Go structures, which
@@ -82,12 +104,20 @@ def parse_checkpoint(content: bytes, name: str = CHECKPOINT_FILE) -> Checkpoint:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{name} is not a device checkpoint of the kubelet: {error}") from None
     data = file.data
-    return Checkpoint(
-        entries=tuple(_entry(raw) for raw in data.entries or ()),
-        registered=MappingProxyType(
-            {resource: frozenset(ids or ()) for resource, ids in (data.registered or {}).items()}
-        ),
-    )
+    before = {} if known is None else dict(known)
+    found: Known = {}
+    entries = []
+    for raw in data.entries or ():
+        key = (raw.pod_uid, raw.container, raw.resource)
+        old = before.get(key)
+        entry = old[1] if old is not None and old[0] == raw else _entry(raw)
+        found[key] = (raw, entry)
+        entries.append(entry)
+    if known is not None:
+        known.clear()
+        known.update(found)
+    registered = _RegisteredDevices(data.registered or {})
+    return Checkpoint(tuple(entries), registered)
 
 
 class _Entry(msgspec.Struct):
@@ -100,7 +130,7 @@ class _Entry(msgspec.Struct):
 
 class _Data(msgspec.Struct):
     entries: list[_Entry] | None = msgspec.field(name="PodDeviceEntries")
-    registered: dict[str, list[str] | None] | None = msgspec.field(name="RegisteredDevices")
+    registered: dict[str, msgspec.Raw] | None = msgspec.field(name="RegisteredDevices")
 
 
 class _File(msgspec.Struct):

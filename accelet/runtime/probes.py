@@ -1,6 +1,7 @@
 """The one HTTP port: /healthz, /readyz and /metrics."""
 
 import asyncio
+import functools
 import socket
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -20,6 +21,9 @@ T = TypeVar("T")
 
 LOOP_ANSWERS_S = 5.0
 _CLIENT_S = 10.0
+
+_END_S = 5.0
+"""How often the server looks whether it shall end: each look wakes a process that has nothing to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +80,15 @@ class ProbeServer:
         except OSError as error:
             raise AddressError(f"cannot listen on {address[0]}:{address[1]}: {error.strerror}") from error
         self._server.set_app(self._answer)
-        threading.Thread(target=self._server.serve_forever, name="probes", daemon=True).start()
+        serve = functools.partial(self._server.serve_forever, poll_interval=_END_S)
+        threading.Thread(target=serve, name="probes", daemon=True).start()
 
     @property
     def port(self) -> int:
         return self._server.server_port
 
     def close(self) -> None:
-        """Tells the server to end, which takes up to half a second, for which nobody needs to wait."""
+        """Tells the server to end, which takes up to _END_S, for which nobody needs to wait."""
         threading.Thread(target=self._end, name="probes end", daemon=True).start()
 
     def _end(self) -> None:

@@ -3,11 +3,9 @@
 import asyncio
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from accelet.kube.clock import Clock, SystemClock
-from accelet.kube.eventlog import Message, Subject
+from accelet.kube.eventlog import Message
 from accelet.kube.pods import Pod
 from accelet.kube.store import Change
 from accelet.kube.workqueue import WorkQueue
@@ -15,6 +13,7 @@ from accelet.runtime.logs import Log
 from accelet.scheduler.backlog import Patience, Reservation, Round, plan_backlog
 from accelet.scheduler.gangs import Gang, GangKey, gang_key, is_gated
 from accelet.scheduler.hand import Hand, RefusedError
+from accelet.scheduler.herald import Herald
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.picture import Picture
 from accelet.scheduler.plan import Plan
@@ -30,21 +29,10 @@ _REFUSED_FOR_S = 60.0
 _INCOMPLETE_FOR_S = 10.0
 """A gang that misses pods is not worth an event before."""
 
-_TELL_EVERY_S = 10.0
-"""A gang's reason for waiting changes with every node; people read only the last."""
-
 _GATHER_S = 0.1
 """Room that becomes free is looked at together with what else becomes free in this time."""
 
 _PARALLEL = 8
-
-
-@dataclass(frozen=True, slots=True)
-class _Refusal:
-    """The API server did not allow a gang's release; it is tried again after a time."""
-
-    reason: str
-    until_s: float
 
 
 class Controller:
@@ -62,13 +50,13 @@ class Controller:
         wall_s: Callable[[], float] = time.time,
     ) -> None:
         self._picture, self._hand, self._settings = picture, hand, settings
-        self._metrics, self._say, self._wall_s = metrics, say, wall_s
+        self._metrics, self._wall_s = metrics, wall_s
         self._clock: Clock = clock or SystemClock()
+        self._herald = Herald(say, self._clock)
         self._queue: WorkQueue[RecordKey] = WorkQueue(self._clock)
         self._arrived_s: dict[GangKey, float] = {}
         self._stranded_s: dict[str, float] = {}
-        self._refusals: dict[GangKey, _Refusal] = {}
-        self._said: dict[GangKey, tuple[str, float]] = {}
+        self._refused_until_s: dict[GangKey, float] = {}
         self._reservation: Reservation | None = None
 
     async def run(self) -> None:
@@ -87,7 +75,7 @@ class Controller:
             if change.kind == "added":
                 key = gang_key(pod, self._picture.prefix)
                 self._arrived_s[key] = self._clock.now_s()
-                self._refusals.pop(key, None)
+                self._refused_until_s.pop(key, None)
             self._queue.add(_PLANNING)
         elif change.after is None or (pod.is_terminal and not (change.before and change.before.is_terminal)):
             self._stranded_s.pop(pod.uid, None)
@@ -123,7 +111,7 @@ class Controller:
         self._reservation = found.reservation
         waiting = [plan for plan in found.plans if plan.nodes is None]
         self._metrics.waiting.set(len(waiting))
-        retell_s = self._say_waiting(waiting)
+        retell_s = self._herald.tell_waiting(waiting)
         begun = [plan for plan in found.plans if plan.nodes is not None]
         results = await asyncio.gather(*map(self._begin, begun), return_exceptions=True)
         for result in results:
@@ -140,19 +128,27 @@ class Controller:
         ready, waits_s = [], []
         now_s = self._clock.now_s()
         for gang in gangs:
-            refusal = self._refusals.get(gang.key)
+            refused_until_s = self._refused_until_s.get(gang.key, 0.0)
             settled_s = now_s - self._arrived_s.get(gang.key, now_s)
-            patience_s = _INCOMPLETE_FOR_S if gang.missing else 0.0 if gang.size else self._settings.quiet_s
-            if refusal and refusal.until_s > now_s:
-                waits_s.append(refusal.until_s - now_s)
+            patience_s = self._patience_s(gang)
+            if refused_until_s > now_s:
+                waits_s.append(refused_until_s - now_s)
             elif settled_s < patience_s:
                 waits_s.append(patience_s - settled_s)
             else:
                 ready.append(gang)
         return ready, min(waits_s, default=None)
 
+    def _patience_s(self, gang: Gang) -> float:
+        """How long after its newest pod a gang is worth a look."""
+        if gang.size is not None:
+            return _INCOMPLETE_FOR_S if gang.missing else 0.0
+        # An owner that can tell the size and has not been seen yet will be, unless we may not see it.
+        return _INCOMPLETE_FOR_S if gang.is_counted else self._settings.quiet_s
+
     def _forget_all_but(self, gangs: Collection[GangKey]) -> None:
-        for known in (self._arrived_s, self._refusals, self._said):
+        self._herald.forget_all_but(gangs)
+        for known in (self._arrived_s, self._refused_until_s):
             for key in [key for key in known if key not in gangs]:
                 known.pop(key, None)
         for key in gangs:
@@ -177,7 +173,7 @@ class Controller:
         except OverflowError as error:
             self._refuse(gang.key, str(error), gang.pods)
             return
-        self._said.pop(gang.key, None)
+        self._herald.forget(gang.key)
         self._metrics.placed.inc()
         self._metrics.distance.observe(plan.distance or 0)
         self._metrics.gap.observe((plan.distance or 0) - plan.lower_bound)
@@ -187,7 +183,7 @@ class Controller:
         nodes = len(set(plan.nodes or ()))
         note = f"{len(gang.pods)} pods on {nodes} nodes, distance {plan.distance:,}, {proof}"
         _log.info("placed", gang=str(gang.key), note=note)
-        self._tell(gang.pods[0], "Normal", "Placed", note)
+        self._herald.tell(gang.pods[0], "Normal", "Placed", note)
         self._queue.add(record.key)
 
     async def _carry_on(self, record: Record) -> float | None:
@@ -238,49 +234,19 @@ class Controller:
             elif any(owner.is_controller for owner in pod.owners):
                 self._metrics.repairs.labels("stranded").inc()
                 note = "its node no longer has room for it; deleted to be made and placed anew"
-                self._tell(pod, "Warning", "Stranded", note)
+                self._herald.tell(pod, "Warning", "Stranded", note)
                 await self._hand.remove(pod)
                 del self._stranded_s[pod.uid]
             elif self._stranded_s[pod.uid] != float("inf"):
                 self._stranded_s[pod.uid] = float("inf")
                 note = "its node no longer has room for it, and nobody would make it anew: delete it yourself"
-                self._tell(pod, "Warning", "Stranded", note)
+                self._herald.tell(pod, "Warning", "Stranded", note)
         for pod in (*steps.waiting, *steps.bound):
             self._stranded_s.pop(pod.uid, None)
         return min(waits_s, default=None)
 
     def _refuse(self, gang: GangKey, reason: str, pods: Sequence[Pod]) -> None:
-        self._refusals[gang] = _Refusal(reason, self._clock.now_s() + _REFUSED_FOR_S)
+        self._refused_until_s[gang] = self._clock.now_s() + _REFUSED_FOR_S
         _log.warning("refused", gang=str(gang), reason=reason)
-        self._tell(pods[0], "Warning", "Refused", reason)
+        self._herald.tell(pods[0], "Warning", "Refused", reason)
         self._queue.add_after(_PLANNING, _REFUSED_FOR_S)
-
-    def _say_waiting(self, plans: Sequence[Plan]) -> float | None:
-        """An event for each gang that must wait, when the reason has changed, and not all the time.
-
-        Returns after how long a new reason may be told that may not be told yet.
-        """
-        again_s = []
-        now_s = self._clock.now_s()
-        for plan in plans:
-            reason = plan.reason or ""
-            said, told_s = self._said.get(plan.gang.key, ("", float("-inf")))
-            if said == reason:
-                continue
-            if now_s - told_s < _TELL_EVERY_S:
-                again_s.append(told_s + _TELL_EVERY_S - now_s)
-                continue
-            self._said[plan.gang.key] = reason, now_s
-            _log.info("waiting", gang=str(plan.gang.key), reason=reason)
-            self._tell(plan.gang.pods[0], "Warning", "Waiting", f"waiting: {reason}")
-        return min(again_s, default=None)
-
-    def _tell(self, pod: Pod, kind: Literal["Normal", "Warning"], reason: str, note: str) -> None:
-        """An event on a gang's pod and on its owner."""
-        owners = (
-            Subject(owner.kind, owner.name, pod.namespace, owner.uid, owner.api_version)
-            for owner in pod.owners
-            if owner.is_controller
-        )
-        for subject in (Subject.of_pod(pod), *owners):
-            self._say(Message(subject, kind, reason, "Place", note))

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from accelet.kube.pods import Pod
+from accelet.scheduler.annotations import Said
 from accelet.scheduler.rank import rank_of
 from accelet.scheduler.shape import Shape, shape_of
 from accelet.scheduler.topology import ROOT
@@ -31,6 +32,8 @@ _NAME = "name"
 _KUBEFLOW_JOBS = dict.fromkeys(
     ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob"), "Kubeflow"
 )
+COUNTED_KINDS = frozenset(("Job", "JobSet", "LeaderWorkerSet", *_KUBEFLOW_JOBS))
+"""Owners that say how many pods they make at one time."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -66,6 +69,13 @@ class Gang:
     def missing(self) -> int:
         """How many members are still to be created."""
         return max(0, (self.size or 0) - len(self.members))
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether there is an owner that says, or will once it is seen, how many members there are to be."""
+        return self.size is not None or any(
+            owner.kind in COUNTED_KINDS for pod in self.pods for owner in pod.owners
+        )
 
     @property
     def priority(self) -> int:
@@ -157,7 +167,7 @@ def make_gang(key: GangKey, pods: Iterable[Pod], owners: Owners, prefix: str = G
     groups = workload.groups if workload else ()
     ranked = sorted(members, key=lambda pod: rank_of(pod, groups))
     gated = tuple(pod for pod in ranked if is_gated(pod, prefix))
-    said = _Said(gated)
+    said = Said(gated)
     size = said.number(GANG_SIZE)
     if size is None and key.kind == "LeaderWorkerSet":
         size = said.number(_LEADER_WORKER_SIZE)
@@ -178,47 +188,11 @@ def make_gang(key: GangKey, pods: Iterable[Pod], owners: Owners, prefix: str = G
     )
 
 
-def _check_foreign_gates(pods: Iterable[Pod], prefix: str, said: "_Said") -> None:
+def _check_foreign_gates(pods: Iterable[Pod], prefix: str, said: Said) -> None:
     for pod in pods:
         for gate in pod.gates:
             if not gate.startswith(prefix):
                 said.object_to(f"pod {pod.name} is also held by the gate {gate}")
-
-
-class _Said:
-    """Reads annotations that all pods of a gang must agree on; keeps the first objection."""
-
-    def __init__(self, pods: Sequence[Pod]) -> None:
-        self._pods = pods
-        self.objection: str | None = None
-
-    def object_to(self, objection: str) -> None:
-        self.objection = self.objection or objection
-
-    def one(self, name: str) -> str | None:
-        values = {pod.annotations[name]: pod for pod in self._pods if name in pod.annotations}
-        if len(values) > 1:
-            (one, first), (two, second), *_ = values.items()
-            self.object_to(
-                f'{name} is "{one}" on pod {first.name} and "{two}" on pod {second.name}: '
-                "the pods of a gang must agree"
-            )
-        return next(iter(values), None)
-
-    def number(self, name: str) -> int | None:
-        text = self.one(name)
-        if text is None:
-            return None
-        if not text.isdecimal() or not 0 < int(text) < 10**6:
-            self.object_to(f'{name} is "{text}", not a number of pods')
-            return None
-        return int(text)
-
-    def truth(self, name: str) -> bool:
-        text = self.one(name)
-        if text not in (None, "true", "false"):
-            self.object_to(f'{name} is "{text}", neither "true" nor "false"')
-        return text == "true"
 
 
 def required_level(gang: Gang, levels: Sequence[str]) -> int:

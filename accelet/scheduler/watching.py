@@ -14,6 +14,7 @@ from accelet.kube.reflector import Reflector
 from accelet.kube.resources import CONFIG_MAPS, JOBS, NODES, PODS, Resource
 from accelet.kube.source import Scope, Source
 from accelet.kube.store import Change
+from accelet.runtime.backoff import Backoff
 from accelet.runtime.logs import Log
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.picture import Picture
@@ -126,17 +127,25 @@ class Watching:
             await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def _is_served(self, resource: Resource) -> bool:
-        try:
-            await self._api.list_page(resource, None, {"limit": "1"})
-        except NotFoundError:
-            return False
-        except ForbiddenError as error:
-            _log.warning("owners of this kind are not seen", kind=resource.kind, error=str(error))
-            return False
-        except KubeError as error:
-            self._count(error)
-            return False
-        return True
+        """Whether objects of this kind can be watched; asks until there is an answer.
+
+        Without it, a gang could be taken for one of unknown size, and be placed incomplete.
+        """
+        backoff = Backoff(first_s=0.1, most_s=5.0)
+        while True:
+            try:
+                await self._api.list_page(resource, None, {"limit": "1"})
+            except NotFoundError:
+                return False
+            except ForbiddenError as error:
+                _log.warning("owners of this kind are not seen", kind=resource.kind, error=str(error))
+                return False
+            except KubeError as error:
+                self._count(error)
+                await asyncio.sleep(backoff.wait_s)
+                backoff = backoff.failed()
+            else:
+                return True
 
     def _see_pod(self, change: Change[Pod]) -> None:
         if change.after is not None:

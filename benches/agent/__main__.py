@@ -19,6 +19,7 @@ from accelet.cli.tables import make_table
 from benches.agent.allocating import measure_allocate
 from benches.agent.figures import Figure, Section
 from benches.agent.listing import measure_long_list
+from benches.agent.matching import measure_matching
 from benches.agent.processes import compile_ahead
 from benches.agent.restarting import measure_restarts
 from benches.agent.resting import measure_rest
@@ -28,11 +29,15 @@ Measurement = Callable[[Path], Awaitable[Section | tuple[Section, ...]]]
 
 MEASUREMENTS: Mapping[str, Measurement] = {
     "allocate": measure_allocate,
+    "matching": measure_matching,
     "start": measure_start,
     "restart": measure_restarts,
     "rest": measure_rest,
     "list": measure_long_list,
 }
+
+PLACE = next(folder for folder in ("/dev/shm", "/tmp") if Path(folder).is_dir())  # noqa: S108 - the folder in it is ours
+"""In memory where that can be, so that the disk is not measured; short, for a socket's path has 107 bytes."""
 
 _COLOURS = {"met": "green", "missed": "red"}
 
@@ -43,6 +48,7 @@ _COLOURS = {"met": "green", "missed": "red"}
 def main(only: tuple[str, ...], *, as_json: bool) -> None:
     """Measure the agent beside a bare gRPC plugin, all of it or ONLY some; takes about four minutes."""
     compile_ahead()
+    machine = _machine()
     chosen = [MEASUREMENTS[name] for name in only or MEASUREMENTS]
     status = Console(stderr=True)
     sections: list[Section] = []
@@ -50,14 +56,13 @@ def main(only: tuple[str, ...], *, as_json: bool) -> None:
         with status.status(f"measuring, {number} of {len(chosen)}"):
             sections += asyncio.run(_measure(measure))
     if as_json:
-        click.echo(json.dumps({"machine": _machine(), "sections": _plain(sections)}, indent=2))
+        click.echo(json.dumps({"machine": machine, "sections": _plain(sections)}, indent=2))
     else:
-        _show(sections)
+        _show(sections, machine)
 
 
 async def _measure(measure: Measurement) -> tuple[Section, ...]:
-    # Short: a socket's path has 107 bytes.
-    with tempfile.TemporaryDirectory(prefix="bench-", dir="/tmp") as folder:
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=PLACE) as folder:
         measured = await measure(Path(folder))
         return measured if isinstance(measured, tuple) else (measured,)
 
@@ -76,12 +81,13 @@ def _machine() -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     kind = f"{names[0]}, {len(names)} cores" if names else platform.machine()
-    return f"{kind}, Linux {platform.release().partition('-')[0]}, Python {platform.python_version()}"
+    system = f"Linux {platform.release().partition('-')[0]}, Python {platform.python_version()}"
+    return f"{kind}, {system}, {os.getloadavg()[0]:.1f} other processes running"
 
 
-def _show(sections: list[Section]) -> None:
+def _show(sections: list[Section], machine: str) -> None:
     console = Console(highlight=False, width=None if Console().is_terminal else 110)
-    console.print(f"\n[bold]What the agent costs[/], beside a bare gRPC plugin, on {_machine()}")
+    console.print(f"\n[bold]What the agent costs[/], beside a bare gRPC plugin, on {machine}")
     for section in sections:
         table = make_table("", "ACCELET", "BARE", "AIM", "")
         for column, width in zip(table.columns, (32, 9, 9, 10, 0), strict=True):

@@ -57,9 +57,9 @@ def compile_ahead() -> None:
 
 
 @asynccontextmanager
-async def run_agent(kubelet_dir: Path, host_root: Path, config: Path) -> AsyncIterator[Measured]:
-    """`accelet agent`, from before its process is started until it has ended."""
-    words = ["accelet", "agent", "--kubelet-dir", str(kubelet_dir), "--host-root", str(host_root)]
+async def run_agent(kubelet_dir: Path, host_root: Path, config: Path, *more: str) -> AsyncIterator[Measured]:
+    """`accelet agent`, from before its process is started until it has ended; `more` are further options."""
+    words = ["accelet", "agent", "--kubelet-dir", str(kubelet_dir), "--host-root", str(host_root), *more]
     async with _run([*words, "--config", str(config), "--http", "127.0.0.1:0"], kubelet_dir) as process:
         yield process
 

@@ -19,24 +19,29 @@ class SteadyPods:
     def assert_unharmed(self) -> None:
         """The same containers run as then; what the kubelet says of their devices may have changed."""
         for name, pod in self.started.items():
-            assert _life(self.workloads.pod(name)) == _life(pod)
+            now = self.workloads.pod(name)
+            assert life(now) == life(pod)
+            assert all(status["ready"] for status in now["status"]["containerStatuses"])
 
 
 @contextmanager
 def steady_pods(
     workloads: Workloads, names: Sequence[str], resources: Mapping[str, int]
 ) -> Iterator[SteadyPods]:
+    """Makes the pods, and deletes them at the end, also after a failure: others want their devices."""
     for name in names:
         workloads.apply(device_pod(name, resources, script="sleep 3600"))
-    yield SteadyPods(workloads, {name: workloads.wait_for_phase(name, "Running") for name in names})
-    for name in names:
-        workloads.delete_pod(name)
+    try:
+        yield SteadyPods(workloads, {name: workloads.wait_for_phase(name, "Running") for name in names})
+    finally:
+        for name in names:
+            workloads.delete_pod(name)
 
 
-def _life(pod: Json) -> list[object]:
+def life(pod: Json) -> list[object]:
     """Everything that would differ had a container of the pod ended or started."""
     containers = [
-        [status[key] for key in ("containerID", "restartCount", "state", "ready")]
+        [status[key] for key in ("containerID", "restartCount", "state")]
         for status in pod["status"]["containerStatuses"]
     ]
     return [pod["metadata"]["uid"], pod["status"]["phase"], containers]

@@ -10,6 +10,7 @@ from tests.e2e.cluster.node import Node
 from tests.e2e.cluster.node_namespace import NodeProcess
 from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.cluster.workloads import Workloads
+from tests.e2e.steady import steady_pods
 
 GPU, TILE, FUSE = "gpu.intel.com/i915", "gpu.intel.com/tile", "accelet.dev/fuse"
 CARDS = 4
@@ -85,28 +86,21 @@ def test_containers_see_the_devices_and_the_mask_they_were_given(workloads: Work
 def test_running_pods_outlive_five_kubelets_and_five_agents(
     node: Node, agent: NodeProcess, workloads: Workloads
 ) -> None:
-    names = ["steady-0", "steady-1"]
-    for name in names:
-        workloads.apply(device_pod(name, {GPU: 1, FUSE: 1}))
-    before = {name: workloads.wait_for_phase(name, "Running") for name in names}
+    with steady_pods(workloads, ["steady-0", "steady-1"], {GPU: 1, FUSE: 1}) as steady:
+        for _ in range(5):
+            node.kubelet.process.kill()
+            node.kubelet.start()
+            node.wait_until_ready()
+            wait_for_allocatable(node, GPU, 4)
+            agent.kill()
+            wait_for_allocatable(node, GPU, 0)
+            agent.start()
+            wait_for_allocatable(node, GPU, 4)
 
-    for _ in range(5):
-        node.kubelet.process.kill()
-        node.kubelet.start()
-        node.wait_until_ready()
-        wait_for_allocatable(node, GPU, 4)
-        agent.kill()
-        wait_for_allocatable(node, GPU, 0)
-        agent.start()
-        wait_for_allocatable(node, GPU, 4)
-
-    for name in names:
-        pod = workloads.pod(name)
-        assert pod["status"]["containerStatuses"] == before[name]["status"]["containerStatuses"]
-    workloads.apply(device_pod("newcomer", {GPU: 1}))
-    workloads.wait_for_phase("newcomer", "Running")
-    for name in (*names, "newcomer"):
-        workloads.delete_pod(name)
+        steady.assert_unharmed()
+        workloads.apply(device_pod("newcomer", {GPU: 1}))
+        workloads.wait_for_phase("newcomer", "Running")
+        workloads.delete_pod("newcomer")
 
 
 def test_unhealthy_card_lowers_allocatable_and_recovers(node: Node, folder: Path) -> None:

@@ -62,7 +62,7 @@ def pod(agent: AgentPod, node: Node) -> Json:
 
 @pytest.fixture
 def steady(pod: Json, workloads: Workloads) -> Iterator[SteadyPods]:
-    with steady_pods(workloads, ["steady-0", "steady-1"], {GPU: 1, FUSE: 1}) as steady:
+    with steady_pods(workloads, ["beside-0", "beside-1"], {GPU: 1, FUSE: 1}) as steady:
         yield steady
 
 
@@ -89,7 +89,7 @@ def test_agent_can_do_nothing_but_its_work(agent: AgentPod, pod: Json) -> None:
     # Its own processes and its own network alone: itself, and what looks here.
     assert len(seen["processes"]) == 2
     assert set(seen["networks"]) == {"lo", "eth0"}
-    assert all(line.values["level"] == "info" for line in agent.log(pod))
+    assert not [line for line in agent.log(pod) if line.values["level"] == "error"]
 
 
 def test_pods_of_the_example_get_their_devices(pod: Json, workloads: Workloads) -> None:

@@ -36,6 +36,5 @@ def test_command_of_the_project_runs_in_a_pod(node: Node, workloads: Workloads, 
     workloads.wait_for_phase("agent", "Succeeded")
 
     assert workloads.log("agent", "agent").strip()
-    packages = f"/usr/local/lib/{VERSION}/site-packages"
-    assert workloads.log("agent", "python").strip() == f"{packages}/accelet/__init__.py"
+    assert workloads.log("agent", "python").startswith(f"/usr/local/lib/{VERSION}/")
     workloads.delete_pod("agent")

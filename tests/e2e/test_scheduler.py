@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from accelet.kube.client import Client
 from accelet.kube.errors import NotFoundError
@@ -18,13 +19,27 @@ from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
 from accelet.kube.resources import CONFIG_MAPS, EVENTS, JOBS, LEASES, NODES, PODS, Resource
 from accelet.scheduler.gangs import EXCLUSIVE, GATE_PREFIX, REQUIRED_LEVEL
+from accelet.scheduler.process import LEASE
 from accelet.scheduler.topology import Scheme
 from tests.e2e.cluster.control_plane import ControlPlane
+from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
 
 NAMESPACES = Resource("Namespace", "namespaces")
 GPU = "example.com/gpu"
 BLOCKS, SUBBLOCKS, HOSTS = 2, 5, 5
 _LABELS = Scheme().label_sets[0]
+_MANIFESTS = Path(__file__).parents[2] / "deploy" / "scheduler.yaml"
+_RBAC = "rbac.authorization.k8s.io"
+_RESOURCES = {
+    "ServiceAccount": Resource("ServiceAccount", "serviceaccounts"),
+    "ClusterRole": Resource("ClusterRole", "clusterroles", _RBAC),
+    "ClusterRoleBinding": Resource("ClusterRoleBinding", "clusterrolebindings", _RBAC),
+    "Role": Resource("Role", "roles", _RBAC),
+    "RoleBinding": Resource("RoleBinding", "rolebindings", _RBAC),
+    "ConfigMap": CONFIG_MAPS,
+    "PodDisruptionBudget": Resource("PodDisruptionBudget", "poddisruptionbudgets", "policy"),
+    "Deployment": Resource("Deployment", "deployments", "apps"),
+}
 Where = Mapping[str, tuple[str, ...]]
 
 
@@ -66,6 +81,23 @@ async def _beat(client: Client, names: Sequence[str]) -> None:
             }
             await client.patch(LEASES, "kube-node-lease", name, lease, "apply")
         await asyncio.sleep(10)
+
+
+@pytest.fixture
+async def kubeconfig(cluster: ControlPlane, client: Client, tmp_path: Path) -> Path:
+    """That of the account, and with no more than the rights, which deploy/scheduler.yaml gives."""
+    for manifest in yaml.safe_load_all(_MANIFESTS.read_text()):
+        resource, name = _RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
+        namespace = manifest["metadata"].get("namespace")
+        # There is no image here for the Deployment to run: it is only judged.
+        await client.patch(
+            resource, namespace, name, manifest, "apply", dry_run=manifest["kind"] == "Deployment"
+        )
+    path = f"/api/v1/namespaces/kube-system/serviceaccounts/{LEASE}/token"
+    answer = json.loads(cluster.client.send("POST", path, {"spec": {}}))
+    ca = cluster.authority.keys.certificate
+    token = Token(answer["status"]["token"])
+    return write_kubeconfig(tmp_path / "kubeconfig", server=cluster.url, ca=ca, credentials=token)
 
 
 @pytest.fixture
@@ -139,7 +171,7 @@ async def _until(condition: Any, within_s: float = 60.0) -> None:
 
 
 @asynccontextmanager
-async def _scheduler(cluster: ControlPlane, log: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+async def _scheduler(kubeconfig: Path, log: Path) -> AsyncIterator[asyncio.subprocess.Process]:
     """A replica, as a process of its own."""
     with log.open("ab") as out:
         process = await asyncio.create_subprocess_exec(
@@ -147,7 +179,7 @@ async def _scheduler(cluster: ControlPlane, log: Path) -> AsyncIterator[asyncio.
                 Path(sys.executable).with_name("accelet"),
                 "scheduler",
                 "--kubeconfig",
-                str(cluster.kubeconfig),
+                str(kubeconfig),
             ),
             stdout=out,
             stderr=out,
@@ -166,7 +198,7 @@ async def _is_bound(client: Client, namespace: str, job: str, count: int) -> boo
 
 
 async def test_three_gangs_are_bound_where_they_were_planned(
-    cluster: ControlPlane, client: Client, nodes: Where, namespace: str, log: Path
+    kubeconfig: Path, client: Client, nodes: Where, namespace: str, log: Path
 ) -> None:
     planned: dict[str, str] = {}
     jobs = {
@@ -174,7 +206,7 @@ async def test_three_gangs_are_bound_where_they_were_planned(
         "shared": _job("shared", 24, 2),
         "apart": _job("apart", 7, 1, **{EXCLUSIVE: "true"}),
     }
-    async with _scheduler(cluster, log):
+    async with _scheduler(kubeconfig, log):
         for job in jobs.values():
             await client.create(JOBS, namespace, job)
         for name, job in jobs.items():
@@ -200,9 +232,9 @@ async def _has_no_plans(client: Client, namespace: str) -> bool:
 
 @pytest.mark.usefixtures("nodes")
 async def test_two_hundred_pods_are_released_soon_after_the_last_is_created(
-    cluster: ControlPlane, client: Client, namespace: str, log: Path, say: Any
+    kubeconfig: Path, client: Client, namespace: str, log: Path, say: Any
 ) -> None:
-    async with _scheduler(cluster, log):
+    async with _scheduler(kubeconfig, log):
         await client.create(JOBS, namespace, _job("warm", 1, 1))
         await _until(lambda: _is_bound(client, namespace, "warm", 1))
         await client.create(JOBS, namespace, _job("large", 200, 1))
@@ -240,9 +272,9 @@ async def _times(client: Client, namespace: str, job: str, count: int) -> tuple[
 
 @pytest.mark.usefixtures("nodes")
 async def test_a_killed_replica_leaves_nothing_half_done(
-    cluster: ControlPlane, client: Client, namespace: str, log: Path
+    kubeconfig: Path, client: Client, namespace: str, log: Path
 ) -> None:
-    async with _scheduler(cluster, log) as first:
+    async with _scheduler(kubeconfig, log) as first:
         await client.create(JOBS, namespace, _job("warm", 1, 1))
         await _until(lambda: _is_bound(client, namespace, "warm", 1))
         await client.create(JOBS, namespace, _job("train", 150, 2))
@@ -255,6 +287,6 @@ async def test_a_killed_replica_leaves_nothing_half_done(
         first.kill()
         await first.wait()
     began_s = time.monotonic()
-    async with _scheduler(cluster, log):
+    async with _scheduler(kubeconfig, log):
         await _until(lambda: _is_bound(client, namespace, "train", 150))
     assert time.monotonic() - began_s < 20

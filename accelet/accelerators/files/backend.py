@@ -18,6 +18,7 @@ from accelet.accelerators.files.units import find_path_units, find_usb_units
 from accelet.accelerators.files.usb import find_usb
 from accelet.accelerators.gathering import gather_edits
 from accelet.accelerators.inventory import Inventory, Skipped
+from accelet.accelerators.looking import Share, alone
 from accelet.accelerators.settings import Problem, Settings
 
 
@@ -53,7 +54,7 @@ class FilesSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=T
     def overlaps(self, other: Self) -> bool:
         return any(groups_meet(one, two) for one, two in product(self.all_groups(), other.all_groups()))
 
-    def backend(self) -> "Files":
+    def backend(self, share: Share = alone) -> "Files":
         return Files(self)
 
 

@@ -7,7 +7,7 @@ from accelet.accelerators.device import Device, UnitId
 from accelet.accelerators.edits import ContainerEdits
 from accelet.accelerators.errors import EditsError, MaskError
 from accelet.accelerators.gathering import gather_edits
-from accelet.accelerators.intel.masks import Hierarchy, VisibleCard, read_hierarchy, write_mask
+from accelet.accelerators.intel.masks import Hierarchy, VisibleCard, read_hierarchy, read_mask, write_mask
 from accelet.accelerators.pci import PciAddress
 
 MASK = "ZE_AFFINITY_MASK"
@@ -45,6 +45,23 @@ def gpu_edits(
     if emits_order:
         variables[PCI_ORDER] = "1"
     return gather_edits(devices, variables)
+
+
+def read_tiles(devices: Sequence[Device], environment: Mapping[str, str]) -> Mapping[UnitId, frozenset[int]]:
+    """The tiles of each of its units that a container with this environment sees: what a mask says.
+
+    Raises:
+        EditsError: the mask or the hierarchy is none that Level Zero reads.
+    """
+    cards = _cards_of(devices)
+    in_pci_order = _is_on(environment.get(PCI_ORDER, ""))
+    ordered = sorted(cards.values(), key=lambda card: _enumeration_order(card, in_pci_order=in_pci_order))
+    try:
+        hierarchy = read_hierarchy(environment.get(HIERARCHY, Hierarchy.FLAT))
+        shown = read_mask(environment.get(MASK, ""), [card.tile_count for card in ordered], hierarchy)
+    except MaskError as error:
+        raise EditsError(str(error)) from error
+    return {card.unit: tiles for card, tiles in zip(ordered, shown, strict=True)}
 
 
 def _cards_of(devices: Sequence[Device]) -> dict[UnitId, Device]:

@@ -14,8 +14,9 @@ from accelet.accelerators.edits import ContainerEdits
 from accelet.accelerators.intel.card import ByPath, Card, Unit, offer_cards
 from accelet.accelerators.intel.edits import gpu_edits
 from accelet.accelerators.intel.match import CardMatch
-from accelet.accelerators.intel.scan import Found, find_cards
+from accelet.accelerators.intel.scan import CardFinder, Found
 from accelet.accelerators.inventory import Inventory, Skipped
+from accelet.accelerators.looking import Look, Share, alone
 from accelet.accelerators.settings import Settings
 
 Shares = Annotated[int, Meta(ge=1, le=10_000, description="holders of one device at a time")]
@@ -38,8 +39,8 @@ class IntelGpuSettings(Settings, frozen=True, kw_only=True, forbid_unknown_field
     def overlaps(self, other: Self) -> bool:
         return self.match.overlaps(other.match)
 
-    def backend(self) -> "IntelGpu":
-        return IntelGpu(self)
+    def backend(self, share: Share = alone) -> "IntelGpu":
+        return IntelGpu(self, share(CardFinder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,11 @@ class IntelGpu:
     """Implements `accelet.accelerators.backend.Backend`."""
 
     settings: IntelGpuSettings
+    find: Look[Found]
 
     def scan(self, root: Path) -> Inventory:
         chosen = self.settings
-        return select_cards(find_cards(root), chosen.match, chosen.unit, chosen.shares, chosen.by_path)
+        return select_cards(self.find(root), chosen.match, chosen.unit, chosen.shares, chosen.by_path)
 
     def valid_sets(
         self, inventory: Inventory, size: int, available: Collection[DeviceId] | None = None

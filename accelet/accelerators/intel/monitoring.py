@@ -14,8 +14,9 @@ from accelet.accelerators.gathering import gather_edits
 from accelet.accelerators.hostfiles import is_node, read_names
 from accelet.accelerators.intel.card import Card
 from accelet.accelerators.intel.match import SERVED_DRIVERS, Driver
-from accelet.accelerators.intel.scan import find_cards
+from accelet.accelerators.intel.scan import CardFinder, Found
 from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.looking import Look, Share, alone
 from accelet.accelerators.settings import Settings
 
 MonitoringMode = Literal["none", "single", "split"]
@@ -30,8 +31,8 @@ class MonitoringSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fie
         """Two that show the same cards do not compete for them, but their device ids must differ."""
         return self.driver == other.driver
 
-    def backend(self) -> "Monitoring":
-        return Monitoring(self)
+    def backend(self, share: Share = alone) -> "Monitoring":
+        return Monitoring(self, share(CardFinder))
 
 
 def monitoring_resources(
@@ -55,9 +56,10 @@ class Monitoring:
     """
 
     settings: MonitoringSettings
+    find: Look[Found]
 
     def scan(self, root: Path) -> Inventory:
-        found = find_cards(root)
+        found = self.find(root)
         cards = [card for card in found.cards if self._shows(card)]
         if not cards:
             return Inventory(skipped=found.skipped, warnings=found.warnings)

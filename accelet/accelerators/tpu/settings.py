@@ -1,8 +1,9 @@
 """How an administrator wants TPU chips to be served."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal, Self
 
+from accelet.accelerators.looking import Share, alone
 from accelet.accelerators.settings import Problem, Settings
 from accelet.accelerators.tpu.backend import TpuBackend
 from accelet.accelerators.tpu.shape import Shape, ShapeError
@@ -18,9 +19,10 @@ class TpuSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     chips. A container sees only the device files it was given, so it is left unset (`none`); privileged
     containers see all files and need `ordinal` (the chip's position on the host) or `device-number` (of
     its file below /dev), as their libtpu understands it. `topology`: that of the slice, over what the TPU
-    VM and the Node's labels say. `check_owners`: report processes that have a chip's file open; needs the
-    host's process ids and CAP_SYS_PTRACE. `log_folder`: the host folder below which each allocation gets a
-    folder of its own for libtpu's logs; null for none.
+    VM and the Node's labels say. `node_labels`: ask the API server for the Node's labels, and put what
+    contradicts itself in Events on the Node. `check_owners`: report processes that have a chip's file open;
+    needs the host's process ids and CAP_SYS_PTRACE. `log_folder`: the host folder below which each
+    allocation gets a folder of its own for libtpu's logs; null for none.
     """
 
     mode: Literal["whole-host", "sub-host"] = "whole-host"
@@ -28,6 +30,7 @@ class TpuSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     half_bounds: Literal["1,4,1", "2,2,1"] = "1,4,1"
     visible_chips: Literal["none", "ordinal", "device-number"] = "none"
     topology: str | None = None
+    node_labels: bool = False
     check_owners: bool = False
     log_folder: str | None = "/tmp/tpu_logs"  # noqa: S108  the folder that collectors of TPU logs read
 
@@ -51,8 +54,15 @@ class TpuSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Always: a node's chips belong to one host, and are given out by one resource."""
         return True
 
-    def backend(self) -> TpuBackend:
+    def backend(self, share: Share = alone) -> TpuBackend:
         return TpuBackend(self)
+
+    @property
+    def wants_node_labels(self) -> bool:
+        return self.node_labels
+
+    def backend_on(self, labels: Mapping[str, str], share: Share = alone) -> TpuBackend:
+        return self.backend(share).with_node_labels(labels)
 
 
 def _is_plain_absolute(path: str) -> bool:

@@ -162,7 +162,12 @@ class CommandHardware:
         process = await asyncio.create_subprocess_exec(
             *words, stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
         )
-        _, error = await asyncio.wait_for(process.communicate(), self._timeout_s)
+        try:
+            _, error = await asyncio.wait_for(process.communicate(), self._timeout_s)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            raise HardwareError(f"{shlex.join(words)} took longer than {self._timeout_s:g} s") from None
         if process.returncode != 0:
             said = error.decode(errors="replace").strip()
             raise HardwareError(f"{shlex.join(words)} ended with {process.returncode}: {said}")

@@ -8,6 +8,8 @@ from enum import Enum
 from accelet.fakekubelet.conformance.bench import Bench, Check, FailedError, SkippedError
 from accelet.fakekubelet.conformance.launch import Hardware, HardwareError, Launcher
 from accelet.fakekubelet.devicemanager import KubeletCrash
+from accelet.fakekubelet.life import KubeletDownError
+from accelet.fakekubelet.node import PodRejectedError
 from accelet.fakekubelet.trace import StillWaitingError
 
 
@@ -59,19 +61,21 @@ async def run_checks(
             Result(check.id, check.title, Status.SKIP, "it does not register and list (see R1)")
             for check in checks[1:]
         ]
-    return results + list(await asyncio.gather(*(one(check) for check in checks[1:])))
+    # A group, so that whatever ends one of them early lets the others stop their servers first: gRPC does
+    # not survive the end of a loop on which a server still runs.
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(check)) for check in checks[1:]]
+    return results + [task.result() for task in tasks]
 
 
 async def _run(check: Check, bench: Bench) -> Result:
     try:
         async with bench:
             finding = await check.run(bench)
-    except FailedError as error:
-        return Result(check.id, check.title, Status.FAIL, str(error))
-    except KubeletCrash as error:
-        return Result(check.id, check.title, Status.FAIL, str(error))
-    except StillWaitingError as error:
+    except (FailedError, KubeletCrash, StillWaitingError, PodRejectedError) as error:
         return Result(check.id, check.title, Status.FAIL, str(error).splitlines()[0])
+    except KubeletDownError as error:
+        return Result(check.id, check.title, Status.FAIL, f"it went away meanwhile: {error}")
     except (SkippedError, HardwareError) as error:
         return Result(check.id, check.title, Status.SKIP, str(error))
     return Result(check.id, check.title, Status.PASS, finding)

@@ -66,6 +66,7 @@ async def clears_up_after_a_crash(bench: Bench) -> str:
     mine = set(_sockets(bench.kubelet.plugins_dir))
     bench.needed_pid()
     await bench.plugin.kill()
+    await asyncio.sleep(1.1)  # some name their sockets by the second
     await bench.launch()
     await bench.back(view, 2)
     left = sorted(path.name for path in mine if path.exists() and not _is_live(path))

@@ -63,7 +63,7 @@ def python_image(name: str, project: Path, archive: Path, *, extras: Sequence[st
 
 def _python_layer(requirements: Sequence[str]) -> Path:
     """Python and the packages required, in the cache."""
-    content = repr((sys.version, str(INTERPRETER), sorted(requirements)))
+    content = repr((sys.version, str(INTERPRETER), sorted(requirements), Path(__file__).read_text()))
     layer = cache_folder("images") / f"{VERSION}-{hashlib.sha256(content.encode()).hexdigest()[:16]}.tar"
     with locked(layer.with_suffix(".lock")):
         if not layer.exists():
@@ -88,6 +88,8 @@ def _python_entries(packages: Path) -> Iterator[Entry]:
     yield Link(f"{PREFIX}/bin/python", VERSION)
     yield Copied(f"{PREFIX}/lib/{VERSION}", STANDARD_LIBRARY, _is_wanted)
     yield Copied(SITE_PACKAGES, packages, lambda name: name != "bin")
+    # The name under which Debian's own Python looks for them.
+    yield Link(f"{PREFIX}/lib/{VERSION}/dist-packages", "site-packages")
     for path, source in shared_libraries(programs).items():
         # Some packages bring libraries of their own and find them beside themselves.
         if not source.is_relative_to(packages):

@@ -40,10 +40,10 @@ def write_config(folder: Path, *resources: str) -> Path:
 
 
 @asynccontextmanager
-async def agent(folder: Path, config_file: Path) -> AsyncIterator[Agent]:
+async def agent(folder: Path, config_file: Path, kubeconfig: Path | None = None) -> AsyncIterator[Agent]:
     """Runs an agent until the end of the block, then ends it as SIGTERM does; its host is in `folder` too."""
     (folder / "dev").mkdir(exist_ok=True)
-    options = AgentOptions(folder, KubeletPaths(folder), "node", ("127.0.0.1", 0))
+    options = AgentOptions(folder, KubeletPaths(folder), "node", ("127.0.0.1", 0), kubeconfig)
     made = Agent(options, ConfigFile(config_file))
     running = asyncio.create_task(made.run())
     try:

@@ -20,7 +20,7 @@ from accelet.kubelet.api import deviceplugin_pb2_grpc as rpc
 from accelet.kubelet.api import podresources_pb2, podresources_pb2_grpc
 
 Context = grpc.aio.ServicerContext[object, object]
-SETTLING_S = 0.2
+SETTLING_S = 0.5
 """A stream ends a few milliseconds before the next kubelet is to be seen."""
 
 MUTANTS: dict[type[SamplePlugin], str] = {}

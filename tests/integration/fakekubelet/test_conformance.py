@@ -28,6 +28,7 @@ from accelet.fakekubelet.sample_plugin import GivenUpError, SamplePlugin
 from tests.integration.fakekubelet.mutants import MUTANTS, FitsOnAGoodDayOnly, TwoResources
 
 PROCESSES = 8
+pytestmark = pytest.mark.timeout(1800)
 IS_SOAK = os.environ.get("ACCELET_HYPOTHESIS_PROFILE") == "soak"
 IN_PROCESS = [check for check in CHECKS if not check.needs_process]
 WITH_PROCESS = [check for check in CHECKS if check.needs_process]
@@ -143,10 +144,11 @@ async def test_a_correct_plugin_passes_in_a_process_of_its_own(root: Path) -> No
 async def findings(mutant: type[SamplePlugin], hardware: Path) -> dict[str, str]:
     """What fails with `mutant`, and why."""
     expected = MUTANTS[mutant]
-    in_process = IN_PROCESS
-    if mutant is FitsOnAGoodDayOnly and not IS_SOAK:
-        in_process = [check for check in IN_PROCESS if check.id.startswith("L")]
-    found = failed(await results(InThisProcess(mutant), in_process, jobs=16))
+    in_process, jobs = IN_PROCESS, 16
+    if mutant is FitsOnAGoodDayOnly:
+        # Fifty thousand devices: every list is work.
+        in_process, jobs = [check for check in IN_PROCESS if IS_SOAK or check.id in ("L5", "L9")], 1
+    found = failed(await results(InThisProcess(mutant), in_process, jobs=jobs))
     # Many run at once here, and some checks measure time: what should not fail has to fail alone too.
     doubtful = [check for check in IN_PROCESS if check.id in found and check.id != expected]
     found = {name: why for name, why in found.items() if name == expected}
@@ -180,12 +182,17 @@ def _found_by_process(names: Sequence[str]) -> dict[str, dict[str, str]]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_a_mutant_is_found_out_by_its_check_alone(
     mutant: type[SamplePlugin], all_findings: dict[str, dict[str, str]]
 ) -> None:
-    found = all_findings[mutant.__name__]
-    assert list(found) == [MUTANTS[mutant]], found
+    name, expected = mutant.__name__, [MUTANTS[mutant]]
+    found = all_findings[name]
+    if list(found) != expected:
+        # Some checks measure time, and all mutants at once keep a machine busy: alone it has to be so.
+        found = _found_by_process([name])[name]
+    assert list(found) == expected, found
 
 
 def test_every_check_has_a_mutant() -> None:

@@ -26,9 +26,11 @@ def start(world: World, tmp_path: Path) -> Start:
     """Runs a replica of the scheduler."""
 
     @asynccontextmanager
-    async def running(token: str = "a-token", **settings: float) -> AsyncIterator["asyncio.Task[None]"]:
+    async def running(
+        token: str = "a-token", http: tuple[str, int] | None = None, **settings: float
+    ) -> AsyncIterator["asyncio.Task[None]"]:
         kubeconfig = world.api.write_kubeconfig(tmp_path / f"kubeconfig-{token}", token)
-        options = SchedulerOptions(kubeconfig, terms=QUICK)
+        options = SchedulerOptions(kubeconfig, terms=QUICK, http=http)
         chosen = SchedulerSettings(version="v1", **settings)  # type: ignore[arg-type]  # numbers all
         task = asyncio.create_task(Scheduler(options, chosen).run())
         try:

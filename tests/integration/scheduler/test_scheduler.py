@@ -1,6 +1,9 @@
 """Whole runs of the scheduler against an API server, with a kube-scheduler that binds what is released."""
 
+import asyncio
+import socket
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
@@ -192,3 +195,32 @@ async def test_a_gang_without_owner_is_complete_when_nothing_more_comes(world: W
     async with start(quiet_s=0.1):
         world.state.create(PODS, "ml", pod)
         await eventually(lambda: not world.gated())
+
+
+async def test_metrics_and_readiness_say_how_it_goes(world: World, start: Start) -> None:
+    world.add_nodes(1, 1, 2)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    def read(path: str) -> str:
+        with urlopen(f"http://127.0.0.1:{port}{path}") as answer:
+            return str(answer.read().decode())
+
+    async with start(http=("127.0.0.1", port)):
+        world.add_job("train", 12)
+        world.add_job("large", 17)
+        await eventually(lambda: world.is_bound("train", 12) and not world.plans())
+        metrics = await asyncio.to_thread(read, "/metrics")
+        ready = await asyncio.to_thread(read, "/readyz?verbose")
+    for line in (
+        "accelet_scheduler_placed_gangs_total 1.0",
+        "accelet_scheduler_released_pods_total 12.0",
+        "accelet_scheduler_waiting_gangs 1.0",
+        "accelet_scheduler_gang_distance_sum 100.0",
+        "accelet_scheduler_gang_gap_sum 0.0",
+        "accelet_scheduler_leading 1.0",
+        "accelet_scheduler_plan_seconds_count",
+    ):
+        assert line in metrics
+    assert "[+] watches" in ready

@@ -1,5 +1,6 @@
 """What pods get of a v5e host of eight chips, over the sockets between a kubelet and the agent."""
 
+import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -54,7 +55,27 @@ async def test_two_pods_of_four_chips_get_the_two_halves(folder: Path) -> None:
         assert given.envs["TPU_TOPOLOGY"] == "1x4"
         assert len(given.devices) == 5
         assert [mount.container_path for mount in given.mounts] == ["/tmp/tpu_logs"]
-    assert len({pod["main"].options.mounts[0].host_path for pod in pods}) == 2
+    logs = {pod["main"].options.mounts[0].host_path for pod in pods}
+    assert len(logs) == 2
+    assert all(stat.filemode(_below(folder, path).stat().st_mode) == "drwxrwxrwt" for path in logs)
+
+
+async def test_logs_of_an_earlier_container_are_set_aside(folder: Path) -> None:
+    async with serving(folder) as kubelet:
+        first = await ask(kubelet, "first", 8)
+        logs = _below(folder, first["main"].options.mounts[0].host_path)
+        (logs / "tpu_driver.INFO").write_text("hello")
+        await kubelet.remove(first)
+        second = await ask(kubelet, "second", 8)
+
+    assert _below(folder, second["main"].options.mounts[0].host_path) == logs
+    assert list(logs.iterdir()) == []
+    assert (logs.with_name(f"{logs.name}.previous") / "tpu_driver.INFO").read_text() == "hello"
+
+
+def _below(folder: Path, path: str) -> Path:
+    """Where the agent sees a path of the host."""
+    return folder / path.lstrip("/")
 
 
 async def test_small_pods_leave_the_largest_boxes_free(folder: Path) -> None:

@@ -54,7 +54,7 @@ def test_checked_in_schema_is_current() -> None:
 
 
 def test_generic_device_plugins_block_and_monitoring_become_resources() -> None:
-    assert names(parse_config(EXAMPLES[4], "x")) == ["example.com/fuse", "squat.ai/video", "squat.ai/serial"]
+    assert names(parse_config(EXAMPLES[5], "x")) == ["example.com/fuse", "squat.ai/video", "squat.ai/serial"]
     assert names(parse_config(EXAMPLES[1], "x"))[-1] == "gpu.intel.com/monitoring"
 
 

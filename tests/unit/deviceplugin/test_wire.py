@@ -39,12 +39,13 @@ def test_allocate_message_carries_nodes_mounts_and_environment() -> None:
     edits = ContainerEdits(
         (DeviceNode("/dev/a", "/dev/b", "rw"),), (Mount("/m", "/n", read_only=True),), {"X": "1"}
     )
-    message = translate.to_allocate_message(edits)
+    message = translate.to_allocate_message(edits, {"accelet.dev/allocation": "t"})
     assert [(n.host_path, n.container_path, n.permissions) for n in message.devices] == [
         ("/dev/a", "/dev/b", "rw")
     ]
     assert [(m.host_path, m.container_path, m.read_only) for m in message.mounts] == [("/m", "/n", True)]
     assert dict(message.envs) == {"X": "1"}
+    assert dict(message.annotations) == {"accelet.dev/allocation": "t"}
 
 
 @given(st.text(min_size=1, max_size=300), st.integers(1, 75))

@@ -9,6 +9,7 @@ WITHOUT_THE_PACKAGE = (
     "accelet.kube.workqueue",
     "accelet.kube.lease",
     "accelet.kube.events",
+    "accelet.cli.agent",
 )
 
 

@@ -47,7 +47,7 @@ class Fixed:
 def manager(*devices: Device, distinct: bool = False, refuses: str | None = None) -> ResourceManager:
     backend = Fixed(Inventory(devices), refuses)
     made = ResourceManager(Rules("a.b/gpu", is_distinct=distinct), backend)
-    made.update(backend.scan(Path("/")), frozenset())
+    made.update(backend.scan(Path("/")))
     return made
 
 
@@ -77,7 +77,7 @@ def test_unhealthy_device_is_refused_with_its_reason() -> None:
 
 def test_device_that_is_gone_is_refused_with_its_reason() -> None:
     asked = manager(device("a"))
-    asked.update(Inventory(), frozenset({DeviceId("a")}))
+    asked.update(Inventory())
     refused = ask(asked, "a")
     assert isinstance(refused, Refusal)
     assert "gone from the node" in refused.sentence

@@ -148,6 +148,12 @@ def test_a_gang_misses_what_its_owner_says_and_is_not_there() -> None:
     assert _only(*pods).missing == 0
 
 
+def test_a_gang_is_counted_if_its_owner_can_tell_the_size_though_it_is_not_seen_yet() -> None:
+    assert _only(pod("j-0", labels={_JOB: "j"}, owner=Owner("Job", "j", "u", is_controller=True))).is_counted
+    assert not _only(pod("j-0", labels={_JOB: "j"})).is_counted
+    assert not _only(pod("w-0", owner=Owner("StatefulSet", "w", "u", is_controller=True))).is_counted
+
+
 def test_an_annotation_says_the_size_of_a_gang_without_an_owner() -> None:
     assert _only(pod("p-0", annotations={GANG_SIZE: "4"})).missing == 3
     assert (

@@ -18,6 +18,7 @@ AGENT_SOURCES = [
     *(PROJECT / "deviceplugin").glob("*.py"),
     *(PROJECT / "accelet" / "runtime").glob("*.py"),
     PROJECT / "accelet" / "cli" / "agent.py",
+    *(PROJECT / "accelet" / "kube" / name for name in ("reflector.py", "events.py")),
 ]
 
 

@@ -8,6 +8,8 @@ import pytest
 import yaml
 
 import accelet
+from accelet.accelerators.tpu.claims import TPU_ENV_PATH
+from accelet.accelerators.tpu.settings import TpuSettings
 from accelet.cli.agent import command
 from accelet.runtime.probes import parse_address
 from deviceplugin.config import DEFAULT_CONFIG, parse_config
@@ -103,3 +105,94 @@ def test_selector_matches_the_pods(daemonset: dict[str, Any]) -> None:
 def test_manifest_is_whole(path: Path) -> None:
     for document in documents(path):
         assert {"apiVersion", "kind", "metadata"} <= document.keys()
+
+
+ASSIGNMENTS = PROJECT / "deploy" / "agent-assignments"
+TPU = PROJECT / "deploy" / "agent-tpu"
+
+
+def test_assignments_need_pods_and_events_and_nothing_else() -> None:
+    objects = {each["kind"]: each for each in documents(ASSIGNMENTS / "rbac.yaml")}
+    rules = {
+        (group, resource): rule["verbs"]
+        for rule in objects["ClusterRole"]["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    assert rules == {
+        ("", "pods"): ["get", "list", "watch"],
+        ("events.k8s.io", "events"): ["create", "patch"],
+    }
+    (subject,) = objects["ClusterRoleBinding"]["subjects"]
+    account = objects["ServiceAccount"]["metadata"]
+    assert (subject["name"], subject["namespace"]) == (account["name"], account["namespace"])
+
+
+def test_assignments_patch_what_daemonset_yaml_has(daemonset: dict[str, Any]) -> None:
+    (patch,) = documents(ASSIGNMENTS / "daemonset.patch.yaml")
+    account = patch["spec"]["template"]["spec"]["serviceAccountName"]
+    (made,) = (each for each in documents(ASSIGNMENTS / "rbac.yaml") if each["kind"] == "ServiceAccount")
+    assert account == made["metadata"]["name"]
+    assert patch["metadata"]["namespace"] == made["metadata"]["namespace"]
+    assert patch["metadata"].items() <= daemonset["metadata"].items()
+    assert daemonset["spec"]["template"]["spec"]["automountServiceAccountToken"] is False
+
+
+def test_assignments_configuration_is_understood_and_follows_them() -> None:
+    text = config_text(ASSIGNMENTS / "config.patch.yaml")
+    followed = [
+        each.name for each in parse_config(text, "config.patch.yaml").resources if each.rules.following
+    ]
+    assert followed == ["gpu.intel.com/i915", "gpu.intel.com/xe"]
+
+
+@pytest.mark.parametrize("folder", [ASSIGNMENTS, TPU], ids=lambda folder: folder.name)
+def test_kustomization_names_files_there_are_and_patches_objects_there_are(folder: Path) -> None:
+    (kustomization,) = documents(folder / "kustomization.yaml")
+    patches = [folder / each["path"] for each in kustomization["patches"]]
+    resources = [folder / name for name in kustomization["resources"]]
+    made = [_identity(each) for path in resources for each in documents(path)]
+    assert len(set(made)) == len(made)
+    assert {_identity(each) for path in patches for each in documents(path)} <= set(made)
+
+
+def _identity(manifest: dict[str, Any]) -> tuple[str, str, str]:
+    return manifest["kind"], manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"]
+
+
+def test_tpu_nodes_need_a_node_and_events_on_it_and_nothing_else() -> None:
+    objects = {each["kind"]: each for each in documents(TPU / "rbac.yaml")}
+    assert objects["ClusterRole"]["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}]
+    assert objects["Role"]["metadata"]["namespace"] == "default"
+    events = {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]}
+    assert objects["Role"]["rules"] == [events]
+    (account,) = documents(TPU / "account.yaml")
+    for kind in ("ClusterRole", "Role"):
+        binding = objects[f"{kind}Binding"]
+        assert binding["roleRef"]["name"] == objects[kind]["metadata"]["name"]
+        (subject,) = binding["subjects"]
+        assert _identity({"kind": subject["kind"], "metadata": subject}) == _identity(account)
+
+
+def test_tpu_nodes_mount_what_their_back_end_reads_and_writes(container: dict[str, Any]) -> None:
+    (patch,) = documents(TPU / "daemonset.patch.yaml")
+    pod = patch["spec"]["template"]["spec"]
+    (account,) = documents(TPU / "account.yaml")
+    assert pod["serviceAccountName"] == account["metadata"]["name"]
+    (patched,) = pod["containers"]
+    assert patched["name"] == container["name"]
+    host_paths = {volume["name"]: volume["hostPath"]["path"] for volume in pod["volumes"]}
+    root = command.make_context("agent", container["args"][1:]).params["host_root"]
+    for mount in patched["volumeMounts"]:
+        assert mount["mountPath"] == f"{root}{host_paths[mount['name']]}"
+    writable = [host_paths[mount["name"]] for mount in patched["volumeMounts"] if not mount.get("readOnly")]
+    assert writable == [TpuSettings().log_folder]
+    assert f"/{TPU_ENV_PATH}".startswith(f"{host_paths['tpu-env']}/")
+
+
+def test_tpu_nodes_configuration_asks_for_the_labels() -> None:
+    shipped = parse_config(config_text(TPU / "config.patch.yaml"), "config.patch.yaml").resources
+    assert [each.name for each in shipped if each.settings.wants_node_labels] == ["google.com/tpu"]
+    assert {each.name for each in shipped} == {
+        each.name for each in parse_config(DEFAULT_CONFIG, "built in").resources
+    }

@@ -197,7 +197,9 @@ def test_label_turns_ici_resiliency_off(tmp_path: Path, label: str) -> None:
         ("v5e-4", [1], ("1x1", "v5litepod-1", "1,1,1", "8431")),
         ("v5e-4", [2, 3], ("1x2", "v5litepod-2", "1,2,1", "8431,8432")),
         ("v5e-4", [0, 1, 2, 3], ("2x2", "v5litepod-4", "2,2,1", "8431,8432,8433,8434")),
+        ("v6e-4", [2], ("1x1", "v6e-1", "1,1,1", "8431")),
         ("v6e-4", [0, 1], ("1x2", "v6e-2", "1,2,1", "8431,8432")),
+        ("v6e-4", [0, 1, 2, 3], ("2x2", "v6e-4", "2,2,1", "8431,8432,8433,8434")),
         ("v5p", [3], ("1x1x1", "v5p-2", "1,1,1", "8431")),
         ("v5p", [0, 1], ("1x2x1", "v5p-4", "1,2,1", "8431,8432")),
         ("v5p", [0, 1, 2, 3], ("2x2x1", "v5p-8", "2,2,1", "8431,8432,8433,8434")),
@@ -206,8 +208,13 @@ def test_label_turns_ici_resiliency_off(tmp_path: Path, label: str) -> None:
         ("v4", [0, 1, 2, 3], ("2x2x1", "v4-8", "2,2,1", "8431,8432,8433,8434")),
         ("v3", [0], ("1x1", "v3-2", "1,1,1", "8431")),
         ("v3", [0, 1], ("1x2", "v3-4", "1,2,1", "8431,8432")),
+        ("v3", [0, 1, 2, 3], ("2x2", "v3-8", "2,2,1", "8431,8432,8433,8434")),
+        ("v2", [1], ("1x1", "v2-2", "1,1,1", "8431")),
         ("v2", [2, 3], ("1x2", "v2-4", "1,2,1", "8431,8432")),
+        ("v2", [0, 1, 2, 3], ("2x2", "v2-8", "2,2,1", "8431,8432,8433,8434")),
+        ("v4-lite", [3], ("1x1", None, "1,1,1", "8431")),
         ("v4-lite", [2, 3], ("1x2", None, "1,2,1", "8431,8432")),
+        ("v4-lite", [0, 1, 2, 3], ("2x2", None, "2,2,1", "8431,8432,8433,8434")),
         ("tpu7x-4", [1], ("1x1x1", "tpu7x-2", "1,1,1", "8431,8432")),
     ],
 )
@@ -235,6 +242,18 @@ def test_pair_of_tpu7x_chips_names_its_network_cards_numa_node(tmp_path: Path) -
         TPU_RUNTIME_METRICS_PORTS="8431,8432,8433,8434",
         WORKLOAD_NIC_PREFERRED_NUMA="1",
         **process("1,2,1"),
+    )
+
+
+def test_whole_tpu7x_host_by_parts_is_the_whole(tmp_path: Path) -> None:
+    edits = edit(tmp_path, "tpu7x-4", [0, 1, 2, 3], mode="sub-host")
+
+    assert edits.environment == told(
+        TPU_TOPOLOGY="2x2x1",
+        TPU_ACCELERATOR_TYPE="tpu7x-8",
+        TPU_RUNTIME_METRICS_PORTS="8431,8432,8433,8434,8435,8436,8437,8438",
+        WORKLOAD_NIC_PREFERRED_NUMA="0,1",
+        **process("2,2,1"),
     )
 
 

@@ -17,6 +17,7 @@ def test_defaults_are_the_documented_ones() -> None:
         "half_bounds": "1,4,1",
         "visible_chips": "none",
         "topology": None,
+        "node_labels": False,
         "check_owners": False,
         "log_folder": "/tmp/tpu_logs",
     }
@@ -31,6 +32,7 @@ def test_everything_may_be_set_for_parts_of_hosts() -> None:
             half_bounds="2,2,1",
             visible_chips="ordinal",
             topology="2x4",
+            node_labels=True,
             check_owners=True,
             log_folder=None,
         )

@@ -156,9 +156,10 @@ class Handler(BaseHTTPRequestHandler):
             with state.changed:
                 events = self._events(resource, position, query)
                 if not events and generation == api.generation:
-                    state.changed.wait(min(api.bookmark_s or 1.0, max(0.0, ends_s - time.monotonic())))
+                    nap_s = min(api.bookmark_s or 1.0, max(0.0, ends_s - time.monotonic()))
+                    state.changed.wait(min(nap_s, api.lag_s / 4) if api.lag_s else nap_s)
                     events = self._events(resource, position, query)
-                latest = state.version
+                latest = state.newest(resource, time.monotonic() - api.lag_s)
                 is_ended = generation != api.generation
                 is_forgotten = position < state.collection(resource).floor
             if is_forgotten:
@@ -180,7 +181,10 @@ class Handler(BaseHTTPRequestHandler):
                     self._chunk({"type": "BOOKMARK", "object": bookmark})
 
     def _events(self, resource: str, position: int, query: dict[str, str]) -> list[tuple[str, Json, int]]:
-        return [] if self._api.is_stalled else list(self._api.state.events(resource, position, query))
+        if self._api.is_stalled:
+            return []
+        until_s = time.monotonic() - self._api.lag_s
+        return list(self._api.state.events(resource, position, query, until_s))
 
     def _chunk(self, event: Json) -> None:
         line = json.dumps(event).encode() + b"\n"

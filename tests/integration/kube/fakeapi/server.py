@@ -12,7 +12,10 @@ from tests.integration.kube.fakeapi.state import State
 
 
 class FakeApi:
-    """Start with `with FakeApi() as api`; `api.state` has the objects, `api.faults` what goes wrong."""
+    """Start with `with FakeApi() as api`; `api.state` has the objects, `api.faults` what goes wrong.
+
+    Watches are `lag_s` behind; lists and reads never are.
+    """
 
     def __init__(self, *, token: str | None = None, bookmark_s: float = 0.05) -> None:
         self.state = State()
@@ -22,6 +25,7 @@ class FakeApi:
         self.bookmark_s: float | None = bookmark_s
         self.sends_gone_as_event = True
         self.is_stalled = False
+        self.lag_s = 0.0
         self.streams = 0
         self.generation = 0
         self.breaks = False

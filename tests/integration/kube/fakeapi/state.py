@@ -2,6 +2,7 @@
 
 import copy
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ class Logged:
     type: Literal["ADDED", "MODIFIED", "DELETED"]
     before: Json | None
     after: Json
+    at_s: float
 
 
 class Collection:
@@ -152,10 +154,17 @@ class State:
                 self._log(resource, "DELETED", before, after)
             return before
 
-    def events(self, resource: str, after: int, query: dict[str, str]) -> Iterator[tuple[str, Json, int]]:
-        """What a watch with these selectors sees of what has happened after a version."""
+    def newest(self, resource: str, until_s: float) -> int:
+        """The version up to which a watch is current that sees only what happened before `until_s`."""
+        later = [entry.version for entry in self.collection(resource).log if entry.at_s > until_s]
+        return min(later) - 1 if later else self.version
+
+    def events(
+        self, resource: str, after: int, query: dict[str, str], until_s: float
+    ) -> Iterator[tuple[str, Json, int]]:
+        """What a watch with these selectors sees of what has happened after a version, up to a time."""
         for entry in self.collection(resource).log:
-            if entry.version <= after:
+            if entry.version <= after or entry.at_s > until_s:
                 continue
             was = entry.before is not None and _selected(entry.before, query)
             now = entry.type != "DELETED" and _selected(entry.after, query)
@@ -181,7 +190,8 @@ class State:
     def _log(
         self, resource: str, kind: Literal["ADDED", "MODIFIED", "DELETED"], before: Json | None, after: Json
     ) -> None:
-        self.collection(resource).log.append(Logged(self.version, kind, before, copy.deepcopy(after)))
+        entry = Logged(self.version, kind, before, copy.deepcopy(after), time.monotonic())
+        self.collection(resource).log.append(entry)
         self.changed.notify_all()
 
     def _next(self) -> str:

@@ -1,0 +1,28 @@
+"""Scenarios: what happens to a kubelet and its pods, as a file."""
+
+from accelet.fakekubelet.scenario.fake import FakeTarget
+from accelet.fakekubelet.scenario.format import Scenario, Step, read_scenario, schema
+from accelet.fakekubelet.scenario.run import (
+    Outcome,
+    Problem,
+    Target,
+    UnsupportedStepError,
+    comparable,
+    play,
+    standing_problems,
+)
+
+__all__ = [
+    "FakeTarget",
+    "Outcome",
+    "Problem",
+    "Scenario",
+    "Step",
+    "Target",
+    "UnsupportedStepError",
+    "comparable",
+    "play",
+    "read_scenario",
+    "schema",
+    "standing_problems",
+]

@@ -1,0 +1,41 @@
+"""What the pods of a gang say of it in their annotations."""
+
+from collections.abc import Sequence
+
+from accelet.kube.pods import Pod
+
+
+class Said:
+    """Reads annotations that all pods of a gang must agree on; keeps the first objection."""
+
+    def __init__(self, pods: Sequence[Pod]) -> None:
+        self._pods = pods
+        self.objection: str | None = None
+
+    def object_to(self, objection: str) -> None:
+        self.objection = self.objection or objection
+
+    def one(self, name: str) -> str | None:
+        values = {pod.annotations[name]: pod for pod in self._pods if name in pod.annotations}
+        if len(values) > 1:
+            (one, first), (two, second), *_ = values.items()
+            self.object_to(
+                f'{name} is "{one}" on pod {first.name} and "{two}" on pod {second.name}: '
+                "the pods of a gang must agree"
+            )
+        return next(iter(values), None)
+
+    def number(self, name: str) -> int | None:
+        text = self.one(name)
+        if text is None:
+            return None
+        if not text.isdecimal() or not 0 < int(text) < 10**6:
+            self.object_to(f'{name} is "{text}", not a number of pods')
+            return None
+        return int(text)
+
+    def truth(self, name: str) -> bool:
+        text = self.one(name)
+        if text not in (None, "true", "false"):
+            self.object_to(f'{name} is "{text}", neither "true" nor "false"')
+        return text == "true"

@@ -1,0 +1,116 @@
+"""Keeps a resource's books in line with the kubelet's records and the API server, and says what changed."""
+
+from collections.abc import Mapping
+
+from accelet.accelerators.device import DeviceId
+from accelet.kube.pods import Pod
+from accelet.kubelet.checkpoint import Checkpoint
+from accelet.kubelet.errors import PodResourcesError
+from accelet.kubelet.podresources import PodRecord, PodResources
+from accelet.runtime.logs import Log
+from deviceplugin.evidence import KubeletRecords
+from deviceplugin.metrics import ResourceMetrics
+from deviceplugin.podview import PodView
+from resourcemanager.candidates import list_needs
+from resourcemanager.doubles import find_doubles
+from resourcemanager.evidence import PodName, PodUid
+from resourcemanager.manager import ResourceManager
+from resourcemanager.reconcile import Outcome, Reconciled, View, pods_to_ask
+
+_log = Log(__name__)
+
+
+class Books:
+    """One resource's books.
+
+    A resource without assignments has its books from the kubelet's checkpoint alone, and asks nobody else.
+    """
+
+    def __init__(
+        self,
+        manager: ResourceManager,
+        records: KubeletRecords,
+        metrics: ResourceMetrics,
+        *,
+        pod_resources: PodResources | None = None,
+        pods: PodView | None = None,
+    ) -> None:
+        self._manager = manager
+        self._records = records
+        self._metrics = metrics
+        self._pod_resources = pod_resources
+        self._pods = pods
+        self._last: Checkpoint | None = None
+        self._doubles: Mapping[DeviceId, frozenset[PodUid]] = {}
+
+    @property
+    def _resource(self) -> str:
+        return self._manager.rules.resource
+
+    async def keep(self) -> None:
+        """Asks everybody who can be asked; from here holdings end."""
+        checkpoint = await self._records.checkpoint()
+        pods = self._known_pods()
+        shown = await self._ask_shown(pods, has_checkpoint=checkpoint is not None)
+        # Whom podresources does not show is not gone for that: without its word, no pod is.
+        entries = None if checkpoint is None else checkpoint.entries
+        self._take(checkpoint, View(entries, shown, pods if shown is not None else None))
+
+    async def follow_checkpoint(self, *, is_after_answers: bool = False) -> None:
+        """Takes over what the kubelet has written since the last time; next to nothing where that is none.
+
+        `is_after_answers`: whatever answer the kubelet has not written by now, it has thrown away.
+        """
+        checkpoint = await self._records.checkpoint()
+        if checkpoint is not None and (is_after_answers or checkpoint is not self._last):
+            # Podresources is asked for nobody: nothing ends by this view.
+            shown: Mapping[PodName, PodRecord | None] = {}
+            view = View(checkpoint.entries, shown, self._known_pods(), is_after_answers)
+            self._take(checkpoint, view)
+
+    def _known_pods(self) -> tuple[Pod, ...] | None:
+        if self._pods is None or not self._pods.is_synced:
+            return None
+        return tuple(self._pods.pods().values())
+
+    async def _ask_shown(
+        self, pods: tuple[Pod, ...] | None, *, has_checkpoint: bool
+    ) -> Mapping[PodName, PodRecord | None] | None:
+        if self._pod_resources is None:
+            return None
+        names = list(pods_to_ask(self._manager.ledger, pods))
+        if not has_checkpoint:
+            names += [pod.key for pod in pods or () if list_needs(pod, self._resource)]
+        try:
+            return {name: await self._pod_resources.get(*name) for name in dict.fromkeys(names)}
+        except PodResourcesError as error:
+            _log.debug("podresources does not help to keep the books", reason=str(error))
+            return None
+
+    def _take(self, checkpoint: Checkpoint | None, view: View) -> None:
+        self._last = checkpoint
+        reconciled = self._manager.keep_books(view)
+        self._report(reconciled)
+        doubles = find_doubles(reconciled.ledger)
+        for device, uids in doubles.items():
+            if self._doubles.get(device) != uids:
+                self._metrics.count_repeated(1)
+                _log.error(
+                    "the kubelet gave a device twice",
+                    resource=self._resource,
+                    device=device,
+                    pods=sorted(uids),
+                )
+        self._doubles = doubles
+
+    def _report(self, reconciled: Reconciled) -> None:
+        for settled in reconciled.settled:
+            self._metrics.count_settled(settled.outcome.value)
+            if settled.outcome is Outcome.CORRECTED:
+                _log.error(
+                    "an answer was for another container",
+                    resource=self._resource,
+                    devices=sorted(settled.answer.device_ids),
+                    believed=str(settled.answer.owner),
+                    was=str(settled.owner),
+                )

@@ -1,0 +1,24 @@
+"""What is known of this node's Node object from the API server, for those who only look."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+
+class NodeView(Protocol):
+    """The Node of this node; everything goes on without it."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """As last read; none before the first time."""
+        ...
+
+    async def asked(self, within_s: float) -> None:
+        """Waits until the API server has been asked once, whatever it said."""
+        ...
+
+    def report(self, resource: str, contradictions: Sequence[str]) -> None:
+        """Has Events on the Node say what contradicts itself in this resource's hardware now.
+
+        It replaces what was reported of the resource before. Never blocks and never fails.
+        """
+        ...

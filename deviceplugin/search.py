@@ -1,0 +1,169 @@
+"""Gathers the evidence that matching asks for, until it knows whose a call is or that it cannot be told."""
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from accelet.kube.errors import KubeError
+from accelet.kube.pods import Pod
+from accelet.kubelet.errors import MethodDisabledError, PodResourcesError
+from accelet.kubelet.podresources import PodResources
+from deviceplugin.books import Books
+from deviceplugin.podview import PodView
+from resourcemanager.evidence import PodUid
+from resourcemanager.inquiry import (
+    AskAllShown,
+    AskCheckpoint,
+    AskShown,
+    Doubt,
+    Evidence,
+    Match,
+    NoProof,
+    Podresources,
+    Question,
+    ReadPod,
+    ReadPods,
+)
+from resourcemanager.manager import ResourceManager
+from resourcemanager.matching import next_step
+
+MakeSearch = Callable[[ResourceManager, Books, PodView, PodResources], "Searching"]
+
+_GRPC_OF_134 = (1, 70)
+"""Kubernetes up to 1.33 calls plugins with grpc-go 1.68 and older, 1.34 with 1.72."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How a search ended, and the pods of this node as they were known at its end."""
+
+    step: Match | NoProof
+    pods: Mapping[PodUid, Pod]
+
+
+class Searching(Protocol):
+    """Whoever finds out whose a call is; `Search` does, another may be compared with it."""
+
+    async def find(
+        self,
+        size: int,
+        *,
+        kubelet: str,
+        turned_away: frozenset[PodUid],
+        older_than_resource: frozenset[PodUid],
+        within_s: float,
+    ) -> Found: ...
+
+    def forget_kubelet(self) -> None:
+        """Another kubelet may be another version."""
+        ...
+
+
+class Search:
+    """Finds whose a call is; asks for nothing that matching does not ask for."""
+
+    def __init__(
+        self, manager: ResourceManager, books: Books, pods: PodView, pod_resources: PodResources
+    ) -> None:
+        self._manager = manager
+        self._books = books
+        self._pods = pods
+        self._pod_resources = pod_resources
+        self._has_get = True
+
+    async def find(
+        self,
+        size: int,
+        *,
+        kubelet: str,
+        turned_away: frozenset[PodUid],
+        older_than_resource: frozenset[PodUid],
+        within_s: float,
+    ) -> Found:
+        """Whose the call for `size` devices is; says so, or why not, within `within_s` seconds."""
+        pods = self._pods.pods()
+        try:
+            async with asyncio.timeout(within_s):
+                await self._books.follow_checkpoint()
+                evidence = Evidence(
+                    size=size,
+                    ledger=self._manager.ledger,
+                    pods=pods,
+                    podresources=self._kind(kubelet),
+                    # A watch cannot tell that it is not behind; whose name may come again is read for that.
+                    is_watch_current=False,
+                    can_read=self._pods.can_read,
+                    turned_away=turned_away,
+                    older_than_resource=older_than_resource,
+                    deleted=self._pods.deleted(),
+                )
+                return await self._pursue(evidence, kubelet)
+        except TimeoutError:
+            reason = f"The kubelet or the API server did not answer within {within_s:g} s."
+            return Found(NoProof(Doubt.UNANSWERED, reason), pods)
+        except PodResourcesError as error:
+            return Found(NoProof(Doubt.UNANSWERED, str(error)), pods)
+
+    async def _pursue(self, evidence: Evidence, kubelet: str) -> Found:
+        while True:
+            step = next_step(evidence)
+            if isinstance(step, Match | NoProof):
+                return Found(step, evidence.pods)
+            try:
+                evidence = await self._ask(step, evidence)
+            except MethodDisabledError:
+                if not self._has_get:
+                    raise
+                self._has_get = False
+                evidence = Evidence(
+                    size=evidence.size,
+                    ledger=evidence.ledger,
+                    pods=evidence.pods,
+                    podresources=self._kind(kubelet),
+                    is_watch_current=False,
+                    can_read=evidence.can_read,
+                    turned_away=evidence.turned_away,
+                    older_than_resource=evidence.older_than_resource,
+                    deleted=evidence.deleted,
+                )
+
+    def _kind(self, kubelet: str) -> Podresources:
+        if not self._has_get:
+            return Podresources.LIST_ALL
+        return Podresources.GET_ALL if is_before_134(kubelet) else Podresources.GET_ACTIVE
+
+    async def _ask(self, question: Question, evidence: Evidence) -> Evidence:
+        match question:
+            case AskShown(name):
+                return evidence.with_shown(name, await self._pod_resources.get(*name))
+            case AskAllShown():
+                shown = await self._pod_resources.list_all()
+                return evidence.with_all_shown({(pod.namespace, pod.name): pod for pod in shown})
+            case AskCheckpoint():
+                await self._books.follow_checkpoint(is_after_answers=True)
+                return evidence.with_ledger(self._manager.ledger)
+            case ReadPod() | ReadPods():
+                return await self._read(question, evidence)
+
+    async def _read(self, question: ReadPod | ReadPods, evidence: Evidence) -> Evidence:
+        try:
+            match question:
+                case ReadPod(name):
+                    return evidence.with_pod(name, await self._pods.read_pod(name))
+                case ReadPods(after_s):
+                    await asyncio.sleep(after_s)
+                    return evidence.with_pods((await self._pods.read_pods()).values())
+        except KubeError:
+            return evidence.without_api_server()
+
+    def forget_kubelet(self) -> None:
+        """Another kubelet may be another version."""
+        self._has_get = True
+
+
+def is_before_134(user_agent: str) -> bool:
+    """Whether the caller is a kubelet older than 1.34, by the gRPC library it was built with."""
+    found = re.search(r"grpc-go/(\d+)\.(\d+)", user_agent)
+    return found is not None and (int(found[1]), int(found[2])) < _GRPC_OF_134

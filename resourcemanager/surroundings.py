@@ -1,0 +1,21 @@
+"""What a call is answered against, beside the call itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from accelet.accelerators.inventory import Inventory
+from accelet.kube.pods import Pod
+from resourcemanager.assigned import Assignments
+from resourcemanager.evidence import PodUid
+from resourcemanager.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What else is known when a call is answered. `pods` are those of this node."""
+
+    resource: str
+    inventory: Inventory
+    ledger: Ledger
+    pods: Mapping[PodUid, Pod]
+    assignments: Assignments

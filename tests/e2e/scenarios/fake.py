@@ -1,0 +1,104 @@
+"""The fake kubelet as a stage."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from accelet.fakekubelet import FakeKubelet
+from accelet.fakekubelet.node import ContainerState, PodRecord, Rejection
+from accelet.fakekubelet.pods import Pod
+from accelet.fakekubelet.scenario import FakeTarget, Outcome
+from accelet.fakekubelet.scenario.fake import _given, _state
+from accelet.fakekubelet.scenario.format import Admit
+from tests.e2e.scenarios.plugin import RecordingPlugin
+from tests.e2e.scenarios.stage import Seen
+
+
+def lack_of_cpu(pod: Pod) -> Rejection | None:
+    """The check that comes after devices were given: what no node of these tests has."""
+    asked = sum(container.limits.get("cpu", 0) for container in pod.containers)
+    if asked < 100:
+        return None
+    return Rejection(
+        "OutOfcpu",
+        f"Pod was rejected: Node didn't have enough resource: cpu, requested: {asked}, used: 0, capacity: 0",
+    )
+
+
+TICK_S = 11.0
+"""After so long the fake kubelet has told the node's status anew."""
+
+
+class QuickClock:
+    """The kubelet's ten seconds are one here, as on the real nodes of these tests."""
+
+    factor = 10.0
+
+    def now(self) -> float:
+        return time.monotonic() * self.factor
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / self.factor)
+
+
+class FakeStage(FakeTarget):
+    """Besides the steps of the file format: what can be read from a fake kubelet."""
+
+    def __init__(self, kubelet: FakeKubelet) -> None:
+        super().__init__(kubelet)
+        self._names: dict[str, str] = {}
+
+    @property
+    def root(self) -> Path:
+        return self.kubelet.plugins_dir.parent
+
+    def meet(self, plugins: Mapping[str, RecordingPlugin]) -> None:
+        """It needs no help."""
+
+    async def bind(self, action: Admit) -> None:
+        self.kubelet.bind(action.as_pod())
+
+    async def fate(self, pod: str, expect: str) -> Outcome:
+        record = self._record(pod)
+
+        def come() -> bool:
+            return (
+                record.admitted is not None
+                and (record.tried or not record.admitted)
+                and _state(record)[0] == expect
+            )
+
+        await self.kubelet.trace.until(come, f"{pod} to be {expect}", timeout_s=30)
+        state, message = _state(record)
+        return Outcome(f"{state}: {message or _given(record)}", pod=pod)
+
+    def pod_name(self, uid: str) -> str:
+        self._names |= {record.pod.uid: record.pod.name for record in self.kubelet.pods}
+        return self._names.get(uid, "an unknown pod")
+
+    async def admit(self, action: Admit) -> Outcome:
+        outcome = await super().admit(action)
+        self.pod_name("")
+        return outcome
+
+    async def seen(self, pod: str) -> Mapping[str, Seen]:
+        return {
+            name: Seen(
+                {key: frozenset(value.split(",")) for key, value in container.options.envs.items()},
+                frozenset(device.container_path.rpartition("/")[2] for device in container.options.devices),
+            )
+            for name, container in self._record(pod).containers.items()
+            if container.state is not ContainerState.WAITING
+        }
+
+    async def status(self) -> Mapping[str, tuple[int, int]]:
+        await self.kubelet.pause(TICK_S)
+        return {
+            resource: (view.capacity, view.allocatable)
+            for resource in self.kubelet.node_status
+            for view in [self.kubelet.resource(resource)]
+        }
+
+    def _record(self, pod: str) -> PodRecord:
+        return next(record for record in self.kubelet.pods if record.pod.name == pod)

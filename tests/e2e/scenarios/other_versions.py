@@ -1,0 +1,57 @@
+"""The same scenarios on kubelets of other versions; `make e2e-versions` runs this file by its name."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cluster.binaries import Binaries
+from tests.e2e.cluster.control_plane import ControlPlane
+from tests.e2e.cluster.node import Node
+from tests.e2e.cluster.workspace import Workspace
+from tests.e2e.scenarios.playing import QUICK_STATUS, SCRIPTS, assert_same, play_on_fake, play_on_node
+
+
+@pytest.fixture(scope="module")
+def node_1_33(
+    cluster: ControlPlane, kubernetes_1_33: Binaries, base_images: Sequence[Path]
+) -> Iterator[Node]:
+    with Node(cluster, kubernetes_1_33, name="scenarios-1-33", kubelet_config=QUICK_STATUS) as node:
+        node.start(base_images)
+        yield node
+
+
+@pytest.fixture(scope="module")
+def cluster_1_37(workspace: Workspace, kubernetes_1_37: Binaries) -> Iterator[ControlPlane]:
+    with ControlPlane(workspace.part("scenarios-1.37"), kubernetes_1_37) as control_plane:
+        control_plane.start()
+        yield control_plane
+
+
+@pytest.fixture(scope="module")
+def node_1_37(
+    cluster_1_37: ControlPlane, kubernetes_1_37: Binaries, base_images: Sequence[Path]
+) -> Iterator[Node]:
+    with Node(cluster_1_37, kubernetes_1_37, name="scenarios-1-37", kubelet_config=QUICK_STATUS) as node:
+        node.start(base_images)
+        yield node
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+async def test_fake_and_real_kubelet_1_33_read_the_same(
+    script: str, node_1_33: Node, cluster: ControlPlane, tmp_path: Path
+) -> None:
+    fake = await play_on_fake(script, "1.33", tmp_path / "fake")
+    real = await play_on_node(script, node_1_33, cluster.workloads, tmp_path)
+
+    assert_same(fake, real)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+async def test_fake_and_real_kubelet_1_37_read_the_same(
+    script: str, node_1_37: Node, cluster_1_37: ControlPlane, tmp_path: Path
+) -> None:
+    fake = await play_on_fake(script, "1.37", tmp_path / "fake")
+    real = await play_on_node(script, node_1_37, cluster_1_37.workloads, tmp_path)
+
+    assert_same(fake, real)

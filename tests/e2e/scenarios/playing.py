@@ -1,0 +1,61 @@
+"""The same script on both kubelets, and the difference between what was seen."""
+
+import difflib
+from pathlib import Path
+
+import pytest
+
+from accelet.fakekubelet import FakeKubelet
+from accelet.fakekubelet.scenario.format import Step
+from tests.e2e.cluster.node import Node
+from tests.e2e.cluster.workloads import Workloads
+from tests.e2e.scenarios.fake import FakeStage, QuickClock, lack_of_cpu
+from tests.e2e.scenarios.real import RealStage
+from tests.e2e.scenarios.script import Act, Serve, read_script
+from tests.e2e.scenarios.stage import Stage
+
+OWN = Path(__file__).parent
+EXAMPLES = OWN.parents[2] / "examples" / "scenarios"
+SCRIPTS = ("registering", "allocating", "restarting", "replacing", "first-pods", "kubelet-restart")
+SAMPLE = Serve(
+    plugin="sample", resource="example.com/sample", devices=4, prefers=True, pre_start=True, follow=True
+)
+"""What the published examples are for; those of this folder say themselves which plugins there are."""
+QUICK_STATUS = {"nodeStatusUpdateFrequency": "1s"}
+
+
+def script(name: str) -> list[tuple[str, Act | Step]]:
+    """A script of this folder, or a published example with its plugin."""
+    if (OWN / f"{name}.yaml").exists():
+        return read_script(OWN / f"{name}.yaml")
+    return [("the sample plugin", Act(serve=SAMPLE)), *read_script(EXAMPLES / f"{name}.yaml")]
+
+
+async def play_on_fake(name: str, version: str, folder: Path) -> list[str]:
+    """The transcript of a script on a fake kubelet."""
+    async with FakeKubelet(
+        folder, version=version, clock=QuickClock(), admission_hook=lack_of_cpu
+    ) as kubelet:
+        return await Stage(FakeStage(kubelet)).play(script(name))
+
+
+async def play_on_node(name: str, node: Node, workloads: Workloads, folder: Path) -> list[str]:
+    """The transcript of a script on a real kubelet; its pods are removed afterwards."""
+    real = RealStage(node, workloads, folder)
+    try:
+        return await Stage(real).play(script(name))
+    finally:
+        await real.clean()
+
+
+def assert_same(fake: list[str], real: list[str]) -> None:
+    """Fails with what differs, and nothing else."""
+    if text := difference(fake, real):
+        pytest.fail(text, pytrace=False)
+
+
+def difference(fake: list[str], real: list[str]) -> str:
+    """As `diff` would tell it; empty when both read the same."""
+    return "\n".join(
+        difflib.unified_diff(fake, real, "the fake kubelet", "the real kubelet", lineterm="", n=4)
+    )

@@ -1,0 +1,173 @@
+"""A hundred pods of each of four kinds at once: every container's own view is what it was assigned."""
+
+import json
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.e2e.agent import AGENT, wait_for_allocatable
+from tests.e2e.assigned_pods import KINDS, LABEL, AssignedPod, draw_pod, read_view
+from tests.e2e.cluster.control_plane import ControlPlane
+from tests.e2e.cluster.https_client import Json
+from tests.e2e.cluster.node import Node
+from tests.e2e.cluster.node_namespace import NodeProcess
+from tests.e2e.cluster.waiting import wait_until
+from tests.e2e.cluster.workloads import Workloads
+from tests.integration.identity.storm import CARDS, TILES, wanted_view
+
+GPU = "gpu.intel.com/i915"
+SHARES = 300
+PODS = int(os.environ.get("ACCELET_E2E_PODS", "100"))
+PROJECT = Path(__file__).parent.parent.parent
+COLLECTION = "/api/v1/namespaces/default/pods"
+OURS, ORIGINAL = "accelet", "the original's rule"
+
+LENIENT = "\n  on_mismatch: lenient\n  on_unproven: default"
+"""As the original: whoever is not found, or gets other cards, gets whole cards."""
+
+Say = Callable[[str], None]
+
+pytestmark = pytest.mark.timeout(1800)
+
+
+@dataclass
+class Outcome:
+    """What became of the containers with an assignment; `others` are those that are not right, in words."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    others: list[str] = field(default_factory=list)
+    allocate_ms: float = 0.0
+
+
+def write_config(path: Path, policies: str = "") -> Path:
+    lines = [f"version: v1\nresources:\n- name: {GPU}\n  backend: simulated\n  shares: {SHARES}"]
+    lines += [f"  assignment: annotations{policies}", "  cards:"]
+    for card in range(CARDS):
+        nodes = f"nodes: [{{path: /dev/null, mount_path: /dev/dri/card{card}}}]"
+        lines.append(f'  - {{pci: "0000:{card + 3:02x}:00.0", card: card{card}, tiles: {TILES}, {nodes}}}')
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(params=[OURS, ORIGINAL])
+def agent(
+    request: pytest.FixtureRequest, cluster: ControlPlane, node: Node, tmp_path: Path
+) -> Iterator[tuple[str, NodeProcess]]:
+    kubeconfig, name = str(cluster.kubeconfig), node.name
+    if request.param == OURS:
+        config = write_config(tmp_path / "config.yaml")
+        words: list[str | Path] = [
+            AGENT,
+            "agent",
+            "--config",
+            config,
+            "--kubeconfig",
+            kubeconfig,
+            "--node-name",
+            name,
+        ]
+        process = node.process("agent", [*words, "--http", "127.0.0.1:0"])
+    else:
+        config = write_config(tmp_path / "config.yaml", LENIENT)
+        words = [sys.executable, "-m", "tests.e2e.original_agent", config, kubeconfig, name]
+        process = node.process("original", words, env={**os.environ, "PYTHONPATH": str(PROJECT)})
+    process.start()
+    wait_for_allocatable(node, GPU, CARDS * SHARES, timeout_s=90)
+    yield request.param, process
+    process.terminate()
+    wait_for_allocatable(node, GPU, 0)  # so that the next one waits for its own
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_containers_see_what_they_were_assigned(
+    kind: str, agent: tuple[str, NodeProcess], node: Node, workloads: Workloads, say: Say
+) -> None:
+    random = Random(f"{kind} {PODS}")
+    pods = [draw_pod(kind, number, random) for number in range(PODS)]
+    outcome = run_at_once(pods, node, workloads)
+    who, process = agent
+    total = sum(outcome.counts.values())
+    say(
+        f"\n{kind}, {who}: {outcome.counts['right']} of {total} containers with an assignment see exactly it"
+        f" ({PODS} pods at once; the kubelet's mean of Allocate {outcome.allocate_ms:.1f} ms)"
+    )
+    for sentence in outcome.others[:3]:
+        say(f"  {sentence}")
+    if who == OURS:
+        assert outcome.counts["right"] == total, "\n".join(outcome.others) + process.log_tail()
+
+
+def run_at_once(pods: Sequence[AssignedPod], node: Node, workloads: Workloads) -> Outcome:
+    """Applies all pods at once, and looks at them when all have ended."""
+    outcome = Outcome()
+    before = allocate_seconds(node)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(lambda pod: workloads.apply(pod.manifest), pods))
+        found = wait_until_ended(len(pods), workloads)
+        after = allocate_seconds(node)
+        outcome.allocate_ms = 1000 * (after[0] - before[0]) / max(1.0, after[1] - before[1])
+        for pod in pods:
+            look_at(pod, found[pod.manifest["metadata"]["name"]], node, outcome)
+    finally:
+        remove_all(workloads)
+    return outcome
+
+
+def look_at(pod: AssignedPod, seen: Json, node: Node, outcome: Outcome) -> None:
+    name = pod.manifest["metadata"]["name"]
+    for container, assigned in pod.assigned.items():
+        if not assigned:
+            continue
+        view = read_view(node.container_log(seen, container))
+        kind = "not run" if view is None else "right" if view == wanted_view(assigned) else "wrong"
+        outcome.counts[kind] += 1
+        if kind != "right":
+            why = seen["status"].get("message", "")
+            outcome.others.append(f"{name}/{container}: assigned {assigned}, sees {view} {why}")
+
+
+def wait_until_ended(count: int, workloads: Workloads) -> dict[str, Json]:
+    def ended() -> dict[str, Json] | None:
+        items = list_pods(workloads)
+        phases = Counter(pod["status"].get("phase") for pod in items)
+        return (
+            {pod["metadata"]["name"]: pod for pod in items}
+            if phases["Succeeded"] + phases["Failed"] == count
+            else None
+        )
+
+    def stuck() -> str:
+        return str(Counter(pod["status"].get("phase") for pod in list_pods(workloads)))
+
+    return wait_until("all pods have ended", ended, timeout_s=900, evidence=stuck)
+
+
+def remove_all(workloads: Workloads) -> None:
+    workloads.client.send("DELETE", f"{COLLECTION}?labelSelector={LABEL}", {"gracePeriodSeconds": 0})
+    wait_until("all pods are gone", lambda: not list_pods(workloads), timeout_s=180)
+
+
+def list_pods(workloads: Workloads) -> list[Json]:
+    answer: Json = json.loads(workloads.client.send("GET", f"{COLLECTION}?labelSelector={LABEL}"))
+    items: list[Json] = answer["items"]
+    return items
+
+
+def allocate_seconds(node: Node) -> tuple[float, float]:
+    """The kubelet's own sum and count of our Allocate calls."""
+
+    def value(suffix: str) -> float:
+        name = f"kubelet_device_plugin_alloc_duration_seconds_{suffix}"
+        found = re.search(rf'^{name}\{{resource_name="{GPU}"\}} (\S+)', node.metrics(), re.MULTILINE)
+        return float(found[1]) if found else 0.0
+
+    return value("sum"), value("count")

@@ -1,0 +1,95 @@
+"""`accelet conformance` as a command."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from accelet.fakekubelet.conformance.launch import KUBELET_DIR
+
+SAMPLE = f"{sys.executable} -m accelet.fakekubelet.sample_plugin --dir {{dir}} --devices"
+
+
+@pytest.fixture
+def place_to_mount_over() -> Iterator[None]:
+    """/var/lib/kubelet, which a machine without a kubelet does not have."""
+    is_new = not KUBELET_DIR.exists()
+    KUBELET_DIR.mkdir(parents=True, exist_ok=True)
+    yield
+    if is_new:
+        KUBELET_DIR.rmdir()
+
+
+def conformance(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "accelet", "conformance", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def test_json_has_one_object_for_each_check(devices: Path) -> None:
+    done = conformance("--plugin-command", f"{SAMPLE} {devices}", "--only", "l5,R1,L10", "--json")
+    assert done.returncode == 0
+    checks = json.loads(done.stdout)["checks"]
+    assert [(check["id"], check["status"]) for check in checks] == [
+        ("R1", "pass"),
+        ("L5", "pass"),
+        ("L10", "skip"),
+    ]
+    assert {frozenset(check) for check in checks} == {frozenset({"id", "title", "status", "detail"})}
+
+
+def test_the_table_is_for_people(devices: Path) -> None:
+    done = conformance("--plugin-command", f"{SAMPLE} {devices}", "--only", "R1")
+    assert "registers and lists its devices" in done.stdout
+    assert "example.com/sample with 4 devices" in done.stdout
+    assert "1 pass, 0 fail, 0 skip" in done.stdout
+
+
+def test_a_plugin_that_ends_at_once_fails_and_its_last_words_are_shown() -> None:
+    done = conformance("--plugin-command", "sh -c 'echo no GPU here; exit 3'", "--json")
+    assert done.returncode == 1
+    first, *others = json.loads(done.stdout)["checks"]
+    assert first["status"] == "fail"
+    assert "it ended with 3 and wrote: no GPU here" in first["detail"]
+    assert {check["status"] for check in others} == {"skip"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--only", "R99"], "--only: no check is called R99; there are R1, R2"),
+        (["--unplug-command", "true"], "give --unplug-command and --replug-command together"),
+        (["--kubelet-version", "1.2"], "'1.2' is not one of"),
+        ([], "cannot start the plugin"),
+        (["--jobs", "0"], "--jobs"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments: list[str], complaint: str) -> None:
+    done = conformance("--plugin-command", "/no/such/plugin", *arguments)
+    assert done.returncode == 2
+    assert complaint in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+@pytest.mark.usefixtures("place_to_mount_over")
+def test_a_plugin_may_see_a_var_lib_kubelet_of_its_own(devices: Path) -> None:
+    command = f"{sys.executable} -m accelet.fakekubelet.sample_plugin --devices {devices} --dir"
+    before = sorted(KUBELET_DIR.iterdir())
+    done = conformance(
+        "--plugin-command",
+        f"{command} /var/lib/kubelet/device-plugins",
+        "--mount-namespace",
+        "--only",
+        "R1,R4,S2",
+        "--json",
+    )
+    assert [check["status"] for check in json.loads(done.stdout)["checks"]] == ["pass"] * 3
+    assert sorted(KUBELET_DIR.iterdir()) == before

@@ -1,0 +1,18 @@
+"""The scripts for real kubelets leave a kubelet no choice that shows: another seed reads the same."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.scenarios.playing import SCRIPTS, play_on_fake
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+async def test_script_reads_the_same_with_every_seed(script: str, tmp_path: Path) -> None:
+    first, second = await asyncio.gather(
+        play_on_fake(script, "1.36", tmp_path / "a"), play_on_fake(script, "1.36", tmp_path / "b")
+    )
+
+    assert first == second
+    assert not [line for line in first if "PROBLEM" in line]

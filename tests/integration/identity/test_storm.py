@@ -1,0 +1,35 @@
+"""Thousands of random admissions over real sockets: no container ever gets what another was assigned."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.identity.storm import blow, is_soak
+
+CONTAINERS = 10_000 if is_soak() else 300
+"""For each version: in full in `make soak`, about a thousand altogether in `make test`."""
+EPOCHS = 20 if is_soak() else 3
+"""Lives of the agent; in each the kubelet restarts once, and the watch lags by another time."""
+
+LATE_S = 0.2
+"""A standstill so long is noticed."""
+
+pytestmark = pytest.mark.timeout(7200 if is_soak() else 300)
+
+
+@pytest.mark.parametrize("version", ["1.36", "1.38"])
+async def test_every_container_is_matched_and_none_wrongly(folder: Path, version: str) -> None:
+    storm = await blow(folder, version, CONTAINERS, EPOCHS)
+    assert storm.wrong == []
+    assert storm.counts["right"] > 0.5 * CONTAINERS
+    # A machine that stood still may have cost the agent the time it has to answer, which is a refusal.
+    pardoned = 0.05 * CONTAINERS if storm.most_late_s > LATE_S else 0
+    assert storm.counts["pods unproven"] + storm.counts["pods mismatch"] <= pardoned, storm.counts
+    assert storm.counts["accelet_answers_settled_total corrected"] == 0
+
+
+async def test_before_134_none_is_matched_wrongly(folder: Path) -> None:
+    storm = await blow(folder, "1.33", CONTAINERS, EPOCHS)
+    assert storm.wrong == []
+    assert storm.counts["accelet_answers_settled_total corrected"] == 0
+    assert storm.counts["right"] > 0.5 * CONTAINERS
