@@ -1,6 +1,7 @@
 """The state machine: hypothesis draws what happens to the node, and shrinks what went wrong."""
 
 import asyncio
+import os
 import tempfile
 from collections import Counter
 from collections.abc import Coroutine
@@ -15,6 +16,9 @@ from accelet.fakekubelet.behaviour import VERSIONS
 from tests.integration.chaos.agents import TaskAgent, Zygote
 from tests.integration.chaos.hardware import RESOURCES, A, B, C, Card
 from tests.integration.chaos.world import World
+
+IS_SOAK = os.environ.get("ACCELET_HYPOTHESIS_PROFILE") == "soak"
+"""Only then agents in processes of their own are among those drawn: see what is open in docs/chaos.md."""
 
 PAUSES = st.sampled_from([0.0, 0.0, 0.002, 0.01, 0.03, 0.08])
 """How long everybody may run before the next thing happens, in seconds."""
@@ -58,7 +62,7 @@ class Chaos(RuleBasedStateMachine):
     @initialize(
         version=st.sampled_from(list(VERSIONS)),
         seed=st.integers(0, 2**32 - 1),
-        is_process=st.booleans(),
+        is_process=st.booleans() if IS_SOAK else st.just(value=False),
     )
     def begin(self, version: str, seed: int, is_process: bool) -> None:
         self.versions[version] += 1

@@ -23,6 +23,7 @@ def zygote() -> Iterator[Zygote]:
     made.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.hypothesis
 @pytest.mark.timeout(7200 if IS_SOAK else 600)  # to shrink a failure takes its time
 def test_node_under_chaos_is_always_served(zygote: Zygote, capsys: pytest.CaptureFixture[str]) -> None:

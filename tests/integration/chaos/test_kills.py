@@ -79,6 +79,7 @@ async def suspensions(node: Node) -> int:
     return count
 
 
+@pytest.mark.thorough
 @pytest.mark.hypothesis
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("version", VERSIONS)
@@ -92,6 +93,7 @@ async def test_agent_that_is_killed_at_any_await_is_followed_by_one_that_registe
         zygote.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.hypothesis
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("version", VERSIONS)

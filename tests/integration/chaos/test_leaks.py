@@ -50,6 +50,7 @@ class Held:
         )
 
 
+@pytest.mark.thorough
 @pytest.mark.hypothesis
 @pytest.mark.timeout(1800)
 async def test_nothing_leaks_over_many_restarts_of_the_kubelet() -> None:
@@ -75,6 +76,7 @@ async def test_nothing_leaks_over_many_restarts_of_the_kubelet() -> None:
             await agent.ended()
 
 
+@pytest.mark.thorough
 @pytest.mark.hypothesis
 @pytest.mark.timeout(1800)
 async def test_nothing_leaks_over_many_lives_of_the_agent() -> None:
