@@ -127,12 +127,25 @@ def look_at(pod: AssignedPod, seen: Json, node: Node, outcome: Outcome) -> None:
     for container, assigned in pod.assigned.items():
         if not assigned:
             continue
-        view = read_view(node.container_log(seen, container))
+        view = own_view(node, seen, container)
         kind = "not run" if view is None else "right" if view == wanted_view(assigned) else "wrong"
         outcome.counts[kind] += 1
         if kind != "right":
             why = seen["status"].get("message", "")
             outcome.others.append(f"{name}/{container}: assigned {assigned}, sees {view} {why}")
+
+
+def own_view(node: Node, pod: Json, container: str) -> tuple[list[str], str | None] | None:
+    """What the container printed of itself; None where its pod was not admitted."""
+    if pod["status"]["phase"] == "Failed":
+        return read_view(node.container_log(pod, container))
+    # The pod may be known to have ended before the runtime has written all that it said.
+    return wait_until(
+        f"{pod['metadata']['name']}/{container} has printed its view",
+        lambda: read_view(node.container_log(pod, container)),
+        timeout_s=20,
+        evidence=lambda: node.container_log(pod, container),
+    )
 
 
 def wait_until_ended(count: int, workloads: Workloads) -> dict[str, Json]:
