@@ -34,13 +34,8 @@ def shell(script: str) -> str:
     return shlex.join(["sh", "-c", script])
 
 
-@pytest.mark.parametrize(
-    "version",
-    [
-        version if version == "1.36" else pytest.param(version, marks=pytest.mark.thorough)
-        for version in VERSIONS
-    ],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("version", VERSIONS)
 async def test_the_agent_conforms(version: str, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(CONFIG)

@@ -28,7 +28,7 @@ from accelet.fakekubelet.sample_plugin import GivenUpError, SamplePlugin
 from tests.integration.fakekubelet.mutants import MUTANTS, FitsOnAGoodDayOnly, TwoResources
 
 PROCESSES = 8
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(1800)]
 IS_SOAK = os.environ.get("ACCELET_HYPOTHESIS_PROFILE") == "soak"
 IN_PROCESS = [check for check in CHECKS if not check.needs_process]
 WITH_PROCESS = [check for check in CHECKS if check.needs_process]
@@ -182,7 +182,6 @@ def _found_by_process(names: Sequence[str]) -> dict[str, dict[str, str]]:
     return found
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_a_mutant_is_found_out_by_its_check_alone(
     mutant: type[SamplePlugin], all_findings: dict[str, dict[str, str]]
