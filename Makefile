@@ -21,7 +21,7 @@ demo: .venv/.ready ## the main job on a simulated node: no root, no cluster, no 
 	@$(BIN)/accelet demo
 
 test: .venv/.ready ## every test that needs neither root nor a cluster
-	@$(BIN)/pytest
+	@$(BIN)/pytest -n 2
 
 thorough: .venv/.ready ## chaos, and the conformance checks against mutants and all kubelet versions
 	@$(BIN)/pytest -m thorough

@@ -25,11 +25,10 @@ MASK = "echo mask=$ZE_AFFINITY_MASK"
 
 
 @pytest.fixture
-def token(workloads: Workloads) -> Token:
-    for manifest in yaml.safe_load_all(RIGHTS.read_text()):
-        workloads.apply(manifest)
-    answer = json.loads(workloads.client.send("POST", f"{ACCOUNT}/token", {"spec": {}}))
-    return Token(answer["status"]["token"])
+def token(workloads: Workloads) -> Iterator[Token]:
+    with workloads.applied(yaml.safe_load_all(RIGHTS.read_text())):
+        answer = json.loads(workloads.client.send("POST", f"{ACCOUNT}/token", {"spec": {}}))
+        yield Token(answer["status"]["token"])
 
 
 @pytest.fixture

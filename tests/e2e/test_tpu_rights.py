@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -33,12 +34,11 @@ EVENTS = "/api/v1/namespaces/default/events?" + urlencode(
 
 
 @pytest.fixture
-def token(workloads: Workloads) -> Token:
-    for name in ("account.yaml", "rbac.yaml"):
-        for manifest in yaml.safe_load_all((FOLDER / name).read_text()):
-            workloads.apply(manifest)
-    answer = json.loads(workloads.client.send("POST", f"{ACCOUNT}/token", {"spec": {}}))
-    return Token(answer["status"]["token"])
+def token(workloads: Workloads) -> Iterator[Token]:
+    manifests = [(FOLDER / name).read_text() for name in ("account.yaml", "rbac.yaml")]
+    with workloads.applied(chain.from_iterable(map(yaml.safe_load_all, manifests))):
+        answer = json.loads(workloads.client.send("POST", f"{ACCOUNT}/token", {"spec": {}}))
+        yield Token(answer["status"]["token"])
 
 
 @pytest.fixture

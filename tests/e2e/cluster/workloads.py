@@ -1,7 +1,8 @@
 """What tests do through the API server: make objects, wait for pods, read their logs and events."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from tests.e2e.cluster.https_client import Client, Json, RefusedError
@@ -32,15 +33,24 @@ class Workloads:
 
     def apply(self, manifest: Json) -> Json:
         """Creates an object, or changes the one that is there; returns it as the API server has it."""
-        collection = COLLECTIONS[manifest["kind"]].format(
-            namespace=manifest["metadata"].get("namespace", "default")
-        )
         try:
-            return self._send("POST", collection, manifest)
+            return self._send("POST", _collection(manifest), manifest)
         except RefusedError as error:
             if error.status != 409:
                 raise
-        return self._send("PATCH", f"{collection}/{manifest['metadata']['name']}", manifest)
+        return self._send("PATCH", _path(manifest), manifest)
+
+    @contextmanager
+    def applied(self, manifests: Iterable[Json]) -> Iterator[None]:
+        """Has these objects for a while: what one test is allowed, the next must not be."""
+        kept = list(manifests)
+        for manifest in kept:
+            self.apply(manifest)
+        try:
+            yield
+        finally:
+            for manifest in reversed(kept):
+                self._send("DELETE", _path(manifest))
 
     def pod(self, name: str, namespace: str = "default") -> Json:
         return self._send("GET", _pod_path(name, namespace))
@@ -122,6 +132,15 @@ class Workloads:
         answer: Any = json.loads(self.client.send(method, path, body))
         document: Json = answer
         return document
+
+
+def _collection(manifest: Json) -> str:
+    namespace = manifest["metadata"].get("namespace", "default")
+    return COLLECTIONS[manifest["kind"]].format(namespace=namespace)
+
+
+def _path(manifest: Json) -> str:
+    return f"{_collection(manifest)}/{manifest['metadata']['name']}"
 
 
 def _pod_path(name: str, namespace: str) -> str:
