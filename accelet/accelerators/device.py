@@ -30,6 +30,15 @@ class Health:
 HEALTHY = Health()
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class TileLink:
+    """A direct link (Xe Link) from tile `tile` of a unit to tile `far_tile` of the unit `far`."""
+
+    tile: int
+    far: UnitId
+    far_tile: int
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
     """One unit the kubelet hands out: a whole unit, one tile of it, or one share of either.
@@ -57,3 +66,4 @@ class Device:
     tile_count: int = 1
     share: int | None = None
     memory_bytes: int | None = None
+    links: tuple[TileLink, ...] = ()
