@@ -20,6 +20,7 @@ from accelet.scheduler.plan import Plan
 from accelet.scheduler.record import Placement, Record
 from accelet.scheduler.release import Steps
 from accelet.scheduler.settings import SchedulerSettings
+from resourcemanager.ownform import render_own
 
 _log = Log(__name__)
 
@@ -157,7 +158,10 @@ class Controller:
     async def _begin(self, plan: Plan) -> None:
         """Writes a plan down, beside what is left of the gang's former one."""
         gang, former = plan.gang, self._picture.record_of(plan.gang.key)
-        placements = [Placement(pod.name, pod.uid, node) for pod, node in plan.placements]
+        placements = [
+            Placement(pod.name, pod.uid, node, render_own(assignment) if assignment else "")
+            for (pod, node), assignment in zip(plan.placements, plan.assignments, strict=True)
+        ]
         if former is not None:
             fresh = {placement.pod for placement in placements}
             placements += [placement for placement in former.placements if placement.pod not in fresh]
