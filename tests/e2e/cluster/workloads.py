@@ -18,10 +18,20 @@ COLLECTIONS: Mapping[str, str] = {
     "DaemonSet": "/apis/apps/v1/namespaces/{namespace}/daemonsets",
     "Deployment": "/apis/apps/v1/namespaces/{namespace}/deployments",
     "Job": "/apis/batch/v1/namespaces/{namespace}/jobs",
+    "PodDisruptionBudget": "/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets",
     "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles",
     "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    **{
+        kind: f"/apis/admissionregistration.k8s.io/v1/{plural}"
+        for kind, plural in (
+            ("MutatingAdmissionPolicy", "mutatingadmissionpolicies"),
+            ("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings"),
+            ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
+            ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+        )
+    },
 }
 
 
