@@ -9,7 +9,7 @@ import yaml
 
 from tests.e2e.cluster.https_client import Json, RefusedError
 from tests.e2e.cluster.waiting import wait_until
-from tests.e2e.cluster.workloads import Workloads
+from tests.e2e.cluster.workloads import COLLECTIONS, Workloads
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "policies"
 PODS = "/api/v1/namespaces/default/pods"
@@ -24,7 +24,7 @@ def policies_in_force(workloads: Workloads) -> Iterator[None]:
     The API server takes policies up, and forgets them, some time after they are written: what comes of
     requests that only try (`dryRun`) shows when.
     """
-    files = sorted(path for path in FOLDER.glob("*.yaml") if path.name != "kustomization.yaml")
+    files = [path for path in sorted(FOLDER.glob("*.yaml")) if path.name != "kustomization.yaml"]
     policies = chain.from_iterable(yaml.safe_load_all(path.read_text()) for path in files)
     effects = (_gates, _demands_a_scheduler, _protects_assignments, _protects_plans)
     with workloads.applied(policies):
@@ -33,6 +33,22 @@ def policies_in_force(workloads: Workloads) -> Iterator[None]:
         yield
     for effect in effects:
         _wait(workloads, effect, wanted=False)
+
+
+@contextmanager
+def gate_out_of_force(workloads: Workloads) -> Iterator[None]:
+    """Takes away for a while what gives pods the gate, as in a cluster before Kubernetes 1.36."""
+    (binding,) = (
+        each
+        for each in yaml.safe_load_all((FOLDER / "gate.yaml").read_text())
+        if each["kind"] == "MutatingAdmissionPolicyBinding"
+    )
+    path = f"{COLLECTIONS[binding['kind']]}/{binding['metadata']['name']}"
+    workloads.client.send("DELETE", path)
+    _wait(workloads, _gates, wanted=False)
+    yield
+    workloads.apply(binding)
+    _wait(workloads, _gates, wanted=True)
 
 
 def _wait(workloads: Workloads, effect: Callable[[Workloads], bool], *, wanted: bool) -> None:

@@ -13,7 +13,7 @@ from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.https_client import Client, Json, RefusedError
 from tests.e2e.cluster.kubeconfig import Token
 from tests.e2e.cluster.waiting import wait_until
-from tests.e2e.policies import policies_in_force
+from tests.e2e.policies import gate_out_of_force, policies_in_force
 
 PROJECT = Path(__file__).parents[2]
 SCHEDULER = PROJECT / "deploy" / "scheduler.yaml"
@@ -21,6 +21,7 @@ I915, XE = "gpu.intel.com/i915", "gpu.intel.com/xe"
 TILES, MILLICORES, MEMORY = "gpu.intel.com/tiles", "gpu.intel.com/millicores", "gpu.intel.com/memory.max"
 GATE = {"name": "accelet.dev/cards"}
 TOPOLOGY_GATE = {"name": "gke.io/topology-aware-auto-train"}
+WISHES = ["gas-allow", "gas-deny", "gas-same-gpu", "gas-allocate-xelink", "gas-allocate-single-numa"]
 PROTECTED = ["accelet.dev/assignment", "gas-container-cards", "gas-container-tiles", "gas-ts"]
 ASSIGNED = {"accelet.dev/assignment": '{"version":1,"containers":{}}'}
 EVERYTHING = [
@@ -169,6 +170,41 @@ def test_pod_that_asks_for_no_part_is_untouched(user: Client, pods: str, amounts
     pod = _made(user, pods + "?dryRun=All", _pod("plain", _container("main", **amounts)))
     assert "schedulingGates" not in pod["spec"]
     assert pod["spec"]["containers"][0]["resources"].get("limits", {}) == amounts
+
+
+@pytest.mark.parametrize("wish", WISHES)
+def test_pod_that_says_which_cards_is_gated(user: Client, pods: str, wish: str) -> None:
+    given = _pod("choosy", _container("main", **{XE: "2"}), _container("other"))
+    given["metadata"]["annotations"] = {wish: "card0"}
+    pod = _made(user, pods + "?dryRun=All", given)
+    assert pod["spec"]["schedulingGates"] == [GATE]
+    assert pod["metadata"]["annotations"] == {wish: "card0"}
+    assert [c["resources"].get("limits") for c in pod["spec"]["containers"]] == [{XE: "2"}, None]
+
+
+def test_wish_of_a_pod_without_cards_does_nothing(user: Client, pods: str) -> None:
+    given = _pod("other", _container("main", cpu="1"))
+    given["metadata"]["annotations"] = {"gas-allow": "card0"}
+    assert "schedulingGates" not in _made(user, pods + "?dryRun=All", given)["spec"]
+
+
+def test_users_of_older_clusters_are_told_what_to_write(
+    cluster: ControlPlane, user: Client, pods: str
+) -> None:
+    path = pods + "?dryRun=All"
+    with gate_out_of_force(cluster.workloads):
+        told = _refusal(user, "POST", path, _pod("bare", _container("main", **_asking(TILES, I915))))
+        assert f"A pod with {TILES} is held" in told
+        assert "add {name: accelet.dev/cards} to spec.schedulingGates" in told
+        choosy = _pod("choosy", _container("main", **_asking(XE)))
+        choosy["metadata"]["annotations"] = {"gas-deny": "card0"}
+        assert "A pod with gas-deny is held" in _refusal(user, "POST", path, choosy)
+        early = _container("early", **_asking(MEMORY))
+        bare = _pod("bare", _container("main"), initContainers=[early], schedulingGates=[GATE])
+        told = _refusal(user, "POST", path, bare)
+        assert f"add {I915} or {XE} to resources.limits of early" in told
+        _made(user, path, _pod("full", _container("main", **_asking(TILES, XE)), schedulingGates=[GATE]))
+        _made(user, path, _pod("plain", _container("main", **_asking(I915))))
 
 
 def test_pods_of_kube_system_are_gated_too(cluster: ControlPlane) -> None:

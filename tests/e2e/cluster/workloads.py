@@ -23,15 +23,14 @@ COLLECTIONS: Mapping[str, str] = {
     "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-    **{
-        kind: f"/apis/admissionregistration.k8s.io/v1/{plural}"
-        for kind, plural in (
-            ("MutatingAdmissionPolicy", "mutatingadmissionpolicies"),
-            ("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings"),
-            ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
-            ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
-        )
-    },
+    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": (
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+    ),
+    "MutatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies",
+    "MutatingAdmissionPolicyBinding": (
+        "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
+    ),
 }
 
 
