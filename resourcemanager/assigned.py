@@ -70,8 +70,8 @@ def count_unassigned(
     """How many devices of each unit are with containers to which nothing of the unit is assigned.
 
     These see the unit whole, and no annotation tells a scheduler of them. A holder that nobody knows counts
-    as such. A pod's containers take devices over from each other: one that is assigned the unit speaks for
-    the others.
+    as such, one whose pod has ended does not. A pod's containers take devices over from each other: one that
+    is assigned the unit speaks for the others.
     """
     holders = {device: ledger.holders(device) for device in ledger.held & inventory.by_id.keys()}
     uids = {holder.pod_uid for each in holders.values() for holder in each if holder is not None}
@@ -81,10 +81,11 @@ def count_unassigned(
         for container, pieces in assignments.readable(pods[uid], ledger.resource)
         for unit, _ in find_units(pieces, inventory)
     }
+    ended = {uid for uid in uids & pods.keys() if pods[uid].is_terminal}
     found: Counter[UnitId] = Counter()
     for device, each in holders.items():
         unit = inventory.by_id[device].unit
-        spoken_for = {one.pod_uid for one in each if one is not None and (one, unit) in assigned}
+        spoken_for = ended | {one.pod_uid for one in each if one is not None and (one, unit) in assigned}
         found[unit] += any(one is None or one.pod_uid not in spoken_for for one in each)
     return dict(found)
 

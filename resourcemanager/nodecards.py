@@ -63,10 +63,13 @@ class NodeCard:
 def list_node_cards(
     resource: str, inventory: Inventory, unassigned: Mapping[UnitId, int]
 ) -> Iterator[NodeCard]:
-    """The cards of one resource; units of which tiles are handed out one by one are none."""
+    """The cards of one resource.
+
+    Units of which tiles are handed out one by one are none, nor are those that are no GPU of the kernel's.
+    """
     for unit, devices in inventory.by_unit.items():
         first = devices[0]
-        if first.tile is None:
+        if first.card is not None and first.tile is None:
             yield NodeCard(
                 id=unit,
                 resource=resource,
