@@ -247,7 +247,7 @@ def test_agent_follows_its_cards_on_a_real_node(node: Node, cards_file: Path, sa
     wait_until("a sick card lowers the amounts", lambda: offered(node)[TILES] == ("2", "2"), timeout_s=15)
     took_s = time.monotonic() - started
     say(f"\na card's illness was on the Node after {took_s:.1f} s")
-    assert took_s < SCAN_S + 1.5
+    assert took_s < 1.5 * SCAN_S + 2  # after a hint the next scan by the timer may be so far away
     assert [card.health.reason for card in said_cards(node)] == [None, "the test says so"]
     assert offered(node)[MILLICORES] == ("1k", "1k")
 

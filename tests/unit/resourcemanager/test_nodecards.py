@@ -1,6 +1,7 @@
 """A node's cards as its annotation says them."""
 
 import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -244,3 +245,17 @@ def test_who_has_ended_or_was_released_holds_nothing() -> None:
     key = ContainerKey(PodUid("a"), "main")
     released = Holding(key, frozenset({device(FIRST)}), denials=DENIALS_TO_RELEASE)
     assert count(Ledger(R, {key: released})) == {}
+
+
+def test_documented_annotation_is_one() -> None:
+    page = (ROOT / "docs/cards.md").read_text()
+    (example,) = re.findall(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    jsonschema.validate(json.loads(example), SCHEMA)
+    first, second = parse_node_cards(example)
+    assert first.links == (TileLink(0, second.id, 1),)
+    fields = {
+        name
+        for row in re.findall(r"^\| (`[^|]*) \| ", page, re.MULTILINE)
+        for name in re.findall("`(.*?)`", row)
+    }
+    assert fields >= SCHEMA["$defs"]["card"]["properties"].keys() | {"version"}
