@@ -17,6 +17,7 @@ from accelet.accelerators.settings import Settings, overlap
 from accelet.kubelet.resourcename import explain_bad_resource_name
 from accelet.runtime.settings import Problem, Reader, SettingsError, join
 from resourcemanager.manager import Rules
+from resourcemanager.nodecards import capacity_names
 from resourcemanager.policies import OnConflict, OnMismatch, OnMissing, OnUnproven, Policies
 from resourcemanager.preference import Policy
 
@@ -147,6 +148,8 @@ def _read_file(reader: Reader, root: yaml.Node) -> AgentConfig:
     if head is None:
         return AgentConfig(configs)
     _report_nothing_to_tell(reader, entries, head, configs)
+    if head.publish_cards:
+        _report_published_names(reader, placed)
     return AgentConfig(configs, head.publish_cards, head.nfd_features)
 
 
@@ -164,6 +167,20 @@ def _report_nothing_to_tell(
             reader.report(
                 entries[key][0], key, "means nothing without a resource with assignment: annotations"
             )
+
+
+def _report_published_names(reader: Reader, placed: Sequence[_Placed]) -> None:
+    """The kubelet would set an amount of this name to the number of devices, and the agent to another."""
+    taken = {
+        name
+        for one in placed
+        if one.config.rules.following is not None
+        for name in capacity_names(one.config.name)
+    }
+    for one in placed:
+        if one.config.name in taken:
+            sentence = f"{one.config.name} is an amount that publish_cards keeps; choose another name"
+            reader.report(one.node, join(one.where, "name"), sentence)
 
 
 def _place_devices(head: ConfigHead, node: yaml.Node) -> list[_Placed]:

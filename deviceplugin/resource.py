@@ -166,8 +166,10 @@ class ServedResource:
             await self.records_changed.wait()
             await asyncio.sleep(CONFIRM_GATHER_S)
             self.records_changed.clear()
+            before = self.manager.ledger
             await self._books.follow_checkpoint()
-            self._tell_looked()
+            if self.manager.ledger is not before:
+                self._tell_looked()
 
     def _changed(self, is_urgent: bool) -> None:
         if self.manager.listing.entries:

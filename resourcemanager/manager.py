@@ -82,13 +82,9 @@ class ResourceManager:
 
         `pods` are those of this node; whoever holds a device and is none of them counts as unassigned.
         """
-        entries = self._listing.entries
-        devices = tuple(
-            replace(device, health=entries[device.id].health) for device in self._inventory.devices
-        )
+        told = {device: entry.health for device, entry in self._listing.entries.items()}
         unassigned = count_unassigned(self._ledger, self._inventory, pods, self._assignments)
-        told = replace(self._inventory, devices=devices)
-        return tuple(list_node_cards(self.rules.resource, told, unassigned))
+        return tuple(list_node_cards(self.rules.resource, self._inventory, unassigned, told))
 
     def steer(self, found: Match | NoProof, size: int, pods: Mapping[PodUid, Pod]) -> Steering:
         """Where the container that was found is to be steered."""

@@ -148,3 +148,20 @@ def test_telling_cards_that_nothing_can_be_assigned_of_is_a_misunderstanding(res
 def test_feature_file_that_nobody_would_read_is_refused(path: str) -> None:
     (problem,) = mistakes(f"version: v1\n{FOLLOWING}nfd_features: {path}\n")
     assert problem.startswith("config.yaml:3: nfd_features: must be the absolute path of a file on the host")
+
+
+def test_resource_by_the_name_of_a_published_amount_is_refused() -> None:
+    text = """\
+version: v1
+publish_cards: true
+resources:
+- {name: gpu.intel.com/i915, backend: intel-gpu, match: {driver: [i915]}, assignment: annotations}
+- {name: gpu.intel.com/tiles, backend: intel-gpu, match: {driver: [xe]}, unit: tile}
+"""
+    assert mistakes(text) == [
+        (
+            "config.yaml:5: resources[1].name: gpu.intel.com/tiles is an amount that publish_cards keeps; "
+            "choose another name"
+        )
+    ]
+    parse_config(text.replace("publish_cards: true", "publish_cards: false"), "x")
