@@ -34,6 +34,9 @@ _MAX_LENGTH = 256 * 1024
 
 _MAX_MEMORY = 2**50
 
+MAX_CARDS = 1024
+"""More than a node has, with all virtual functions."""
+
 
 class NodeCardsError(Exception):
     """The annotation cannot be read. The text is a sentence for people."""
@@ -144,7 +147,7 @@ class CardsDocument(msgspec.Struct, frozen=True):
     """The annotation; fields that a later agent adds are for later schedulers."""
 
     version: int
-    cards: tuple[_Card, ...]
+    cards: Annotated[tuple[_Card, ...], msgspec.Meta(max_length=MAX_CARDS)]
 
 
 def parse_node_cards(text: str) -> tuple[NodeCard, ...]:

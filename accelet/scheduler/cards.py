@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Literal, NamedTuple, TypeVar
 
 from accelet.accelerators.device import TileLink, UnitId
@@ -244,7 +243,8 @@ class _Search:
     def __init__(self, items: Sequence[_Item], policy: CardPolicy, tries: int) -> None:
         self._items, self._tries = items, tries
         self._sign = -1 if policy == "packed" else 1
-        self._by_link = any(item.is_linked for item in items)
+        # Linked ones come first; to those after them, one tile of a card is as good as another.
+        self._linked = sum(item.is_linked for item in items)
         self._failed: set[Hashable] = set()
         self.is_exhausted = False
         # By item, what it and those after it look at.
@@ -262,7 +262,7 @@ class _Search:
         if key in self._failed:
             return None
         tried: set[Hashable] = set()
-        for choice in self._choices(item, states, numas):
+        for choice in self._choices(number, states, numas):
             if self._tries <= 0:
                 self.is_exhausted = True
                 return None
@@ -283,32 +283,27 @@ class _Search:
     def _key(self, number: int, states: CardStates, numas: _Numas) -> Hashable:
         """What the rest of the search depends on: cards that nothing tells apart may change places."""
         left = tuple(numa for numa in numas if numa[0] in self._numa_pods[number])
-        if self._by_link:
+        if number < self._linked:
             return number, states, left
-        names = self._names[number]
+        likes = sorted(self._like(state, number) for state in states if state.is_open)
+        return number, left, tuple(likes)
+
+    def _like(self, state: CardState, number: int) -> tuple[str | int, ...]:
+        """Equal for cards between which no item from `number` on makes a difference."""
         return (
-            number,
-            left,
-            tuple(
-                sorted(
-                    (
-                        state.resource,
-                        -1 if state.numa_node is None else state.numa_node,
-                        state.card or "" if state.card in names else "",
-                        len(state.tiles),
-                        state.millicores,
-                        state.memory_bytes,
-                        state.shares,
-                        state.is_split,
-                        state.is_shared,
-                    )
-                    for state in states
-                    if state.is_open
-                )
-            ),
+            state.resource,
+            -1 if state.numa_node is None else state.numa_node,
+            state.card or "" if state.card in self._names[number] else "",
+            len(state.tiles),
+            state.millicores,
+            state.memory_bytes,
+            state.shares,
+            state.is_split,
+            state.is_shared,
         )
 
-    def _choices(self, item: _Item, states: CardStates, numas: _Numas) -> Iterator[_Choice]:
+    def _choices(self, number: int, states: CardStates, numas: _Numas) -> Iterator[_Choice]:
+        item = self._items[number]
         usable = [
             index
             for index, state in enumerate(states)
@@ -316,13 +311,47 @@ class _Search:
         ]
         usable.sort(key=lambda index: (not states[index].is_preferred, self._sign * states[index].load))
         if not item.is_single_numa:
-            yield from _choose(item, states, usable)
+            yield from self._choose(number, states, usable)
             return
         chosen = dict(numas).get(item.pod)
         nodes = dict.fromkeys(states[index].numa_node for index in usable)
         for node in nodes if chosen is None else (chosen,):
             if node is not None:
-                yield from _choose(item, states, [i for i in usable if states[i].numa_node == node])
+                yield from self._choose(number, states, [i for i in usable if states[i].numa_node == node])
+
+    def _choose(self, number: int, states: CardStates, usable: Sequence[int]) -> Iterator[_Choice]:
+        item = self._items[number]
+        if item.is_linked:
+            yield from self._pair_up(item.cards // 2, states, usable)
+            return
+        # Of like cards the first ones will do: a node may have hundreds (virtual functions).
+        likes: dict[Hashable, list[int]] = {}
+        for card in usable:
+            like = card if number < self._linked else self._like(states[card], number)
+            likes.setdefault(like, []).append(card)
+        for cards in _spread(item.cards, list(likes.values())):
+            yield tuple(Hold(card, _some_tiles(states[card], item.each.tiles)) for card in cards)
+
+    def _pair_up(self, pairs: int, states: CardStates, usable: Sequence[int]) -> Iterator[_Choice]:
+        """Pairs of cards, each with a free tile that is linked to the other's; no card twice."""
+        if not pairs:
+            yield ()
+            return
+        places = {states[index].id: index for index in usable}
+        for position, one in enumerate(usable):
+            for link in states[one].links:
+                other = places.get(link.far)
+                if other is None or other == one:
+                    continue
+                self._tries -= 1
+                if self._tries <= 0:
+                    self.is_exhausted = True
+                    return
+                if link.tile in states[one].tiles and link.far_tile in states[other].tiles:
+                    # What comes before this card in order has been tried as the first of a pair already.
+                    rest = [index for index in usable[position + 1 :] if index != other]
+                    for others in self._pair_up(pairs - 1, states, rest):
+                        yield (Hold(one, (link.tile,)), Hold(other, (link.far_tile,)), *others)
 
 
 def _from_here(items: Sequence[_Item], read: Callable[[_Item], set[_T]]) -> list[frozenset[_T]]:
@@ -333,34 +362,21 @@ def _from_here(items: Sequence[_Item], read: Callable[[_Item], set[_T]]) -> list
     return found[::-1]
 
 
-def _choose(item: _Item, states: CardStates, usable: Sequence[int]) -> Iterator[_Choice]:
-    if item.is_linked:
-        yield from _pair_up(item.cards // 2, states, usable)
+def _spread(count: int, likes: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
+    """Every number of cards from each group of like ones, as many as possible from the first ones first."""
+    if count > sum(map(len, likes)):
         return
-    for cards in combinations(usable, item.cards) if item.cards <= len(usable) else ():
-        yield tuple(Hold(card, _some_tiles(states[card], item.each.tiles)) for card in cards)
+    if not count:
+        yield ()
+        return
+    first, *others = likes
+    for taken in range(min(count, len(first)), -1, -1):
+        for rest in _spread(count - taken, others):
+            yield (*first[:taken], *rest)
 
 
 def _some_tiles(state: CardState, count: int) -> tuple[int, ...]:
     return tuple(sorted(state.tiles, key=lambda tile: (tile not in state.preferred_tiles, tile))[:count])
-
-
-def _pair_up(pairs: int, states: CardStates, usable: Sequence[int]) -> Iterator[_Choice]:
-    """Pairs of cards, each with a free tile that is linked to the other's; no card twice."""
-    if not pairs:
-        yield ()
-        return
-    places = {states[index].id: index for index in usable}
-    for position, one in enumerate(usable):
-        for link in sorted(states[one].links):
-            other = places.get(link.far)
-            if other is None or other == one:
-                continue
-            if link.tile in states[one].tiles and link.far_tile in states[other].tiles:
-                # What comes before this card in order has been tried as the first of a pair already.
-                rest = [index for index in usable[position + 1 :] if index != other]
-                for others in _pair_up(pairs - 1, states, rest):
-                    yield (Hold(one, (link.tile,)), Hold(other, (link.far_tile,)), *others)
 
 
 def _take(states: CardStates, choice: _Choice, item: _Item) -> CardStates:

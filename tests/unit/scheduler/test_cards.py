@@ -321,6 +321,30 @@ def test_past_its_budget_the_answer_is_that_it_is_undecided() -> None:
     assert not fit.is_decided
 
 
+def test_hundreds_of_like_cards_are_one_choice() -> None:
+    states = tuple(replace(card(n, tiles=1), memory_bytes=4 if n % 2 else 8) for n in range(500))
+    taken = [pod(need(cards=4, tiles=4, memory_bytes=8)) for _ in range(62)]
+    assert fit_pods(states, taken).holds is None, "four tiles of a card that has one"
+    taken = [pod(need(cards=4, tiles=1, memory_bytes=8)) for _ in range(62)]
+    fit = fit_pods(states, taken, tries=100)
+    assert fit.holds is not None
+    assert not fit_pods(states, [*taken, *[pod(need(cards=3, tiles=1, memory_bytes=8))]], tries=100).holds
+
+
+def test_links_that_lead_nowhere_end_within_the_budget() -> None:
+    everywhere = [(t, o, f) for t in range(8) for o in range(8) for f in range(8)]
+    states = tuple(
+        card(n, tiles=8, links=" ".join(f"{t}-c{o}.{f}" for t, o, f in everywhere if (n < 4) == (o < 4)))
+        for n in range(7)
+    )
+    fit = fit_pods(states, [pod(need(cards=8, tiles=1), is_linked=True)])
+    assert fit.holds is None
+    fit = fit_pods(
+        states, [pod(need("a", cards=4, tiles=1), need("b", cards=4, tiles=1), is_linked=True)] * 9
+    )
+    assert fit.holds is None
+
+
 @pytest.mark.parametrize("policy", ["packed", "balanced"])
 def test_eight_cards_of_eight_tiles_are_filled_to_the_last_tile(policy: CardPolicy) -> None:
     states = tuple(replace(card(n, tiles=8), shares=64, share_total=64) for n in range(8))
