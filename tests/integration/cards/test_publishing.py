@@ -184,4 +184,5 @@ async def test_api_server_that_refuses_harms_no_device_and_is_counted(folder: Pa
             assert (await world.admit(gpu_pod("one", "card1", "card1:gt1"))).is_running
             world.api.faults.remove(fault)
             await until(published(world.api, 2))
-            assert registry.get_sample_value("accelet_node_writes_total", {"what": "capacity"}) == 1
+            name, what = "accelet_node_writes_total", {"what": "capacity"}
+            await until(lambda: registry.get_sample_value(name, what) == 1)
