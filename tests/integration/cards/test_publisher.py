@@ -43,6 +43,7 @@ class Published:
             wrote=self.wrote.append,
             failed=lambda: self.failures.append(None),
             look_s=look_s,
+            rest_s=0.01,
         )
 
     def _list_cards(self) -> Sequence[NodeCard] | None:
