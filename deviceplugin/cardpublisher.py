@@ -11,11 +11,14 @@ from accelet.kube.nodes import parse_node
 from accelet.kube.resources import NODES, Body, PatchOf, Resource
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.logs import Log
-from deviceplugin.nodepatches import plan_patches
+from deviceplugin.nodepatches import NodePatches, plan_patches
 from resourcemanager.nodecards import NodeCard, extended_capacity
 
 LOOK_S = 60.0
 """How often the Node is read without any change of ours: for what others have done to it."""
+
+REST_S = 1.0
+"""From one change of the Node to the next: a storm of pods is to be none of writes. The first is at once."""
 
 LOOK_AFTER_KUBELET_S = 5.0
 """A kubelet that starts may set the Node's amounts to 0, which takes it a moment."""
@@ -58,6 +61,7 @@ class CardPublisher:
         wrote: Callable[[str], None],
         failed: Callable[[], None],
         look_s: float = LOOK_S,
+        rest_s: float = REST_S,
     ) -> None:
         """`wrote` is called with `annotation` or `capacity` for each write, `failed` for each failure."""
         self._node_name = node_name
@@ -65,6 +69,7 @@ class CardPublisher:
         self._count_write = wrote
         self._count_failure = failed
         self._look_s = look_s
+        self._rest_s = rest_s
         self._is_on = False
         self._is_clearing = False
         self._wake = asyncio.Event()
@@ -93,13 +98,13 @@ class CardPublisher:
     async def run(self, api: NodeApi) -> None:
         """Publishes for ever."""
         loop = asyncio.get_running_loop()
-        backoff = Backoff(first_s=self._look_s / 60, most_s=self._look_s)
+        backoff = Backoff(first_s=self._rest_s, most_s=self._look_s)
         while True:
             self._wake.clear()
             cards, is_last = self._wanted(), not self._is_on
             if cards is not None and (cards != self._published or loop.time() >= self._due_s):
                 try:
-                    await self._publish(api, cards)
+                    has_written = await self._publish(api, cards)
                 except KubeError as error:
                     self._fail(error)
                     # The agents of a cluster must not all ask at once.
@@ -111,6 +116,9 @@ class CardPublisher:
                 self._published = cards
                 self._is_clearing = self._is_clearing and not is_last
                 self._due_s = loop.time() + self._look_s * uniform(0.9, 1.1)  # noqa: S311  as above
+                if has_written:
+                    await asyncio.sleep(self._rest_s)
+                    continue
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(None if cards is None else self._due_s):
                     await self._wake.wait()
@@ -121,8 +129,8 @@ class CardPublisher:
             return self._list_cards()
         return () if self._is_clearing else None
 
-    async def _publish(self, api: NodeApi, cards: Sequence[NodeCard]) -> None:
-        """Reads the Node and changes what differs; may be repeated."""
+    async def _publish(self, api: NodeApi, cards: Sequence[NodeCard]) -> bool:
+        """Reads the Node and changes what differs, if anything does; may be repeated."""
         node = parse_node(await api.get(NODES, None, self._node_name))
         patches = plan_patches(node, cards, self._names)
         self._names |= extended_capacity(cards).keys()
@@ -133,6 +141,7 @@ class CardPublisher:
             await api.patch(NODES, None, self._node_name, patches.status, "merge", subresource="status")
             self._count_write("capacity")
             _log.info("changed what the Node offers of cards", amounts=extended_capacity(cards))
+        return patches != NodePatches()
 
     def _succeed(self) -> None:
         if self._is_failing:

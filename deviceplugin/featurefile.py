@@ -58,8 +58,9 @@ class FeatureFile:
                     if wanted != self._written or loop.time() >= due_s:
                         await self._keep(wanted)
                         due_s = loop.time() + self._look_s
+                is_kept = self._place is not None and cards is not None
                 with suppress(TimeoutError):
-                    async with asyncio.timeout_at(None if self._place is None else due_s):
+                    async with asyncio.timeout_at(due_s if is_kept else None):
                         await self._wake.wait()
         finally:
             if self._written is not None:

@@ -11,7 +11,7 @@ import yaml
 
 from deviceplugin.discovery import SCAN_S
 from resourcemanager.nodecards import NODE_CARDS_ANNOTATION, NodeCard, parse_node_cards
-from tests.e2e.agent import AGENT, wait_for_allocatable, write_cards
+from tests.e2e.agent import AGENT, device_pod, wait_for_allocatable, write_cards
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.https_client import Client, Json, RefusedError
 from tests.e2e.cluster.images import BUSYBOX_IMAGE
@@ -133,6 +133,27 @@ def test_own_node_gets_its_cards_and_amounts(agents: Client, node: Node) -> None
     assert TILES not in node.object()["status"]["capacity"]
 
 
+def test_policy_can_judge_a_node_with_much_to_say(agents: Client, node: Node, workloads: Workloads) -> None:
+    own = f"{NODES}/{node.name}"
+    labels = {f"example.com/label-{number}": "x" * 60 for number in range(300)}
+    images = [
+        {"names": [f"registry.example.com/{number}-{name}{'x' * 200}" for name in range(5)]}
+        for number in range(100)
+    ]
+    workloads.client.send("PATCH", own, {"metadata": {"labels": labels}})
+    workloads.client.send("PATCH", f"{own}/status", {"status": {"images": images}})
+    try:
+        agents.send("PATCH", own, CARDS)
+        agents.send("PATCH", f"{own}/status", amounts(capacity={TILES: "1"}))
+        assert len(node.object()["metadata"]["labels"]) > 300
+    finally:
+        workloads.client.send("PATCH", own, {"metadata": {"labels": dict.fromkeys(labels)}})
+        workloads.client.send("PATCH", own, {"metadata": {"annotations": {NODE_CARDS_ANNOTATION: None}}})
+        nothing = {TILES: None}
+        gone = amounts(capacity=nothing, allocatable=nothing)
+        workloads.client.send("PATCH", f"{own}/status", {"status": {"images": None, **gone["status"]}})
+
+
 @pytest.mark.usefixtures("other_node")
 def test_another_node_is_refused(agents: Client, node: Node) -> None:
     said = f"the agent on node {node.name} changes its own Node alone, not {OTHER}"
@@ -250,6 +271,27 @@ def test_agent_follows_its_cards_on_a_real_node(node: Node, cards_file: Path, sa
     assert took_s < 1.5 * SCAN_S + 2  # after a hint the next scan by the timer may be so far away
     assert [card.health.reason for card in said_cards(node)] == [None, "the test says so"]
     assert offered(node)[MILLICORES] == ("1k", "1k")
+
+
+@pytest.mark.usefixtures("agent")
+def test_pod_that_asks_for_tiles_fits_as_long_as_there_are_some(node: Node, workloads: Workloads) -> None:
+    workloads.apply(device_pod("some-tiles", {GPU: 1, TILES: 3}))
+    workloads.wait_for_phase("some-tiles", "Running")
+    wait_until("its holder is told", lambda: unassigned(node) == 1, timeout_s=10)
+    workloads.apply(device_pod("more-tiles", {GPU: 1, TILES: 2}))
+    workloads.wait_for_pod(
+        "more-tiles",
+        lambda pod: f"Insufficient {TILES}" in json.dumps(pod["status"].get("conditions")),
+        what="there are not enough tiles left",
+    )
+    workloads.delete_pod("some-tiles")
+    workloads.wait_for_phase("more-tiles", "Running")
+    workloads.delete_pod("more-tiles")
+    wait_until("nobody holds anything", lambda: unassigned(node) == 0, timeout_s=20)
+
+
+def unassigned(node: Node) -> int:
+    return sum(card.unassigned for card in said_cards(node))
 
 
 @pytest.mark.usefixtures("agent")

@@ -1,7 +1,9 @@
 """The file for Node Feature Discovery follows the cards, and goes with the agent."""
 
+import asyncio
 from pathlib import Path
 
+from deviceplugin.featurefile import FeatureFile
 from tests.integration.agent.running import agent, scan, until
 from tests.integration.cards.publishing import resource, write_cards, write_config
 from tests.integration.identity.world import node
@@ -66,3 +68,14 @@ async def test_folder_that_is_missing_harms_nobody_and_is_counted(folder: Path) 
             (folder / "features.d").mkdir()
             await scan(folder, running)
             await until(lambda: numbers(folder) == "0")
+
+
+async def test_cards_that_are_not_known_are_waited_for_in_peace(folder: Path) -> None:
+    asked: list[None] = []
+    features = FeatureFile(folder, lambda: asked.append(None), failed=lambda: None)
+    features.set_place("/gpu.txt")
+    running = asyncio.create_task(features.run())
+    for _ in range(100):
+        await asyncio.sleep(0)
+    running.cancel()
+    assert len(asked) <= 2

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -29,18 +28,30 @@ OTHER = NodeCard(UnitId("0000-04-00.0"), GPU, tiles=1, memory_bytes=2**34)
 LOOK_S = 0.2
 
 
-@dataclass
 class Published:
-    """What the publisher is told, and what it tells."""
+    """A publisher of one card, and what it tells."""
 
-    api: FakeApi
-    publisher: CardPublisher
-    cards: list[Sequence[NodeCard] | None]
-    wrote: list[str] = field(default_factory=list)
-    failures: list[None] = field(default_factory=list)
+    def __init__(self, api: FakeApi, look_s: float) -> None:
+        self.api = api
+        self.cards: Sequence[NodeCard] | None = (CARD,)
+        self.asked_in_vain = 0
+        self.wrote: list[str] = []
+        self.failures: list[None] = []
+        self.publisher = CardPublisher(
+            "node",
+            self._list_cards,
+            wrote=self.wrote.append,
+            failed=lambda: self.failures.append(None),
+            look_s=look_s,
+            rest_s=0.01,
+        )
+
+    def _list_cards(self) -> Sequence[NodeCard] | None:
+        self.asked_in_vain += self.cards is None
+        return self.cards
 
     def set(self, *cards: NodeCard) -> None:
-        self.cards[0] = cards
+        self.cards = cards
         self.publisher.look()
 
     def said(self, *cards: NodeCard) -> Callable[[], bool]:
@@ -68,15 +79,10 @@ def api() -> Iterator[FakeApi]:
 @asynccontextmanager
 async def running(api: FakeApi, folder: Path, *, look_s: float = LOOK_S) -> AsyncIterator[Published]:
     client = await Client.connect(api.write_kubeconfig(folder / "kubeconfig"))
-    cards: list[Sequence[NodeCard] | None] = [(CARD,)]
-    wrote: list[str] = []
-    failures: list[None] = []
-    publisher = CardPublisher(
-        "node", lambda: cards[0], wrote=wrote.append, failed=lambda: failures.append(None), look_s=look_s
-    )
-    task = asyncio.create_task(publisher.run(client))
+    published = Published(api, look_s)
+    task = asyncio.create_task(published.publisher.run(client))
     try:
-        yield Published(api, publisher, cards, wrote, failures)
+        yield published
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):
@@ -132,16 +138,20 @@ async def test_change_is_published_at_once_and_not_by_the_timer(api: FakeApi, fo
         await until(published.said(), timeout_s=1)
 
 
-async def test_cards_that_are_not_known_leave_what_is_said(api: FakeApi, folder: Path) -> None:
+async def test_cards_that_are_not_known_leave_what_is_said_and_are_waited_for_in_peace(
+    api: FakeApi, folder: Path
+) -> None:
     async with running(api, folder, look_s=0.02) as published:
         published.publisher.switch(is_on=True)
         await until(published.said(CARD))
-        published.cards[0] = None
+        published.cards = None
         published.publisher.look()
-        await asyncio.sleep(0)
+        await until(lambda: published.asked_in_vain == 1)
+        asked = api.count(path=PATH)
+        await asyncio.sleep(0.1)  # what does not happen can only be waited for
+        assert (api.count(path=PATH), published.asked_in_vain) == (asked, 1)
         published.set(CARD, OTHER)
         await until(published.said(CARD, OTHER))
-        assert published.wrote.count("annotation") == 2
 
 
 @pytest.mark.parametrize(
