@@ -1,23 +1,22 @@
 """`accelet plan`: places gangs offline, from lists as kubectl prints them, and shows who sits where."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
 from rich.console import Console
 
-from accelet.cli.draw import draw_plans
+from accelet.cli.draw import describe_assignment, draw_plans
 from accelet.cli.objectfiles import OBJECT_FILE, UnreadableInputError, read_objects, refuse_twins
 from accelet.kube.nodes import parse_node
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
 from accelet.runtime.settings import SettingsError
 from accelet.scheduler.cluster import Cluster
-from accelet.scheduler.gangs import GATE_PREFIX, find_gangs, is_gated
+from accelet.scheduler.gangs import GATE_PREFIX, Gang, find_gangs, is_gated
 from accelet.scheduler.plan import Plan, plan_gangs
-from accelet.scheduler.settings import read_settings
-from accelet.scheduler.topology import Scheme
+from accelet.scheduler.settings import DEFAULT_SETTINGS, SchedulerSettings, read_settings
 from accelet.scheduler.workload import Workload, parse_workload
 
 
@@ -40,7 +39,7 @@ from accelet.scheduler.workload import Workload, parse_workload
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The scheduler's settings, for the levels of the network.",
+    help="The scheduler's settings: levels of the network, kinds of cards.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a drawing.")
 def command(
@@ -56,45 +55,52 @@ def command(
 
     Without --jobs, a gang is exactly the gated pods given. Nothing is changed anywhere.
     """
-    scheme = _read_scheme(config) if config else Scheme()
+    settings = _read_settings(config) if config else DEFAULT_SETTINGS
     nodes = read_objects(node_file, "Node", parse_node)
     pods = read_objects(pod_file, "Pod", parse_pod)
     refuse_twins(node_file, "Node", (node.name for node in nodes))
     refuse_twins(pod_file, "Pod", (f"{pod.namespace}/{pod.name}" for pod in pods))
-    cluster = Cluster(scheme, nodes, pods)
-    plans = _plan(
-        cluster, pods, read_objects(job_file, None, parse_workload) if job_file else None, gate_prefix
+    workloads = read_objects(job_file, None, parse_workload) if job_file else None
+    cards = settings.cards
+    cluster = Cluster(
+        settings.scheme(), nodes, pods, card_resources=cards.resources, card_policy=cards.policy
     )
+    gangs = _find_gangs(pods, workloads, gate_prefix, cards.resources)
+    plans = plan_gangs(gangs, cluster.layout, cluster.room())
     if as_json:
         click.echo(json.dumps({"jobs": [_job(plan) for plan in plans]}, indent=2))
     else:
         draw_plans(Console(highlight=False), cluster.layout, plans)
 
 
-def _read_scheme(config: Path) -> Scheme:
+def _read_settings(config: Path) -> SchedulerSettings:
     try:
-        return read_settings(config).scheme()
+        return read_settings(config)
     except SettingsError as error:
         raise UnreadableInputError(str(error)) from None
 
 
-def _plan(
-    cluster: Cluster, pods: Iterable[Pod], workloads: Iterable[Workload] | None, prefix: str
-) -> list[Plan]:
+def _find_gangs(
+    pods: Iterable[Pod], workloads: Iterable[Workload] | None, prefix: str, card_resources: Sequence[str]
+) -> list[Gang]:
     if workloads is None:
-        gangs = find_gangs((pod for pod in pods if is_gated(pod, prefix)), prefix=prefix)
-    else:
-        gangs = find_gangs(pods, workloads, prefix)
-    return plan_gangs(gangs, cluster.layout, cluster.room())
+        gated = (pod for pod in pods if is_gated(pod, prefix))
+        return find_gangs(gated, prefix=prefix, card_resources=card_resources)
+    return find_gangs(pods, workloads, prefix, card_resources)
 
 
 def _job(plan: Plan) -> dict[str, object]:
-    placements = [{"pod": f"{pod.namespace}/{pod.name}", "node": node} for pod, node in plan.placements]
     return {
         "name": str(plan.gang.key),
-        "placements": placements if plan.nodes is not None else None,
+        "placements": list(_placements(plan)) if plan.nodes is not None else None,
         "distance": plan.distance,
         "lower_bound": plan.lower_bound,
         "optimal": plan.is_optimal,
         "reason": plan.reason,
     }
+
+
+def _placements(plan: Plan) -> Iterator[dict[str, object]]:
+    for (pod, node), assignment in zip(plan.placements, plan.assignments, strict=True):
+        cards = {"assignment": describe_assignment(assignment)} if assignment else {}
+        yield {"pod": f"{pod.namespace}/{pod.name}", "node": node, **cards}
