@@ -285,7 +285,7 @@ def _states(
             numa_node=card.numa_node,
             links=tuple(sorted(links[card.id])),
             tile_count=card.tiles,
-            tiles=frozenset(range(card.tiles)) - of_card.tiles.keys() - closed_tiles,
+            tiles=frozenset(range(card.tiles)).difference(of_card.tiles, closed_tiles),
             millicores=MILLICORES - of_card.millicores,
             memory_bytes=memory - of_card.memory_bytes,
             memory_total=memory,

@@ -157,8 +157,17 @@ class _CardRuns:
 
 
 def _all_open(states: CardStates) -> CardStates:
-    """Ill cards may recover, and those out of service come back."""
-    return tuple(replace(state, is_open=True, tiles=frozenset(range(state.tile_count))) for state in states)
+    """Ill cards may recover, those out of service come back, and whoever holds any will end."""
+    return tuple(
+        replace(
+            state,
+            is_open=True,
+            is_shared=False,
+            tiles=frozenset(range(state.tile_count)),
+            shares=state.share_total,
+        )
+        for state in states
+    )
 
 
 def _is_refused(states: CardStates, needs: CardNeeds) -> bool:

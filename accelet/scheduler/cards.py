@@ -214,15 +214,20 @@ def _may_fit(states: CardStates, items: Sequence[_Item]) -> bool:
     for resource in {one.resource for one in items}:
         usable = [state for state in states if state.is_open and state.resource == resource]
         mine = [one for one in items if one.resource == resource]
-        if (
-            sum(len(state.tiles) for state in usable if not state.is_shared)
-            < sum(one.cards * one.each.tiles for one in mine)
-            or sum(state.millicores for state in usable)
-            < sum(one.cards * one.each.millicores for one in mine)
-            or sum(state.memory_bytes for state in usable)
-            < sum(one.cards * one.each.memory_bytes for one in mine)
-            or sum(state.shares for state in usable) < sum(one.cards * one.shares for one in mine)
-        ):
+        needed = (
+            sum(one.cards * one.each.tiles for one in mine),
+            sum(one.cards * one.each.millicores for one in mine),
+            sum(one.cards * one.each.memory_bytes for one in mine),
+            sum(one.cards * one.shares for one in mine),
+        )
+        # A card that is overdrawn takes nothing from the others.
+        free = (
+            sum(len(state.tiles) for state in usable if not state.is_shared),
+            sum(max(0, state.millicores) for state in usable),
+            sum(max(0, state.memory_bytes) for state in usable),
+            sum(max(0, state.shares) for state in usable),
+        )
+        if any(want > have for want, have in zip(needed, free, strict=True)):
             return False
     return True
 

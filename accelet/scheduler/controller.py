@@ -16,7 +16,7 @@ from accelet.scheduler.hand import Hand, RefusedError
 from accelet.scheduler.herald import Herald
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.picture import Picture
-from accelet.scheduler.plan import Plan
+from accelet.scheduler.plan import Plan, describe_plan
 from accelet.scheduler.record import Placement, Record
 from accelet.scheduler.release import Steps
 from accelet.scheduler.settings import SchedulerSettings
@@ -181,11 +181,7 @@ class Controller:
         self._metrics.placed.inc()
         self._metrics.distance.observe(plan.distance or 0)
         self._metrics.gap.observe((plan.distance or 0) - plan.lower_bound)
-        proof = (
-            "optimal" if plan.is_optimal else f"at most {(plan.distance or 0) - plan.lower_bound:,} too far"
-        )
-        nodes = len(set(plan.nodes or ()))
-        note = f"{len(gang.pods)} pods on {nodes} nodes, distance {plan.distance:,}, {proof}"
+        note = describe_plan(plan)
         _log.info("placed", gang=str(gang.key), note=note)
         self._herald.tell(gang.pods[0], "Normal", "Placed", note)
         self._queue.add(record.key)

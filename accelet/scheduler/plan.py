@@ -14,6 +14,7 @@ from accelet.scheduler.topology import ROOT, Ints
 from accelet.scheduler.unlike import USUAL_EFFORT, Effort, place_unlike
 from accelet.scheduler.why import explain_shortfall, explain_unlike, level_name
 from resourcemanager.assignment import Assignment
+from resourcemanager.target import describe
 
 _UNDECIDED = "its pods have nodes, but there are too many ways to share the cards there to find one"
 
@@ -39,6 +40,21 @@ class Plan:
     @property
     def placements(self) -> Iterable[tuple[Pod, str]]:
         return zip(self.gang.pods, self.nodes or (), strict=False)
+
+
+def describe_plan(plan: Plan) -> str:
+    """What was decided, for people: `on n3: main has 0000-03-00.0 tile 1`."""
+    nodes = dict.fromkeys(plan.nodes or ())
+    if len(plan.gang.pods) == 1:
+        (where,), (assignment,) = nodes, plan.assignments or (None,)
+        given = assignment.containers.items() if assignment else ()
+        cards = [
+            f"{name} has {describe(pieces)}" for name, resources in given for pieces in resources.values()
+        ]
+        return f"on {where}" + (f": {'; '.join(cards)}" if cards else "")
+    distance = plan.distance or 0
+    proof = "optimal" if plan.is_optimal else f"at most {distance - plan.lower_bound:,} too far"
+    return f"{len(plan.gang.pods)} pods on {len(nodes)} nodes, distance {distance:,}, {proof}"
 
 
 def plan_gangs(

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
 from accelet.accelerators.device import TileLink, UnitId
+from accelet.scheduler.cardcatalog import CardCatalog
 from accelet.scheduler.cardneeds import Amounts, CardNeeds, ContainerNeed
 from accelet.scheduler.cards import CardPolicy, CardState, CardStates, Fit, Hold, fit_pods
 
@@ -240,6 +241,15 @@ def test_what_is_left_is_what_there_was_without_what_was_given(
         if shares[index]:
             assert after.is_split or after.is_shared
             assert not (after.is_split and after.is_shared)
+
+
+@given(nodes(), wishes())
+def test_like_pods_are_counted_as_they_fit_together(states: CardStates, needs: CardNeeds) -> None:
+    catalog = CardCatalog()
+    count, is_sure = catalog.count(catalog.code(states), needs)
+    assert is_sure
+    assert count == 0 or fit_pods(states, [needs] * count).holds is not None
+    assert fit_pods(states, [needs] * (count + 1)).holds is None
 
 
 def _names(fit: Fit, container: str = "a") -> list[int]:
