@@ -1,18 +1,26 @@
 import json
+import re
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
 
 from accelet.accelerators.device import Health, UnitId
 from accelet.cli import main
+from accelet.scheduler.cardview import CardView, HolderView, NodeView, StrayView, TileView, TotalView
 from accelet.scheduler.gangs import GATE_PREFIX, GangKey
 from accelet.scheduler.record import Placement, Record
 from resourcemanager.assignment import Assignment, unit
 from resourcemanager.nodecards import NODE_CARDS_ANNOTATION, NodeCard, render_node_cards
 from resourcemanager.ownform import ASSIGNMENT_ANNOTATION, render_own
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+DOCUMENT = Path(__file__).parent.parent.parent.parent / "docs" / "scheduler.md"
 I915 = "gpu.intel.com/i915"
 GIB = 2**30
 Json = dict[str, object]
@@ -116,6 +124,18 @@ def test_the_drawing_shows_each_card_its_tiles_and_holders_in_eighty_columns(tmp
         "  MILLI, MEMORY: millicores and memory that are free",
     ]
     assert max(map(len, drawn)) <= 80
+
+
+def test_the_documented_drawing_is_this_one(tmp_path: Path) -> None:
+    assert "\n".join(lines(run(tmp_path, NODES, PODS))) in DOCUMENT.read_text()
+
+
+@pytest.mark.parametrize("of", [NodeView, StrayView, CardView, TileView, HolderView, TotalView])
+def test_every_key_of_the_json_is_documented(of: type["DataclassInstance"]) -> None:
+    _, _, section = DOCUMENT.read_text().partition("## Seeing the cards")
+    section, _, _ = section.partition("\n## ")
+    said = set(re.findall(r"[`\"](\w+)[`\"]", section))
+    assert {field.name for field in fields(of)} <= said
 
 
 def test_the_drawing_needs_no_more_than_ascii(tmp_path: Path) -> None:
