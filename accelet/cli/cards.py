@@ -1,53 +1,25 @@
 """`accelet cards`: every card and tile of the cluster, who holds it, and what is free."""
 
 import asyncio
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import click
 import msgspec
 from rich.console import Console
 
+from accelet.cli.cardobjects import CardObjects
 from accelet.cli.cardtable import print_cards
-from accelet.cli.objectfiles import OBJECT_FILE, UnreadableInputError, read_objects, refuse_twins
+from accelet.cli.objectfiles import OBJECT_FILE, read_objects, read_scheduler_settings, refuse_twins
 from accelet.cli.options import kubeconfig_option
-from accelet.kube.client import Client
-from accelet.kube.errors import (
-    ConfigurationError,
-    ForbiddenError,
-    GoneError,
-    KubeError,
-    MalformedObjectError,
-)
-from accelet.kube.nodes import Node, parse_node
-from accelet.kube.objects import RawObject
+from accelet.kube.errors import ConfigurationError, KubeError
+from accelet.kube.nodes import parse_node
 from accelet.kube.podparser import parse_pod
-from accelet.kube.pods import Pod
-from accelet.kube.resources import CONFIG_MAPS, NODES, PODS, Resource
 from accelet.runtime.run import EXIT_FAILED
-from accelet.runtime.settings import SettingsError
 from accelet.scheduler.cardview import ClusterView, view_cluster
 from accelet.scheduler.gangs import GATE_PREFIX
 from accelet.scheduler.picture import Picture
-from accelet.scheduler.record import SELECTOR, Record, parse_record
-from accelet.scheduler.settings import DEFAULT_SETTINGS, SchedulerSettings, read_settings
-
-_T = TypeVar("_T")
-_API_S = 60.0
-_PAGE = 1000
-_PLANS_UNSEEN = "What the scheduler keeps for pods that it is about to release is not shown: {}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Objects:
-    """What was read, and what could not be, in sentences."""
-
-    nodes: list[Node]
-    pods: list[Pod]
-    plans: list[Record]
-    notes: list[str]
+from accelet.scheduler.record import SELECTOR, parse_record
+from accelet.scheduler.settings import SchedulerSettings
 
 
 @click.command("cards")
@@ -86,7 +58,7 @@ def command(
 
     Nothing is changed anywhere.
     """
-    settings = _read_settings(config) if config else DEFAULT_SETTINGS
+    settings = read_scheduler_settings(config)
     if node_file or pod_file or plan_file:
         objects = _read_files(node_file, pod_file, plan_file)
     else:
@@ -100,14 +72,7 @@ def command(
         print_cards(Console(highlight=False), view)
 
 
-def _read_settings(config: Path) -> SchedulerSettings:
-    try:
-        return read_settings(config)
-    except SettingsError as error:
-        raise UnreadableInputError(str(error)) from None
-
-
-def _view(objects: _Objects, settings: SchedulerSettings, wanted: str | None) -> ClusterView:
+def _view(objects: CardObjects, settings: SchedulerSettings, wanted: str | None) -> ClusterView:
     """The view of all nodes, or of the one that is wanted, from the picture the scheduler would have."""
     picture = Picture(settings.scheme(), GATE_PREFIX, settings.cards.resources, settings.cards.policy)
     for node in objects.nodes:
@@ -124,7 +89,7 @@ def _view(objects: _Objects, settings: SchedulerSettings, wanted: str | None) ->
     return view_cluster(chosen, picture.cluster.cards)
 
 
-def _read_files(node_file: Path | None, pod_file: Path | None, plan_file: Path | None) -> _Objects:
+def _read_files(node_file: Path | None, pod_file: Path | None, plan_file: Path | None) -> CardObjects:
     if node_file is None or pod_file is None:
         raise click.UsageError("--nodes and --pods belong together: who holds a card is written on the pods")
     if [str(file) for file in (node_file, pod_file, plan_file)].count("-") > 1:
@@ -134,63 +99,19 @@ def _read_files(node_file: Path | None, pod_file: Path | None, plan_file: Path |
     refuse_twins(node_file, "Node", (node.name for node in nodes))
     refuse_twins(pod_file, "Pod", (f"{pod.namespace}/{pod.name}" for pod in pods))
     plans = read_objects(plan_file, "ConfigMap", parse_record) if plan_file else []
-    return _Objects(nodes, pods, plans, [])
+    return CardObjects(nodes, pods, plans)
 
 
-def _read_cluster(kubeconfig: Path | None) -> _Objects:
+def _read_cluster(kubeconfig: Path | None) -> CardObjects:
+    from accelet.cli.objectlists import API_S, list_card_objects  # noqa: PLC0415 - half a second, not for files
+
     try:
-        return asyncio.run(_ask(kubeconfig))
+        return asyncio.run(list_card_objects(kubeconfig))
     except ConfigurationError as error:
         hint = "" if kubeconfig else "; outside of a pod, give --kubeconfig FILE"
         click.echo(f"{error}{hint}", err=True)
     except TimeoutError:
-        click.echo(f"the API server has not answered within {_API_S:.0f} s", err=True)
+        click.echo(f"the API server has not answered within {API_S:.0f} s", err=True)
     except KubeError as error:
         click.echo(str(error), err=True)
     raise SystemExit(EXIT_FAILED)
-
-
-async def _ask(kubeconfig: Path | None) -> _Objects:
-    client = await Client.connect(kubeconfig)
-    notes: list[str] = []
-    try:
-        async with asyncio.timeout(_API_S):
-            # Nodes last: a card that a pod holds was there before the pod had it.
-            plans = await _list_plans(client, notes)
-            pods = await _list(client, PODS, parse_pod, notes)
-            return _Objects(await _list(client, NODES, parse_node, notes), pods, plans, notes)
-    finally:
-        client.close()
-
-
-async def _list_plans(client: Client, notes: list[str]) -> list[Record]:
-    """Those that the scheduler is carrying out; who may not see them sees the rest."""
-    try:
-        return await _list(client, CONFIG_MAPS, parse_record, notes, {"labelSelector": SELECTOR})
-    except ForbiddenError as error:
-        notes.append(_PLANS_UNSEEN.format(error))
-        return []
-
-
-async def _list(
-    client: Client,
-    resource: Resource,
-    parse: Callable[[RawObject], _T],
-    notes: list[str],
-    query: dict[str, str] | None = None,
-) -> list[_T]:
-    try:
-        pages = [page async for page in client.list_pages(resource, None, query, _PAGE)]
-    except GoneError:  # it took longer than the API server keeps a list's version
-        pages = [page async for page in client.list_pages(resource, None, query, None)]
-    return list(_parse_all((raw for page in pages for raw in page.items), parse, notes))
-
-
-def _parse_all(
-    items: Iterable[RawObject], parse: Callable[[RawObject], _T], notes: list[str]
-) -> Iterable[_T]:
-    for raw in items:
-        try:
-            yield parse(raw)
-        except MalformedObjectError as error:
-            notes.append(f"not shown: {error}")

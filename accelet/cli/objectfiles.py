@@ -1,4 +1,4 @@
-"""Reads Kubernetes objects from files, as kubectl prints them."""
+"""Reads what the offline commands work on: objects as kubectl prints them, and the scheduler's settings."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -10,6 +10,8 @@ import msgspec
 
 from accelet.kube.errors import MalformedObjectError
 from accelet.kube.objects import RawObject
+from accelet.runtime.settings import SettingsError
+from accelet.scheduler.settings import DEFAULT_SETTINGS, SchedulerSettings, read_settings
 
 _T = TypeVar("_T")
 OBJECT_FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
@@ -75,3 +77,15 @@ def refuse_twins(file: Path, kind: str, names: Iterable[str]) -> None:
         if name in seen:
             raise UnreadableInputError(f"{file}: {kind} {name} is there twice")
         seen.add(name)
+
+
+def read_scheduler_settings(config: Path | None) -> SchedulerSettings:
+    """The settings in a file, the defaults without one.
+
+    Raises:
+        UnreadableInputError: they are wrong, or the file cannot be read.
+    """
+    try:
+        return read_settings(config) if config else DEFAULT_SETTINGS
+    except SettingsError as error:
+        raise UnreadableInputError(str(error)) from None

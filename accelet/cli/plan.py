@@ -8,15 +8,13 @@ import click
 from rich.console import Console
 
 from accelet.cli.draw import describe_assignment, draw_plans
-from accelet.cli.objectfiles import OBJECT_FILE, UnreadableInputError, read_objects, refuse_twins
+from accelet.cli.objectfiles import OBJECT_FILE, read_objects, read_scheduler_settings, refuse_twins
 from accelet.kube.nodes import parse_node
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
-from accelet.runtime.settings import SettingsError
 from accelet.scheduler.cluster import Cluster
 from accelet.scheduler.gangs import GATE_PREFIX, Gang, find_gangs, is_gated
 from accelet.scheduler.plan import Plan, plan_gangs
-from accelet.scheduler.settings import DEFAULT_SETTINGS, SchedulerSettings, read_settings
 from accelet.scheduler.workload import Workload, parse_workload
 
 
@@ -55,7 +53,7 @@ def command(
 
     Without --jobs, a gang is exactly the gated pods given. Nothing is changed anywhere.
     """
-    settings = _read_settings(config) if config else DEFAULT_SETTINGS
+    settings = read_scheduler_settings(config)
     nodes = read_objects(node_file, "Node", parse_node)
     pods = read_objects(pod_file, "Pod", parse_pod)
     refuse_twins(node_file, "Node", (node.name for node in nodes))
@@ -71,13 +69,6 @@ def command(
         click.echo(json.dumps({"jobs": [_job(plan) for plan in plans]}, indent=2))
     else:
         draw_plans(Console(highlight=False), cluster.layout, plans)
-
-
-def _read_settings(config: Path) -> SchedulerSettings:
-    try:
-        return read_settings(config)
-    except SettingsError as error:
-        raise UnreadableInputError(str(error)) from None
 
 
 def _find_gangs(

@@ -9,9 +9,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from accelet.cli import main
+from accelet.cli.objectlists import list_card_objects
 from resourcemanager.assignment import Assignment, unit
 from resourcemanager.ownform import ASSIGNMENT_ANNOTATION, render_own
-from tests.integration.kube.fakeapi import Answer, Drop, Fault
+from tests.integration.kube.fakeapi import Answer, Drop, Fault, Hang
 from tests.integration.kube.waiting import eventually
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.world import CARD, NODES, PODS, World
@@ -135,6 +136,14 @@ def test_what_the_api_server_refuses_is_one_sentence_and_exits_with_1(
     assert (result.exit_code, result.stdout) == (1, "")
     assert sentence in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+async def test_an_api_server_that_does_not_answer_is_waited_for_so_long_only(
+    world: World, kubeconfig: Path
+) -> None:
+    world.api.faults.append(Fault(Hang(), path="pods"))
+    with pytest.raises(TimeoutError):
+        await list_card_objects(kubeconfig, within_s=0.2)
 
 
 def test_without_a_way_to_the_api_server_it_says_what_to_give() -> None:

@@ -177,6 +177,15 @@ def test_the_total_tells_scattered_tiles_from_free_cards(tmp_path: Path) -> None
     assert any(line.startswith("  the most that one card has free: 1 tile,") for line in drawn)
 
 
+def test_long_names_and_many_tiles_fold_within_eighty_columns(tmp_path: Path) -> None:
+    name = "a-job-with-a-name-that-nobody-can-remember-0123456789-abcdefghij-0"
+    drawn = lines(run(tmp_path, [node("n", card(0, tiles=40))], [pod(name, "n", assignment(0, 17), tiles=1)]))
+    assert max(map(len, drawn)) <= 80
+    assert [line[15:31].strip() for line in drawn[2:5]] == ["·" * 16, "·█" + "·" * 14, "·" * 8]
+    holders = drawn[1].index("HOLDERS")
+    assert "".join(line[holders:] for line in drawn[2:6]) == f"tile 17ml/{name}/main"
+
+
 def test_nothing_free_is_said(tmp_path: Path) -> None:
     drawn = lines(run(tmp_path, [node("n", card(0, health="wedged"))], []))
     assert "  the most that one card has free: nothing" in drawn
@@ -204,6 +213,15 @@ def test_what_the_scheduler_is_about_to_release_is_held(tmp_path: Path) -> None:
     flags = ("--plans", write(tmp_path, "plans", [plan]))
     drawn = lines(run(tmp_path, NODES, pods, *flags))
     assert "card2  0x0bd5  ██      1000  64/64Gi  tiles 0,1 ml/next/main" in drawn
+
+
+def test_holders_by_the_annotations_of_gpu_aware_scheduling_are_shown_too(tmp_path: Path) -> None:
+    old = pod("old", "gpu-a", None, tiles=1)
+    said = {"gas-container-cards": "card2", "gas-container-tiles": "card2:gt1"}
+    metadata = old["metadata"]
+    assert isinstance(metadata, dict)
+    drawn = lines(run(tmp_path, NODES, [{**old, "metadata": {**metadata, "annotations": said}}]))
+    assert "card2  0x0bd5  ·█      1000  64/64Gi  tile 1 ml/old/main" in drawn
 
 
 def test_an_assignment_to_a_card_that_is_not_there_is_shown(tmp_path: Path) -> None:
