@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from accelet.accelerators.device import TileLink, UnitId
 from accelet.scheduler.cardcatalog import CardCatalog
 from accelet.scheduler.cardneeds import Amounts, CardNeeds, ContainerNeed
-from accelet.scheduler.cards import CardPolicy, CardState, CardStates, Fit, Hold, fit_pods
+from accelet.scheduler.cards import Fit, fit_pods
+from accelet.scheduler.cardsearch import CardPolicy
+from accelet.scheduler.cardstate import CardState, CardStates, Hold
 
 I915, XE = "gpu.intel.com/i915", "gpu.intel.com/xe"
 
