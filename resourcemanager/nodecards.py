@@ -160,7 +160,7 @@ def parse_node_cards(text: str) -> tuple[NodeCard, ...]:
         raise NodeCardsError(f"{NODE_CARDS_ANNOTATION} has {len(text)} characters, more than any object may.")
     try:
         document = msgspec.json.decode(text, type=CardsDocument)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise NodeCardsError(f"{NODE_CARDS_ANNOTATION}: {printable(str(error), 200)}.") from None
     if document.version != _VERSION:
         raise NodeCardsError(

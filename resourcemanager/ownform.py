@@ -71,6 +71,8 @@ def parse_own(text: str, containers: Sequence[str]) -> Assignment:
         document = msgspec.convert(raw, _Document)
     except msgspec.ValidationError as error:
         _refuse(printable(str(error), 200))
+    except UnicodeEncodeError:
+        _refuse("it has half a character: one of \\ud800 to \\udfff without its other half")
     return Assignment(
         containers={
             name: {

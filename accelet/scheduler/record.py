@@ -109,7 +109,7 @@ def parse_record(raw: RawObject) -> Record:
     namespace = metadata.namespace or ""
     try:
         plan = msgspec.json.decode((wire.data or {}).get(_DATA, ""), type=_WirePlan)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise MalformedObjectError(
             "ConfigMap", namespace, metadata.name, f"data[{_DATA}]", str(error)
         ) from None

@@ -102,6 +102,7 @@ def test_card_that_is_none_is_refused_here_and_by_the_schema(card: object, said:
         ("[]", "Expected `object`"),
         ("", "truncated"),
         (" " * (256 * 1024 + 1), "more than any object may"),
+        ('{"version":1,"more":' + "[" * 100_000, "recursion"),
     ],
 )
 def test_document_that_is_none_is_refused(text: str, said: str) -> None:

@@ -35,6 +35,13 @@ def test_a_config_map_that_holds_no_plan_is_named() -> None:
         parse_record(body)
 
 
+def test_a_plan_nested_too_deeply_is_named() -> None:
+    text = '{"more":' + "[" * 100_000
+    body = {"metadata": {"name": "x", "namespace": "ml"}, "data": {"plan.json": text}}
+    with pytest.raises(MalformedObjectError, match=r"ConfigMap ml/x: data\[plan.json\]"):
+        parse_record(body)
+
+
 def test_a_gang_too_large_for_one_config_map_is_refused() -> None:
     many = tuple(Placement(f"a-rather-long-name-{i:05}", "u" * 36, "node" * 8) for i in range(10_000))
     with pytest.raises(OverflowError, match="10,000 pods"):
