@@ -83,7 +83,10 @@ def _reserve(
 ) -> Reservation | None:
     """The nodes on which the gang fits soonest, as far as their use tells; None if it never fits."""
     tree = layout.tree
-    within = required_level(gang, tree.scheme.levels)
+    try:
+        within = required_level(gang, tree.scheme.levels)
+    except LookupError:  # its plan says so
+        return None
     now = Problem(tree, room, gang.shapes, within, gang.is_exclusive)
     end = replace(now, room=room_in_the_end)
     scopes = list(end.demand.scopes(tree, within))

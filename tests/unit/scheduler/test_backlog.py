@@ -101,6 +101,13 @@ def test_nothing_is_kept_for_a_gang_that_can_never_fit() -> None:
     assert found.reservation is None
 
 
+def test_a_gang_that_starves_for_a_level_there_is_not_stops_nobody() -> None:
+    large = _gang("large", 2, annotations={REQUIRED_LEVEL: "rack"})
+    found = _round([], [*large, *_gang("small", 1, created_s=1.0)], waited_s=60)
+    assert _placed(found) == {"large": False, "small": True}
+    assert found.reservation is None
+
+
 def test_nodes_are_kept_for_unlike_pods_too() -> None:
     large = [*_gang("large", 1, gpus=0, more={"cpu": 60}), *_gang("large", 5, gpus=8)[1:]]
     gated = [*large, *_gang("small", 1, gpus=8, created_s=1.0)]
