@@ -174,16 +174,10 @@ def _inherit(
     plain = {one.name for one in pod.init_containers if not one.is_sidecar}
     lasting = [need for need in needs if need.name not in plain]
     before: list[Successor] = []
-    for index, need in enumerate(needs):
-        if need.name not in plain:
+    for need, heir in _heirs(needs, plain):
+        if heir == need:
+            lasting.append(need)
             continue
-        heir = _heir(need, needs[index + 1 :], plain)
-        if heir is None:
-            heir = _largest([one for one in needs if one.resource == need.resource and one.name in plain])
-            if heir not in lasting:
-                lasting.append(heir)
-            if heir == need:
-                continue
         if need.cards > heir.cards or not _covers(heir.each, need.each):
             raise NeedsError(
                 f"init container {need.name} asks for more of {need.resource} than container {heir.name}, "
@@ -193,14 +187,23 @@ def _inherit(
     return tuple(lasting), tuple(before)
 
 
-def _heir(
-    need: ContainerNeed, later: Sequence[ContainerNeed], plain: Collection[str]
-) -> ContainerNeed | None:
-    return next((one for one in later if one.resource == need.resource and one.name not in plain), None)
-
-
-def _largest(needs: Sequence[ContainerNeed]) -> ContainerNeed:
-    return max(needs, key=lambda need: (need.cards, need.each))
+def _heirs(
+    needs: Sequence[ContainerNeed], plain: Collection[str]
+) -> list[tuple[ContainerNeed, ContainerNeed]]:
+    """The plain init containers, each with its heir: of those that nobody comes after, the largest is."""
+    later: dict[str, ContainerNeed] = {}
+    largest: dict[str, ContainerNeed] = {}
+    found: list[tuple[ContainerNeed, ContainerNeed | None]] = []
+    for need in reversed(needs):
+        if need.name not in plain:
+            later[need.resource] = need
+            continue
+        heir = later.get(need.resource)
+        if heir is None:
+            rival = largest.get(need.resource, need)
+            largest[need.resource] = max(need, rival, key=lambda one: (one.cards, one.each))
+        found.append((need, heir))
+    return [(need, heir or largest[need.resource]) for need, heir in reversed(found)]
 
 
 def _covers(more: Amounts, less: Amounts) -> bool:

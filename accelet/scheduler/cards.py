@@ -60,8 +60,9 @@ def assignment_of(states: CardStates, needs: CardNeeds, holds: dict[str, tuple[H
     containers: dict[str, dict[str, Pieces]] = {}
     for need in needs.containers:
         containers[need.name] = {need.resource: _pieces(states, holds[need.name])}
+    by_name = {need.name: need for need in needs.containers}
     for early in needs.before:
-        heir = next(need for need in needs.containers if need.name == early.heir)
+        heir = by_name[early.heir]
         some = [Hold(hold.card, hold.tiles[: early.tiles]) for hold in holds[early.heir][: early.cards]]
         containers[early.name] = {heir.resource: _pieces(states, some)}
     return Assignment(containers)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from accelet.accelerators.device import UnitId
 from accelet.kube.nodes import Node
-from accelet.kube.pods import Pod
+from accelet.kube.pods import Container, Pod
 from accelet.scheduler.cluster import Cluster
 from accelet.scheduler.gangs import CARDS_GATE, GATE_PREFIX, find_gangs
 from accelet.scheduler.plan import Plan, plan_gangs
@@ -94,6 +94,23 @@ def test_pods_that_are_planned_together_share_no_tile() -> None:
     assert len(tiles) == 4
     assert set(tiles.values()) == {1}
     assert [one.nodes for one in plans].count(None) == 1
+
+
+def test_whatever_an_init_container_is_assigned_is_charged() -> None:
+    sidecar = replace(card_container("sidecar", 2, tiles=2), is_sidecar=True)
+    init = (card_container("large", 2, tiles=2), sidecar, card_container("small", tiles=1))
+    first = replace(card_pod("first", Container("app")), init_containers=init)
+    where = card_node("a", card(0), card(1))
+    planned = plan_one([where], [first])
+    given = [
+        (piece.name, tile)
+        for one in (*planned.assignments, *plan_one([where], [card_pod("next"), *bound(planned)]).assignments)
+        for name, resources in (one.containers if one else {}).items()
+        if name != "large"  # the kubelet gives its devices to the sidecar
+        for piece in resources[I915]
+        for tile in piece.tiles
+    ]
+    assert len(given) == len(set(given)) == 4
 
 
 def test_cards_are_free_again_when_their_pods_have_ended_and_not_before() -> None:

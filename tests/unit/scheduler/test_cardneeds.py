@@ -162,6 +162,18 @@ def test_init_containers_without_an_heir_share_the_cards_of_the_largest() -> Non
     assert needs.before == (Successor("a", "b", 1, 0),)
 
 
+def test_who_has_an_heir_is_no_heir() -> None:
+    init = (
+        container("large", i915=2),
+        container("sidecar", i915=2, is_sidecar=True),
+        container("small", i915=1),
+    )
+    needs = read_needs(pod(Container("app"), init=init))
+    assert needs is not None
+    assert [need.name for need in needs.containers] == ["sidecar", "small"]
+    assert needs.before == (Successor("large", "sidecar", 2, 0),)
+
+
 def test_wishes_are_read_from_annotations() -> None:
     said = {
         "gas-allow": "card0, card1",
