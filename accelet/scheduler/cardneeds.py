@@ -7,6 +7,7 @@ from math import ceil
 
 from accelet.kube.pods import Container, Pod
 from resourcemanager.assignment import MAX_TILE, excerpt
+from resourcemanager.nodecards import MAX_CARDS
 
 CARD_RESOURCES = ("gpu.intel.com/i915", "gpu.intel.com/xe")
 """What counts cards where no settings say otherwise."""
@@ -256,6 +257,8 @@ def _card_names(pod: Pod, annotation: str) -> frozenset[str] | None:
     if text is None:
         return None
     names = frozenset(_split(text))
+    if len(names) > MAX_CARDS:
+        raise NeedsError(f"{annotation} names {len(names):,} cards: no node has so many")
     for name in sorted(names):
         if not _CARD.fullmatch(name):
             raise NeedsError(f"{annotation} has {excerpt(name)}, which is no card; it reads card0,card1")

@@ -44,13 +44,13 @@ class CardSearch:
             if self._tries <= 0:
                 self.is_exhausted = True
                 return None
+            self._tries -= 1
             after = _take(states, choice, item)
             numas_after = _with_numa(item, states, choice, numas)
             like = self._key(number + 1, after, numas_after)
             if like in tried or like in self._failed:
                 continue
             tried.add(like)
-            self._tries -= 1
             rest = self.place(number + 1, after, numas_after)
             if rest is not None:
                 return (choice, *rest[0]), rest[1]
@@ -136,21 +136,36 @@ def _from_here(items: Sequence[CardItem], read: Callable[[CardItem], set[_T]]) -
     """What `read` says of each item and all after it; one entry more than there are items."""
     found: list[frozenset[_T]] = [frozenset()]
     for item in reversed(items):
-        found.append(found[-1] | read(item))
+        some = read(item)
+        found.append(found[-1] if some <= found[-1] else found[-1] | some)
     return found[::-1]
 
 
 def _spread(count: int, likes: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
     """Every number of cards from each group of like ones, as many as possible from the first ones first."""
-    if count > sum(map(len, likes)):
+    sizes = [len(cards) for cards in likes]
+    if count > sum(sizes):
         return
-    if not count:
-        yield ()
-        return
-    first, *others = likes
-    for taken in range(min(count, len(first)), -1, -1):
-        for rest in _spread(count - taken, others):
-            yield (*first[:taken], *rest)
+    taken = _fill(count, sizes)
+    while True:
+        yield tuple(card for cards, some in zip(likes, taken, strict=True) for card in cards[:some])
+        # The last group that can leave one to those behind it does, and these begin anew.
+        held = room = 0
+        for place in reversed(range(len(sizes))):
+            if taken[place] and held < room:
+                taken[place:] = [taken[place] - 1, *_fill(held + 1, sizes[place + 1 :])]
+                break
+            held, room = held + taken[place], room + sizes[place]
+        else:
+            return
+
+
+def _fill(count: int, sizes: Sequence[int]) -> list[int]:
+    taken: list[int] = []
+    for size in sizes:
+        taken.append(min(count, size))
+        count -= taken[-1]
+    return taken
 
 
 def _some_tiles(state: CardState, count: int) -> tuple[int, ...]:

@@ -189,6 +189,12 @@ def test_wishes_are_read_from_annotations() -> None:
     assert needs.is_single_numa
 
 
+def test_more_cards_than_any_node_has_are_not_named() -> None:
+    many = ",".join(f"card{number}" for number in range(2000))
+    said = refusal(pod(container(i915=1), said={"gas-allow": many}))
+    assert said == "gas-allow names 2,000 cards: no node has so many"
+
+
 def test_false_says_no() -> None:
     said = {"gas-allocate-single-numa": "false", "gas-allocate-xelink": "false"}
     assert (needs := read_needs(pod(container(i915=2, tiles=3 * 2), said=said)))

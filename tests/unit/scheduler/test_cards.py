@@ -333,6 +333,21 @@ def test_hundreds_of_like_cards_are_one_choice() -> None:
     assert not fit_pods(states, [*taken, *[pod(need(cards=3, tiles=1, memory_bytes=8))]], tries=100).holds
 
 
+def test_choices_that_come_to_the_same_count_too() -> None:
+    states = tuple(replace(card(n, tiles=1), shares=1, share_total=1) for n in range(40))
+    names = frozenset(f"card{n}" for n in range(40))
+    many = replace(pod(need(cards=20)), allowed=names)
+    never = replace(pod(need("a"), need("b")), allowed=frozenset(("card0",)))
+    fit = fit_pods(states, [many, never])
+    assert fit.holds is None
+    assert not fit.is_decided
+
+
+def test_a_thousand_unlike_cards_are_chosen_from() -> None:
+    states = tuple(replace(card(n, tiles=1), memory_bytes=n) for n in range(1000))
+    assert fit_pods(states, [pod(need(cards=990))]).holds is not None
+
+
 def test_links_that_lead_nowhere_end_within_the_budget() -> None:
     everywhere = [(t, o, f) for t in range(8) for o in range(8) for f in range(8)]
     states = tuple(
