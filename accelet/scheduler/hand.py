@@ -142,7 +142,7 @@ class Hand:
                 lift = replace(lift, pod=newer)
                 continue
             if not dry_run:
-                self._picture.set_pod(parse_pod(raw))
+                self._picture.renew_pod(parse_pod(raw))
                 self._metrics.released.inc()
             return
 
@@ -152,7 +152,7 @@ class Hand:
             newer = parse_pod(await self._api.get(PODS, pod.namespace, pod.name))
         except NotFoundError:
             return None
-        self._picture.set_pod(newer)
+        self._picture.renew_pod(newer)
         return newer if newer.uid == pod.uid else None
 
     def _check(self) -> None:

@@ -12,11 +12,12 @@ from accelet.scheduler.cardsearch import CardPolicy
 from accelet.scheduler.cluster import Cluster
 from accelet.scheduler.gangs import Gang, GangKey, Owners, gang_key, in_order, is_gated, make_gang
 from accelet.scheduler.record import Placement, Record
-from accelet.scheduler.release import Steps, next_steps
+from accelet.scheduler.release import Steps, next_steps, released_to
 from accelet.scheduler.shape import Shape, shape_of
 from accelet.scheduler.topology import Scheme
 from accelet.scheduler.usage import PodKey
 from accelet.scheduler.workload import Workload
+from resourcemanager.ownform import ASSIGNMENT_ANNOTATION
 
 
 class Picture:
@@ -56,7 +57,7 @@ class Picture:
         self._gangs.clear()
 
     def set_pod(self, pod: Pod) -> None:
-        """A pod as a watch or an answer of the API server has it."""
+        """A pod as a watch has it."""
         known = self.pods.get(pod.key)
         if known is not None:
             if known.uid == pod.uid and precedes(pod.resource_version, known.resource_version):
@@ -68,6 +69,12 @@ class Picture:
         if is_gated(pod, self.prefix):
             self._gated[gang].add(pod.key)
         self._charge(pod)
+
+    def renew_pod(self, pod: Pod) -> None:
+        """A pod as an answer to a request has it, which may come after the watch's news of its end."""
+        known = self.pods.get(pod.key)
+        if known is not None and known.uid == pod.uid:
+            self.set_pod(pod)
 
     def remove_pod(self, key: PodKey) -> None:
         known = self.pods.pop(key, None)
@@ -132,7 +139,12 @@ class Picture:
     def _charge(self, pod: Pod) -> None:
         self._gangs.pop(gang_key(pod, self.prefix), None)
         placement = self._placement(pod)
-        if placement is not None and not pod.node_name and not pod.is_terminal:
+        if pod.node_name or pod.is_terminal:
+            self.cluster.set_pod(pod)
+        elif (node := released_to(pod, self.prefix)) is not None:
+            # Even if its plan was deleted by somebody: that does not take its cards from it.
+            self.cluster.hold(pod, node, pod.annotations[ASSIGNMENT_ANNOTATION])
+        elif placement is not None:
             self.cluster.hold(pod, placement.node, placement.assignment)
         else:
             self.cluster.set_pod(pod)

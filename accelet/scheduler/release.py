@@ -115,6 +115,22 @@ def lift_patch(lift: Lift, prefix: str) -> dict[str, object]:
     }
 
 
+def released_to(pod: Pod, prefix: str) -> str | None:
+    """The node that `lift_patch` has pinned a pod to that has an assignment; None where it has not."""
+    if ASSIGNMENT_ANNOTATION not in pod.annotations or any(is_ours(gate, prefix) for gate in pod.gates):
+        return None
+    pins = {_pin_of(term) for term in pod.required_terms or () if term.expressions or term.fields}
+    return pins.pop() if len(pins) == 1 else None
+
+
+def _pin_of(term: NodeTerm) -> str | None:
+    """The node's name that a term ends in, where our pin would be."""
+    match term.fields[-1:]:
+        case (Requirement("metadata.name", "In", (name,)),):
+            return name
+    return None
+
+
 def _annotations(lift: Lift) -> dict[str, object]:
     said: dict[str, str | None] = {name: None for name in ASSIGNED_BY if name in lift.pod.annotations}
     if lift.assignment:

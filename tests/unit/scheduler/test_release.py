@@ -5,14 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.kube.errors import MalformedObjectError
+from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
 from accelet.kube.selection import NodeTerm, Requirement
-from accelet.scheduler.gangs import GATE_PREFIX, GangKey
+from accelet.scheduler.gangs import CARDS_GATE, GATE_PREFIX, GangKey
 from accelet.scheduler.picture import Picture
 from accelet.scheduler.record import Placement, Record, parse_record
 from accelet.scheduler.release import Lift, lift_patch, next_steps
 from accelet.scheduler.shape import shape_of
 from accelet.scheduler.topology import Scheme
+from tests.unit.scheduler.card_values import card, card_node, card_pod
 from tests.unit.scheduler.values import node, pod
 
 _GANG = GangKey("ml", "j", "Job")
@@ -170,3 +172,63 @@ def test_a_node_whose_room_somebody_took_does_not_take_a_planned_pod_any_more() 
     assert len(picture.steps(picture.records[_RECORD.key]).lifts) == 1
     picture.remove_node("n0")
     assert len(picture.steps(picture.records[_RECORD.key]).lost) == 1
+
+
+_ONE_TILE = '{"version":1,"containers":{"main":{"gpu.intel.com/i915":[{"unit":"0000-00-00.0","tiles":[0]}]}}}'
+
+
+def _lifted(at: str) -> Pod:
+    """A pod as our patch has left it."""
+    patch = lift_patch(Lift(card_pod("p"), at, _ONE_TILE), GATE_PREFIX)
+    spec = {"containers": [{"name": "main", "resources": {"limits": dict.fromkeys(_ASKED, "1")}}]}
+    metadata = {"name": "p", "namespace": "ml", "resourceVersion": "8", **patch["metadata"]}  # type: ignore[dict-item]
+    return parse_pod({"metadata": metadata | {"resourceVersion": "8"}, "spec": spec | patch["spec"]})  # type: ignore[operator]
+
+
+_ASKED = ("gpu.intel.com/i915", "gpu.intel.com/tiles")
+
+
+def _tiles(picture: Picture) -> set[int]:
+    states = picture.cluster.cards.states("a")
+    assert states is not None
+    return set(states[0].tiles)
+
+
+def test_a_released_pod_holds_its_cards_until_it_is_bound_though_its_plan_is_gone() -> None:
+    picture = Picture(Scheme(), GATE_PREFIX)
+    picture.set_node(card_node("a", card(0)))
+    picture.set_pod(card_pod("p"))
+    gang = GangKey("ml", "p", "pod")
+    plan = Record(gang, (Placement("p", "uid-p", "a", _ONE_TILE),), 0, 0)
+    picture.set_record(plan)
+    assert _tiles(picture) == {1}
+    picture.set_pod(_lifted("a"))
+    picture.remove_record(plan.key)
+    assert _tiles(picture) == {1}
+    picture.set_pod(replace(_lifted("a"), node_name="a", resource_version="9"))
+    assert _tiles(picture) == {1}
+    picture.remove_pod(("ml", "p"))
+    assert _tiles(picture) == {0, 1}
+
+
+def test_what_a_pod_says_that_was_never_released_holds_nothing() -> None:
+    picture = Picture(Scheme(), GATE_PREFIX)
+    picture.set_node(card_node("a", card(0)))
+    picture.set_pod(replace(_lifted("a"), gates=(CARDS_GATE,)))
+    assert _tiles(picture) == {0, 1}
+    picture.set_pod(replace(_lifted("a"), required_terms=None, resource_version="9"))
+    assert _tiles(picture) == {0, 1}
+
+
+def test_an_answer_does_not_bring_back_a_pod_that_is_gone() -> None:
+    picture = Picture(Scheme(), GATE_PREFIX)
+    picture.set_node(card_node("a", card(0)))
+    picture.set_pod(card_pod("p"))
+    picture.remove_pod(("ml", "p"))
+    picture.renew_pod(_lifted("a"))
+    assert not picture.pods
+    picture.set_pod(replace(card_pod("p"), uid="successor"))
+    picture.renew_pod(_lifted("a"))
+    assert picture.pods["ml", "p"].uid == "successor"
+    picture.renew_pod(replace(_lifted("a"), uid="successor"))
+    assert not picture.pods["ml", "p"].gates
