@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from accelet.accelerators.device import UnitId
 from accelet.kube.nodes import Node
@@ -77,6 +77,7 @@ class _NodeCards:
     labels: Mapping[str, str] = field(default_factory=dict)
     text: str | None = None
     holders: dict[PodKey, tuple[Use, ...]] = field(default_factory=dict)
+    lasting: set[PodKey] = field(default_factory=set)
     states: CardStates | None = None
     end: CardStates | None = None
 
@@ -121,22 +122,33 @@ class CardBook:
 
     def remove_node(self, name: str) -> None:
         if name in self._nodes:
-            kept = self._nodes[name].holders
-            self._nodes[name] = _NodeCards(holders=kept)
+            kept = self._nodes[name]
+            self._nodes[name] = _NodeCards(holders=kept.holders, lasting=kept.lasting)
 
-    def hold(self, pod: PodKey, node: str, uses: tuple[Use, ...]) -> None:
-        """Charges a node's cards with a pod, which is charged once only."""
+    def hold(self, pod: PodKey, node: str, uses: tuple[Use, ...], *, is_lasting: bool = False) -> None:
+        """Charges a node's cards with a pod, which is charged once only.
+
+        One that is lasting stays as long as its node.
+        """
         self.give_back(pod)
         if uses:
             self._places[pod] = node
-            self._nodes[node].holders[pod] = uses
-            self._nodes[node].states = None
+            known = self._nodes[node]
+            known.holders[pod] = uses
+            known.states = None
+            if is_lasting:
+                known.lasting.add(pod)
+                known.end = None
 
     def give_back(self, pod: PodKey) -> None:
         node = self._places.pop(pod, None)
         if node is not None:
-            del self._nodes[node].holders[pod]
-            self._nodes[node].states = None
+            known = self._nodes[node]
+            del known.holders[pod]
+            known.states = None
+            if pod in known.lasting:
+                known.lasting.remove(pod)
+                known.end = None
 
     def states(self, node: str) -> CardStates | None:
         """What is free of each of a node's cards; None if it publishes none that can be read."""
@@ -148,12 +160,14 @@ class CardBook:
         return known.states
 
     def states_in_the_end(self, node: str) -> CardStates | None:
-        """The same when all pods have ended."""
+        """The same when all pods have ended that ever do."""
         known = self._nodes.get(node)
         if known is None or known.cards is None:
             return None
         if known.end is None:
-            known.end = tuple(_states(known.cards, known.labels, ()))
+            ended = tuple(replace(card, unassigned=0) for card in known.cards)
+            lasting = [known.holders[pod] for pod in known.lasting]
+            known.end = tuple(_states(ended, known.labels, lasting))
         return known.end
 
     def problem(self, node: str) -> str:

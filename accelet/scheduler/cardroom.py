@@ -17,6 +17,7 @@ from accelet.scheduler.room import Measure, NodeRoom, Runs
 from accelet.scheduler.shape import Shape
 from accelet.scheduler.topology import Ints
 from resourcemanager.assignment import Assignment
+from resourcemanager.nodecards import MILLICORES
 
 _UNDECIDED = "undecided: too many ways to share their cards"
 
@@ -163,8 +164,11 @@ def _all_open(states: CardStates) -> CardStates:
         replace(
             state,
             is_open=True,
+            is_split=False,
             is_shared=False,
             tiles=frozenset(range(state.tile_count)),
+            millicores=MILLICORES,
+            memory_bytes=state.memory_total,
             shares=state.share_total,
         )
         for state in states

@@ -99,7 +99,7 @@ class Cluster:
     def _charge(self, pod: Pod, node: str) -> None:
         is_lasting = pod.is_mirror or any(owner.kind == "DaemonSet" for owner in pod.owners)
         self._usage.take(pod.key, node, pod_units(pod), is_lasting=is_lasting)
-        self._book.hold(pod.key, node, read_uses(pod, self._card_resources))
+        self._book.hold(pod.key, node, read_uses(pod, self._card_resources), is_lasting=is_lasting)
 
     def remove_pod(self, key: PodKey) -> None:
         self._usage.give_back(key)

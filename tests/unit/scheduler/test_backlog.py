@@ -1,11 +1,15 @@
 from collections.abc import Sequence
+from dataclasses import replace
 
 from accelet.kube.nodes import Node
+from accelet.kube.objects import Owner
 from accelet.kube.pods import Pod
 from accelet.scheduler.backlog import Patience, Reservation, Round, plan_backlog
 from accelet.scheduler.cluster import Cluster
 from accelet.scheduler.gangs import REQUIRED_LEVEL, GangKey, find_gangs
 from accelet.scheduler.topology import Scheme
+from resourcemanager.ownform import ASSIGNMENT_ANNOTATION
+from tests.unit.scheduler.card_values import card, card_container, card_node, card_pod
 from tests.unit.scheduler.values import node, pod
 
 _LARGE = GangKey("ml", "large", "Job")
@@ -114,3 +118,25 @@ def test_nodes_are_kept_for_unlike_pods_too() -> None:
     found = _round(_running(["n00", "n01", "n02", "n10"]), gated, waited_s=100)
     assert found.reservation is not None
     assert _placed(found)["large"] is False
+
+
+def _starved(where: Node, *bound: Pod) -> Reservation | None:
+    cluster = Cluster(Scheme(), [where], bound)
+    gangs = find_gangs([card_pod("large", card_container(tiles=2))])
+    patience = Patience(now_s=60, starving_after_s=60, waiting_since={gang.key: 0.0 for gang in gangs})
+    return plan_backlog(gangs, cluster.snapshot(), patience).reservation
+
+
+def test_nodes_are_kept_free_for_who_waits_for_a_card_that_the_kubelet_gave_away() -> None:
+    assert _starved(card_node("a", card(0, unassigned=1))) == Reservation(
+        GangKey("ml", "large", "pod"), frozenset({"a"})
+    )
+
+
+def test_nothing_is_kept_for_who_waits_for_cards_of_pods_that_stay_with_their_node() -> None:
+    text = '{"version":1,"containers":{"main":{"gpu.intel.com/i915":[{"unit":"0000-00-00.0","tiles":[0]}]}}}'
+    holder = card_pod("holder", gates=(), said={ASSIGNMENT_ANNOTATION: text})
+    where = card_node("a", card(0), card(1, tiles=1))
+    assert _starved(where, replace(holder, node_name="a")) is not None
+    stays = replace(holder, node_name="a", owners=(Owner("DaemonSet", "d", "u"),))
+    assert _starved(where, stays) is None
