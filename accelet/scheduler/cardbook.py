@@ -210,6 +210,10 @@ class CardBook:
                     if find(use) is None:
                         yield pod, use
 
+    def is_charged(self, pod: PodKey) -> bool:
+        """Whether a pod holds anything of any node's cards."""
+        return pod in self._places
+
     def still_fits(self, pod: PodKey) -> bool:
         """Whether the cards of a pod that is charged are still there, in service, and not held twice over."""
         node = self._places.get(pod)
@@ -222,9 +226,17 @@ class CardBook:
         find, taken = _Finder(known.cards), _taken(known.cards, known.holders.values())
         cards = ((use, find(use)) for use in known.holders[pod])
         return all(
-            card is not None and states[card.id].is_open and _has_its_own(use, card, taken[card.id])
+            card is not None
+            and states[card.id].is_open
+            and not use.piece.tiles & _closed_tiles(card, known.labels)
+            and _has_its_own(use, card, taken[card.id])
             for use, card in cards
         )
+
+
+def _closed_tiles(card: NodeCard, labels: Mapping[str, str]) -> frozenset[int]:
+    words = read_card_labels(labels, card.resource.partition("/")[0])
+    return (words.closed_tiles or {}).get(card.card or "", frozenset())
 
 
 def _has_its_own(use: Use, card: NodeCard, taken: "_Taken") -> bool:

@@ -145,6 +145,9 @@ class Cluster:
         leaf = layout.leaf_of.get(node)
         if leaf is None or not layout.eligible(shape.rules)[leaf]:
             return False
+        if shape.cards and not shape.cards.is_plain and not self._book.is_charged(pod):
+            # An older scheduler, which knew nothing of cards, has planned it.
+            return False
         if not self._book.still_fits(pod):
             return False
         free, columns = self._usage.free(self._leaf_rows[leaf : leaf + 1])[0], self._usage.columns

@@ -5,16 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.kube.errors import MalformedObjectError
+from accelet.kube.nodes import Node
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
 from accelet.kube.selection import NodeTerm, Requirement
 from accelet.scheduler.gangs import CARDS_GATE, GATE_PREFIX, GangKey
 from accelet.scheduler.picture import Picture
 from accelet.scheduler.record import Placement, Record, parse_record
-from accelet.scheduler.release import Lift, lift_patch, next_steps
+from accelet.scheduler.release import Lift, Steps, lift_patch, next_steps
 from accelet.scheduler.shape import shape_of
 from accelet.scheduler.topology import Scheme
-from tests.unit.scheduler.card_values import card, card_node, card_pod
+from tests.unit.scheduler.card_values import card, card_container, card_node, card_pod
 from tests.unit.scheduler.values import node, pod
 
 _GANG = GangKey("ml", "j", "Job")
@@ -232,3 +233,29 @@ def test_an_answer_does_not_bring_back_a_pod_that_is_gone() -> None:
     assert picture.pods["ml", "p"].uid == "successor"
     picture.renew_pod(replace(_lifted("a"), uid="successor"))
     assert not picture.pods["ml", "p"].gates
+
+
+def _steps(waiting: Pod, where: Node) -> Steps:
+    """Of a plan that says a node only, as those of schedulers that knew nothing of cards."""
+    picture = Picture(Scheme(), GATE_PREFIX)
+    picture.set_node(where)
+    picture.set_pod(waiting)
+    plan = Record(GangKey("ml", "p", "pod"), (Placement("p", "uid-p", "a"),), 0, 0)
+    picture.set_record(plan)
+    return picture.steps(plan)
+
+
+def test_who_needs_cards_is_not_released_without() -> None:
+    assert _steps(card_pod("p"), card_node("a", card(0))).lost
+    assert _steps(card_pod("p", card_container()), card_node("a", card(0))).lifts
+
+
+def test_a_tile_out_of_service_is_not_given_by_a_plan_that_is_older() -> None:
+    picture = Picture(Scheme(), GATE_PREFIX)
+    picture.set_pod(card_pod("p"))
+    plan = Record(GangKey("ml", "p", "pod"), (Placement("p", "uid-p", "a", _ONE_TILE),), 0, 0)
+    picture.set_record(plan)
+    picture.set_node(card_node("a", card(0), labels={"telemetry.aware/gas-tile-disable-card0_gt1": "true"}))
+    assert picture.steps(plan).lifts
+    picture.set_node(card_node("a", card(0), labels={"telemetry.aware/gas-tile-disable-card0_gt0": "true"}))
+    assert picture.steps(plan).lost
