@@ -1,6 +1,7 @@
 """What is known of kinds of nodes with cards: numbers for them, and how many pods fit."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from threading import Lock
 
 import numpy as np
 
@@ -26,29 +27,44 @@ class CardCatalog:
     def __init__(self, policy: CardPolicy = "packed") -> None:
         self.policy: CardPolicy = policy
         self._codes: dict[CardStates, int] = {}
-        self._seen: dict[int, tuple[CardStates, int]] = {}
+        self._listed: dict[int, tuple[CardStates, int]] = {}
         self._states: list[CardStates] = []
+        self._cards = 0
+        self._lock = Lock()
         self._counts: dict[tuple[int, CardNeeds], tuple[int, bool]] = {}
         self._fits: dict[tuple[int, frozenset[tuple[CardNeeds, int]]], bool] = {}
 
-    def code(self, states: CardStates | None) -> int:
-        if states is None:
-            return UNKNOWN
-        # To hash cards is slow; a node's are the same object until something happens to them.
-        seen, code = self._seen.get(id(states), (None, UNKNOWN))
-        if seen is not states:
+    def code(self, states: CardStates) -> int:
+        # The planning of a former leadership may still run in its thread when the next one begins.
+        with self._lock:
             code = self._codes.setdefault(states, len(self._states))
             if code == len(self._states):
                 self._states.append(states)
-            self._seen[id(states)] = states, code
+                self._cards += len(states)
         return code
+
+    def codes(self, listed: Iterable[CardStates | None]) -> list[int]:
+        """The code of each. To hash cards is slow: what was in the list before, the same object, is not."""
+        known, self._listed = self._listed, {}
+        found: list[int] = []
+        for states in listed:
+            if states is None:
+                found.append(UNKNOWN)
+                continue
+            seen, code = known.get(id(states), (None, UNKNOWN))
+            if seen is not states:
+                code = self.code(states)
+            self._listed[id(states)] = states, code
+            found.append(code)
+        return found
 
     def states(self, code: int) -> CardStates:
         return self._states[code]
 
     @property
     def size(self) -> int:
-        return len(self._seen) + len(self._counts) + len(self._fits)
+        """How many cards and answers it has, of less than 1 KB each."""
+        return self._cards + len(self._counts) + len(self._fits)
 
     def count(self, code: int, needs: CardNeeds) -> tuple[int, bool]:
         """How many pods of these needs fit together, and whether no more do for certain."""
@@ -109,10 +125,9 @@ class NodesCards:
         self.catalog = catalog
         self.now = np.full(len(leaf_of), UNKNOWN, dtype=np.int64)
         self.in_the_end = self.now.copy()
-        self.problems: dict[int, str] = {}
-        for name in book.nodes:
-            leaf = leaf_of.get(name)
-            if leaf is not None:
-                self.now[leaf] = catalog.code(book.states(name))
-                self.in_the_end[leaf] = catalog.code(book.states_in_the_end(name))
-                self.problems[leaf] = book.problem(name)
+        names = [name for name in book.nodes if name in leaf_of]
+        leaves = [leaf_of[name] for name in names]
+        states = [(book.states(name), book.states_in_the_end(name)) for name in names]
+        codes = catalog.codes(one for both in states for one in both)
+        self.now[leaves], self.in_the_end[leaves] = codes[::2], codes[1::2]
+        self.problems = {leaf: book.problem(name) for leaf, name in zip(leaves, names, strict=True)}

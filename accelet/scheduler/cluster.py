@@ -23,7 +23,7 @@ from resourcemanager.annotations import ASSIGNED_BY
 from resourcemanager.ownform import ASSIGNMENT_ANNOTATION
 
 _MOST_KNOWN = 200_000
-"""Entries of the catalog before it is begun anew: some 100 MB."""
+"""Cards and answers of the catalog before it is begun anew: some 150 MB."""
 
 
 @dataclass(frozen=True, eq=False)

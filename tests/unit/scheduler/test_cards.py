@@ -1,9 +1,11 @@
 """Cards and tiles on one node: exact against brute force, and nothing is ever given twice."""
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, permutations, product
+from threading import Thread
 
 import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
@@ -369,3 +371,34 @@ def test_eight_cards_of_eight_tiles_are_filled_to_the_last_tile(policy: CardPoli
     fit = fit_pods(states, pods, policy)
     assert fit.holds is not None
     assert all(not state.tiles for state in fit.left)
+
+
+def test_cards_keep_their_number_though_two_threads_ask() -> None:
+    """The planning of a former leadership may still run when the next one begins."""
+    catalog = CardCatalog()
+    wrong: list[int] = []
+
+    def ask(start: int) -> None:
+        for number in range(start, start + 2000):
+            states = (replace(card(0), memory_bytes=number),)
+            if catalog.states(catalog.code(states)) != states:
+                wrong.append(number)
+
+    threads = [Thread(target=ask, args=(start,)) for start in range(0, 8000, 2000)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not wrong
+
+
+def test_of_equal_cards_few_are_kept() -> None:
+    catalog = CardCatalog()
+    for _ in range(1000):
+        catalog.code(tuple(card(n) for n in range(8)))
+    assert catalog.size <= 100
