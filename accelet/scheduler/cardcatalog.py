@@ -7,6 +7,7 @@ import numpy as np
 
 from accelet.scheduler.cardbook import CardBook
 from accelet.scheduler.cardneeds import CardNeeds
+from accelet.scheduler.cardreasons import UNDECIDED, describe_refusal
 from accelet.scheduler.cards import fit_pods
 from accelet.scheduler.cardsearch import CardPolicy
 from accelet.scheduler.cardstate import CardStates
@@ -32,6 +33,7 @@ class CardCatalog:
         self._cards = 0
         self._lock = Lock()
         self._counts: dict[tuple[int, CardNeeds], tuple[int, bool]] = {}
+        self._refusals: dict[tuple[int, CardNeeds], str | None] = {}
         self._fits: dict[tuple[int, frozenset[tuple[CardNeeds, int]]], bool] = {}
 
     def code(self, states: CardStates) -> int:
@@ -64,7 +66,7 @@ class CardCatalog:
     @property
     def size(self) -> int:
         """How many cards and answers it has, of less than 1 KB each."""
-        return self._cards + len(self._counts) + len(self._fits)
+        return self._cards + len(self._counts) + len(self._refusals) + len(self._fits)
 
     def count(self, code: int, needs: CardNeeds) -> tuple[int, bool]:
         """How many pods of these needs fit together, and whether no more do for certain."""
@@ -73,6 +75,13 @@ class CardCatalog:
             self._counts[key] = self._count(code, needs)
         return self._counts[key]
 
+    def refusal(self, code: int, needs: CardNeeds) -> str | None:
+        """Why not even one pod of these needs fits, to follow a number of nodes; None where one does."""
+        key = code, needs
+        if key not in self._refusals:
+            self._refusals[key] = self._refusal(code, needs)
+        return self._refusals[key]
+
     def fits(self, code: int, pods: Mapping[CardNeeds, int]) -> bool:
         """Whether so many pods of each of these needs fit together; no where it cannot be decided."""
         key = code, frozenset((needs, count) for needs, count in pods.items() if count)
@@ -80,6 +89,12 @@ class CardCatalog:
             listed = [needs for needs, count in sorted(key[1], key=repr) for _ in range(count)]
             self._fits[key] = fit_pods(self._states[code], listed, self.policy).holds is not None
         return self._fits[key]
+
+    def _refusal(self, code: int, needs: CardNeeds) -> str | None:
+        count, is_decided = self.count(code, needs)
+        if count:
+            return None
+        return describe_refusal(self._states[code], needs) if is_decided else UNDECIDED
 
     def _count(self, code: int, needs: CardNeeds) -> tuple[int, bool]:
         states = self._states[code]

@@ -10,6 +10,7 @@ import numpy as np
 from accelet.scheduler.cardbook import NO_CARDS
 from accelet.scheduler.cardcatalog import MOST_COUNTED, UNKNOWN, CardCatalog, NodesCards
 from accelet.scheduler.cardneeds import CardNeeds, ContainerNeed
+from accelet.scheduler.cardreasons import describe_memory, describe_need
 from accelet.scheduler.cards import assignment_of, fit_pods
 from accelet.scheduler.cardstate import CardStates
 from accelet.scheduler.layout import Layout, Mask
@@ -18,8 +19,6 @@ from accelet.scheduler.shape import Shape
 from accelet.scheduler.topology import Ints
 from resourcemanager.assignment import Assignment
 from resourcemanager.nodecards import MILLICORES
-
-_UNDECIDED = "undecided: too many ways to share their cards"
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,15 +100,14 @@ class CardRoom:
         needs = shape.cards
         if needs is None:
             return found
-        for leaf in np.flatnonzero(self.amounts.slots(shape)).tolist():
-            code = int(self.codes[leaf])
-            if code == UNKNOWN:
-                if not needs.is_plain:
-                    found[self.cards.problems.get(leaf, NO_CARDS)] += 1
-                continue
-            count, is_decided = self.catalog.count(code, needs)
-            if not count:
-                found[_refusal(self.catalog.states(code), needs) if is_decided else _UNDECIDED] += 1
+        leaves = np.flatnonzero(self.amounts.slots(shape))
+        for leaf in leaves[self.codes[leaves] == UNKNOWN].tolist() if not needs.is_plain else ():
+            found[self.cards.problems.get(leaf, NO_CARDS)] += 1
+        codes, counts = np.unique(self.codes[leaves], return_counts=True)
+        for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
+            refusal = self.catalog.refusal(code, needs) if code != UNKNOWN else None
+            if refusal is not None:
+                found[refusal] += count
         return found
 
     def impossibility(self, shape: Shape) -> str | None:
@@ -215,34 +213,4 @@ def _describe_best(states: CardStates, need: ContainerNeed) -> str:
     best = max(mine, key=lambda state: (state.tile_count, state.memory_total))
     tiles = f"{best.tile_count} tile{'s' * (best.tile_count > 1)}"
     of_these = f"{len(mine)} card{'s' * (len(mine) > 1)}"
-    return f"{of_these} of up to {tiles} and {_gib(best.memory_total)}"
-
-
-def _refusal(states: CardStates, needs: CardNeeds) -> str:
-    """Why a node's cards do not take even one such pod, to follow a number of nodes."""
-    for need in needs.containers:
-        alone = replace(needs, containers=(need,), before=(), same_card=frozenset())
-        if fit_pods(states, [alone]).holds is None:
-            return f"without {describe_need(alone)}"
-    return "whose cards do not take its containers together"
-
-
-def describe_need(needs: CardNeeds) -> str:
-    """What one container wants of a node's cards, in words: `2 linked cards with 1 free tile each`."""
-    (need,) = needs.containers
-    amounts = need.each
-    has = [
-        *([f"{amounts.tiles} free tile{'s' * (amounts.tiles > 1)}"] if amounts.tiles else []),
-        *([f"{amounts.millicores} free millicores"] if amounts.millicores else []),
-        *([f"{_gib(amounts.memory_bytes)} of free memory"] if amounts.memory_bytes else []),
-    ]
-    kind = need.resource.rpartition("/")[2]
-    many = need.cards > 1
-    what = f"{need.cards} {'linked ' * needs.is_linked}{kind} cards" if many else f"one {kind} card"
-    where = " on one NUMA node" if needs.is_single_numa else ""
-    allowed = "" if needs.allowed is None and not needs.denied else " among those it allows"
-    return f"{what}{where}{allowed}" + (f" with {' and '.join(has)}{' each' * many}" if has else " free")
-
-
-def _gib(amount: int) -> str:
-    return f"{amount / 2**30:.3g} GiB" if amount >= 2**30 else f"{amount / 2**20:.3g} MiB"
+    return f"{of_these} of up to {tiles} and {describe_memory(best.memory_total)}"
