@@ -18,6 +18,9 @@ UNKNOWN = -1
 MOST_COUNTED = 512
 """More pods than a node's cards have holders."""
 
+_LOOK_AHEAD = 4
+"""So many more than are to be placed are looked for, to tell a full node from an empty one."""
+
 
 class CardCatalog:
     """Cards of nodes by number, and how many pods fit on them: what is known of one serves all that are like.
@@ -32,7 +35,7 @@ class CardCatalog:
         self._states: list[CardStates] = []
         self._cards = 0
         self._lock = Lock()
-        self._counts: dict[tuple[int, CardNeeds], tuple[int, bool]] = {}
+        self._counts: dict[tuple[int, CardNeeds, int], tuple[int, bool]] = {}
         self._refusals: dict[tuple[int, CardNeeds], str | None] = {}
         self._fits: dict[tuple[int, frozenset[tuple[CardNeeds, int]]], bool] = {}
 
@@ -68,11 +71,14 @@ class CardCatalog:
         """How many cards and answers it has, of less than 1 KB each."""
         return self._cards + len(self._counts) + len(self._refusals) + len(self._fits)
 
-    def count(self, code: int, needs: CardNeeds) -> tuple[int, bool]:
-        """How many pods of these needs fit together, and whether no more do for certain."""
-        key = code, needs
+    def count(self, code: int, needs: CardNeeds, pods: int = MOST_COUNTED) -> tuple[int, bool]:
+        """How many pods of these needs fit together, and whether no more do for certain.
+
+        Exact up to `pods`; where more fit, how many more is not worth a search.
+        """
+        key = code, needs, MOST_COUNTED if _is_simple(needs) else pods
         if key not in self._counts:
-            self._counts[key] = self._count(code, needs)
+            self._counts[key] = self._count(code, needs, pods)
         return self._counts[key]
 
     def refusal(self, code: int, needs: CardNeeds) -> str | None:
@@ -91,12 +97,12 @@ class CardCatalog:
         return self._fits[key]
 
     def _refusal(self, code: int, needs: CardNeeds) -> str | None:
-        count, is_decided = self.count(code, needs)
+        count, is_decided = self.count(code, needs, 1)
         if count:
             return None
         return describe_refusal(self._states[code], needs) if is_decided else UNDECIDED
 
-    def _count(self, code: int, needs: CardNeeds) -> tuple[int, bool]:
+    def _count(self, code: int, needs: CardNeeds, pods: int) -> tuple[int, bool]:
         states = self._states[code]
         if _is_simple(needs):
             (need,) = needs.containers
@@ -107,13 +113,13 @@ class CardCatalog:
             )
             return min(sum(usable), MOST_COUNTED), True
         count, left = 0, states
-        while count < MOST_COUNTED:
+        while count < min(pods + _LOOK_AHEAD, MOST_COUNTED):
             fit = fit_pods(left, [needs], self.policy)
             if fit.holds is None:
                 break
             count, left = count + 1, fit.left
         # One after the other may leave what together would do.
-        while count < MOST_COUNTED:
+        while count < min(pods, MOST_COUNTED):
             fit = fit_pods(states, [needs] * (count + 1), self.policy)
             if fit.holds is None:
                 return count, fit.is_decided

@@ -14,7 +14,7 @@ from accelet.scheduler.cardreasons import describe_memory, describe_need
 from accelet.scheduler.cards import assignment_of, fit_pods
 from accelet.scheduler.cardstate import CardStates
 from accelet.scheduler.layout import Layout, Mask
-from accelet.scheduler.room import Measure, NodeRoom, Runs
+from accelet.scheduler.room import MOST_SLOTS, Measure, NodeRoom, Runs
 from accelet.scheduler.shape import Shape
 from accelet.scheduler.topology import Ints
 from resourcemanager.assignment import Assignment
@@ -40,18 +40,18 @@ class CardRoom:
     def layout(self) -> Layout:
         return self.amounts.layout
 
-    def slots(self, shape: Shape) -> Ints:
+    def slots(self, shape: Shape, pods: int = MOST_SLOTS) -> Ints:
         slots = self.amounts.slots(shape)
         if shape.cards is None:
             return slots
         codes, places = np.unique(np.where(slots > 0, self.codes, UNKNOWN), return_inverse=True)
-        counts = np.array([self._count(code, shape.cards) for code in codes.tolist()], dtype=np.int64)
+        counts = np.array([self._count(code, shape.cards, pods) for code in codes.tolist()], dtype=np.int64)
         return np.minimum(slots, counts[places])
 
-    def _count(self, code: int, needs: CardNeeds) -> int:
+    def _count(self, code: int, needs: CardNeeds, pods: int) -> int:
         if code == UNKNOWN:
             return MOST_COUNTED if needs.is_plain else 0
-        return self.catalog.count(code, needs)[0]
+        return self.catalog.count(code, needs, min(pods, MOST_COUNTED))[0]
 
     def runs(self, shapes: Sequence[Shape]) -> Runs:
         runs = self.amounts.runs(shapes)

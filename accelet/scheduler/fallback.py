@@ -27,7 +27,7 @@ def place_kind_by_kind(problem: Problem, demand: Demand) -> list[Ints] | None:
     placed: list[Ints] = [np.zeros(0, dtype=np.int64)] * len(kinds)
     untouched = np.ones_like(demand.slots[0])
     for kind in order:
-        slots = np.minimum(left.slots(kinds[kind]), demand.slots[kind])
+        slots = np.minimum(left.slots(kinds[kind], counts[kind]), demand.slots[kind])
         if problem.is_exclusive:
             slots *= untouched
         leaves = place_identical(problem.tree, slots, counts[kind])
@@ -67,7 +67,7 @@ def place_most_first(problem: Problem, demand: Demand) -> Ints | None:
     for rank, kind in enumerate(demand.kinds.tolist()):
         if kind == most:
             continue
-        slots = np.minimum(left.slots(problem.kinds[kind]), demand.slots[kind]) * free
+        slots = np.minimum(left.slots(problem.kinds[kind], 1), demand.slots[kind]) * free
         if not slots.any():
             return None
         after = ranks[bisect_left(ranks, rank)] if rank < ranks[-1] else None

@@ -1,5 +1,6 @@
 """Unlike pods to be placed, in the terms in which every search of them thinks."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -71,7 +72,8 @@ class Problem:
     @cached_property
     def slots(self) -> tuple[Ints, ...]:
         """For each kind, how many of it fit per leaf."""
-        slots = (self.room.slots(kind) for kind in self.kinds)
+        counts = Counter(self.shapes)
+        slots = (self.room.slots(kind, 1 if self.is_exclusive else counts[kind]) for kind in self.kinds)
         return tuple(np.minimum(of_kind, 1) if self.is_exclusive else of_kind for of_kind in slots)
 
     @cached_property

@@ -34,8 +34,11 @@ class Runs(Protocol):
 class Room(Protocol):
     """How many pods fit where; the planner knows no more of nodes than this. Leaves are the tree's."""
 
-    def slots(self, shape: Shape) -> Ints:
-        """How many pods of this shape each leaf takes beside what it has: shape (leaves,)."""
+    def slots(self, shape: Shape, pods: int = MOST_SLOTS) -> Ints:
+        """How many pods of this shape each leaf takes beside what it has: shape (leaves,).
+
+        Above `pods`, which are all there are to be placed, it may say fewer than there are.
+        """
         ...
 
     def runs(self, shapes: Sequence[Shape]) -> Runs:
@@ -88,7 +91,7 @@ class NodeRoom:
     closed: Mask
     closed_for: Counter[str] = field(default_factory=Counter)
 
-    def slots(self, shape: Shape) -> Ints:
+    def slots(self, shape: Shape, pods: int = MOST_SLOTS) -> Ints:
         slots = np.full(self.free.shape[1], MOST_SLOTS)
         for resource, amount in shape.units:
             np.minimum(slots, self._of(resource) // amount, out=slots)

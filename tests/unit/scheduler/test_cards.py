@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, permutations, product
 from threading import Thread
+from time import perf_counter
 
 import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
@@ -254,6 +255,8 @@ def test_like_pods_are_counted_as_they_fit_together(states: CardStates, needs: C
     assert is_sure
     assert count == 0 or fit_pods(states, [needs] * count).holds is not None
     assert fit_pods(states, [needs] * (count + 1)).holds is None
+    for pods in range(1, count + 2):
+        assert min(catalog.count(catalog.code(states), needs, pods)[0], pods) == min(count, pods)
 
 
 def _names(fit: Fit, container: str = "a") -> list[int]:
@@ -343,6 +346,20 @@ def test_choices_that_come_to_the_same_count_too() -> None:
     fit = fit_pods(states, [many, never])
     assert fit.holds is None
     assert not fit.is_decided
+
+
+def test_who_places_one_pod_does_not_search_for_how_many_more_would_fit() -> None:
+    catalog = CardCatalog()
+    states = tuple(
+        replace(card(n), shares=300, share_total=300, memory_bytes=6007 + 13 * n, memory_total=9000)
+        for n in range(8)
+    )
+    needs = pod(need("a", millicores=97, memory_bytes=733), need("b", millicores=61, memory_bytes=409))
+    started_s = perf_counter()
+    for number in range(100):
+        odd = (replace(states[0], memory_bytes=5000 + number), *states[1:])
+        assert catalog.count(catalog.code(odd), needs, 1)[0] > 1
+    assert perf_counter() - started_s < 2, "a search past its budget takes 50 ms"
 
 
 def test_a_thousand_unlike_cards_are_chosen_from() -> None:
