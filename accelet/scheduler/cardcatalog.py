@@ -1,6 +1,7 @@
 """What is known of kinds of nodes with cards: numbers for them, and how many pods fit."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
 from threading import Lock
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from accelet.scheduler.cardbook import CardBook
 from accelet.scheduler.cardneeds import CardNeeds
 from accelet.scheduler.cardreasons import UNDECIDED, describe_refusal
-from accelet.scheduler.cards import fit_pods
+from accelet.scheduler.cards import USUAL_TRIES, fit_pods
 from accelet.scheduler.cardsearch import CardPolicy
 from accelet.scheduler.cardstate import CardStates
 
@@ -20,6 +21,18 @@ MOST_COUNTED = 512
 
 _LOOK_AHEAD = 4
 """So many more than are to be placed are looked for, to tell a full node from an empty one."""
+
+
+_TRIES_A_ROUND = 200_000
+"""Choices for the questions which unlike pods fit together, of all gangs of one round: some 3 s."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """What is left of a round's choices, and what was left undecided for want of them."""
+
+    tries: int = _TRIES_A_ROUND
+    undecided: set[Hashable] = field(default_factory=set)
 
 
 class CardCatalog:
@@ -88,13 +101,22 @@ class CardCatalog:
             self._refusals[key] = self._refusal(code, needs)
         return self._refusals[key]
 
-    def fits(self, code: int, pods: Mapping[CardNeeds, int]) -> bool:
-        """Whether so many pods of each of these needs fit together; no where it cannot be decided."""
+    def fits(self, code: int, pods: Mapping[CardNeeds, int], budget: Budget) -> bool:
+        """Whether so many pods of each of these needs fit together; no where it cannot be decided.
+
+        When the budget is used up, only what goes without turning back is found.
+        """
         key = code, frozenset((needs, count) for needs, count in pods.items() if count)
-        if key not in self._fits:
-            listed = [needs for needs, count in sorted(key[1], key=repr) for _ in range(count)]
-            self._fits[key] = fit_pods(self._states[code], listed, self.policy).holds is not None
-        return self._fits[key]
+        if key not in self._fits and key not in budget.undecided:
+            listed = [needs for needs, count in pods.items() for _ in range(count)]
+            tries = USUAL_TRIES if budget.tries > 0 else sum(len(needs.containers) for needs in listed)
+            fit = fit_pods(self._states[code], listed, self.policy, tries)
+            budget.tries -= fit.tries
+            if fit.holds is None and not fit.is_decided and budget.tries <= 0:
+                budget.undecided.add(key)
+            else:
+                self._fits[key] = fit.holds is not None
+        return self._fits.get(key, False)
 
     def _refusal(self, code: int, needs: CardNeeds) -> str | None:
         count, is_decided = self.count(code, needs, 1)
@@ -139,11 +161,13 @@ def _is_allowed(needs: CardNeeds, card: str | None) -> bool:
 class NodesCards:
     """The cards of all nodes at one moment, by codes of the catalog in order of leaves: shape (leaves,).
 
-    `problems` says of leaves without readable cards why, to follow a number of nodes.
+    `budget` is what may be spent on questions about them. `problems` says of leaves without readable cards
+    why, to follow a number of nodes.
     """
 
     def __init__(self, catalog: CardCatalog, book: CardBook, leaf_of: Mapping[str, int]) -> None:
         self.catalog = catalog
+        self.budget = Budget()
         self.now = np.full(len(leaf_of), UNKNOWN, dtype=np.int64)
         self.in_the_end = self.now.copy()
         names = [name for name in book.nodes if name in leaf_of]

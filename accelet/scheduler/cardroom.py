@@ -72,7 +72,7 @@ class CardRoom:
             return True
         if code == UNKNOWN:
             return all(needs.is_plain for needs in pods)
-        return self.catalog.fits(code, pods)
+        return self.catalog.fits(code, pods, self.cards.budget)
 
     def take(self, leaves: Sequence[int], shapes: Sequence[Shape]) -> Sequence[Assignment | None] | None:
         given: list[Assignment | None] = [None] * len(leaves)

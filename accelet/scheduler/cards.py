@@ -20,12 +20,14 @@ USUAL_TRIES = 4000
 class Fit:
     """What was found: `holds` by pod, then by container; None where nothing was.
 
-    `left` is what is free afterwards. Without holds, `is_decided` says that there is no way.
+    `left` is what is free afterwards. Without holds, `is_decided` says that there is no way. `tries` is how
+    many choices it took.
     """
 
     holds: tuple[dict[str, tuple[Hold, ...]], ...] | None
     left: CardStates
     is_decided: bool = True
+    tries: int = 0
 
 
 def fit_pods(
@@ -46,13 +48,13 @@ def fit_pods(
     search = CardSearch(items, policy, tries)
     found = search.place(0, states, ())
     if found is None:
-        return Fit(None, states, is_decided=not search.is_exhausted)
+        return Fit(None, states, is_decided=not search.is_exhausted, tries=tries - search.tries_left)
     choices, left = found
     holds: list[dict[str, tuple[Hold, ...]]] = [{} for _ in pods]
     for item, choice in zip(items, choices, strict=True):
         for name, of_container in item.divide(choice):
             holds[item.pod][name] = of_container
-    return Fit(tuple(holds), left)
+    return Fit(tuple(holds), left, tries=tries - search.tries_left)
 
 
 def assignment_of(states: CardStates, needs: CardNeeds, holds: dict[str, tuple[Hold, ...]]) -> Assignment:

@@ -19,7 +19,7 @@ class CardSearch:
     """Depth first over items; what has failed once is not tried again from cards that are as free."""
 
     def __init__(self, items: Sequence[CardItem], policy: CardPolicy, tries: int) -> None:
-        self._items, self._tries = items, tries
+        self._items, self.tries_left = items, tries
         self._sign = -1 if policy == "packed" else 1
         # Linked ones come first; to those after them, one tile of a card is as good as another.
         self._linked = sum(item.is_linked for item in items)
@@ -41,10 +41,10 @@ class CardSearch:
             return None
         tried: set[Hashable] = set()
         for choice in self._choices(number, states, numas):
-            if self._tries <= 0:
+            if self.tries_left <= 0:
                 self.is_exhausted = True
                 return None
-            self._tries -= 1
+            self.tries_left -= 1
             after = _take(states, choice, item)
             numas_after = _with_numa(item, states, choice, numas)
             like = self._key(number + 1, after, numas_after)
@@ -121,8 +121,8 @@ class CardSearch:
                 other = places.get(link.far)
                 if other is None or other == one:
                     continue
-                self._tries -= 1
-                if self._tries <= 0:
+                self.tries_left -= 1
+                if self.tries_left <= 0:
                     self.is_exhausted = True
                     return
                 if link.tile in states[one].tiles and link.far_tile in states[other].tiles:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
 from accelet.accelerators.device import TileLink, UnitId
-from accelet.scheduler.cardcatalog import CardCatalog
+from accelet.scheduler.cardcatalog import Budget, CardCatalog
 from accelet.scheduler.cardneeds import Amounts, CardNeeds, ContainerNeed
 from accelet.scheduler.cards import Fit, fit_pods
 from accelet.scheduler.cardsearch import CardPolicy
@@ -360,6 +360,16 @@ def test_who_places_one_pod_does_not_search_for_how_many_more_would_fit() -> Non
         odd = (replace(states[0], memory_bytes=5000 + number), *states[1:])
         assert catalog.count(catalog.code(odd), needs, 1)[0] > 1
     assert perf_counter() - started_s < 2, "a search past its budget takes 50 ms"
+
+
+def test_when_a_round_has_searched_enough_the_rest_is_left_for_the_next() -> None:
+    catalog = CardCatalog()
+    code = catalog.code(tuple(replace(card(n), shares=9, share_total=9, memory_bytes=10) for n in range(2)))
+    hard = Counter(pod(need(memory_bytes=amount)) for amount in (5, 4, 4, 3, 2, 2))
+    used_up = Budget(tries=0)
+    assert not catalog.fits(code, hard, used_up)
+    assert catalog.fits(code, Counter([pod(need(memory_bytes=9))]), used_up)
+    assert catalog.fits(code, hard, Budget())
 
 
 def test_a_thousand_unlike_cards_are_chosen_from() -> None:
