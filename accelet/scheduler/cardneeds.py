@@ -3,10 +3,9 @@
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
 
 from accelet.kube.pods import Container, Pod
-from resourcemanager.assignment import MAX_TILE, excerpt
+from resourcemanager.assignment import MAX_TILE, excerpt, printable
 from resourcemanager.nodecards import MAX_CARDS
 
 CARD_RESOURCES = ("gpu.intel.com/i915", "gpu.intel.com/xe")
@@ -161,7 +160,13 @@ def _container(container: Container, card_resources: Sequence[str]) -> Container
 
 
 def _whole(container: Container, resource: str) -> int:
-    return min(ceil(container.requests.get(resource, 0)), _MOST)
+    amount = container.requests.get(resource, 0)
+    if amount < 0 or not isinstance(amount, int):
+        raise NeedsError(
+            f"container {container.name} asks for {printable(str(amount))} of {resource}: "
+            "write a whole number, which is not below 0"
+        )
+    return min(amount, _MOST)
 
 
 def _inherit(

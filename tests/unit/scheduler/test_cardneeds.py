@@ -1,6 +1,7 @@
 """What pods ask of cards: read as GPU Aware Scheduling does, or refused with a sentence."""
 
 from collections.abc import Mapping
+from fractions import Fraction
 
 import pytest
 
@@ -76,6 +77,17 @@ def test_configured_resources_are_cards_too() -> None:
             (
                 "container a asks for 3 tiles of 2 cards: make it a multiple of 2, "
                 "since each card gives as many as the others"
+            ),
+        ),
+        (
+            pod(container(i915=-1)),
+            ("container a asks for -1 of gpu.intel.com/i915: write a whole number, which is not below 0"),
+        ),
+        (
+            pod(Container("a", {I915: 1, "gpu.intel.com/millicores": Fraction(1, 2)})),
+            (
+                "container a asks for 1/2 of gpu.intel.com/millicores: "
+                "write a whole number, which is not below 0"
             ),
         ),
         (
