@@ -42,19 +42,37 @@ def fit_pods(
     if not may_fit(states, items):
         return Fit(None, states)
     if len(items) > _MOST_ITEMS:
-        return Fit(None, states, is_decided=False)
+        return _fit_one_by_one(states, pods, policy, tries)
     # What has the fewest ways to be placed goes first.
     items.sort(key=lambda item: (item.is_linked, item.is_single_numa, item.cards, item.each), reverse=True)
     search = CardSearch(items, policy, tries)
     found = search.place(0, states, ())
+    if found is None and search.is_exhausted:
+        return _fit_one_by_one(states, pods, policy, tries)
     if found is None:
-        return Fit(None, states, is_decided=not search.is_exhausted, tries=tries - search.tries_left)
+        return Fit(None, states, tries=tries - search.tries_left)
     choices, left = found
     holds: list[dict[str, tuple[Hold, ...]]] = [{} for _ in pods]
     for item, choice in zip(items, choices, strict=True):
         for name, of_container in item.divide(choice):
             holds[item.pod][name] = of_container
     return Fit(tuple(holds), left, tries=tries - search.tries_left)
+
+
+def _fit_one_by_one(states: CardStates, pods: Sequence[CardNeeds], policy: CardPolicy, tries: int) -> Fit:
+    """What is left to try where all of them together are too much for a search."""
+    holds: list[dict[str, tuple[Hold, ...]]] = []
+    left, used = states, tries
+    for needs in pods if len(pods) > 1 else ():
+        fit = fit_pods(left, [needs], policy, tries)
+        used += fit.tries
+        if fit.holds is None:
+            break
+        holds += fit.holds
+        left = fit.left
+    if len(holds) < len(pods):
+        return Fit(None, states, is_decided=False, tries=used)
+    return Fit(tuple(holds), left, tries=used)
 
 
 def assignment_of(states: CardStates, needs: CardNeeds, holds: dict[str, tuple[Hold, ...]]) -> Assignment:

@@ -318,14 +318,12 @@ def test_all_cards_of_a_pod_are_of_one_numa_node() -> None:
 
 
 def test_past_its_budget_the_answer_is_that_it_is_undecided() -> None:
-    states = tuple(
-        replace(card(n), shares=99, share_total=99, memory_bytes=1100 + n, memory_total=2000)
-        for n in range(8)
-    )
-    pods = [pod(need(memory_bytes=amount)) for amount in (337, 331, 347) * 8]
-    fit = fit_pods(states, pods, tries=20)
+    states = tuple(replace(card(n), shares=9, share_total=9, memory_bytes=10) for n in range(2))
+    pods = [pod(need(memory_bytes=amount)) for amount in (5, 4, 4, 3, 2, 2)]
+    fit = fit_pods(states, pods, tries=6)
     assert fit.holds is None
     assert not fit.is_decided
+    assert fit_pods(states, pods).holds is not None
 
 
 def test_hundreds_of_like_cards_are_one_choice() -> None:
@@ -360,6 +358,23 @@ def test_who_places_one_pod_does_not_search_for_how_many_more_would_fit() -> Non
         odd = (replace(states[0], memory_bytes=5000 + number), *states[1:])
         assert catalog.count(catalog.code(odd), needs, 1)[0] > 1
     assert perf_counter() - started_s < 2, "a search past its budget takes 50 ms"
+
+
+def test_what_fits_one_by_one_fits_together() -> None:
+    millicores = (768, 732, 760, 930, 894, 748, 714, 921)
+    memory = (5965, 5322, 5814, 5767, 5229, 5799, 5598, 6044)
+    states = tuple(
+        replace(card(n), shares=99, share_total=99, millicores=millicores[n], memory_bytes=memory[n])
+        for n in range(8)
+    )
+    needs = pod(need("a", millicores=20, memory_bytes=328), need("b", millicores=37, memory_bytes=217))
+    left, count = states, 0
+    while (one := fit_pods(left, [needs])).holds is not None:
+        left, count = one.left, count + 1
+    fit = fit_pods(states, [needs] * count)
+    assert fit.holds is not None
+    assert len(fit.holds) == count
+    assert fit_pods(states, [needs] * 300).holds is None, "more than is searched for"
 
 
 def test_when_a_round_has_searched_enough_the_rest_is_left_for_the_next() -> None:
