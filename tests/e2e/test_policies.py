@@ -13,7 +13,9 @@ from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.https_client import Client, Json, RefusedError
 from tests.e2e.cluster.kubeconfig import Token
 from tests.e2e.cluster.waiting import wait_until
-from tests.e2e.policies import gate_out_of_force, policies_in_force
+from tests.e2e.cluster.workloads import COLLECTIONS
+from tests.e2e.policies import assignments_out_of_force, gate_out_of_force, policies_in_force
+from tests.example_pods import EXAMPLES, example_objects, example_pods
 
 PROJECT = Path(__file__).parents[2]
 SCHEDULER = PROJECT / "deploy" / "scheduler.yaml"
@@ -213,6 +215,32 @@ def test_pods_of_kube_system_are_gated_too(cluster: ControlPlane) -> None:
     assert pod["spec"]["schedulingGates"] == [GATE]
 
 
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example_is_admitted_and_gated(user: Client, namespace: str, pods: str, path: Path) -> None:
+    for each in example_objects(path):
+        collection = COLLECTIONS[each["kind"]].format(namespace=namespace)
+        user.send("POST", collection + "?dryRun=All&fieldValidation=Strict", each)
+    for given in example_pods(path):
+        pod = _made(user, pods + "?dryRun=All&fieldValidation=Strict", given)
+        assert pod["spec"]["schedulingGates"] == [*given["spec"].get("schedulingGates", ()), GATE]
+        for container in pod["spec"].get("initContainers", []) + pod["spec"]["containers"]:
+            limits = container["resources"].get("limits", {}).keys()
+            assert (I915 in limits) is bool(limits & {TILES, MILLICORES, MEMORY})
+
+
+@pytest.mark.parametrize("name", ["accelet-requests", "accelet-assignments", "accelet-plans"])
+def test_api_server_finds_no_fault_in_the_types(cluster: ControlPlane, name: str) -> None:
+    path = f"{COLLECTIONS['ValidatingAdmissionPolicy']}/{name}"
+
+    def checked() -> Json | None:
+        policy = _seen(cluster.client, path)
+        is_checked = policy["status"].get("observedGeneration") == policy["metadata"]["generation"]
+        return policy["status"] if is_checked else None
+
+    status = wait_until("the policy's types are checked", checked, timeout_s=30)
+    assert status["typeChecking"].get("expressionWarnings", []) == []
+
+
 def test_part_for_a_pod_that_names_its_node_is_refused(user: Client, pods: str) -> None:
     pod = _pod("placed", _container("main", **_asking(TILES, I915)), nodeName="node-9")
     assert "take spec.nodeName away" in _refusal(user, "POST", pods, pod)
@@ -379,6 +407,16 @@ def test_gate_is_lifted_by_nobody_else(user: Client, waiting: str) -> None:
     del pod["spec"]["schedulingGates"]
     assert "may lift it" in _refusal(user, "PUT", waiting, pod)
     assert _seen(user, waiting)["spec"]["schedulingGates"] == [GATE]
+
+
+def test_administrator_lifts_the_gate_when_the_binding_is_taken_away(
+    cluster: ControlPlane, waiting: str
+) -> None:
+    lift = {"spec": {"schedulingGates": None}}
+    assert "may lift it" in _refusal(cluster.client, "PATCH", waiting, lift)
+    with assignments_out_of_force(cluster.workloads):
+        cluster.client.send("PATCH", waiting, lift)
+    assert "schedulingGates" not in _seen(cluster.client, waiting)["spec"]
 
 
 def test_users_change_what_is_theirs(user: Client, waiting: str) -> None:
