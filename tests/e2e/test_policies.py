@@ -8,12 +8,18 @@ from pathlib import Path
 import pytest
 import yaml
 
+from accelet.kube.podparser import parse_pod
+from accelet.scheduler.gangs import CARDS_GATE, GATE_PREFIX
 from accelet.scheduler.record import LABEL
+from accelet.scheduler.release import Lift, lift_patch
+from resourcemanager.ownform import ASSIGNMENT_ANNOTATION
+from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.https_client import Client, Json, RefusedError
 from tests.e2e.cluster.kubeconfig import Token
 from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.cluster.workloads import COLLECTIONS
+from tests.e2e.cluster.workspace import Workspace
 from tests.e2e.policies import assignments_out_of_force, gate_out_of_force, policies_in_force
 from tests.example_pods import EXAMPLES, example_objects, example_pods
 
@@ -21,14 +27,27 @@ PROJECT = Path(__file__).parents[2]
 SCHEDULER = PROJECT / "deploy" / "scheduler.yaml"
 I915, XE = "gpu.intel.com/i915", "gpu.intel.com/xe"
 TILES, MILLICORES, MEMORY = "gpu.intel.com/tiles", "gpu.intel.com/millicores", "gpu.intel.com/memory.max"
-GATE = {"name": "accelet.dev/cards"}
+GATE = {"name": CARDS_GATE}
 TOPOLOGY_GATE = {"name": "gke.io/topology-aware-auto-train"}
 WISHES = ["gas-allow", "gas-deny", "gas-same-gpu", "gas-allocate-xelink", "gas-allocate-single-numa"]
-PROTECTED = ["accelet.dev/assignment", "gas-container-cards", "gas-container-tiles", "gas-ts"]
-ASSIGNED = {"accelet.dev/assignment": '{"version":1,"containers":{}}'}
+PROTECTED = [ASSIGNMENT_ANNOTATION, "gas-container-cards", "gas-container-tiles", "gas-ts"]
+ASSIGNED = {ASSIGNMENT_ANNOTATION: '{"version":1,"containers":{}}'}
 EVERYTHING = [
     {"apiGroups": [group], "resources": ["*"], "verbs": ["*"]} for group in ("", "apps", "batch", "policy")
 ]
+
+
+@pytest.fixture(scope="module", params=["newest", "next"])
+def cluster(
+    request: pytest.FixtureRequest, cluster: ControlPlane, workspace: Workspace, kubernetes_1_37: Binaries
+) -> Iterator[ControlPlane]:
+    """The policies are YAML that runs inside the API server: what one version makes of it another may not."""
+    if request.param == "newest":
+        yield cluster
+        return
+    with ControlPlane(workspace.part("policies-1.37"), kubernetes_1_37) as control_plane:
+        control_plane.start()
+        yield control_plane
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -290,43 +309,33 @@ def _delete(cluster: ControlPlane, path: str) -> None:
 @pytest.fixture
 def assigned(scheduler: Client, waiting: str) -> str:
     """The path of a pod that the scheduler has just released, by the one patch that it makes."""
-    patch = {
-        "metadata": {"annotations": dict.fromkeys(PROTECTED, "card0")},
-        "spec": {
-            "schedulingGates": [],
-            "affinity": {
-                "nodeAffinity": {
-                    "requiredDuringSchedulingIgnoredDuringExecution": {
-                        "nodeSelectorTerms": [
-                            {
-                                "matchFields": [
-                                    {"key": "metadata.name", "operator": "In", "values": ["node-9"]}
-                                ]
-                            }
-                        ]
-                    }
-                }
-            },
-        },
-    }
-    scheduler.send("PATCH", waiting, patch)
+    pod = parse_pod(_seen(scheduler, waiting))
+    text = ASSIGNED[ASSIGNMENT_ANNOTATION]
+    scheduler.send("PATCH", waiting, lift_patch(Lift(pod, "node-9", text), GATE_PREFIX))
     return waiting
+
+
+@pytest.fixture
+def written(scheduler: Client, assigned: str) -> str:
+    """The path of a pod that has all of the annotations that are the scheduler's."""
+    scheduler.send("PATCH", assigned, {"metadata": {"annotations": dict.fromkeys(PROTECTED, "card0")}})
+    return assigned
 
 
 def test_scheduler_writes_an_assignment_and_lifts_the_gate_at_once(scheduler: Client, assigned: str) -> None:
     pod = _seen(scheduler, assigned)
     assert "schedulingGates" not in pod["spec"]
-    assert pod["metadata"]["annotations"] == dict.fromkeys(PROTECTED, "card0")
+    assert pod["metadata"]["annotations"] == ASSIGNED
 
 
 @pytest.mark.parametrize("annotation", PROTECTED)
 @pytest.mark.parametrize("value", ["card1", None], ids=["changed", "removed"])
 @pytest.mark.parametrize("subresource", ["", "/status"])
 def test_assignment_once_written_stays(
-    user: Client, assigned: str, subresource: str, value: str | None, annotation: str
+    user: Client, written: str, subresource: str, value: str | None, annotation: str
 ) -> None:
     patch = {"metadata": {"annotations": {annotation: value}}}
-    told = _refusal(user, "PATCH", assigned + subresource, patch)
+    told = _refusal(user, "PATCH", written + subresource, patch)
     assert f"The annotation {annotation} says" in told
     assert "delete the pod and make it anew" in told
 

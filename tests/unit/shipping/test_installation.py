@@ -1,8 +1,6 @@
 """What deploy/kustomization.yaml installs is whole, and its parts fit one another and the code."""
 
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,18 +9,20 @@ import pytest
 import yaml
 
 import accelet
+from accelet.scheduler.cardneeds import ALLOW, CARD_RESOURCES, DENY, LINKED, SAME_CARD, SINGLE_NUMA
+from accelet.scheduler.gangs import CARDS_GATE
 from accelet.scheduler.process import LEASE
 from accelet.scheduler.record import LABEL
 from accelet.scheduler.settings import read_settings
 from deviceplugin.config import parse_config
 from resourcemanager.gas import CARDS_ANNOTATION, TILES_ANNOTATION, TIME_ANNOTATION
 from resourcemanager.ownform import ASSIGNMENT_ANNOTATION
+from tests.kustomize import DEPLOY, build
 
-DEPLOY = Path(__file__).parents[3] / "deploy"
 POLICIES = DEPLOY / "policies"
 SCHEDULER = f"system:serviceaccount:kube-system:{LEASE}"
-CARDS = ["gpu.intel.com/i915", "gpu.intel.com/xe"]
-PARTS = ["gpu.intel.com/tiles", "gpu.intel.com/millicores", "gpu.intel.com/memory.max"]
+PARTS = ("gpu.intel.com/tiles", "gpu.intel.com/millicores", "gpu.intel.com/memory.max")
+WISHES = (ALLOW, DENY, SAME_CARD, LINKED, SINGLE_NUMA)
 Manifest = dict[str, Any]
 Identity = tuple[str, str, str]
 
@@ -45,15 +45,8 @@ def gathered(folder: Path) -> Iterator[Manifest]:
 
 @pytest.fixture(scope="module")
 def built() -> Sequence[Manifest]:
-    """Everything as `kubectl kustomize` makes it."""
-    kubectl = shutil.which("kubectl")
-    if kubectl is None:
-        pytest.skip("kubectl is not on this machine, and only it can build a kustomization")
-    words = [kubectl, "kustomize", "--load-restrictor=LoadRestrictionsNone", str(DEPLOY)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return list(yaml.safe_load_all(done.stdout))
+    """Everything, as it is installed."""
+    return build(DEPLOY)
 
 
 def of_kind(manifests: Sequence[Manifest], kind: str) -> dict[str, Manifest]:
@@ -115,9 +108,18 @@ def test_images_are_of_this_version(built: Sequence[Manifest]) -> None:
 def test_configurations_are_understood(built: Sequence[Manifest], tmp_path: Path) -> None:
     configured = of_kind(built, "ConfigMap")
     agents = parse_config(configured["accelet-agent"]["data"]["config.yaml"], "the agent's")
-    assert [each.name for each in agents.resources if each.rules.following] == CARDS
+    assert [each.name for each in agents.resources if each.rules.following] == list(CARD_RESOURCES)
     (tmp_path / "config.yaml").write_text(configured["accelet-scheduler"]["data"]["config.yaml"])
     read_settings(tmp_path / "config.yaml")
+
+
+def test_settings_of_the_scheduler_in_comments_are_understood(tmp_path: Path) -> None:
+    configured = of_kind(documents(DEPLOY / "scheduler.yaml"), "ConfigMap")["accelet-scheduler"]
+    text = configured["data"]["config.yaml"].replace("\n# ", "\n")
+    (tmp_path / "config.yaml").write_text(text)
+    settings = read_settings(tmp_path / "config.yaml")
+    assert settings.cards.resources == CARD_RESOURCES
+    assert len(settings.levels) == 3
 
 
 def test_policies_know_the_schedulers_account(built: Sequence[Manifest]) -> None:
@@ -137,6 +139,9 @@ def test_policies_know_the_words_of_the_code() -> None:
     for annotation in (ASSIGNMENT_ANNOTATION, CARDS_ANNOTATION, TILES_ANNOTATION, TIME_ANNOTATION):
         assert f'"{annotation}"' in text["assignments"]
     assert f"key: {LABEL}," in text["assignments"]
-    for name in (*CARDS, *PARTS):
+    for name in (*CARD_RESOURCES, *PARTS, *WISHES):
         assert f'"{name}"' in text["gate"]
         assert f'"{name}"' in text["requests"]
+    assert f'{{name: "{CARDS_GATE}"}}' in text["gate"]
+    for policies in ("requests", "assignments"):
+        assert f'gate.name == "{CARDS_GATE}"' in text[policies]
