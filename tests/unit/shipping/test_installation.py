@@ -108,7 +108,10 @@ def test_images_are_of_this_version(built: Sequence[Manifest]) -> None:
 def test_configurations_are_understood(built: Sequence[Manifest], tmp_path: Path) -> None:
     configured = of_kind(built, "ConfigMap")
     agents = parse_config(configured["accelet-agent"]["data"]["config.yaml"], "the agent's")
-    assert [each.name for each in agents.resources if each.rules.following] == list(CARD_RESOURCES)
+    assert agents.publish_cards
+    following = [each for each in agents.resources if each.rules.following]
+    assert [each.name for each in following] == list(CARD_RESOURCES)
+    assert {each.rules.on_conflict for each in following} == {"refuse"}
     (tmp_path / "config.yaml").write_text(configured["accelet-scheduler"]["data"]["config.yaml"])
     read_settings(tmp_path / "config.yaml")
 
@@ -118,8 +121,8 @@ def test_settings_of_the_scheduler_in_comments_are_understood(tmp_path: Path) ->
     text = configured["data"]["config.yaml"].replace("\n# ", "\n")
     (tmp_path / "config.yaml").write_text(text)
     settings = read_settings(tmp_path / "config.yaml")
-    assert settings.cards.resources == CARD_RESOURCES
     assert len(settings.levels) == 3
+    assert settings.cards.policy == "packed"
 
 
 def test_policies_know_the_schedulers_account(built: Sequence[Manifest]) -> None:
