@@ -109,9 +109,9 @@ def test_configurations_are_understood(built: Sequence[Manifest], tmp_path: Path
     configured = of_kind(built, "ConfigMap")
     agents = parse_config(configured["accelet-agent"]["data"]["config.yaml"], "the agent's")
     assert agents.publish_cards
-    following = [each for each in agents.resources if each.rules.following]
-    assert [each.name for each in following] == list(CARD_RESOURCES)
-    assert {each.rules.on_conflict for each in following} == {"refuse"}
+    followed = {each.name: each.rules.following for each in agents.resources if each.rules.following}
+    assert tuple(followed) == CARD_RESOURCES
+    assert {policies.on_conflict for policies in followed.values()} == {"refuse"}
     (tmp_path / "config.yaml").write_text(configured["accelet-scheduler"]["data"]["config.yaml"])
     read_settings(tmp_path / "config.yaml")
 
