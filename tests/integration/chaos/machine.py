@@ -1,7 +1,6 @@
 """The state machine: hypothesis draws what happens to the node, and shrinks what went wrong."""
 
 import asyncio
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Coroutine
@@ -17,9 +16,6 @@ from tests.integration.chaos.agents import TaskAgent, Zygote
 from tests.integration.chaos.hardware import RESOURCES, A, B, C, Card
 from tests.integration.chaos.world import World
 
-IS_SOAK = os.environ.get("ACCELET_HYPOTHESIS_PROFILE") == "soak"
-"""Only then agents in processes of their own are among those drawn: see what is open in docs/chaos.md."""
-
 PAUSES = st.sampled_from([0.0, 0.0, 0.002, 0.01, 0.03, 0.08])
 """How long everybody may run before the next thing happens, in seconds."""
 
@@ -27,11 +23,12 @@ POLICIES = st.sampled_from(["none", "balanced", "packed"])
 
 
 class Chaos(RuleBasedStateMachine):
-    """One node per example. `zygote` is there while the machine runs; `steps` and `versions` count."""
+    """One node per example. `zygote` is there while the machine runs; `steps`, `versions` and `agents` count."""
 
     zygote: ClassVar[Zygote]
     steps: ClassVar[Counter[str]] = Counter()
     versions: ClassVar[Counter[str]] = Counter()
+    agents: ClassVar[Counter[str]] = Counter()
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,10 +59,11 @@ class Chaos(RuleBasedStateMachine):
     @initialize(
         version=st.sampled_from(list(VERSIONS)),
         seed=st.integers(0, 2**32 - 1),
-        is_process=st.booleans() if IS_SOAK else st.just(value=False),
+        is_process=st.booleans(),
     )
     def begin(self, version: str, seed: int, is_process: bool) -> None:
         self.versions[version] += 1
+        self.agents["in a process of its own" if is_process else "in the test's"] += 1
         folder = Path(self.folder.name)
         start = (lambda: self.zygote.fork(folder)) if is_process else (lambda: TaskAgent(folder))
 

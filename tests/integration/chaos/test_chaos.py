@@ -28,7 +28,8 @@ def zygote() -> Iterator[Zygote]:
 @pytest.mark.timeout(7200 if IS_SOAK else 600)  # to shrink a failure takes its time
 def test_node_under_chaos_is_always_served(zygote: Zygote, capsys: pytest.CaptureFixture[str]) -> None:
     Chaos.zygote = zygote
-    Chaos.steps.clear()
+    for counted in (Chaos.steps, Chaos.versions, Chaos.agents):
+        counted.clear()
     chosen = int(
         os.environ.get("ACCELET_CHAOS_SEED", random.SystemRandom().randrange(2**32) if IS_SOAK else 1)
     )
@@ -49,4 +50,5 @@ def test_node_under_chaos_is_always_served(zygote: Zygote, capsys: pytest.Captur
     with capsys.disabled():
         sys.stdout.write(f"\nchaos: seed {chosen}, {steps} steps clean: {dict(Chaos.steps.most_common())}\n")
         sys.stdout.write(f"chaos: kubelets {dict(sorted(Chaos.versions.items()))}\n")
+        sys.stdout.write(f"chaos: nodes with the agent {dict(Chaos.agents)}\n")
     assert steps >= (10_000 if IS_SOAK else 500)

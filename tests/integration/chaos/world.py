@@ -22,6 +22,9 @@ RELOAD_S = 0.5
 STOP_S = 2.0
 HANG_S = 20.0
 
+SAID_LINES = 120
+"""What of the agent's log is reported: enough for a stack of each of its threads."""
+
 
 class ChaosError(AssertionError):
     """Something did not hold. The text says what, and what the kubelet saw last."""
@@ -232,6 +235,7 @@ class World:
         within_s = max(map(self._watchman.granted_s, RESOURCES))
         starved_s = self._starved_s()
         is_true = await self._progress.until(lambda: not any(self._untrue()), within_s)
+        self._check_agent_lives()
         if not is_true and not await self._progress.until(
             lambda: not any(self._untrue()), self._starved_s() - starved_s
         ):
@@ -279,7 +283,7 @@ class World:
         seen = "\n".join(f"  {event}" for event in self.kubelet.trace.events[-40:])
         doing = self._agent.describe() if self._agent is not None else "there is none"
         log = self.folder / "agent.log"
-        said = "\n".join(log.read_text().splitlines()[-40:]) if log.exists() else "  nothing"
+        said = "\n".join(log.read_text().splitlines()[-SAID_LINES:]) if log.exists() else "  nothing"
         return ChaosError(
             f"{what}\nkubelet {self.kubelet.version}, seed {self.kubelet.seed}, longest lag of the loop "
             f"{self._progress.longest_lag_s:.2f} s, agent starved for {self._starved_s():.2f} s; "
