@@ -48,6 +48,7 @@ class Process:
         self._pod_resources = new_server()
         self._arrivals: asyncio.Queue[PodRecord] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_over = False
 
     def _looks_running(self, state: ContainerState, starts: int) -> bool:
         if state is not ContainerState.RUNNING:
@@ -85,6 +86,7 @@ class Process:
 
     async def stop(self) -> None:
         """Ends at once, as by SIGKILL; both socket files stay behind."""
+        self._is_over = True
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
@@ -93,12 +95,14 @@ class Process:
         await self.plugins.close()
         self.node.trace.record("kubelet-stopped")
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs `work` until it ends or this kubelet does."""
+        if self._is_over:  # asked by a Register that was under way at the end
+            work.close()
+            return
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._reap)
-        return task
 
     def _reap(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

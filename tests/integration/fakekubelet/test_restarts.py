@@ -4,11 +4,17 @@ import asyncio
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from accelet.fakekubelet import ContainerState, FakeKubelet, ManualClock, Phase, a_container, a_pod
+from accelet.fakekubelet.behaviour import kubelet_version
+from accelet.fakekubelet.faults import Faults
+from accelet.fakekubelet.node import Node
 from accelet.fakekubelet.pods import Pod
+from accelet.fakekubelet.process import Process
+from accelet.fakekubelet.trace import Trace
 from accelet.kubelet.api import deviceplugin_pb2 as api
 from tests.integration.fakekubelet.scripted import THING, ScriptedPlugin, device, devices, one_response
 
@@ -49,6 +55,17 @@ async def test_after_a_restart_nothing_is_there_until_the_plugin_returns(kubelet
     assert not held & set(other["main"].devices[THING])
     assert again.called("allocate")[1:] == []
     await again.stop()
+
+
+async def test_a_kubelet_that_has_ended_begins_nothing(root: Path) -> None:
+    """A Register that was under way at its end would otherwise have it watch the plugin for ever."""
+    clock = ManualClock()
+    node = Node(root, kubelet_version("1.36"), clock, Random(1), Trace(clock, 1), Faults())
+    process = Process(node, lambda error: None)
+    await process.start(pods_after_s=0.0, replacing=False)
+    await process.stop()
+    process.spawn(asyncio.sleep(3600))
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_a_container_that_does_not_run_fails_its_pod_if_the_plugin_is_not_back(
