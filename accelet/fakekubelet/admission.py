@@ -121,9 +121,14 @@ class Allocator:
         if not responses:
             self.node.trace.record("allocate-failed", devices=ids, detail="no container response", **where)
             # The ids stay allocated until something makes the kubelet count again.
-            raise AllocationError("no containers return in allocation response &AllocateResponse{}")
+            raise AllocationError(f"no containers return in allocation response {self._empty_response()}")
         self.manager.give(pod, container, resource, ids, responses[0])
         self.node.trace.record("allocated", devices=ids, **where)
+
+    def _empty_response(self) -> str:
+        if not self.node.version.prints_types_of_messages:
+            return ""
+        return "&AllocateResponse{ContainerResponses:[]*ContainerAllocateResponse{},}"
 
     def client(self, resource: str, endpoint: Endpoint) -> PluginClient:
         """The live connection behind `endpoint`.

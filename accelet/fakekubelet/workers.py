@@ -29,6 +29,11 @@ class Workers:
         while not await self._start_all(record):
             await self.node.clock.sleep(RETRY_S)
 
+    async def try_again(self, record: PodRecord) -> None:
+        """What the next syncs of the pod do about a container that could not be made just now."""
+        await self.node.clock.sleep(RETRY_S)
+        await self.run(record)
+
     async def _start_all(self, record: PodRecord) -> bool:
         """One sync of the pod; whether nothing is left to do."""
         done = True

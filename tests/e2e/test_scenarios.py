@@ -30,6 +30,6 @@ async def test_fake_and_real_kubelet_1_36_read_the_same(
     script: str, scenario_node: Node, cluster: ControlPlane, tmp_path: Path
 ) -> None:
     fake = await play_on_fake(script, "1.36", tmp_path / "fake")
-    real = await play_on_node(script, scenario_node, cluster.workloads, tmp_path)
+    real = await play_on_node(script, scenario_node, cluster, tmp_path)
 
     assert_same(fake, real)

@@ -8,11 +8,10 @@ from pathlib import Path
 from accelet.fakekubelet import FakeKubelet
 from accelet.fakekubelet.node import ContainerState, PodRecord, Rejection
 from accelet.fakekubelet.pods import Pod
-from accelet.fakekubelet.scenario import FakeTarget, Outcome
-from accelet.fakekubelet.scenario.fake import _given, _state
+from accelet.fakekubelet.scenario import FakeTarget, Outcome, fate_of
 from accelet.fakekubelet.scenario.format import Admit
+from tests.e2e.scenarios.looking import Seen
 from tests.e2e.scenarios.plugin import RecordingPlugin
-from tests.e2e.scenarios.stage import Seen
 
 
 def lack_of_cpu(pod: Pod) -> Rejection | None:
@@ -66,12 +65,11 @@ class FakeStage(FakeTarget):
             return (
                 record.admitted is not None
                 and (record.tried or not record.admitted)
-                and _state(record)[0] == expect
+                and fate_of(record).state == expect
             )
 
         await self.kubelet.trace.until(come, f"{pod} to be {expect}", timeout_s=30)
-        state, message = _state(record)
-        return Outcome(f"{state}: {message or _given(record)}", pod=pod)
+        return Outcome(str(fate_of(record)), pod=pod)
 
     def pod_name(self, uid: str) -> str:
         self._names |= {record.pod.uid: record.pod.name for record in self.kubelet.pods}

@@ -42,7 +42,7 @@ async def test_fake_and_real_kubelet_1_33_read_the_same(
     script: str, node_1_33: Node, cluster: ControlPlane, tmp_path: Path
 ) -> None:
     fake = await play_on_fake(script, "1.33", tmp_path / "fake")
-    real = await play_on_node(script, node_1_33, cluster.workloads, tmp_path)
+    real = await play_on_node(script, node_1_33, cluster, tmp_path)
 
     assert_same(fake, real)
 
@@ -52,6 +52,6 @@ async def test_fake_and_real_kubelet_1_37_read_the_same(
     script: str, node_1_37: Node, cluster_1_37: ControlPlane, tmp_path: Path
 ) -> None:
     fake = await play_on_fake(script, "1.37", tmp_path / "fake")
-    real = await play_on_node(script, node_1_37, cluster_1_37.workloads, tmp_path)
+    real = await play_on_node(script, node_1_37, cluster_1_37, tmp_path)
 
     assert_same(fake, real)

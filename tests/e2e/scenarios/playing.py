@@ -1,5 +1,6 @@
 """The same script on both kubelets, and the difference between what was seen."""
 
+import asyncio
 import difflib
 from pathlib import Path
 
@@ -7,8 +8,8 @@ import pytest
 
 from accelet.fakekubelet import FakeKubelet
 from accelet.fakekubelet.scenario.format import Step
+from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.node import Node
-from tests.e2e.cluster.workloads import Workloads
 from tests.e2e.scenarios.fake import FakeStage, QuickClock, lack_of_cpu
 from tests.e2e.scenarios.real import RealStage
 from tests.e2e.scenarios.script import Act, Serve, read_script
@@ -16,7 +17,15 @@ from tests.e2e.scenarios.stage import Stage
 
 OWN = Path(__file__).parent
 EXAMPLES = OWN.parents[2] / "examples" / "scenarios"
-SCRIPTS = ("registering", "allocating", "restarting", "replacing", "first-pods", "kubelet-restart")
+SCRIPTS = (
+    "registering",
+    "allocating",
+    "arriving",
+    "restarting",
+    "replacing",
+    "first-pods",
+    "kubelet-restart",
+)
 SAMPLE = Serve(
     plugin="sample", resource="example.com/sample", devices=4, prefers=True, pre_start=True, follow=True
 )
@@ -39,9 +48,10 @@ async def play_on_fake(name: str, version: str, folder: Path) -> list[str]:
         return await Stage(FakeStage(kubelet)).play(script(name))
 
 
-async def play_on_node(name: str, node: Node, workloads: Workloads, folder: Path) -> list[str]:
-    """The transcript of a script on a real kubelet; its pods are removed afterwards."""
-    real = RealStage(node, workloads, folder)
+async def play_on_node(name: str, node: Node, cluster: ControlPlane, folder: Path) -> list[str]:
+    """The transcript of a script on a real kubelet that starts anew; its pods are removed afterwards."""
+    real = RealStage(node, cluster, folder)
+    await asyncio.to_thread(real.kubelet.begin_anew)
     try:
         return await Stage(real).play(script(name))
     finally:

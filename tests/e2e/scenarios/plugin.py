@@ -28,7 +28,8 @@ class RecordingPlugin(rpc.DevicePluginServicer):
         self.is_streaming = False
         self.opened = asyncio.Event()
         self.ended = asyncio.Event()
-        self.asked = asyncio.Event()
+        self._hanging = 0
+        self._hung = asyncio.Condition()
         self.released = asyncio.Event()
         self._registered = asyncio.Condition()
         self._changed = asyncio.Event()
@@ -48,17 +49,30 @@ class RecordingPlugin(rpc.DevicePluginServicer):
     def set_list(self, devices: int, unhealthy: int = 0) -> None:
         ids = [f"{self.name}-{number}".ljust(self.wanted.id_length, "x") for number in range(devices)]
         self._list = [
-            api.Device(ID=each, health="Unhealthy" if number < unhealthy else "Healthy")
+            api.Device(
+                ID=each,
+                health="Unhealthy" if number < unhealthy else "Healthy",
+                topology=self._topology(number),
+            )
             for number, each in enumerate(ids)
         ]
         self._changed.set()
         self._changed = asyncio.Event()
 
+    def _topology(self, number: int) -> api.TopologyInfo | None:
+        node = self.wanted.numa[number] if number < len(self.wanted.numa) else -1
+        return None if node < 0 else api.TopologyInfo(nodes=[api.NUMANode(ID=node)])
+
     def behave(self, behaviour: Behave) -> None:
         self._behaviours[behaviour.call] = behaviour
         self._left[behaviour.call] = behaviour.times
         self.released.clear()
-        self.asked.clear()
+        self._hanging = 0
+
+    async def is_asked(self, times: int) -> None:
+        """Returns when so many calls hang."""
+        async with asyncio.timeout(WAIT_S), self._hung:
+            await self._hung.wait_for(lambda: self._hanging >= times)
 
     async def serve(self) -> None:
         """Serves and registers; returns when the kubelet has answered, and opened the stream if it should."""
@@ -178,7 +192,9 @@ class RecordingPlugin(rpc.DevicePluginServicer):
     ) -> api.AllocateResponse:
         (asked,) = request.container_requests
         deadline = "a deadline" if context.time_remaining() is not None else "no deadline"
-        self._say(f"Allocate <ids> with {deadline}", asked.devices_ids)
+        known = {key for key, _ in context.invocation_metadata() or ()} - {"user-agent"}
+        metadata = f"metadata {', '.join(sorted(known))}" if known else "no metadata"
+        self._say(f"Allocate <ids> with {deadline}, {metadata}", asked.devices_ids)
         behaviour = await self._act("allocate", context)
         if behaviour is not None and behaviour.empty:
             return api.AllocateResponse()
@@ -213,7 +229,9 @@ class RecordingPlugin(rpc.DevicePluginServicer):
             return None
         self._left[call] = None if left is None else left - 1
         if behaviour.hang:
-            self.asked.set()
+            async with self._hung:
+                self._hanging += 1
+                self._hung.notify_all()
             await self.released.wait()
             return None
         if behaviour.error is not None:
