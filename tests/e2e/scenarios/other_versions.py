@@ -9,15 +9,17 @@ from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.node import Node
 from tests.e2e.cluster.workspace import Workspace
-from tests.e2e.scenarios.playing import QUICK_STATUS, SCRIPTS, assert_same, play_on_fake, play_on_node
+from tests.e2e.scenarios.nodes import plain_node, two_numa_nodes
+from tests.e2e.scenarios.playing import FIVE_MINUTES, NUMA, SCRIPTS, assert_same, play_on_fake, play_on_node
+
+EVERY_SCRIPT = pytest.mark.parametrize("script", [*SCRIPTS, FIVE_MINUTES])
 
 
 @pytest.fixture(scope="module")
 def node_1_33(
     cluster: ControlPlane, kubernetes_1_33: Binaries, base_images: Sequence[Path]
 ) -> Iterator[Node]:
-    with Node(cluster, kubernetes_1_33, name="scenarios-1-33", kubelet_config=QUICK_STATUS) as node:
-        node.start(base_images)
+    with plain_node(cluster, kubernetes_1_33, "scenarios-1-33", base_images) as node:
         yield node
 
 
@@ -32,12 +34,11 @@ def cluster_1_37(workspace: Workspace, kubernetes_1_37: Binaries) -> Iterator[Co
 def node_1_37(
     cluster_1_37: ControlPlane, kubernetes_1_37: Binaries, base_images: Sequence[Path]
 ) -> Iterator[Node]:
-    with Node(cluster_1_37, kubernetes_1_37, name="scenarios-1-37", kubelet_config=QUICK_STATUS) as node:
-        node.start(base_images)
+    with plain_node(cluster_1_37, kubernetes_1_37, "scenarios-1-37", base_images) as node:
         yield node
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@EVERY_SCRIPT
 async def test_fake_and_real_kubelet_1_33_read_the_same(
     script: str, node_1_33: Node, cluster: ControlPlane, tmp_path: Path
 ) -> None:
@@ -47,11 +48,31 @@ async def test_fake_and_real_kubelet_1_33_read_the_same(
     assert_same(fake, real)
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+async def test_fake_and_real_kubelet_1_33_read_the_same_on_numa_nodes(
+    cluster: ControlPlane, kubernetes_1_33: Binaries, base_images: Sequence[Path], tmp_path: Path
+) -> None:
+    fake = await play_on_fake(NUMA, "1.33", tmp_path / "fake")
+    with two_numa_nodes(cluster, kubernetes_1_33, "numa-1-33", base_images, tmp_path / "system") as node:
+        real = await play_on_node(NUMA, node, cluster, tmp_path)
+
+    assert_same(fake, real)
+
+
+@EVERY_SCRIPT
 async def test_fake_and_real_kubelet_1_37_read_the_same(
     script: str, node_1_37: Node, cluster_1_37: ControlPlane, tmp_path: Path
 ) -> None:
     fake = await play_on_fake(script, "1.37", tmp_path / "fake")
     real = await play_on_node(script, node_1_37, cluster_1_37, tmp_path)
+
+    assert_same(fake, real)
+
+
+async def test_fake_and_real_kubelet_1_37_read_the_same_on_numa_nodes(
+    cluster_1_37: ControlPlane, kubernetes_1_37: Binaries, base_images: Sequence[Path], tmp_path: Path
+) -> None:
+    fake = await play_on_fake(NUMA, "1.37", tmp_path / "fake")
+    with two_numa_nodes(cluster_1_37, kubernetes_1_37, "numa-1-37", base_images, tmp_path / "system") as node:
+        real = await play_on_node(NUMA, node, cluster_1_37, tmp_path)
 
     assert_same(fake, real)

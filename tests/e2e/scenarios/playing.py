@@ -26,11 +26,14 @@ SCRIPTS = (
     "first-pods",
     "kubelet-restart",
 )
+FIVE_MINUTES = "forgetting"
+"""Takes as long as a kubelet waits for a plugin that is gone."""
+NUMA = "numa"
+"""Is for a node of its own."""
 SAMPLE = Serve(
     plugin="sample", resource="example.com/sample", devices=4, prefers=True, pre_start=True, follow=True
 )
 """What the published examples are for; those of this folder say themselves which plugins there are."""
-QUICK_STATUS = {"nodeStatusUpdateFrequency": "1s"}
 
 
 def script(name: str) -> list[tuple[str, Act | Step]]:

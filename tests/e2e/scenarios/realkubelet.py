@@ -40,7 +40,7 @@ class RealKubelet:
     # Its life.
 
     def begin_anew(self) -> None:
-        """Starts a kubelet that remembers nothing: no pod, no checkpoint, no resource of a plugin."""
+        """Starts a kubelet that remembers nothing, on a node that nobody knows: no pod, no device."""
         path = f"/api/v1/pods?fieldSelector=spec.nodeName={self.node.name}"
         left = json.loads(self._cluster.client.send("GET", path))["items"]
         names = ", ".join(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in left)
@@ -51,13 +51,9 @@ class RealKubelet:
                 shutil.rmtree(entry)
             else:
                 entry.unlink()
+        # The API server never forgets a resource of a node by itself.
+        self._cluster.client.send("DELETE", f"/api/v1/nodes/{self.node.name}")
         self.start()
-        wait_until(
-            "the node has no devices",
-            lambda: not any(capacity for capacity, _ in self._status().values()),
-            timeout_s=PATIENCE_S,
-            evidence=lambda: str(self._status()),
-        )
 
     def stop(self) -> None:
         self.node.kubelet.process.kill()

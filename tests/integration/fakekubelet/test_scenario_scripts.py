@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.scenarios.playing import SCRIPTS, play_on_fake
+from tests.e2e.scenarios.playing import NUMA, SCRIPTS, play_on_fake
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("script", [*SCRIPTS, NUMA])
 async def test_script_reads_the_same_with_every_seed(script: str, tmp_path: Path) -> None:
     first, second = await asyncio.gather(
         play_on_fake(script, "1.36", tmp_path / "a"), play_on_fake(script, "1.36", tmp_path / "b")
