@@ -7,6 +7,7 @@ from accelet.fakekubelet.admission import Allocator
 from accelet.fakekubelet.devicemanager import AllocationError, DeviceManager
 from accelet.fakekubelet.node import ContainerRecord, ContainerState, Node, Phase, PodRecord
 from accelet.fakekubelet.options import merged
+from accelet.fakekubelet.plugin import PRE_START_FAILED
 from accelet.fakekubelet.pods import Container, Pod
 
 RETRY_S: Final = 10.0
@@ -130,7 +131,8 @@ class Workers:
         where = {"resource": resource, "pod": str(pod), "container": container.name}
         self.node.trace.record("pre-start", devices=ids, **where)
         try:
-            await self.allocator.client(resource, endpoint).pre_start(ids)
+            client = self.allocator.client(resource, endpoint, error_prefix=PRE_START_FAILED)
+            await client.pre_start(ids)
         except AllocationError as error:
             self.node.trace.record("pre-start-failed", devices=ids, detail=str(error), **where)
             raise

@@ -92,11 +92,7 @@ class FakeStage(FakeTarget):
 
     async def status(self) -> Mapping[str, tuple[int, int]]:
         await self.kubelet.pause(TICK_S)
-        return {
-            resource: (view.capacity, view.allocatable)
-            for resource in self.kubelet.node_status
-            for view in [self.kubelet.resource(resource)]
-        }
+        return self.kubelet.node_status
 
     def _record(self, pod: str) -> PodRecord:
         return next(record for record in self.kubelet.pods if record.pod.name == pod)
