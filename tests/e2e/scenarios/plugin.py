@@ -25,7 +25,7 @@ class RecordingPlugin(rpc.DevicePluginServicer):
         self.wanted = wanted
         self.transcript = transcript
         self.registrations = 0
-        self.is_streaming = False
+        self._streams = 0
         self.opened = asyncio.Event()
         self.ended = asyncio.Event()
         self._hanging = 0
@@ -43,6 +43,10 @@ class RecordingPlugin(rpc.DevicePluginServicer):
     @property
     def name(self) -> str:
         return self.wanted.plugin
+
+    @property
+    def is_streaming(self) -> bool:
+        return self._streams > 0
 
     # What the scenario tells it.
 
@@ -155,7 +159,7 @@ class RecordingPlugin(rpc.DevicePluginServicer):
         deadline = "a deadline" if context.time_remaining() is not None else "no deadline"
         # The kubelet answers Register and opens this at the same time, so neither has a place in a lane.
         self.transcript.add(f"{self.name} stream", f"ListAndWatch with {deadline}")
-        self.is_streaming = True
+        self._streams += 1
         self.opened.set()
         try:
             if self.wanted.fail_list is not None:
@@ -165,8 +169,9 @@ class RecordingPlugin(rpc.DevicePluginServicer):
                 yield api.ListAndWatchResponse(devices=self._list)
                 await changed.wait()
         finally:
-            self.is_streaming = False
-            self.ended.set()
+            self._streams -= 1
+            if not self.is_streaming:
+                self.ended.set()
             self.transcript.add(f"{self.name} stream", "it ended")
 
     async def GetPreferredAllocation(  # noqa: N802 - the wire's name

@@ -67,10 +67,11 @@ class Asked(OnPlugin, frozen=True):
 
 
 class Register(_Act, frozen=True):
-    """A bare call of Register."""
+    """A bare call of Register, for a socket that nobody has made or one that somebody serves on."""
 
     resource: str
     version: str = "v1beta1"
+    endpoint: str = "nobody.sock"
 
 
 class Look(_Act, frozen=True):

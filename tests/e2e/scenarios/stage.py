@@ -111,8 +111,13 @@ class Stage:
         await self.plugins[action.plugin].is_asked(action.times)
 
     async def _register(self, action: Register) -> None:
-        answer = await register(self.folder, action.resource, "nobody.sock", version=action.version)
+        serving = self.plugins.get(action.endpoint.removesuffix(".sock"))
+        if serving is not None:
+            serving.opened.clear()
+        answer = await register(self.folder, action.resource, action.endpoint, version=action.version)
         self.transcript.add("", answer)
+        if serving is not None and answer == "OK":
+            await asyncio.wait_for(serving.opened.wait(), WAIT_S)
 
     async def _ended(self, action: OnPlugin) -> None:
         await asyncio.wait_for(self.plugins[action.plugin].ended.wait(), WAIT_S)
