@@ -31,19 +31,16 @@ class FolderChanges(Handler):
         else:
             self._told.append(event)
 
-    async def end(self, files: tuple[str, ...]) -> list[str]:
-        """What happened to `files`, one sentence each time, a repeated one only once in a row."""
+    async def end(self, each_of: str, kinds_of: str) -> list[str]:
+        """One sentence for each change of the file `each_of`, and one for each kind of change of `kinds_of`."""
         sentinel = self._folder / SENTINEL
         sentinel.touch()
         await asyncio.wait_for(self._is_over.wait(), WAIT_S)
         sentinel.unlink()
         self._observer.stop()
-        sentences: dict[str, list[str]] = {name: [] for name in files}
-        for event in self._told:
-            sentence, name = _sentence(event)
-            if name in sentences and sentences[name][-1:] != [sentence]:
-                sentences[name].append(sentence)
-        return [sentence for name in files for sentence in sentences[name]]
+        told = [_sentence(event) for event in self._told]
+        changes = [sentence for sentence, name in told if name == each_of]
+        return changes + sorted({sentence for sentence, name in told if name == kinds_of})
 
 
 def _sentence(event: FileSystemEvent) -> tuple[str, str]:

@@ -141,7 +141,7 @@ class Stage:
 
     async def _watched(self, _action: object) -> None:
         assert self.changes is not None, "a script watches before it asks what was watched"
-        for sentence in await self.changes.end(("kubelet.sock", CHECKPOINT)):
+        for sentence in await self.changes.end("kubelet.sock", CHECKPOINT):
             self.transcript.add("inotify", sentence)
 
     # Pods.
