@@ -2,8 +2,11 @@
 
 from accelet.kube.pods import Pod
 from resourcemanager.assignment import Assignment
-from resourcemanager.gas import parse_gas
+from resourcemanager.gas import CARDS_ANNOTATION, TILES_ANNOTATION, TIME_ANNOTATION, parse_gas
 from resourcemanager.ownform import ASSIGNMENT_ANNOTATION, parse_own
+
+ASSIGNED_BY = (ASSIGNMENT_ANNOTATION, CARDS_ANNOTATION, TILES_ANNOTATION, TIME_ANNOTATION)
+"""Every annotation that says an assignment or a part of one."""
 
 
 def read_assignment(pod: Pod) -> Assignment | None:

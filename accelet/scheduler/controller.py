@@ -16,10 +16,11 @@ from accelet.scheduler.hand import Hand, RefusedError
 from accelet.scheduler.herald import Herald
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.picture import Picture
-from accelet.scheduler.plan import Plan
+from accelet.scheduler.plan import Plan, describe_plan
 from accelet.scheduler.record import Placement, Record
 from accelet.scheduler.release import Steps
 from accelet.scheduler.settings import SchedulerSettings
+from resourcemanager.ownform import render_own
 
 _log = Log(__name__)
 
@@ -157,7 +158,10 @@ class Controller:
     async def _begin(self, plan: Plan) -> None:
         """Writes a plan down, beside what is left of the gang's former one."""
         gang, former = plan.gang, self._picture.record_of(plan.gang.key)
-        placements = [Placement(pod.name, pod.uid, node) for pod, node in plan.placements]
+        placements = [
+            Placement(pod.name, pod.uid, node, render_own(assignment) if assignment else "")
+            for (pod, node), assignment in zip(plan.placements, plan.assignments, strict=True)
+        ]
         if former is not None:
             fresh = {placement.pod for placement in placements}
             placements += [placement for placement in former.placements if placement.pod not in fresh]
@@ -177,11 +181,7 @@ class Controller:
         self._metrics.placed.inc()
         self._metrics.distance.observe(plan.distance or 0)
         self._metrics.gap.observe((plan.distance or 0) - plan.lower_bound)
-        proof = (
-            "optimal" if plan.is_optimal else f"at most {(plan.distance or 0) - plan.lower_bound:,} too far"
-        )
-        nodes = len(set(plan.nodes or ()))
-        note = f"{len(gang.pods)} pods on {nodes} nodes, distance {plan.distance:,}, {proof}"
+        note = describe_plan(plan)
         _log.info("placed", gang=str(gang.key), note=note)
         self._herald.tell(gang.pods[0], "Normal", "Placed", note)
         self._queue.add(record.key)

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -34,8 +35,8 @@ def place_kind_by_kind(problem: Problem, demand: Demand) -> list[Ints] | None:
             return None
         placed[kind] = leaves
         untouched[leaves] = 0
-        for leaf in leaves.tolist():
-            left.take(leaf, kinds[kind])
+        if left.take(leaves.tolist(), [kinds[kind]] * len(leaves)) is None:
+            return None
     return placed
 
 
@@ -55,14 +56,14 @@ def place_most_first(problem: Problem, demand: Demand) -> Ints | None:
     everywhere = np.arange(tree.leaf_count)
     free = np.ones(tree.leaf_count, dtype=np.int64)
 
-    def settle(rank: int, leaf: int) -> None:
-        placed[rank] = leaf
-        left.take(leaf, problem.shapes[rank])
-        free[leaf] -= int(problem.is_exclusive)
+    def settle(ranks: Sequence[int], leaves: Sequence[int]) -> bool:
+        placed.update(zip(ranks, leaves, strict=True))
+        free[leaves] -= int(problem.is_exclusive)
+        return left.take(leaves, [problem.shapes[rank] for rank in ranks]) is not None
 
     ranks = np.flatnonzero(demand.kinds == most).tolist()
-    for rank, leaf in zip(ranks, found.tolist(), strict=True):
-        settle(rank, leaf)
+    if not settle(ranks, found.tolist()):
+        return None
     for rank, kind in enumerate(demand.kinds.tolist()):
         if kind == most:
             continue
@@ -73,7 +74,8 @@ def place_most_first(problem: Problem, demand: Demand) -> Ints | None:
         ends = [placed[end] for end in (rank - 1, after) if end is not None and end in placed]
         cost = sum((tree.distances(end, everywhere) for end in ends), np.zeros_like(slots))
         usable = np.flatnonzero(slots)
-        settle(rank, int(usable[np.lexsort((slots[usable], cost[usable]))[0]]))
+        if not settle([rank], [int(usable[np.lexsort((slots[usable], cost[usable]))[0]])]):
+            return None
     return np.array([placed[rank] for rank in range(len(problem.shapes))], dtype=np.int64)
 
 

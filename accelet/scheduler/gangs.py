@@ -6,12 +6,16 @@ from dataclasses import dataclass
 
 from accelet.kube.pods import Pod
 from accelet.scheduler.annotations import Said
+from accelet.scheduler.cardneeds import CARD_RESOURCES, NeedsError, read_needs
 from accelet.scheduler.rank import rank_of
 from accelet.scheduler.shape import Shape, shape_of
 from accelet.scheduler.topology import ROOT
 from accelet.scheduler.workload import Workload
 
 GATE_PREFIX = "gke.io/topology-aware-auto-"
+CARDS_GATE = "accelet.dev/cards"
+"""Also ours. A pod that has no other of ours waits for cards, by itself and not for the rest of a gang."""
+
 EXCLUSIVE = "accelet.dev/exclusive"
 REQUIRED_LEVEL = "accelet.dev/required-level"
 GANG_SIZE = "accelet.dev/gang-size"
@@ -29,6 +33,7 @@ _KINDS = (
 _LEADER_WORKER_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 _LEADER_WORKER_SIZE = "leaderworkerset.sigs.k8s.io/size"
 _NAME = "name"
+_ALONE = "pod"
 _KUBEFLOW_JOBS = dict.fromkeys(
     ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob"), "Kubeflow"
 )
@@ -88,18 +93,26 @@ class Gang:
 
 def is_gated(pod: Pod, prefix: str = GATE_PREFIX) -> bool:
     """Whether one of the pod's gates is ours to lift."""
-    return any(gate.startswith(prefix) for gate in pod.gates) and pod.deleted_s is None
+    return pod.deleted_s is None and any(is_ours(gate, prefix) for gate in pod.gates)
+
+
+def is_ours(gate: str, prefix: str = GATE_PREFIX) -> bool:
+    """Whether a gate is ours to lift."""
+    return gate == CARDS_GATE or gate.startswith(prefix)
 
 
 def find_gangs(
-    pods: Iterable[Pod], workloads: Iterable[Workload] = (), prefix: str = GATE_PREFIX
+    pods: Iterable[Pod],
+    workloads: Iterable[Workload] = (),
+    prefix: str = GATE_PREFIX,
+    card_resources: Sequence[str] = CARD_RESOURCES,
 ) -> list[Gang]:
     """The gangs that have gated pods, in the order in which they are to be planned."""
     members: defaultdict[GangKey, list[Pod]] = defaultdict(list)
     for pod in pods:
         members[gang_key(pod, prefix)].append(pod)
     owners = Owners(workloads)
-    gangs = (make_gang(key, found, owners, prefix) for key, found in members.items())
+    gangs = (make_gang(key, found, owners, prefix, card_resources) for key, found in members.items())
     return in_order(gang for gang in gangs if gang is not None)
 
 
@@ -112,9 +125,11 @@ def gang_key(pod: Pod, prefix: str = GATE_PREFIX) -> GangKey:
     """Which gang a pod is of.
 
     Its JobSet, Kubeflow job, LeaderWorkerSet group or Job by label, else its owner, else its label
-    `name`, else its gate.
+    `name`, else its gate. A pod that waits for cards alone is a gang of its own.
     """
     labels, namespace = pod.labels, pod.namespace
+    if CARDS_GATE in pod.gates and not any(gate.startswith(prefix) for gate in pod.gates):
+        return GangKey(namespace, pod.name, _ALONE)
     for label, kind in _KINDS:
         name = labels.get(label)
         if name:
@@ -127,7 +142,7 @@ def gang_key(pod: Pod, prefix: str = GATE_PREFIX) -> GangKey:
     for gate in pod.gates:
         if gate.startswith(prefix):
             return GangKey(namespace, gate.removeprefix(prefix) or gate, "gate")
-    return GangKey(namespace, pod.name, "pod")
+    return GangKey(namespace, pod.name, _ALONE)
 
 
 class Owners:
@@ -158,7 +173,13 @@ class Owners:
         return GangKey(namespace, name, _KUBEFLOW_JOBS.get(kind, kind))
 
 
-def make_gang(key: GangKey, pods: Iterable[Pod], owners: Owners, prefix: str = GATE_PREFIX) -> Gang | None:
+def make_gang(
+    key: GangKey,
+    pods: Iterable[Pod],
+    owners: Owners,
+    prefix: str = GATE_PREFIX,
+    card_resources: Sequence[str] = CARD_RESOURCES,
+) -> Gang | None:
     """The gang of these pods, all of `key`; None if none of them is gated."""
     members = [pod for pod in pods if not pod.is_terminal and pod.deleted_s is None]
     if not any(is_gated(pod, prefix) for pod in members):
@@ -168,7 +189,7 @@ def make_gang(key: GangKey, pods: Iterable[Pod], owners: Owners, prefix: str = G
     ranked = sorted(members, key=lambda pod: rank_of(pod, groups))
     gated = tuple(pod for pod in ranked if is_gated(pod, prefix))
     said = Said(gated)
-    size = said.number(GANG_SIZE)
+    size = 1 if key.kind == _ALONE else said.number(GANG_SIZE)
     if size is None and key.kind == "LeaderWorkerSet":
         size = said.number(_LEADER_WORKER_SIZE)
     if size is None and workload is not None:
@@ -176,10 +197,11 @@ def make_gang(key: GangKey, pods: Iterable[Pod], owners: Owners, prefix: str = G
     level = said.one(REQUIRED_LEVEL)
     is_exclusive = said.truth(EXCLUSIVE)
     _check_foreign_gates(gated, prefix, said)
+    _check_needs(gated, card_resources, said)
     return Gang(
         key=key,
         pods=gated,
-        shapes=tuple(shape_of(pod) for pod in gated),
+        shapes=tuple(shape_of(pod, card_resources) for pod in gated),
         members=tuple(ranked),
         size=size,
         required_level=level,
@@ -191,8 +213,16 @@ def make_gang(key: GangKey, pods: Iterable[Pod], owners: Owners, prefix: str = G
 def _check_foreign_gates(pods: Iterable[Pod], prefix: str, said: Said) -> None:
     for pod in pods:
         for gate in pod.gates:
-            if not gate.startswith(prefix):
+            if not is_ours(gate, prefix):
                 said.object_to(f"pod {pod.name} is also held by the gate {gate}")
+
+
+def _check_needs(pods: Iterable[Pod], card_resources: Sequence[str], said: Said) -> None:
+    for pod in pods:
+        try:
+            read_needs(pod, card_resources)
+        except NeedsError as error:
+            said.object_to(f"pod {pod.name}: {error}")
 
 
 def required_level(gang: Gang, levels: Sequence[str]) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Protocol
 
 from accelet.kube.errors import (
@@ -16,11 +17,11 @@ from accelet.kube.errors import (
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
 from accelet.kube.resources import CONFIG_MAPS, PODS, Body, PatchOf, Resource
+from accelet.scheduler.gangs import is_ours
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.picture import Picture
 from accelet.scheduler.record import Record, parse_record
 from accelet.scheduler.release import Lift, lift_patch
-from accelet.scheduler.shape import shape_of
 
 _TRIES = 4
 
@@ -99,7 +100,7 @@ class Hand:
         Raises:
             RefusedError: it says no.
         """
-        by_shape = {(shape_of(lift.pod), lift.pod.gates): lift for lift in lifts}
+        by_shape = {(self._picture.shape(lift.pod), lift.pod.gates): lift for lift in lifts}
         for lift in by_shape.values():
             try:
                 await self._lift(lift, dry_run=True)
@@ -136,9 +137,9 @@ class Hand:
                 if not tries_left:
                     raise
                 newer = await self._read(pod)
-                if newer is None or not any(gate.startswith(self._picture.prefix) for gate in newer.gates):
+                if newer is None or not any(is_ours(gate, self._picture.prefix) for gate in newer.gates):
                     return
-                lift = Lift(newer, lift.node)
+                lift = replace(lift, pod=newer)
                 continue
             if not dry_run:
                 self._picture.set_pod(parse_pod(raw))

@@ -1,16 +1,19 @@
 """What the scheduler knows of the cluster: kept up with events, asked when there is something to decide."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 
 from accelet.kube.nodes import Node
 from accelet.kube.pods import Pod
 from accelet.kube.store import precedes
+from accelet.scheduler.cardneeds import CARD_RESOURCES
+from accelet.scheduler.cards import CardPolicy
 from accelet.scheduler.cluster import Cluster
 from accelet.scheduler.gangs import Gang, GangKey, Owners, gang_key, in_order, is_gated, make_gang
 from accelet.scheduler.record import Placement, Record
 from accelet.scheduler.release import Steps, next_steps
-from accelet.scheduler.shape import shape_of
+from accelet.scheduler.shape import Shape, shape_of
 from accelet.scheduler.topology import Scheme
 from accelet.scheduler.usage import PodKey
 from accelet.scheduler.workload import Workload
@@ -19,9 +22,16 @@ from accelet.scheduler.workload import Workload
 class Picture:
     """Nodes, pods, owners and plans. No I/O and no clock; what is older than what is known is ignored."""
 
-    def __init__(self, scheme: Scheme, prefix: str) -> None:
+    def __init__(
+        self,
+        scheme: Scheme,
+        prefix: str,
+        card_resources: Sequence[str] = CARD_RESOURCES,
+        card_policy: CardPolicy = "packed",
+    ) -> None:
         self.prefix = prefix
-        self.cluster = Cluster(scheme)
+        self._card_resources = tuple(card_resources)
+        self.cluster = Cluster(scheme, card_resources=card_resources, card_policy=card_policy)
         self.pods: dict[PodKey, Pod] = {}
         self.records: dict[tuple[str, str], Record] = {}
         self._members: defaultdict[GangKey, set[PodKey]] = defaultdict(set)
@@ -87,8 +97,15 @@ class Picture:
 
     def planned_node(self, pod: Pod) -> str | None:
         """Where a plan that is under way puts this pod."""
+        placement = self._placement(pod)
+        return placement.node if placement else None
+
+    def shape(self, pod: Pod) -> Shape:
+        return shape_of(pod, self._card_resources)
+
+    def _placement(self, pod: Pod) -> Placement | None:
         placement, _ = self._planned.get(pod.key, (None, None))
-        return placement.node if placement and placement.uid == pod.uid else None
+        return placement if placement and placement.uid == pod.uid else None
 
     def record_with(self, pod: Pod) -> Record | None:
         """The plan under way that has a pod of this name."""
@@ -102,7 +119,7 @@ class Picture:
         """Gangs with gated pods that no plan places, in order; pods with a place count as being there."""
         for key in self._gated.keys() - self._gangs.keys():
             pods = (self._placed(self.pods[pod]) for pod in self._members[key])
-            self._gangs[key] = make_gang(key, pods, self._owners, self.prefix)
+            self._gangs[key] = make_gang(key, pods, self._owners, self.prefix, self._card_resources)
         return in_order(gang for gang in self._gangs.values() if gang is not None)
 
     def steps(self, record: Record) -> Steps:
@@ -114,9 +131,9 @@ class Picture:
 
     def _charge(self, pod: Pod) -> None:
         self._gangs.pop(gang_key(pod, self.prefix), None)
-        node = self.planned_node(pod)
-        if node is not None and not pod.node_name and not pod.is_terminal:
-            self.cluster.hold(pod, node)
+        placement = self._placement(pod)
+        if placement is not None and not pod.node_name and not pod.is_terminal:
+            self.cluster.hold(pod, placement.node, placement.assignment)
         else:
             self.cluster.set_pod(pod)
 
@@ -130,4 +147,4 @@ class Picture:
 
     def _takes(self, pod: Pod, node: str) -> bool:
         """Whether a node still allows a pod that is charged to it and has room for it."""
-        return self.cluster.still_takes(shape_of(pod), node)
+        return self.cluster.still_takes(self.shape(pod), node, pod.key)

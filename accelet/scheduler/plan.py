@@ -13,20 +13,25 @@ from accelet.scheduler.room import Room
 from accelet.scheduler.topology import ROOT, Ints
 from accelet.scheduler.unlike import USUAL_EFFORT, Effort, place_unlike
 from accelet.scheduler.why import explain_shortfall, explain_unlike, level_name
+from resourcemanager.assignment import Assignment
+from resourcemanager.target import describe
+
+_UNDECIDED = "its pods have nodes, but there are too many ways to share the cards there to find one"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What was decided for one gang.
 
-    `nodes` has the node of each of the gang's pods, or is None and `reason` says why, for people. Then
-    `distance` is None too. The distance is that of the whole gang, with members that were
-    placed before. No placement has less distance than `lower_bound`; `is_optimal` says that this
-    one has no more.
+    `nodes` has the node of each of the gang's pods, and `assignments` the cards and tiles of those that
+    get any; or `nodes` is None and `reason` says why, for people. Then `distance` is None too. The distance
+    is that of the whole gang, with members that were placed before. No placement has less distance than
+    `lower_bound`; `is_optimal` says that this one has no more.
     """
 
     gang: Gang
     nodes: tuple[str, ...] | None = None
+    assignments: tuple[Assignment | None, ...] = ()
     distance: int | None = None
     lower_bound: int = 0
     is_optimal: bool = False
@@ -35,6 +40,21 @@ class Plan:
     @property
     def placements(self) -> Iterable[tuple[Pod, str]]:
         return zip(self.gang.pods, self.nodes or (), strict=False)
+
+
+def describe_plan(plan: Plan) -> str:
+    """What was decided, for people: `on n3: main has 0000-03-00.0 tile 1`."""
+    nodes = dict.fromkeys(plan.nodes or ())
+    if len(plan.gang.pods) == 1:
+        (where,), (assignment,) = nodes, plan.assignments or (None,)
+        given = assignment.containers.items() if assignment else ()
+        cards = [
+            f"{name} has {describe(pieces)}" for name, resources in given for pieces in resources.values()
+        ]
+        return f"on {where}" + (f": {'; '.join(cards)}" if cards else "")
+    distance = plan.distance or 0
+    proof = "optimal" if plan.is_optimal else f"at most {distance - plan.lower_bound:,} too far"
+    return f"{len(plan.gang.pods)} pods on {len(nodes)} nodes, distance {distance:,}, {proof}"
 
 
 def plan_gangs(
@@ -63,9 +83,12 @@ def plan_gang(gang: Gang, layout: Layout, room: Room, effort: Effort = USUAL_EFF
         plan, leaves = _repair(gang, _around_kept(problem, kept), kept, layout, effort)
     else:
         plan, leaves = _place(gang, problem, layout, effort)
-    for leaf, shape in zip(leaves, gang.shapes, strict=False):
-        room.take(leaf, shape)
-    return plan
+    if plan.nodes is None:
+        return plan
+    assignments = room.take(leaves, gang.shapes)
+    if assignments is None:
+        return Plan(gang, lower_bound=plan.lower_bound, reason=_UNDECIDED)
+    return replace(plan, assignments=tuple(assignments))
 
 
 def _place(gang: Gang, problem: Problem, layout: Layout, effort: Effort) -> tuple[Plan, list[int]]:
@@ -81,7 +104,9 @@ def _place(gang: Gang, problem: Problem, layout: Layout, effort: Effort) -> tupl
         if isinstance(found, Shortfall):
             return Plan(gang, reason=explain_shortfall(problem, 0, found)), []
         leaves, lower_bound, is_optimal = found, tree.length(found), True
-    return Plan(gang, _names(layout, leaves), tree.length(leaves), lower_bound, is_optimal), leaves.tolist()
+    names, distance = _names(layout, leaves), tree.length(leaves)
+    plan = Plan(gang, names, distance=distance, lower_bound=lower_bound, is_optimal=is_optimal)
+    return plan, leaves.tolist()
 
 
 def _kept(gang: Gang, layout: Layout) -> list[int | None]:
@@ -116,7 +141,9 @@ def _repair(
         return Plan(gang, reason=f"to join the {placed} pods of the gang that are placed, {reason}"), []
     is_optimal = repaired.distance == repaired.lower_bound
     nodes = _names(layout, repaired.leaves)
-    plan = Plan(gang, nodes, repaired.distance, repaired.lower_bound, is_optimal)
+    plan = Plan(
+        gang, nodes, distance=repaired.distance, lower_bound=repaired.lower_bound, is_optimal=is_optimal
+    )
     return plan, repaired.leaves.tolist()
 
 

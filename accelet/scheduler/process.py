@@ -50,7 +50,12 @@ class Scheduler:
 
     def __init__(self, options: SchedulerOptions, settings: SchedulerSettings = DEFAULT_SETTINGS) -> None:
         self._options, self._settings = options, settings
-        self._picture = Picture(settings.scheme(), options.gate_prefix)
+        self._picture = Picture(
+            settings.scheme(),
+            options.gate_prefix,
+            card_resources=settings.cards.resources,
+            card_policy=settings.cards.policy,
+        )
         self._registry = CollectorRegistry()
         self._metrics = SchedulerMetrics(self._registry)
         self._controller: Controller | None = None

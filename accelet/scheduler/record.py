@@ -20,11 +20,15 @@ _DATA = "plan.json"
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """One pod, that one and no later one of its name, and its node."""
+    """One pod, that one and no later one of its name, and its node.
+
+    `assignment` is the text of its annotation, empty where it gets no cards.
+    """
 
     pod: str
     uid: str
     node: str
+    assignment: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,7 @@ class Record:
         plan = _WirePlan(
             gang=_WireGang(self.gang.kind, self.gang.name),
             placements=[(p.pod, p.uid, p.node) for p in self.placements],
+            assignments={p.pod: p.assignment for p in self.placements if p.assignment},
             distance=self.distance,
             lower_bound=self.lower_bound,
         )
@@ -86,6 +91,7 @@ class _WirePlan(Wire, frozen=True):
     placements: list[tuple[str, str, str]]
     distance: int
     lower_bound: int
+    assignments: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class _WireConfigMap(WireObject, frozen=True):
@@ -109,7 +115,9 @@ def parse_record(raw: RawObject) -> Record:
         ) from None
     return Record(
         gang=GangKey(namespace, plan.gang.name, plan.gang.kind),
-        placements=tuple(Placement(*placement) for placement in plan.placements),
+        placements=tuple(
+            Placement(*placement, plan.assignments.get(placement[0], "")) for placement in plan.placements
+        ),
         distance=plan.distance,
         lower_bound=plan.lower_bound,
         resource_version=metadata.resource_version or "",

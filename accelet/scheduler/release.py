@@ -10,15 +10,19 @@ from dataclasses import dataclass
 
 from accelet.kube.pods import Pod
 from accelet.kube.selection import NodeTerm, Requirement
+from accelet.scheduler.gangs import is_ours
 from accelet.scheduler.record import Placement, Record
+from resourcemanager.annotations import ASSIGNED_BY
+from resourcemanager.ownform import ASSIGNMENT_ANNOTATION
 
 
 @dataclass(frozen=True, slots=True)
 class Lift:
-    """Pin this pod to this node and lift our gates off it."""
+    """Pin this pod to this node, say its assignment (empty: none), and lift our gates off it."""
 
     pod: Pod
     node: str
+    assignment: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +72,9 @@ def next_steps(
             continue
         if pod.node_name:
             bound.append(pod)
-        elif any(gate.startswith(prefix) for gate in pod.gates):
+        elif any(is_ours(gate, prefix) for gate in pod.gates):
             if takes(pod, placement.node):
-                lifts.append(Lift(pod, placement.node))
+                lifts.append(Lift(pod, placement.node, placement.assignment))
             else:
                 lost.append(placement)
         elif takes(pod, placement.node):
@@ -85,7 +89,8 @@ def lift_patch(lift: Lift, prefix: str) -> dict[str, object]:
 
     It holds for this version of this pod only, or the API server answers 409. The node is added to every
     required term that says anything: an empty term matches no node and must stay as it is. By
-    `matchFields`, since the label `kubernetes.io/hostname` need not be the node's name.
+    `matchFields`, since the label `kubernetes.io/hostname` need not be the node's name. Whatever assignment
+    the pod has brought along goes: nobody else writes one.
     """
     pod = lift.pod
     pin = Requirement("metadata.name", "In", (lift.node,))
@@ -96,9 +101,9 @@ def lift_patch(lift: Lift, prefix: str) -> dict[str, object]:
             for term in pod.required_terms
         )
     return {
-        "metadata": {"uid": pod.uid, "resourceVersion": pod.resource_version},
+        "metadata": {"uid": pod.uid, "resourceVersion": pod.resource_version, **_annotations(lift)},
         "spec": {
-            "schedulingGates": [{"name": gate} for gate in pod.gates if not gate.startswith(prefix)],
+            "schedulingGates": [{"name": gate} for gate in pod.gates if not is_ours(gate, prefix)],
             "affinity": {
                 "nodeAffinity": {
                     "requiredDuringSchedulingIgnoredDuringExecution": {
@@ -108,6 +113,13 @@ def lift_patch(lift: Lift, prefix: str) -> dict[str, object]:
             },
         },
     }
+
+
+def _annotations(lift: Lift) -> dict[str, object]:
+    said: dict[str, str | None] = {name: None for name in ASSIGNED_BY if name in lift.pod.annotations}
+    if lift.assignment:
+        said[ASSIGNMENT_ANNOTATION] = lift.assignment
+    return {"annotations": said} if said else {}
 
 
 def _term(term: NodeTerm) -> dict[str, object]:

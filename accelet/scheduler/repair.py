@@ -51,8 +51,8 @@ def repair(problem: Problem, kept: Sequence[int | None], effort: Effort) -> Repa
         # Even with nothing else to place, this gap costs so much.
         alone = replace(of_gap, room=problem.room)
         lower_bound += _least(alone, ends) if len(lost) == 1 else _length(problem, ends)
-        for leaf, shape in zip(filled.tolist(), lost, strict=True):
-            room.take(leaf, shape)
+        if room.take(filled.tolist(), lost) is None:
+            return None
         if problem.is_exclusive:
             closed[filled] = True
         leaves[gap.start : gap.stop] = filled.tolist()

@@ -10,6 +10,7 @@ import numpy as np
 from accelet.scheduler.layout import Layout, Mask
 from accelet.scheduler.shape import Shape
 from accelet.scheduler.topology import Ints
+from resourcemanager.assignment import Assignment
 
 MOST_SLOTS = 2**20
 """More pods than any gang has; where pods ask for nothing, so many fit."""
@@ -49,12 +50,19 @@ class Room(Protocol):
         """Whether so many pods of these shapes fit on this leaf together."""
         ...
 
-    def take(self, leaf: int, shape: Shape) -> None:
-        """Gives one pod of this shape its place."""
+    def take(self, leaves: Sequence[int], shapes: Sequence[Shape]) -> Sequence[Assignment | None] | None:
+        """Gives each pod its place, and says what it is assigned there.
+
+        None, and nothing is taken, where a leaf does not take its pods together, or that cannot be decided.
+        """
         ...
 
     def refusals(self, shape: Shape) -> Counter[str]:
         """How many leaves take no pod of this shape, by the reason for people."""
+        ...
+
+    def impossibility(self, shape: Shape) -> str | None:
+        """Why no leaf could take such a pod even if all others had ended; None where that is not so."""
         ...
 
     def copy(self) -> Self:
@@ -111,9 +119,11 @@ class NodeRoom:
                 needed[resource] += count * amount
         return all(amount <= self._of(resource)[leaf] for resource, amount in needed.items() if amount)
 
-    def take(self, leaf: int, shape: Shape) -> None:
-        for resource, amount in shape.units:
-            self._of(resource)[leaf] -= amount
+    def take(self, leaves: Sequence[int], shapes: Sequence[Shape]) -> Sequence[Assignment | None]:
+        for leaf, shape in zip(leaves, shapes, strict=True):
+            for resource, amount in shape.units:
+                self._of(resource)[leaf] -= amount
+        return [None] * len(leaves)
 
     def refusals(self, shape: Shape) -> Counter[str]:
         found = self.layout.refusals(shape.rules) + self.closed_for
@@ -124,6 +134,9 @@ class NodeRoom:
                 found[f"short of {resource}"] = int(np.count_nonzero(short))
             left &= ~short
         return found
+
+    def impossibility(self, shape: Shape) -> None:
+        return None
 
     def copy(self) -> Self:
         return replace(self, free=self.free.copy())

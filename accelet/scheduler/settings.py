@@ -8,8 +8,17 @@ from typing import Annotated, Literal
 import msgspec
 
 from accelet.runtime.settings import Problem, Reader, SettingsError
+from accelet.scheduler.cardneeds import CARD_RESOURCES
+from accelet.scheduler.cards import CardPolicy
 from accelet.scheduler.topology import MOST_WEIGHT, Scheme
 
+_ResourceName = Annotated[
+    str,
+    msgspec.Meta(
+        pattern="^[a-z0-9.-]{1,253}/[A-Za-z0-9._-]{1,63}$",
+        description="the name of an extended resource, as gpu.intel.com/i915",
+    ),
+]
 _Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
 
@@ -33,6 +42,19 @@ class LevelSettings(msgspec.Struct, frozen=True, kw_only=True):
     labels: tuple[str, ...]
 
 
+class CardSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Which resources count cards, and which of the cards that will do is taken.
+
+    `packed` takes the fullest, so that whole cards stay free; `balanced` the emptiest.
+    """
+
+    resources: tuple[_ResourceName, ...] = CARD_RESOURCES
+    policy: CardPolicy = "packed"
+
+    def problems(self) -> Sequence[Mistake]:
+        return [] if self.resources else [Mistake(("resources",), "name at least one")]
+
+
 class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What can be set. Levels are from far to near.
 
@@ -43,6 +65,7 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     version: Literal["v1"]
     levels: tuple[LevelSettings, ...] = ()
+    cards: CardSettings = CardSettings()
     starving_after_s: _Seconds = 600.0
     quiet_s: _Seconds = 1.0
     stranded_after_s: _Seconds = 30.0

@@ -1,10 +1,12 @@
 """What a pod asks of a node, without who asks."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from accelet.kube.pods import Pod
 from accelet.kube.requests import pod_units
 from accelet.kube.selection import NodeTerm, Toleration
+from accelet.scheduler.cardneeds import CARD_RESOURCES, CardNeeds, NeedsError, read_needs
 from accelet.scheduler.usage import UNLIMITED
 
 
@@ -19,14 +21,20 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Pods of one shape are interchangeable: same rules, same units (positive ones, `pods` among them)."""
+    """Pods of one shape are interchangeable: same rules, same units (positive ones, `pods` among them).
+
+    `cards` is None where they ask for none.
+    """
 
     units: frozenset[tuple[str, int]]
     rules: Rules = Rules()
+    cards: CardNeeds | None = None
 
 
-def shape_of(pod: Pod) -> Shape:
+def shape_of(pod: Pod, card_resources: Sequence[str] = CARD_RESOURCES) -> Shape:
+    """Of a pod whose wishes for cards contradict themselves, only the amounts: who plans it says so."""
     return Shape(
+        cards=_readable_needs(pod, card_resources),
         units=frozenset(
             (resource, min(amount, UNLIMITED)) for resource, amount in pod_units(pod).items() if amount > 0
         ),
@@ -36,3 +44,10 @@ def shape_of(pod: Pod) -> Shape:
             tolerations=frozenset(pod.tolerations),
         ),
     )
+
+
+def _readable_needs(pod: Pod, card_resources: Sequence[str]) -> CardNeeds | None:
+    try:
+        return read_needs(pod, card_resources)
+    except NeedsError:
+        return None

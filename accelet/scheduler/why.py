@@ -15,6 +15,8 @@ _MOST_REASONS = 4
 
 def explain_shortfall(problem: Problem, kind: int, short: Shortfall) -> str:
     """`needs 8 nodes in one sub-block, best has 6 (b1/s3); of 40 nodes: 30 short of nvidia.com/gpu`."""
+    if never := problem.room.impossibility(problem.kinds[kind]):
+        return never
     tree, slots = problem.tree, problem.slots[kind]
     demand = problem.demand.counts[kind]
     is_by_node = int(slots.max(initial=0)) <= 1

@@ -18,6 +18,7 @@ from accelet.scheduler.cluster import Cluster
 from accelet.scheduler.gangs import Gang
 from accelet.scheduler.plan import Plan, plan_gang
 from accelet.scheduler.topology import Scheme
+from benches.scheduler.cards import measure as measure_cards
 from benches.scheduler.clusters import GPU, GPUS, Size, make_gang, make_nodes, occupy, used_gpus
 from benches.scheduler.window import slide
 
@@ -60,10 +61,15 @@ class Result:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benches.scheduler", description=__doc__)
+    parser.add_argument("--cards", action="store_true", help="cards and tiles only")
     parser.add_argument("--quick", action="store_true", help="10,000 nodes only")
     parser.add_argument("--all-windows", action="store_true", help="run the window however long it takes")
     arguments = parser.parse_args()
     console = Console(width=190)
+    for line in measure_cards():
+        console.print(line)
+    if arguments.cards:
+        return
     sizes = _SIZES[:1] if arguments.quick else _SIZES
     most_steps = sys.maxsize if arguments.all_windows else _WINDOW_STEPS
     table = _table()

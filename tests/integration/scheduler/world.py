@@ -1,17 +1,20 @@
 """A fake API server with nodes, jobs that make pods, and a kube-scheduler that binds pinned pods."""
 
+import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from accelet.scheduler.gangs import GATE_PREFIX
+from accelet.scheduler.gangs import CARDS_GATE, GATE_PREFIX
 from accelet.scheduler.topology import Scheme
+from resourcemanager.nodecards import NODE_CARDS_ANNOTATION, NodeCard, extended_capacity, render_node_cards
+from resourcemanager.ownform import ASSIGNMENT_ANNOTATION
 from tests.integration.kube.fakeapi import FakeApi, Json
 
 PODS, NODES, JOBS = "api/v1/pods", "api/v1/nodes", "apis/batch/v1/jobs"
 PLANS = "api/v1/configmaps"
-GPU = "nvidia.com/gpu"
+GPU, CARD = "nvidia.com/gpu", "gpu.intel.com/i915"
 GATE = f"{GATE_PREFIX}job"
 _LABELS = Scheme().label_sets[0]
 
@@ -50,6 +53,57 @@ class World:
                 },
             },
         )
+
+    def add_card_node(self, name: str, *cards: NodeCard) -> None:
+        """A node that publishes cards, as its agent and its kubelet would have it."""
+        offered = {CARD: sum(card.shares for card in cards), **extended_capacity(cards)}
+        resources = {"cpu": "64", "memory": "256Gi", "pods": "110", GPU: "0"}
+        self.state.create(
+            NODES,
+            "",
+            {
+                "metadata": {
+                    "name": name,
+                    "annotations": {NODE_CARDS_ANNOTATION: render_node_cards(cards)},
+                },
+                "spec": {},
+                "status": {
+                    "allocatable": resources | {key: str(amount) for key, amount in offered.items()},
+                    "conditions": [{"type": "Ready", "status": "True"}],
+                },
+            },
+        )
+
+    def publish(self, name: str, *cards: NodeCard) -> None:
+        """What the node's agent publishes now."""
+        said = {"metadata": {"annotations": {NODE_CARDS_ANNOTATION: render_node_cards(cards)}}}
+        self.state.patch(NODES, ("", name), "merge-patch", said)
+
+    def add_card_pod(
+        self, name: str, annotations: Mapping[str, str] | None = None, cards: int = 1, **parts: int
+    ) -> None:
+        """A pod as the admission policy leaves it; `parts` are `tiles`, `millicores`, all of one."""
+        asked = {CARD: cards, **{f"gpu.intel.com/{part}": amount for part, amount in parts.items()}}
+        body = _pod(name, 0, [CARDS_GATE])
+        texts = {key: str(amount) for key, amount in asked.items()}
+        body["spec"]["containers"][0]["resources"] = {"requests": {GPU: "0", **texts}, "limits": texts}
+        body["metadata"]["annotations"] = dict(annotations or {})
+        self.state.create(PODS, "ml", body)
+
+    def end_pod(self, name: str) -> None:
+        self.state.patch(PODS, ("ml", name), "merge-patch", {"status": {"phase": "Succeeded"}})
+
+    def pod(self, name: str) -> Json:
+        return self.state.collection(PODS).objects["ml", name]
+
+    def node_of(self, name: str) -> str | None:
+        node: str | None = self.pod(name)["spec"].get("nodeName")
+        return node
+
+    def assigned(self, name: str) -> Mapping[str, Any] | None:
+        """What the pod's annotation says, by container; None without one."""
+        text = (self.pod(name)["metadata"].get("annotations") or {}).get(ASSIGNMENT_ANNOTATION)
+        return None if text is None else dict(json.loads(text)["containers"])
 
     def add_nodes(self, blocks: int, subblocks: int, hosts: int) -> None:
         for b in range(blocks):

@@ -1,0 +1,330 @@
+"""Cards and tiles on one node: exact against brute force, and nothing is ever given twice."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations, permutations, product
+
+import pytest
+from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import strategies as st
+
+from accelet.accelerators.device import TileLink, UnitId
+from accelet.scheduler.cardcatalog import CardCatalog
+from accelet.scheduler.cardneeds import Amounts, CardNeeds, ContainerNeed
+from accelet.scheduler.cards import CardPolicy, CardState, CardStates, Fit, Hold, fit_pods
+
+I915, XE = "gpu.intel.com/i915", "gpu.intel.com/xe"
+
+
+def card(number: int, *, tiles: int = 2, memory: int = 8, numa: int | None = 0, links: str = "") -> CardState:
+    """An untouched card; `links` are like `0-c2.1 1-c3.0`: this tile, that card's tile."""
+    return CardState(
+        id=UnitId(f"c{number}"),
+        resource=I915,
+        card=f"card{number}",
+        numa_node=numa,
+        links=tuple(_link(text) for text in links.split()),
+        tile_count=tiles,
+        tiles=frozenset(range(tiles)),
+        memory_bytes=memory,
+        memory_total=memory,
+        shares=8,
+        share_total=8,
+    )
+
+
+def _link(text: str) -> TileLink:
+    tile, far = text.split("-")
+    unit, far_tile = far.split(".")
+    return TileLink(int(tile), UnitId(unit), int(far_tile))
+
+
+def need(name: str = "a", *, cards: int = 1, resource: str = I915, **each: int) -> ContainerNeed:
+    return ContainerNeed(name, resource, cards, Amounts(**each))
+
+
+def pod(
+    *needs: ContainerNeed,
+    same_card: frozenset[str] = frozenset(),
+    is_linked: bool = False,
+    is_single_numa: bool = False,
+) -> CardNeeds:
+    return CardNeeds(needs, same_card=same_card, is_linked=is_linked, is_single_numa=is_single_numa)
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> CardStates:
+    """Up to four cards, alike or not, some of them in use, with links between some of their tiles."""
+    count = draw(st.sampled_from((3, 4, 2, 1)))
+    states = []
+    for number in range(count):
+        tiles = draw(st.sampled_from((2, 2, 1, 3)))
+        fresh = card(
+            number,
+            tiles=tiles,
+            memory=draw(st.sampled_from((8, 8, 4, 0))),
+            numa=draw(st.sampled_from((0, 0, 1, None))),
+        )
+        split = draw(st.sampled_from((False, False, True)))
+        states.append(
+            replace(
+                fresh,
+                resource=draw(st.sampled_from((I915,) * 6 + (XE,))),
+                tiles=frozenset(draw(st.sets(st.sampled_from(range(tiles)), min_size=0 if split else tiles))),
+                millicores=draw(st.sampled_from((1000, 1000, 1000, 300, -100))),
+                shares=draw(st.sampled_from((8, 8, 8, 3, 1, -1))),
+                is_split=split and draw(st.booleans()),
+                is_shared=not split and draw(st.sampled_from((False, False, False, True))),
+                is_open=draw(st.sampled_from((True,) * 6 + (False,))),
+            )
+        )
+    ends = st.sampled_from([(state, tile) for state in states for tile in range(state.tile_count)])
+    for (one, tile), (other, far_tile) in draw(st.lists(st.tuples(ends, ends), max_size=5)):
+        if one.id != other.id:
+            for near, at, far, there in ((one, tile, other, far_tile), (other, far_tile, one, tile)):
+                index = next(i for i, state in enumerate(states) if state.id == near.id)
+                links = {*states[index].links, TileLink(at, far.id, there)}
+                states[index] = replace(states[index], links=tuple(sorted(links)))
+    return tuple(states)
+
+
+@st.composite
+def wishes(draw: st.DrawFn) -> CardNeeds:
+    """What one pod of up to three containers asks for."""
+    names = draw(st.sampled_from(("a", "ab", "abc")))
+    is_linked = draw(st.sampled_from((False, False, False, True)))
+    needs = []
+    for name in names:
+        tiles = 1 if is_linked else draw(st.sampled_from((0, 1, 1, 2)))
+        cards = 2 if is_linked else draw(st.sampled_from((1, 1, 1, 2)))
+        needs.append(
+            need(
+                name,
+                cards=cards,
+                resource=draw(st.sampled_from((I915,) * 6 + (XE,))),
+                tiles=tiles,
+                millicores=draw(st.sampled_from((0, 0, 300, 500, 600))),
+                memory_bytes=draw(st.sampled_from((0, 0, 0, 2, 5))),
+            )
+        )
+    alike = [n.name for n in needs if n.cards == 1 and n.resource == I915 and n.each.tiles]
+    some = st.frozensets(st.sampled_from([f"card{number}" for number in range(4)]))
+    return CardNeeds(
+        containers=tuple(needs),
+        same_card=frozenset(alike) if len(alike) > 1 and draw(st.booleans()) else frozenset(),
+        allowed=draw(some) if draw(st.integers(0, 5)) == 0 else None,
+        denied=draw(some) if draw(st.integers(0, 3)) == 0 else frozenset(),
+        is_linked=is_linked,
+        is_single_numa=draw(st.sampled_from((False, False, True))) and sum(n.cards for n in needs) > 1,
+    )
+
+
+Given = Sequence[dict[str, tuple[Hold, ...]]]
+
+
+def is_right(states: CardStates, pods: Sequence[CardNeeds], given: Given) -> bool:
+    """Whether so many cards and tiles go to these pods, by the letter of what each of them asks for."""
+    if not all(_suits(states, needs, of_pod) for needs, of_pod in zip(pods, given, strict=True)):
+        return False
+    held = [
+        (one, hold)
+        for needs, of_pod in zip(pods, given, strict=True)
+        for one in needs.containers
+        for hold in of_pod[one.name]
+    ]
+    return all(
+        _bears(state, [(one.each, hold.tiles) for one, hold in held if hold.card == index])
+        for index, state in enumerate(states)
+    )
+
+
+def _suits(states: CardStates, needs: CardNeeds, given: dict[str, tuple[Hold, ...]]) -> bool:
+    numas = {states[hold.card].numa_node for holds in given.values() for hold in holds}
+    return (
+        all(_has_what_it_asks_for(states, needs, one, given[one.name]) for one in needs.containers)
+        and len({given[name][0].card for name in needs.same_card}) <= 1
+        and not (needs.is_single_numa and (len(numas) > 1 or None in numas))
+    )
+
+
+def _bears(state: CardState, held: Sequence[tuple[Amounts, tuple[int, ...]]]) -> bool:
+    tiles = [tile for _, some in held for tile in some]
+    has_whole = any(not some for _, some in held)
+    millicores, memory = (
+        sum(each.millicores for each, _ in held),
+        sum(each.memory_bytes for each, _ in held),
+    )
+    return not held or (
+        state.is_open
+        and len(set(tiles)) == len(tiles)
+        and set(tiles) <= state.tiles
+        and not (tiles and (has_whole or state.is_shared))
+        and not (has_whole and state.is_split)
+        and len(held) <= state.shares
+        and (not millicores or millicores <= state.millicores)
+        and (not memory or memory <= state.memory_bytes)
+    )
+
+
+def _has_what_it_asks_for(
+    states: CardStates, needs: CardNeeds, one: ContainerNeed, holds: Sequence[Hold]
+) -> bool:
+    cards = [states[hold.card] for hold in holds]
+    if len(holds) != one.cards or len({hold.card for hold in holds}) < len(holds):
+        return False
+    for state, hold in zip(cards, holds, strict=True):
+        if state.resource != one.resource or len(hold.tiles) != one.each.tiles or state.card in needs.denied:
+            return False
+        if needs.allowed is not None and state.card not in needs.allowed:
+            return False
+    if not needs.is_linked:
+        return True
+    return any(
+        all(
+            TileLink(a.tiles[0], states[b.card].id, b.tiles[0]) in states[a.card].links
+            for a, b in zip(order[::2], order[1::2], strict=True)
+        )
+        for order in permutations(holds)
+    )
+
+
+def every_way(states: CardStates, pods: Sequence[CardNeeds]) -> Iterator[Given]:
+    """All ways to give all containers cards and tiles, right or not."""
+    places = [(index, one) for index, needs in enumerate(pods) for one in needs.containers]
+    ways = []
+    for _, one in places:
+        of_one: list[tuple[Hold, ...]] = []
+        for cards in combinations(range(len(states)), one.cards):
+            tiles = [combinations(sorted(states[c].tiles), one.each.tiles) for c in cards]
+            of_one += [
+                tuple(Hold(c, some) for c, some in zip(cards, chosen, strict=True))
+                for chosen in product(*tiles)
+            ]
+        ways.append(of_one)
+    for choice in product(*ways):
+        given: list[dict[str, tuple[Hold, ...]]] = [{} for _ in pods]
+        for (index, one), holds in zip(places, choice, strict=True):
+            given[index][one.name] = holds
+        yield given
+
+
+@given(nodes(), st.lists(wishes(), min_size=1, max_size=2), st.sampled_from(("packed", "balanced")))
+def test_fits_agree_with_brute_force(states: CardStates, pods: list[CardNeeds], policy: CardPolicy) -> None:
+    assume(sum(len(needs.containers) for needs in pods) <= 4)
+    fit = fit_pods(states, pods, policy)
+    assert fit.is_decided
+    event(f"fits: {fit.holds is not None}")
+    if fit.holds is not None:
+        assert is_right(states, pods, fit.holds)
+    else:
+        assert not any(is_right(states, pods, way) for way in every_way(states, pods))
+
+
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
+@given(nodes(), st.lists(wishes(), min_size=1, max_size=2))
+def test_what_is_left_is_what_there_was_without_what_was_given(
+    states: CardStates, pods: list[CardNeeds]
+) -> None:
+    fit = fit_pods(states, pods)
+    assume(fit.holds is not None)
+    assert fit.holds is not None
+    tiles: Counter[tuple[int, int]] = Counter()
+    shares: Counter[int] = Counter()
+    for of_pod in fit.holds:
+        for holds in of_pod.values():
+            shares.update(hold.card for hold in holds)
+            tiles.update((hold.card, tile) for hold in holds for tile in hold.tiles)
+    for index, (before, after) in enumerate(zip(states, fit.left, strict=True)):
+        assert after.tiles == before.tiles - {tile for number, tile in tiles if number == index}
+        assert after.shares == before.shares - shares[index]
+        if shares[index]:
+            assert after.is_split or after.is_shared
+            assert not (after.is_split and after.is_shared)
+
+
+@given(nodes(), wishes())
+def test_like_pods_are_counted_as_they_fit_together(states: CardStates, needs: CardNeeds) -> None:
+    catalog = CardCatalog()
+    count, is_sure = catalog.count(catalog.code(states), needs)
+    assert is_sure
+    assert count == 0 or fit_pods(states, [needs] * count).holds is not None
+    assert fit_pods(states, [needs] * (count + 1)).holds is None
+
+
+def _names(fit: Fit, container: str = "a") -> list[int]:
+    assert fit.holds is not None
+    return [hold.card for hold in fit.holds[0][container]]
+
+
+def test_packed_keeps_whole_cards_free_and_balanced_does_not() -> None:
+    used = card(1).without(Amounts(tiles=1), frozenset((0,)), 1)
+    states = (card(0), used, card(2))
+    assert _names(fit_pods(states, [pod(need(tiles=1))], "packed")) == [1]
+    assert _names(fit_pods(states, [pod(need(tiles=1))], "balanced")) == [0]
+
+
+def test_a_policy_never_costs_a_fit() -> None:
+    # The fullest card would do for the small container, and only it has what the large one needs.
+    full = replace(card(0), memory_bytes=6, memory_total=8, millicores=700)
+    states = (full, replace(card(1), memory_bytes=4, memory_total=4))
+    pods = [pod(need(memory_bytes=3)), pod(need(memory_bytes=6))]
+    for policy in ("packed", "balanced"):
+        fit = fit_pods(states, pods, policy)
+        assert fit.holds == ({"a": (Hold(1),)}, {"a": (Hold(0),)})
+
+
+def test_what_one_card_has_counts_and_not_what_the_node_has() -> None:
+    half_used = tuple(card(n).without(Amounts(millicores=600), frozenset(), 1) for n in range(4))
+    assert fit_pods(half_used, [pod(need(millicores=500))]).holds is None
+    assert fit_pods(half_used, [pod(need(millicores=400))]).holds is not None
+
+
+def test_who_shares_a_card_gets_none_whose_tiles_are_held() -> None:
+    split = card(0).without(Amounts(tiles=1), frozenset((1,)), 1)
+    assert fit_pods((split,), [pod(need(millicores=100))]).holds is None
+    shared = card(0).without(Amounts(millicores=100), frozenset(), 1)
+    assert fit_pods((shared,), [pod(need(tiles=1))]).holds is None
+
+
+def test_containers_of_one_card_get_tiles_of_their_own() -> None:
+    needs = pod(need("a", tiles=1), need("b", tiles=1), same_card=frozenset("ab"))
+    fit = fit_pods((card(0, tiles=1), card(1, tiles=1), card(2)), [needs])
+    assert fit.holds == ({"a": (Hold(2, (0,)),), "b": (Hold(2, (1,)),)},)
+
+
+def test_linked_tiles_are_those_of_the_link() -> None:
+    states = (card(0, links="1-c2.0"), card(1), card(2, links="0-c0.1"))
+    needs = pod(need(cards=2, tiles=1), is_linked=True)
+    fit = fit_pods(states, [needs])
+    assert fit.holds is not None
+    assert set(fit.holds[0]["a"]) == {Hold(0, (1,)), Hold(2, (0,))}
+    taken = (replace(states[0], tiles=frozenset((0,)), is_split=True), *states[1:])
+    assert fit_pods(taken, [needs]).holds is None
+
+
+def test_all_cards_of_a_pod_are_of_one_numa_node() -> None:
+    states = (card(0, numa=0), card(1, numa=1), card(2, numa=None), card(3, numa=1))
+    needs = pod(need("a", tiles=2), need("b", tiles=2), is_single_numa=True)
+    fit = fit_pods(states, [needs])
+    assert fit.holds == ({"a": (Hold(1, (0, 1)),), "b": (Hold(3, (0, 1)),)},)
+
+
+def test_past_its_budget_the_answer_is_that_it_is_undecided() -> None:
+    states = tuple(
+        replace(card(n), shares=99, share_total=99, memory_bytes=1100 + n, memory_total=2000)
+        for n in range(8)
+    )
+    pods = [pod(need(memory_bytes=amount)) for amount in (337, 331, 347) * 8]
+    fit = fit_pods(states, pods, tries=20)
+    assert fit.holds is None
+    assert not fit.is_decided
+
+
+@pytest.mark.parametrize("policy", ["packed", "balanced"])
+def test_eight_cards_of_eight_tiles_are_filled_to_the_last_tile(policy: CardPolicy) -> None:
+    states = tuple(replace(card(n, tiles=8), shares=64, share_total=64) for n in range(8))
+    pods = [pod(need(tiles=size)) for size in (5, 3, 4, 4, 6, 2, 7, 1) * 2]
+    fit = fit_pods(states, pods, policy)
+    assert fit.holds is not None
+    assert all(not state.tiles for state in fit.left)
