@@ -32,7 +32,7 @@ class FolderChanges(Handler):
             self._told.append(event)
 
     async def end(self, each_of: str, kinds_of: str) -> list[str]:
-        """One sentence for each change of the file `each_of`, and one for each kind of change of `kinds_of`."""
+        """A sentence for each change of the file `each_of`, and for each kind of change of `kinds_of`."""
         sentinel = self._folder / SENTINEL
         sentinel.touch()
         await asyncio.wait_for(self._is_over.wait(), WAIT_S)
