@@ -9,7 +9,7 @@ from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.node import Node
 from tests.e2e.scenarios.nodes import plain_node, two_numa_nodes
-from tests.e2e.scenarios.playing import FIVE_MINUTES, NUMA, SCRIPTS, assert_same, play_on_fake, play_on_node
+from tests.e2e.scenarios.playing import NUMA, SCRIPTS, assert_same, play_on_fake, play_on_node
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def scenario_node(cluster: ControlPlane, binaries: Binaries, base_images: Sequen
         yield node
 
 
-@pytest.mark.parametrize("script", [*SCRIPTS, pytest.param(FIVE_MINUTES, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("script", SCRIPTS)
 async def test_fake_and_real_kubelet_1_36_read_the_same(
     script: str, scenario_node: Node, cluster: ControlPlane, tmp_path: Path
 ) -> None:

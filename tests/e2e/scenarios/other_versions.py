@@ -1,5 +1,6 @@
 """The same scenarios on kubelets of other versions; `make e2e-versions` runs this file by its name."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,14 +13,26 @@ from tests.e2e.cluster.workspace import Workspace
 from tests.e2e.scenarios.nodes import plain_node, two_numa_nodes
 from tests.e2e.scenarios.playing import FIVE_MINUTES, NUMA, SCRIPTS, assert_same, play_on_fake, play_on_node
 
-EVERY_SCRIPT = pytest.mark.parametrize("script", [*SCRIPTS, FIVE_MINUTES])
-
 
 @pytest.fixture(scope="module")
 def node_1_33(
     cluster: ControlPlane, kubernetes_1_33: Binaries, base_images: Sequence[Path]
 ) -> Iterator[Node]:
     with plain_node(cluster, kubernetes_1_33, "scenarios-1-33", base_images) as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+def cluster_1_36(workspace: Workspace, binaries: Binaries) -> Iterator[ControlPlane]:
+    """One of its own: pods of the same name are played on both its node and the one of 1.33."""
+    with ControlPlane(workspace.part("scenarios-1.36"), binaries) as control_plane:
+        control_plane.start()
+        yield control_plane
+
+
+@pytest.fixture(scope="module")
+def node_1_36(cluster_1_36: ControlPlane, binaries: Binaries, base_images: Sequence[Path]) -> Iterator[Node]:
+    with plain_node(cluster_1_36, binaries, "scenarios-1-36", base_images) as node:
         yield node
 
 
@@ -38,7 +51,7 @@ def node_1_37(
         yield node
 
 
-@EVERY_SCRIPT
+@pytest.mark.parametrize("script", SCRIPTS)
 async def test_fake_and_real_kubelet_1_33_read_the_same(
     script: str, node_1_33: Node, cluster: ControlPlane, tmp_path: Path
 ) -> None:
@@ -58,7 +71,7 @@ async def test_fake_and_real_kubelet_1_33_read_the_same_on_numa_nodes(
     assert_same(fake, real)
 
 
-@EVERY_SCRIPT
+@pytest.mark.parametrize("script", SCRIPTS)
 async def test_fake_and_real_kubelet_1_37_read_the_same(
     script: str, node_1_37: Node, cluster_1_37: ControlPlane, tmp_path: Path
 ) -> None:
@@ -76,3 +89,29 @@ async def test_fake_and_real_kubelet_1_37_read_the_same_on_numa_nodes(
         real = await play_on_node(NUMA, node, cluster_1_37, tmp_path)
 
     assert_same(fake, real)
+
+
+async def test_every_version_forgets_a_plugin_after_five_minutes(
+    node_1_33: Node,
+    node_1_36: Node,
+    node_1_37: Node,
+    cluster: ControlPlane,
+    cluster_1_36: ControlPlane,
+    cluster_1_37: ControlPlane,
+    tmp_path: Path,
+) -> None:
+    async def both(version: str, node: Node, control_plane: ControlPlane) -> tuple[list[str], list[str]]:
+        folder = tmp_path / version
+        folder.mkdir()
+        fake = await play_on_fake(FIVE_MINUTES, version, folder / "fake")
+        return fake, await play_on_node(FIVE_MINUTES, node, control_plane, folder)
+
+    # All at once: it is long to wait and little to do.
+    played = await asyncio.gather(
+        both("1.33", node_1_33, cluster),
+        both("1.36", node_1_36, cluster_1_36),
+        both("1.37", node_1_37, cluster_1_37),
+    )
+
+    for fake, real in played:
+        assert_same(fake, real)
