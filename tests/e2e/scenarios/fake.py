@@ -5,11 +5,11 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from accelet.fakekubelet import FakeKubelet
+from accelet.fakekubelet import FakeKubelet, KubeletCrash
 from accelet.fakekubelet.node import ContainerState, PodRecord, Rejection
 from accelet.fakekubelet.pods import Pod
 from accelet.fakekubelet.scenario import FakeTarget, Outcome, fate_of
-from accelet.fakekubelet.scenario.format import Admit
+from accelet.fakekubelet.scenario.format import Admit, Wait
 from tests.e2e.scenarios.looking import Seen
 from tests.e2e.scenarios.plugin import RecordingPlugin
 
@@ -55,6 +55,16 @@ class FakeStage(FakeTarget):
     def meet(self, plugins: Mapping[str, RecordingPlugin]) -> None:
         """It needs no help."""
 
+    async def wait(self, action: Wait) -> Outcome:
+        """Also until the API server has been told, which is where it is looked for on a real node."""
+        outcome = await super().wait(action)
+        view = self.kubelet.resource(action.resource)
+        await self.kubelet.trace.until(
+            lambda: self.kubelet.node_status.get(action.resource) == (view.capacity, view.allocatable),
+            f"the node's status to tell of {action.resource}",
+        )
+        return outcome
+
     async def bind(self, action: Admit) -> None:
         self.kubelet.bind(action.as_pod())
 
@@ -70,6 +80,14 @@ class FakeStage(FakeTarget):
 
         await self.kubelet.trace.until(come, f"{pod} to be {expect}", timeout_s=30)
         return Outcome(str(fate_of(record)), pod=pod)
+
+    async def outlives(self, pod: str) -> bool:
+        record = self._record(pod)
+        try:
+            await self.kubelet.trace.until(lambda: record.tried, f"{pod} to be decided")
+        except KubeletCrash:
+            return False
+        return True
 
     def pod_name(self, uid: str) -> str:
         self._names |= {record.pod.uid: record.pod.name for record in self.kubelet.pods}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,25 +16,33 @@ ALIGNING: Final = {"topologyManagerPolicy": "best-effort"}
 """Under its default policy a kubelet does not look where devices are."""
 
 
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a scenario is played: a node, and the control plane that its pods come from."""
+
+    node: Node
+    cluster: ControlPlane
+
+
 @contextmanager
 def plain_node(
     cluster: ControlPlane, binaries: Binaries, name: str, images: Sequence[Path]
-) -> Iterator[Node]:
+) -> Iterator[Site]:
     """A node with the kubelet's defaults, but for how often it tells its status."""
     with Node(cluster, binaries, name=name, kubelet_config=QUICK_STATUS) as node:
         node.start(images)
-        yield node
+        yield Site(node, cluster)
 
 
 @contextmanager
 def two_numa_nodes(
     cluster: ControlPlane, binaries: Binaries, name: str, images: Sequence[Path], folder: Path
-) -> Iterator[Node]:
+) -> Iterator[Site]:
     """A node that aligns devices, and takes its machine for one with two NUMA nodes."""
     with Node(cluster, binaries, name=name, kubelet_config=QUICK_STATUS | ALIGNING) as node:
         pretend_two_numa_nodes(node, folder)
         node.start(images)
-        yield node
+        yield Site(node, cluster)
 
 
 def pretend_two_numa_nodes(node: Node, folder: Path) -> None:

@@ -8,9 +8,8 @@ import pytest
 
 from accelet.fakekubelet import FakeKubelet
 from accelet.fakekubelet.scenario.format import Step
-from tests.e2e.cluster.control_plane import ControlPlane
-from tests.e2e.cluster.node import Node
 from tests.e2e.scenarios.fake import FakeStage, QuickClock, lack_of_cpu
+from tests.e2e.scenarios.nodes import Site
 from tests.e2e.scenarios.real import RealStage
 from tests.e2e.scenarios.script import Act, Serve, read_script
 from tests.e2e.scenarios.stage import Stage
@@ -23,6 +22,7 @@ SCRIPTS = (
     "arriving",
     "restarting",
     "replacing",
+    "erring",
     "first-pods",
     "kubelet-restart",
 )
@@ -51,9 +51,9 @@ async def play_on_fake(name: str, version: str, folder: Path) -> list[str]:
         return await Stage(FakeStage(kubelet)).play(script(name))
 
 
-async def play_on_node(name: str, node: Node, cluster: ControlPlane, folder: Path) -> list[str]:
+async def play_on_node(name: str, site: Site, folder: Path) -> list[str]:
     """The transcript of a script on a real kubelet that starts anew; its pods are removed afterwards."""
-    real = RealStage(node, cluster, folder)
+    real = RealStage(site.node, site.cluster, folder)
     await asyncio.to_thread(real.kubelet.begin_anew)
     try:
         return await Stage(real).play(script(name))
@@ -62,7 +62,10 @@ async def play_on_node(name: str, node: Node, cluster: ControlPlane, folder: Pat
 
 
 def assert_same(fake: list[str], real: list[str]) -> None:
-    """Fails with what differs, and nothing else."""
+    """Fails with what differs, and nothing else; also where both came out as the script does not say."""
+    problems = "\n".join(line for line in real if "PROBLEM" in line)
+    if problems:
+        pytest.fail(problems, pytrace=False)
     if text := difference(fake, real):
         pytest.fail(text, pytrace=False)
 

@@ -112,6 +112,15 @@ class RealStage:
         )
         return Outcome(text if text != "running" else f"running: {self._given(pod)}", pod=pod)
 
+    async def outlives(self, pod: str) -> bool:
+        await asyncio.to_thread(
+            wait_until,
+            f"{pod} is decided, or the kubelet ends",
+            lambda: not self.kubelet.is_running or state(self.workloads.pod(pod)),
+            timeout_s=PATIENCE_S,
+        )
+        return self.kubelet.is_running
+
     def _given(self, pod: str) -> str:
         """How many devices each container has: of init containers only the checkpoint knows."""
         order = [each.name for each in self._specs[pod].as_pod().in_order()]

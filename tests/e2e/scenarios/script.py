@@ -91,6 +91,12 @@ class Fate(_Act, frozen=True):
     expect: Literal["running", "rejected", "waiting"]
 
 
+class Outlives(_Act, frozen=True):
+    """Waits until the pod is decided about or the kubelet has crashed, and says which of it."""
+
+    pod: str
+
+
 class Nothing(_Act, frozen=True):
     """There is nothing to say about it."""
 
@@ -118,6 +124,7 @@ class Act(_Act, frozen=True):
     asked: Asked | None = None
     ended: OnPlugin | None = None
     fate: Fate | None = None
+    outlives: Outlives | None = None
 
     @property
     def name(self) -> str:

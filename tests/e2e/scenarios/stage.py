@@ -19,12 +19,13 @@ from tests.e2e.scenarios.script import (
     Lists,
     Look,
     OnPlugin,
+    Outlives,
     Register,
     Serve,
 )
 from tests.e2e.scenarios.transcript import Transcript
 
-WAITING = ("wait", "pause", "asked", "ended", "fate")
+WAITING = ("wait", "pause", "asked", "ended", "fate", "outlives")
 STARTING = ("start_kubelet", "restart_kubelet", "reboot")
 
 
@@ -151,6 +152,12 @@ class Stage:
 
     async def _fate(self, action: Fate) -> None:
         self._tell(await self.kubelet.fate(action.pod, action.expect))
+
+    async def _outlives(self, action: Outlives) -> None:
+        runs = await self.kubelet.outlives(action.pod)
+        self.transcript.add("", "the kubelet goes on" if runs else "the kubelet crashed")
+        if not runs:
+            await self._streams_end()
 
     # What the kubelet shows.
 
