@@ -75,7 +75,7 @@ class FakeStage(FakeTarget):
             return (
                 record.admitted is not None
                 and (record.tried or not record.admitted)
-                and fate_of(record).state == expect
+                and expect in (fate_of(record).state, "any")
             )
 
         await self.kubelet.trace.until(come, f"{pod} to be {expect}", timeout_s=30)
@@ -84,7 +84,7 @@ class FakeStage(FakeTarget):
     async def outlives(self, pod: str) -> bool:
         record = self._record(pod)
         try:
-            await self.kubelet.trace.until(lambda: record.tried, f"{pod} to be decided")
+            await self.kubelet.decided(record)
         except KubeletCrash:
             return False
         return True

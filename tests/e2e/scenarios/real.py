@@ -90,18 +90,18 @@ class RealStage:
 
     async def _admit(self, action: Admit) -> Outcome:
         await self.bind(action)
-        outcome = await self.fate(action.pod, "")
+        outcome = await self.fate(action.pod, "any")
         become, _, message = outcome.detail.partition(": ")
         if action.expect not in (become, "any") or (action.message or "") not in message:
             return Outcome(outcome.detail, problem=f"pod {action.pod} should be {action.expect}")
         return outcome
 
     async def fate(self, pod: str, expect: str) -> Outcome:
-        """What has become of the pod, once it is what is expected; of whatever kind if nothing is."""
+        """What has become of the pod, once it is what is expected."""
 
         def settled() -> str | None:
             now = state(self.workloads.pod(pod), self.kubelet.ended)
-            return now if now is not None and now.startswith(expect) else None
+            return now if now is not None and expect in (now.partition(":")[0], "any") else None
 
         text = await asyncio.to_thread(
             wait_until,

@@ -88,7 +88,7 @@ class Fate(_Act, frozen=True):
     """Waits for what becomes of a pod that is there."""
 
     pod: str
-    expect: Literal["running", "rejected", "waiting"]
+    expect: Literal["running", "rejected", "waiting", "any"]
 
 
 class Outlives(_Act, frozen=True):
