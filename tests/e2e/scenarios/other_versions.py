@@ -10,7 +10,16 @@ from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.workspace import Workspace
 from tests.e2e.scenarios.nodes import Site, plain_node, two_numa_nodes
-from tests.e2e.scenarios.playing import FIVE_MINUTES, NUMA, SCRIPTS, assert_same, play_on_fake, play_on_node
+from tests.e2e.scenarios.playing import (
+    FIVE_MINUTES,
+    LEFT_TO_CHANCE,
+    NUMA,
+    SCRIPTS,
+    assert_same,
+    play_on_fake,
+    play_on_fake_until,
+    play_on_node,
+)
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +59,17 @@ def node_1_37(
         yield site
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("script", [each for each in SCRIPTS if each != LEFT_TO_CHANCE])
 async def test_fake_and_real_kubelet_1_33_read_the_same(script: str, node_1_33: Site, tmp_path: Path) -> None:
     fake = await play_on_fake(script, "1.33", tmp_path / "fake")
     real = await play_on_node(script, node_1_33, tmp_path)
+
+    assert_same(fake, real)
+
+
+async def test_real_kubelet_1_33_reads_as_the_fake_may(node_1_33: Site, tmp_path: Path) -> None:
+    real = await play_on_node(LEFT_TO_CHANCE, node_1_33, tmp_path)
+    fake = await play_on_fake_until(real, LEFT_TO_CHANCE, "1.33", tmp_path / "fake")
 
     assert_same(fake, real)
 
