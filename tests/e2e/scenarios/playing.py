@@ -57,10 +57,12 @@ async def play_on_fake(name: str, version: str, folder: Path) -> list[str]:
 
 async def play_on_fake_until(real: list[str], name: str, version: str, folder: Path) -> list[str]:
     """A transcript of a fake kubelet that reads like `real`, if one of its choices leads to that."""
-    tries = [await play_on_fake(name, version, folder / "0")]
-    while tries[-1] != real and len(tries) < CHANCES:
-        tries.append(await play_on_fake(name, version, folder / str(len(tries))))
-    return tries[-1]
+    fake: list[str] = []
+    for chance in range(CHANCES):
+        fake = await play_on_fake(name, version, folder / str(chance))
+        if fake == real:
+            break
+    return fake
 
 
 async def play_on_node(name: str, site: Site, folder: Path) -> list[str]:
