@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from accelet.fakekubelet import FakeKubelet, KubeletCrash
@@ -34,8 +35,20 @@ class QuickClock:
 
     factor = 10.0
 
+    def __init__(self) -> None:
+        self._held_at: float | None = None
+
     def now(self) -> float:
-        return time.monotonic() * self.factor
+        return time.monotonic() * self.factor if self._held_at is None else self._held_at
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """No time passes meanwhile."""
+        self._held_at = self.now()
+        try:
+            yield
+        finally:
+            self._held_at = None
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds / self.factor)
@@ -44,8 +57,9 @@ class QuickClock:
 class FakeStage(FakeTarget):
     """Besides the steps of the file format: what can be read from a fake kubelet."""
 
-    def __init__(self, kubelet: FakeKubelet) -> None:
+    def __init__(self, kubelet: FakeKubelet, clock: QuickClock) -> None:
         super().__init__(kubelet)
+        self._clock = clock
         self._names: dict[str, str] = {}
 
     @property
@@ -54,6 +68,9 @@ class FakeStage(FakeTarget):
 
     def meet(self, plugins: Mapping[str, RecordingPlugin]) -> None:
         """It needs no help."""
+
+    def without_haste(self) -> AbstractContextManager[None]:
+        return self._clock.held()
 
     async def wait(self, action: Wait) -> Outcome:
         """Also until the API server has been told, which is where it is looked for on a real node."""

@@ -49,10 +49,9 @@ def script(name: str) -> list[tuple[str, Act | Step]]:
 
 async def play_on_fake(name: str, version: str, folder: Path) -> list[str]:
     """The transcript of a script on a fake kubelet."""
-    async with FakeKubelet(
-        folder, version=version, clock=QuickClock(), admission_hook=lack_of_cpu
-    ) as kubelet:
-        return await Stage(FakeStage(kubelet)).play(script(name))
+    clock = QuickClock()
+    async with FakeKubelet(folder, version=version, clock=clock, admission_hook=lack_of_cpu) as kubelet:
+        return await Stage(FakeStage(kubelet, clock)).play(script(name))
 
 
 async def play_on_fake_until(real: list[str], name: str, version: str, folder: Path) -> list[str]:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,9 @@ class RealStage:
     @property
     def root(self) -> Path:
         return self.kubelet.root
+
+    def without_haste(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def meet(self, plugins: Mapping[str, RecordingPlugin]) -> None:
         self._plugins = plugins
