@@ -135,8 +135,9 @@ class FakeKubelet(KubeletLife):
     async def remove(self, record: PodRecord) -> None:
         """Deletes the pod: its containers end and it is gone. The kubelet frees its devices later."""
         self._node.pods.pop(record.pod.uid, None)
+        record.removed = True
         if self._process is not None:
-            self._process.known.pop(record.pod.uid, None)
+            self._process.forget(record)
         for container in record.containers.values():
             container.state = ContainerState.EXITED
         self._node.trace.record("removed", pod=str(record.pod))
