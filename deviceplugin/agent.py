@@ -18,6 +18,7 @@ from accelet.runtime.run import FatalError
 from accelet.runtime.supervise import supervise
 from accelet.runtime.watch import DirectoryWatcher
 from deviceplugin.audit import Audit
+from deviceplugin.cardnews import CardNews
 from deviceplugin.claims import Claims
 from deviceplugin.config import AgentConfig, ResourceConfig
 from deviceplugin.configfile import ConfigFile
@@ -69,6 +70,12 @@ class Agent:
         self._served: dict[str, tuple[ServedResource, asyncio.Task[None]]] = {}
         self._surroundings: Surroundings | None = None
         self._node: NodeView | None = None
+        self._cards = CardNews(
+            options.node_name,
+            options.root,
+            lambda: [served for served, _ in self._served.values()],
+            self.metrics,
+        )
         self._blocked = "waiting for the kubelet's directory"
         self._kubelet_changed = asyncio.Event()
         self._hardware_changed = asyncio.Event()
@@ -112,6 +119,8 @@ class Agent:
             tasks.create_task(self._audit().run(), name="audit")
             tasks.create_task(self._fan_out_hardware_hints(), name="hints")
             tasks.create_task(self._follow_config(tasks), name="config")
+            features, count = self._cards.features, self.metrics.feature_file_failures.inc
+            tasks.create_task(supervise("feature file", features.run, count), name="feature file")
 
     def _audit(self) -> Audit:
         return Audit(self._options.paths, lambda: [served for served, _ in self._served.values()])
@@ -155,6 +164,7 @@ class Agent:
 
     async def _apply(self, config: AgentConfig, tasks: asyncio.TaskGroup) -> None:
         """Stops what changed or went, then starts what is new or changed; the rest goes on untouched."""
+        self._cards.hold()
         wanted = {resource.name: resource for resource in config.resources}
         for name, (served, task) in list(self._served.items()):
             if wanted.get(name) != served.config:
@@ -167,6 +177,9 @@ class Agent:
         for resource in config.resources:
             if resource.name not in self._served:
                 self._start(resource, tasks)
+        if config.publish_cards:
+            self._know_node(tasks)
+        self._cards.take(config)
         self.metrics.config_loaded_at.set_to_current_time()
 
     def _start(self, config: ResourceConfig, tasks: asyncio.TaskGroup) -> None:
@@ -178,6 +191,7 @@ class Agent:
             claims=self._claims,
             share=self._looks.share,
             metrics=self.metrics,
+            looked=self._cards.look,
             surroundings=self._surround(tasks) if config.rules.following is not None else None,
             node=self._know_node(tasks) if config.settings.wants_node_labels else None,
         )
@@ -197,14 +211,18 @@ class Agent:
         return self._surroundings
 
     def _know_node(self, tasks: asyncio.TaskGroup) -> NodeView:
-        """The node's Node, for resources that want its labels; made when the first of them is served."""
+        """The node's Node, for its labels and its cards; made when one of them is first wanted."""
         if self._node is None:
             ownnode: ModuleType = import_module("deviceplugin.ownnode")  # imported here as above
             options, count = self._options, self.metrics.node_failures.inc
             node = ownnode.OwnNode(
-                options.node_name, options.kubeconfig, changed=self._mind_labels, failed=count
+                options.node_name,
+                options.kubeconfig,
+                changed=self._mind_labels,
+                failed=count,
+                publisher=self._cards.publisher,
             )
-            tasks.create_task(supervise("labels of the Node", node.run, count), name="labels of the Node")
+            tasks.create_task(supervise("the Node", node.run, count), name="the Node")
             self._node = node
         return self._node
 
@@ -234,6 +252,7 @@ class Agent:
             if now is not None and now != kubelet:
                 if kubelet is not None:
                     self.metrics.kubelet_restarts.inc()
+                    self._cards.publisher.look_after_kubelet()
                 kubelet = now
             for served, _ in self._served.values():
                 served.plugin.wake.set()

@@ -1,8 +1,9 @@
 """The agent's configuration: what is served under which names."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 import yaml
@@ -16,6 +17,7 @@ from accelet.accelerators.settings import Settings, overlap
 from accelet.kubelet.resourcename import explain_bad_resource_name
 from accelet.runtime.settings import Problem, Reader, SettingsError, join
 from resourcemanager.manager import Rules
+from resourcemanager.nodecards import capacity_names
 from resourcemanager.policies import OnConflict, OnMismatch, OnMissing, OnUnproven, Policies
 from resourcemanager.preference import Policy
 
@@ -57,22 +59,38 @@ class ResourceConfig:
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """Everything that is served, in the order of the file."""
+    """Everything that is served, in the order of the file, and where its cards are told."""
 
     resources: tuple[ResourceConfig, ...]
+    publish_cards: bool = False
+    nfd_features: str | None = None
+
+
+FeatureFilePath = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^/(?:[^/]+/)*[^./][^/]*$",
+        description="the absolute path of a file on the host whose name does not begin with a dot",
+    ),
+]
+"""Files that begin with a dot are none to Node Feature Discovery."""
 
 
 class ConfigHead(msgspec.Struct, frozen=True, kw_only=True):
     """The file without its `resources`, each of which is read by its back-end's settings.
 
     `monitoring` adds Intel's monitoring resources under their usual names. `devices` is the block of
-    generic-device-plugin as it stands; its resources are named `domain/name`.
+    generic-device-plugin as it stands; its resources are named `domain/name`. `publish_cards` has the
+    agent tell the cards of resources that follow assignments on its Node, `nfd_features` in a feature file
+    of Node Feature Discovery at this path on the host.
     """
 
     version: Literal["v1"]
     monitoring: MonitoringMode = "none"
     domain: str = "squat.ai"
     devices: tuple[GenericDevice, ...] = ()
+    publish_cards: bool = False
+    nfd_features: FeatureFilePath | None = None
 
 
 DEFAULT_CONFIG = """\
@@ -126,7 +144,43 @@ def _read_file(reader: Reader, root: yaml.Node) -> AgentConfig:
             placed += _place_monitoring(head, entries["monitoring"][1])
     _report_names(reader, placed)
     _report_contradictions(reader, placed)
-    return AgentConfig(tuple(one.config for one in placed))
+    configs = tuple(one.config for one in placed)
+    if head is None:
+        return AgentConfig(configs)
+    _report_nothing_to_tell(reader, entries, head, configs)
+    if head.publish_cards:
+        _report_published_names(reader, placed)
+    return AgentConfig(configs, head.publish_cards, head.nfd_features)
+
+
+def _report_nothing_to_tell(
+    reader: Reader,
+    entries: Mapping[str, tuple[yaml.Node, yaml.Node]],
+    head: ConfigHead,
+    configs: Sequence[ResourceConfig],
+) -> None:
+    """Cards of other resources are no scheduler's business, so there would never be any to tell."""
+    if reader.problems or any(config.rules.following is not None for config in configs):
+        return
+    for key, is_wanted in (("publish_cards", head.publish_cards), ("nfd_features", head.nfd_features)):
+        if is_wanted:
+            reader.report(
+                entries[key][0], key, "means nothing without a resource with assignment: annotations"
+            )
+
+
+def _report_published_names(reader: Reader, placed: Sequence[_Placed]) -> None:
+    """The kubelet would set an amount of this name to the number of devices, and the agent to another."""
+    taken = {
+        name
+        for one in placed
+        if one.config.rules.following is not None
+        for name in capacity_names(one.config.name)
+    }
+    for one in placed:
+        if one.config.name in taken:
+            sentence = f"{one.config.name} is an amount that publish_cards keeps; choose another name"
+            reader.report(one.node, join(one.where, "name"), sentence)
 
 
 def _place_devices(head: ConfigHead, node: yaml.Node) -> list[_Placed]:

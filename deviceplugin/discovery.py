@@ -58,23 +58,27 @@ class Discovery:
         keep_books: KeepBooks,
         claims: Claims,
         changed: Callable[[bool], None],
+        scanned: Callable[[], None],
         metrics: ResourceMetrics,
         node: NodeView | None = None,
     ) -> None:
         """`changed` is called after each scan that changed the list: did a device lose its health?
 
-        `node` is told what contradicts itself.
+        `scanned` is called after every scan, when list and books are current. `node` is told what
+        contradicts itself.
         """
         self._manager = manager
         self._root = root
         self._keep_books = keep_books
         self._claims = claims
         self._changed = changed
+        self._tell_scanned = scanned
         self._metrics = metrics
         self._node = node
         self._failures = 0
         self._warnings: tuple[str, ...] = ()
         self.problem: str | None = "not scanned yet"
+        self.has_scanned = False
         self.wake = asyncio.Event()
 
     async def run(self) -> None:
@@ -103,6 +107,8 @@ class Discovery:
             self._changed(before.loses_health_to(after))
         if scanned is not None:
             self.problem = None
+            self.has_scanned = True
+        self._tell_scanned()
 
     async def _scan(self) -> Inventory | None:
         """What is there now; None, and the reason in `problem`, when that cannot be told."""

@@ -92,6 +92,22 @@ class Metrics:
             "Failures to read this Node's labels at the API server.",
             registry=self.registry,
         )
+        self.node_writes = Counter(
+            "accelet_node_writes_total",
+            "Changes made to this Node to publish its cards.",
+            ["what"],
+            registry=self.registry,
+        )
+        self.node_write_failures = Counter(
+            "accelet_node_write_failures_total",
+            "Failures to publish the cards on this Node.",
+            registry=self.registry,
+        )
+        self.feature_file_failures = Counter(
+            "accelet_feature_file_failures_total",
+            "Failures to keep the feature file for Node Feature Discovery.",
+            registry=self.registry,
+        )
         self.faults = Counter(
             "accelet_faults_total",
             "Calls that failed by a fault of the agent.",

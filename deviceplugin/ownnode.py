@@ -1,4 +1,4 @@
-"""Reads this node's Node at the API server for its labels, and writes Events on it."""
+"""Reads this node's Node at the API server for its labels, writes Events on it, has its cards published."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +15,7 @@ from accelet.kube.objects import no_labels
 from accelet.kube.resources import NODES
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.logs import Log
+from deviceplugin.cardpublisher import CardPublisher
 
 READ_S = 300.0
 """How often the Node is read. Its TPU labels are as lasting as its hardware, so a watch would be waste.
@@ -26,8 +27,8 @@ server would forget it after an hour.
 REPORTER = "accelet.dev/agent"
 REASON = "HardwareContradiction"
 _ACTION = "Discover"
-_THREADS = 2
-"""One for reading, one for Events, so that neither waits for the other."""
+_THREADS = 3
+"""One for reading, one for Events, one for publishing, so that none waits for the others."""
 
 _log = Log(__name__)
 
@@ -42,13 +43,18 @@ class OwnNode:
         *,
         changed: Callable[[], None],
         failed: Callable[[], None],
+        publisher: CardPublisher | None = None,
         read_s: float = READ_S,
     ) -> None:
-        """`changed` is called when the labels are others than before, `failed` for each failure to read."""
+        """`changed` is called when the labels are others than before, `failed` for each failure to read.
+
+        `publisher` is run with the same connection.
+        """
         self._node_name = node_name
         self._kubeconfig = kubeconfig
         self._tell_changed = changed
         self._count_failure = failed
+        self._publisher = publisher
         self._read_s = read_s
         self._recorder: EventRecorder | None = None
         self._labels: Mapping[str, str] = no_labels()
@@ -64,6 +70,8 @@ class OwnNode:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(recorder.run(), name="events")
                 tasks.create_task(self._read_on(client), name="labels of the Node")
+                if self._publisher is not None:
+                    tasks.create_task(self._publisher.run(client), name="cards of the Node")
         finally:
             self._recorder = None
             client.close()

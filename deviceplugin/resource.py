@@ -1,6 +1,7 @@
 """One resource in this process: its scans and its registration, side by side."""
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from deviceplugin.plugin import Plugin, RegistrationState
 from deviceplugin.podview import PodView
 from deviceplugin.search import MakeSearch, Search
 from resourcemanager.manager import ResourceManager
+from resourcemanager.nodecards import NodeCard
 
 CONFIRM_GATHER_S = 0.2
 """The kubelet writes its records for every container; a burst of pods is looked at a few times."""
@@ -54,12 +56,14 @@ class ServedResource:
         claims: Claims,
         share: Share,
         metrics: Metrics,
+        looked: Callable[[], None],
         surroundings: Surroundings | None = None,
         node: NodeView | None = None,
     ) -> None:
-        """`surroundings` are needed where the resource follows assignments, and only there.
+        """`looked` is called when the devices, or who holds them, were looked at and may be others.
 
-        `node` likewise where its back-end wants the Node's labels.
+        `surroundings` are needed where the resource follows assignments, and only there; `node` likewise
+        where its back-end wants the Node's labels.
         """
         self.config = config
         self.manager = ResourceManager(config.rules, config.backend(share))
@@ -68,6 +72,8 @@ class ServedResource:
         self._claims = claims
         self._share = share
         self._node = node
+        self._tell_looked = looked
+        self._pods = None if surroundings is None else surroundings.pods
         self._has_devices = asyncio.Event()
         self.records_changed = asyncio.Event()
         self._identity: IdentityAllocator | None = None
@@ -99,6 +105,7 @@ class ServedResource:
             keep_books=self._books.keep,
             claims=claims,
             changed=self._changed,
+            scanned=looked,
             metrics=own_metrics,
             node=node,
         )
@@ -130,6 +137,22 @@ class ServedResource:
             self.manager.backend = self.config.settings.backend_on(self._node.labels, self._share)
             self.discovery.wake.set()
 
+    def list_cards(self) -> Sequence[NodeCard] | None:
+        """The cards that schedulers may assign parts of; None while they are not known.
+
+        Their holders are those that the last look at the kubelet's records showed.
+        """
+        if self._pods is None:
+            return ()
+        if not self.discovery.has_scanned:
+            return None
+        return self.manager.list_cards({**self._pods.deleted(), **self._pods.pods()})
+
+    @property
+    def knows_holders(self) -> bool:
+        """Whether it can be told which holders of the cards are assigned them."""
+        return self._pods is None or self._pods.is_synced
+
     def forget_metrics(self) -> None:
         self._own_metrics.forget()
 
@@ -143,7 +166,10 @@ class ServedResource:
             await self.records_changed.wait()
             await asyncio.sleep(CONFIRM_GATHER_S)
             self.records_changed.clear()
+            before = self.manager.ledger
             await self._books.follow_checkpoint()
+            if self.manager.ledger is not before:
+                self._tell_looked()
 
     def _changed(self, is_urgent: bool) -> None:
         if self.manager.listing.entries:

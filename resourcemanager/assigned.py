@@ -1,5 +1,6 @@
 """What is assigned on this node: each pod's annotations, read once."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -8,6 +9,8 @@ from accelet.accelerators.inventory import Inventory
 from accelet.kube.pods import Pod
 from resourcemanager.annotations import read_assignment
 from resourcemanager.assignment import Assignment, AssignmentError, Pieces
+from resourcemanager.evidence import ContainerKey, PodUid
+from resourcemanager.ledger import Ledger
 from resourcemanager.target import find_units
 
 _REMEMBERED = 2000
@@ -59,6 +62,32 @@ def list_assigned_units(
         for _, pieces in assignments.readable(pod, resource)
         for unit, _ in find_units(pieces, inventory)
     )
+
+
+def count_unassigned(
+    ledger: Ledger, inventory: Inventory, pods: Mapping[PodUid, Pod], assignments: Assignments
+) -> Mapping[UnitId, int]:
+    """How many devices of each unit are with containers to which nothing of the unit is assigned.
+
+    These see the unit whole, and no annotation tells a scheduler of them. A holder that nobody knows counts
+    as such, one whose pod has ended does not. A pod's containers take devices over from each other: one that
+    is assigned the unit speaks for the others.
+    """
+    holders = {device: ledger.holders(device) for device in ledger.held & inventory.by_id.keys()}
+    uids = {holder.pod_uid for each in holders.values() for holder in each if holder is not None}
+    assigned = {
+        (ContainerKey(uid, container), unit)
+        for uid in uids & pods.keys()
+        for container, pieces in assignments.readable(pods[uid], ledger.resource)
+        for unit, _ in find_units(pieces, inventory)
+    }
+    ended = {uid for uid in uids & pods.keys() if pods[uid].is_terminal}
+    found: Counter[UnitId] = Counter()
+    for device, each in holders.items():
+        unit = inventory.by_id[device].unit
+        spoken_for = ended | {one.pod_uid for one in each if one is not None and (one, unit) in assigned}
+        found[unit] += any(one is None or one.pod_uid not in spoken_for for one in each)
+    return dict(found)
 
 
 def _read(pod: Pod) -> Assignment | AssignmentError | None:

@@ -9,12 +9,13 @@ from accelet.accelerators.device import DeviceId
 from accelet.accelerators.inventory import Inventory
 from accelet.kube.pods import Pod
 from resourcemanager.allocation import NOTHING_KNOWN, WHOLE, Allocation, Refusal, allocate
-from resourcemanager.assigned import Assignments
+from resourcemanager.assigned import Assignments, count_unassigned
 from resourcemanager.evidence import PodUid
 from resourcemanager.following import Request, follow
 from resourcemanager.inquiry import Match, NoProof
 from resourcemanager.ledger import ALLOCATION_ANNOTATION, PROOF_ANNOTATION, InFlight, Ledger
 from resourcemanager.listing import Listing, next_listing
+from resourcemanager.nodecards import NodeCard, list_node_cards
 from resourcemanager.policies import Policies
 from resourcemanager.preference import Policy, prefer
 from resourcemanager.reconcile import Reconciled, View, reconcile
@@ -75,6 +76,15 @@ class ResourceManager:
         reconciled = reconcile(self._ledger, view)
         self._ledger = reconciled.ledger
         return reconciled
+
+    def list_cards(self, pods: Mapping[PodUid, Pod]) -> tuple[NodeCard, ...]:
+        """The cards as schedulers are told them: as well as the kubelet is told that they are.
+
+        `pods` are those of this node; whoever holds a device and is none of them counts as unassigned.
+        """
+        told = {device: entry.health for device, entry in self._listing.entries.items()}
+        unassigned = count_unassigned(self._ledger, self._inventory, pods, self._assignments)
+        return tuple(list_node_cards(self.rules.resource, self._inventory, unassigned, told))
 
     def steer(self, found: Match | NoProof, size: int, pods: Mapping[PodUid, Pod]) -> Steering:
         """Where the container that was found is to be steered."""

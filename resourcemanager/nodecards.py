@@ -6,6 +6,7 @@ The form is that of docs/cards.schema.json.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated
 
 import msgspec
@@ -13,7 +14,7 @@ import msgspec
 from accelet.accelerators.device import (
     DEVICE_ID_PATTERN,
     HEALTHY,
-    Device,
+    DeviceId,
     Health,
     TileLink,
     UnitId,
@@ -25,11 +26,16 @@ NODE_CARDS_ANNOTATION = "accelet.dev/cards"
 MILLICORES = 1000
 """Of every card, whatever it is: a container that asks for 500 wants half of its time."""
 
+NOTHING_TOLD: Mapping[DeviceId, Health] = MappingProxyType({})
+
 _VERSION = 1
 _MAX_LENGTH = 256 * 1024
 """Of all annotations of an object together, by the API server."""
 
 _MAX_MEMORY = 2**50
+
+MAX_CARDS = 1024
+"""More than a node has, with all virtual functions."""
 
 
 class NodeCardsError(Exception):
@@ -61,12 +67,20 @@ class NodeCard:
 
 
 def list_node_cards(
-    resource: str, inventory: Inventory, unassigned: Mapping[UnitId, int]
+    resource: str,
+    inventory: Inventory,
+    unassigned: Mapping[UnitId, int],
+    told: Mapping[DeviceId, Health] = NOTHING_TOLD,
 ) -> Iterator[NodeCard]:
-    """The cards of one resource; units of which tiles are handed out one by one are none."""
+    """The cards of one resource, each as well as its worst device.
+
+    `told` is the health that the kubelet was told, where it is another than was found.
+
+    Units of which tiles are handed out one by one are none, nor are those that are no GPU of the kernel's.
+    """
     for unit, devices in inventory.by_unit.items():
         first = devices[0]
-        if first.tile is None:
+        if first.card is not None and first.tile is None:
             yield NodeCard(
                 id=unit,
                 resource=resource,
@@ -80,7 +94,7 @@ def list_node_cards(
                 links=first.links,
                 shares=len(devices),
                 unassigned=unassigned.get(unit, 0),
-                health=_worst(devices),
+                health=_worst(told.get(device.id, device.health) for device in devices),
             )
 
 
@@ -92,16 +106,20 @@ def extended_capacity(cards: Iterable[NodeCard]) -> Mapping[str, int]:
     """
     found: Counter[str] = Counter()
     for card in cards:
-        domain = card.resource.partition("/")[0]
-        is_well = card.health.is_healthy
-        found[f"{domain}/tiles"] += card.tiles * is_well
-        found[f"{domain}/millicores"] += MILLICORES * is_well
-        found[f"{domain}/memory.max"] += (card.memory_bytes or 0) * is_well
+        amounts = (card.tiles, MILLICORES, card.memory_bytes or 0)
+        for name, amount in zip(capacity_names(card.resource), amounts, strict=True):
+            found[name] += amount * card.health.is_healthy
     return dict(found)
 
 
-def _worst(devices: Iterable[Device]) -> Health:
-    return next((device.health for device in devices if not device.health.is_healthy), HEALTHY)
+def capacity_names(resource: str) -> tuple[str, str, str]:
+    """What the tiles, millicores and memory of a resource's cards are called: each in its domain."""
+    domain = resource.partition("/")[0]
+    return f"{domain}/tiles", f"{domain}/millicores", f"{domain}/memory.max"
+
+
+def _worst(healths: Iterable[Health]) -> Health:
+    return next((health for health in healths if not health.is_healthy), HEALTHY)
 
 
 _Id = Annotated[str, msgspec.Meta(pattern=rf"^{DEVICE_ID_PATTERN.pattern}\Z")]
@@ -129,7 +147,7 @@ class CardsDocument(msgspec.Struct, frozen=True):
     """The annotation; fields that a later agent adds are for later schedulers."""
 
     version: int
-    cards: tuple[_Card, ...]
+    cards: Annotated[tuple[_Card, ...], msgspec.Meta(max_length=MAX_CARDS)]
 
 
 def parse_node_cards(text: str) -> tuple[NodeCard, ...]:

@@ -1,7 +1,7 @@
 """The `simulated` back-end: GPUs described in YAML, each standing for nodes the host really has."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Self
@@ -11,7 +11,7 @@ import yaml
 from msgspec import Meta
 
 from accelet.accelerators.backend import Tiles
-from accelet.accelerators.device import Device, DeviceId, Health, UnitId
+from accelet.accelerators.device import Device, DeviceId, Health, TileLink, UnitId
 from accelet.accelerators.edits import ContainerEdits, DeviceNode
 from accelet.accelerators.errors import ScanError
 from accelet.accelerators.intel.card import Card, Kind, Unit
@@ -22,7 +22,7 @@ from accelet.accelerators.intel.scan import Found
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.looking import Share, alone
 from accelet.accelerators.pci import PciAddress
-from accelet.accelerators.settings import Problem, Settings
+from accelet.accelerators.settings import FieldPath, Problem, Settings
 
 HostPath = Annotated[str, Meta(pattern="^/", description="an absolute path")]
 Pci = Annotated[
@@ -42,8 +42,19 @@ class SimulatedNode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     permissions: Annotated[str, Meta(pattern="^[rwm]{1,3}$")] = "rw"
 
 
+class SimulatedLink(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A direct link from a card's `tile` to tile `to_tile` of the card at the PCI address `to`, and back."""
+
+    tile: Annotated[int, Meta(ge=0, le=63)]
+    to: Pci
+    to_tile: Annotated[int, Meta(ge=0, le=63)]
+
+
 class SimulatedCard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One GPU; `unhealthy` is the reason why it is, and its absence says that it is well."""
+    """One GPU; `unhealthy` is the reason why it is, and its absence says that it is well.
+
+    A link need be written at one of its two cards only.
+    """
 
     pci: Pci
     nodes: Annotated[tuple[SimulatedNode, ...], Meta(min_length=1)]
@@ -54,6 +65,7 @@ class SimulatedCard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     tiles: Annotated[int, Meta(ge=1, le=64)] = 1
     memory_mib: Annotated[int, Meta(ge=1)] | None = None
     numa_node: Annotated[int, Meta(ge=0, le=1023)] | None = None
+    links: tuple[SimulatedLink, ...] = ()
     unhealthy: Annotated[str, Meta(min_length=1)] | None = None
 
 
@@ -76,7 +88,7 @@ class SimulatedSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fiel
     def problems(self) -> tuple[Problem, ...]:
         if (self.cards is None) == (self.file is None):
             return (Problem((), "a simulated resource has either cards or a file that lists them"),)
-        return tuple(Problem(("cards", index, "pci"), said) for index, said in _repeated(self.cards or ()))
+        return tuple(Problem(("cards", *path), said) for path, said in _contradictions(self.cards or ()))
 
     def overlaps(self, other: Self) -> bool:
         if not self.match.overlaps(other.match):
@@ -100,7 +112,8 @@ class Simulated:
         cards = self.settings.cards
         if self.settings.file is not None:
             cards = read_simulated_file(Path(self.settings.file)).cards
-        found = Found(tuple(_card(card, index) for index, card in enumerate(cards or ())))
+        links = _links(cards or ())
+        found = Found(tuple(_card(card, index, links) for index, card in enumerate(cards or ())))
         chosen = self.settings
         return select_cards(found, chosen.match, chosen.unit, chosen.shares, by_path="none")
 
@@ -144,28 +157,65 @@ def read_simulated_file(path: Path) -> SimulatedFile:
         raise ScanError(f"cannot read the simulated cards in {path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError, msgspec.ValidationError) as error:
         raise ScanError(f"{path} does not describe simulated cards: {error}") from error
-    for index, said in _repeated(described.cards):
-        raise ScanError(f"{path} does not describe simulated cards: card {index}: {said}")
+    for place, said in _contradictions(described.cards):
+        raise ScanError(f"{path} does not describe simulated cards: card {place[0]}: {said}")
     return described
 
 
-def _repeated(cards: Iterable[SimulatedCard]) -> Iterable[tuple[int, str]]:
-    seen: set[PciAddress | None] = set()
+def _contradictions(cards: Sequence[SimulatedCard]) -> Iterator[tuple[FieldPath, str]]:
+    """What the cards may not say together: where in the list of them, and a sentence."""
+    seen: set[UnitId] = set()
     for index, card in enumerate(cards):
-        address = _address(card)
-        if address in seen:
-            yield index, f"another card has the PCI address {address} already"
-        seen.add(address)
+        unit = _unit(card.pci)
+        if unit in seen:
+            yield (index, "pci"), f"another card has the PCI address {_address(card)} already"
+        seen.add(unit)
+    tiles = {_unit(card.pci): card.tiles for card in cards}
+    for index, card in enumerate(cards):
+        for place, link in enumerate(card.links):
+            for name, said in _wrong_link(card, link, tiles):
+                yield (index, "links", place, name), said
+
+
+def _wrong_link(
+    card: SimulatedCard, link: SimulatedLink, tiles: Mapping[UnitId, int]
+) -> Iterator[tuple[str, str]]:
+    far = _unit(link.to)
+    if link.tile >= card.tiles:
+        yield "tile", f"{card.pci} has no tile {link.tile}"
+    if far == _unit(card.pci):
+        yield "to", "a card has no link to itself"
+    elif far not in tiles:
+        yield "to", f"there is no card {link.to}"
+    elif link.to_tile >= tiles[far]:
+        yield "to_tile", f"{link.to} has no tile {link.to_tile}"
+
+
+def _links(cards: Iterable[SimulatedCard]) -> Mapping[UnitId, tuple[TileLink, ...]]:
+    """Each card's links, whichever end they are written at."""
+    found: dict[UnitId, set[TileLink]] = {}
+    for card in cards:
+        near = _unit(card.pci)
+        for link in card.links:
+            far = _unit(link.to)
+            found.setdefault(near, set()).add(TileLink(link.tile, far, link.to_tile))
+            found.setdefault(far, set()).add(TileLink(link.to_tile, near, link.tile))
+    return {unit: tuple(sorted(links)) for unit, links in found.items()}
 
 
 def _address(card: SimulatedCard) -> PciAddress | None:
     return PciAddress.parse(card.pci)
 
 
-def _card(card: SimulatedCard, index: int) -> Card:
-    address = _address(card)
+def _unit(pci: str) -> UnitId:
+    address = PciAddress.parse(pci)
+    return UnitId(address.as_id if address else pci)
+
+
+def _card(card: SimulatedCard, index: int, links: Mapping[UnitId, tuple[TileLink, ...]]) -> Card:
+    unit, address = _unit(card.pci), _address(card)
     return Card(
-        unit=UnitId(address.as_id if address else card.pci),
+        unit=unit,
         name=card.card or f"card{index}",
         pci=address,
         pci_device=card.device_id and card.device_id.lower(),
@@ -174,6 +224,7 @@ def _card(card: SimulatedCard, index: int) -> Card:
         tile_count=card.tiles,
         memory_bytes=None if card.memory_mib is None else card.memory_mib * 2**20,
         numa_node=card.numa_node,
+        links=links.get(unit, ()),
         health=Health(card.unhealthy),
         nodes=tuple(DeviceNode(n.path, n.mount_path or n.path, n.permissions) for n in card.nodes),
     )

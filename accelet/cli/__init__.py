@@ -15,6 +15,7 @@ _COMMANDS: Final = {
     "fake-kubelet": ("accelet.cli.fake_kubelet", "Run a kubelet to test device plugins against."),
     "conformance": ("accelet.cli.conformance", "Check any device plugin against what kubelets do."),
     "scheduler": ("accelet.cli.scheduler", "Place gangs of pods close together."),
+    "cards": ("accelet.cli.cards", "Show every card and tile of the cluster, and who holds it."),
     "plan": ("accelet.cli.plan", "Plan gangs offline and show who would sit where."),
 }
 """Each command's module, which holds it as `command`, and its one line of help.

@@ -1,7 +1,9 @@
 """Draws plans as trees of the network with the pods where they sit."""
 
 from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from itertools import groupby
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.markup import escape
@@ -10,8 +12,18 @@ from rich.tree import Tree as Drawing
 from accelet.scheduler.layout import Layout
 from accelet.scheduler.plan import Plan
 from accelet.scheduler.topology import Scheme
+from resourcemanager.assignment import Assignment
+from resourcemanager.target import describe
 
 _MOST_PODS_NAMED = 6
+
+
+class _Seat(NamedTuple):
+    """One pod on a node, and what of its cards it gets."""
+
+    rank: int
+    pod: str
+    assignment: Assignment | None
 
 
 def draw_plans(console: Console, layout: Layout, plans: list[Plan]) -> None:
@@ -25,6 +37,14 @@ def draw_plans(console: Console, layout: Layout, plans: list[Plan]) -> None:
         if plan.nodes is not None:
             _draw_places(drawing, plan, paths, scheme)
         console.print(drawing)
+
+
+def describe_assignment(assignment: Assignment) -> Mapping[str, str]:
+    """The cards and tiles of each container in words: `0000-03-00.0 tiles 0 and 1`."""
+    return {
+        container: ", ".join(describe(pieces) for pieces in resources.values())
+        for container, resources in sorted(assignment.containers.items())
+    }
 
 
 def _verdict(plan: Plan) -> str:
@@ -43,9 +63,10 @@ def _verdict(plan: Plan) -> str:
 def _draw_places(
     drawing: Drawing, plan: Plan, paths: dict[str, tuple[str, ...] | None], scheme: Scheme
 ) -> None:
-    by_node: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
-    for rank, (pod, node) in enumerate(plan.placements):
-        by_node[node].append((rank, pod.name))
+    by_node: defaultdict[str, list[_Seat]] = defaultdict(list)
+    seats = zip(plan.placements, plan.assignments, strict=True)
+    for rank, ((pod, node), assignment) in enumerate(seats):
+        by_node[node].append(_Seat(rank, pod.name, assignment))
     branches: dict[tuple[str, ...], Drawing] = {(): drawing}
     for node, pods in by_node.items():
         path = paths.get(node)
@@ -61,18 +82,31 @@ def _draw_places(
             branch.add(line)
 
 
-def _lines(pods: list[tuple[int, str]]) -> list[str]:
-    """One line a pod, or one a run of ranks where there are many."""
-    if len(pods) <= _MOST_PODS_NAMED:
-        return [f"rank {rank}  {escape(name)}" for rank, name in pods]
-    runs = groupby(enumerate(pods), key=lambda item: item[1][0] - item[0])
-    lines = []
-    for _, run in runs:
-        members = [pod for _, pod in run]
-        (first, name), (last, other) = members[0], members[-1]
-        span = f"rank {first}" if first == last else f"ranks {first}-{last}"
-        lines.append(f"{span}  {escape(name)}" + (f" … {escape(other)}" if first != last else ""))
-    return lines
+def _lines(seats: list[_Seat]) -> Iterator[str]:
+    """One line a pod, with its cards below, or one a run of ranks where there are many without cards."""
+    for has_cards, some in groupby(seats, key=lambda seat: seat.assignment is not None):
+        pods = list(some)
+        if has_cards or len(seats) <= _MOST_PODS_NAMED:
+            yield from map(_line, pods)
+        else:
+            yield from _runs(pods)
+
+
+def _line(seat: _Seat) -> str:
+    cards = describe_assignment(seat.assignment) if seat.assignment else {}
+    given = (f"\n  {escape(container)}: [cyan]{escape(text)}[/]" for container, text in cards.items())
+    return f"rank {seat.rank}  {escape(seat.pod)}{''.join(given)}"
+
+
+def _runs(seats: list[_Seat]) -> Iterator[str]:
+    for _, run in groupby(enumerate(seats), key=lambda item: item[1].rank - item[0]):
+        members = [seat for _, seat in run]
+        first, last = members[0], members[-1]
+        if first is last:
+            yield _line(first)
+        else:
+            pods = f"{escape(first.pod)} … {escape(last.pod)}"
+            yield f"ranks {first.rank}-{last.rank}  {pods}"
 
 
 def _plural(count: int, noun: str) -> str:

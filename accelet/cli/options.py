@@ -72,7 +72,7 @@ def kubeconfig_option(command: F) -> F:
         "--kubeconfig",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         envvar="ACCELET_KUBECONFIG",
-        help="How to reach the API server, which assignments need.  [default: the pod's service account]",
+        help="How to reach the API server.  [default: the pod's service account]",
     )(command)
 
 

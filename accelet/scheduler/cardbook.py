@@ -9,7 +9,7 @@ from accelet.kube.nodes import Node
 from accelet.kube.pods import Pod
 from accelet.scheduler.cardlabels import read_card_labels, read_links
 from accelet.scheduler.cardneeds import Amounts, CardNeeds, NeedsError, read_needs
-from accelet.scheduler.cards import CardState, CardStates
+from accelet.scheduler.cardstate import CardState, CardStates
 from accelet.scheduler.usage import PodKey
 from resourcemanager.annotations import read_assignment
 from resourcemanager.assignment import Assignment, AssignmentError, Naming, Piece
@@ -73,6 +73,7 @@ class _NodeCards:
 
     cards: tuple[NodeCard, ...] | None = None
     problem: str = NO_CARDS
+    fault: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     text: str | None = None
     holders: dict[PodKey, tuple[Use, ...]] = field(default_factory=dict)
@@ -108,12 +109,12 @@ class CardBook:
             return False
         if text != known.text:
             known.text = text
-            known.cards, known.problem = None, NO_CARDS
+            known.cards, known.problem, known.fault = None, NO_CARDS, None
             if text is not None:
                 try:
                     known.cards = parse_node_cards(text)
-                except NodeCardsError:
-                    known.problem = UNREADABLE
+                except NodeCardsError as error:
+                    known.problem, known.fault = UNREADABLE, str(error)
         known.labels = node.labels
         known.states = known.end = None
         return True
@@ -160,6 +161,11 @@ class CardBook:
         known = self._nodes.get(node)
         return known.problem if known is not None else NO_CARDS
 
+    def fault(self, node: str) -> str | None:
+        """What is wrong with the cards that a node publishes, a sentence; None where they can be read."""
+        known = self._nodes.get(node)
+        return known.fault if known is not None else None
+
     @property
     def nodes(self) -> Iterable[str]:
         """Those that have published cards, or of whose cards a pod holds any."""
@@ -179,6 +185,16 @@ class CardBook:
                     card = find(use)
                     if card is not None:
                         yield pod, use, card.id
+
+    def strays(self, node: str) -> Iterator[tuple[PodKey, Use]]:
+        """Who is assigned what a node does not publish; all who are, where it publishes nothing."""
+        known = self._nodes.get(node)
+        if known is not None:
+            find = _Finder(known.cards or ())
+            for pod, uses in known.holders.items():
+                for use in uses:
+                    if find(use) is None:
+                        yield pod, use
 
     def still_fits(self, pod: PodKey) -> bool:
         """Whether the cards of a pod that is charged are still there, in service, and not held twice over."""

@@ -6,7 +6,9 @@ import numpy as np
 
 from accelet.scheduler.cardbook import CardBook
 from accelet.scheduler.cardneeds import CardNeeds
-from accelet.scheduler.cards import CardPolicy, CardStates, fit_pods
+from accelet.scheduler.cards import fit_pods
+from accelet.scheduler.cardsearch import CardPolicy
+from accelet.scheduler.cardstate import CardStates
 
 UNKNOWN = -1
 """The code of a node that publishes no cards, or none that can be read."""

@@ -10,7 +10,8 @@ import numpy as np
 from accelet.scheduler.cardbook import NO_CARDS
 from accelet.scheduler.cardcatalog import MOST_COUNTED, UNKNOWN, CardCatalog, NodesCards
 from accelet.scheduler.cardneeds import CardNeeds, ContainerNeed
-from accelet.scheduler.cards import CardStates, assignment_of, fit_pods
+from accelet.scheduler.cards import assignment_of, fit_pods
+from accelet.scheduler.cardstate import CardStates
 from accelet.scheduler.layout import Layout, Mask
 from accelet.scheduler.room import Measure, NodeRoom, Runs
 from accelet.scheduler.shape import Shape

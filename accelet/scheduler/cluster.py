@@ -12,7 +12,7 @@ from accelet.scheduler.cardbook import CardBook, read_uses
 from accelet.scheduler.cardcatalog import CardCatalog, NodesCards
 from accelet.scheduler.cardneeds import CARD_RESOURCES
 from accelet.scheduler.cardroom import CardRoom
-from accelet.scheduler.cards import CardPolicy
+from accelet.scheduler.cardsearch import CardPolicy
 from accelet.scheduler.eligibility import barriers
 from accelet.scheduler.layout import Layout, lay_out
 from accelet.scheduler.room import NodeRoom, Room

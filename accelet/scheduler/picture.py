@@ -8,7 +8,7 @@ from accelet.kube.nodes import Node
 from accelet.kube.pods import Pod
 from accelet.kube.store import precedes
 from accelet.scheduler.cardneeds import CARD_RESOURCES
-from accelet.scheduler.cards import CardPolicy
+from accelet.scheduler.cardsearch import CardPolicy
 from accelet.scheduler.cluster import Cluster
 from accelet.scheduler.gangs import Gang, GangKey, Owners, gang_key, in_order, is_gated, make_gang
 from accelet.scheduler.record import Placement, Record

@@ -9,7 +9,7 @@ import msgspec
 
 from accelet.runtime.settings import Problem, Reader, SettingsError
 from accelet.scheduler.cardneeds import CARD_RESOURCES
-from accelet.scheduler.cards import CardPolicy
+from accelet.scheduler.cardsearch import CardPolicy
 from accelet.scheduler.topology import MOST_WEIGHT, Scheme
 
 _ResourceName = Annotated[

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from accelet.accelerators.device import HEALTHY, Device, DeviceId, Health, UnitId
+from accelet.accelerators.device import HEALTHY, Device, DeviceId, Health, TileLink, UnitId
 from accelet.accelerators.edits import DeviceNode, Mount
 from accelet.accelerators.pci import PciAddress
 
@@ -22,8 +22,9 @@ BY_PATH_FOLDER = "/dev/dri/by-path"
 class Card:
     """One physical GPU.
 
-    `driver` is None where sysfs names none. `by_path_links` are the host paths of its links in
-    /dev/dri/by-path; `has_by_path_folder` says whether the host has that folder.
+    `driver` is None where sysfs names none. `links` are empty where nothing tells them: sysfs says which
+    fabric a card is on, not which of its tiles is linked to which. `by_path_links` are the host paths of
+    its links in /dev/dri/by-path; `has_by_path_folder` says whether the host has that folder.
     """
 
     unit: UnitId
@@ -35,6 +36,7 @@ class Card:
     tile_count: int = 1
     memory_bytes: int | None = None
     numa_node: int | None = None
+    links: tuple[TileLink, ...] = ()
     health: Health = HEALTHY
     nodes: tuple[DeviceNode, ...] = ()
     by_path_links: tuple[str, ...] = ()
@@ -85,6 +87,7 @@ def _offer_card(card: Card, unit: Unit, shares: int, by_path: ByPath) -> Iterato
                 tile_count=card.tile_count,
                 share=share,
                 memory_bytes=card.memory_bytes,
+                links=card.links,
             )
 
 

@@ -25,7 +25,7 @@ from accelet.kube.errors import (
     UnavailableError,
 )
 from accelet.kube.podparser import parse_pod
-from accelet.kube.resources import CONFIG_MAPS, PODS
+from accelet.kube.resources import CONFIG_MAPS, NODES, PODS
 from tests.integration.kube.fakeapi import Answer, Drop, FakeApi, Fault, Hang
 from tests.integration.kube.waiting import eventually
 from tests.unit.kube.manifests import raw_pod
@@ -55,6 +55,18 @@ async def test_apply_creates_and_updates(client: Client) -> None:
     await client.patch(CONFIG_MAPS, "ml", "plan", body, "apply")
     await client.patch(CONFIG_MAPS, "ml", "plan", {**body, "data": {"a": "2"}}, "apply")
     assert json.loads(await client.get(CONFIG_MAPS, "ml", "plan"))["data"] == {"a": "2"}
+
+
+async def test_nodes_status_is_changed_by_its_subresource_alone(client: Client) -> None:
+    await client.create(NODES, None, {"metadata": {"name": "n"}, "spec": {"unschedulable": True}})
+    change = {"spec": {"unschedulable": False}, "status": {"capacity": {"cpu": "2"}}}
+    await client.patch(NODES, None, "n", change, "merge", subresource="status")
+    made = json.loads(await client.get(NODES, None, "n"))
+    assert (made["spec"], made["status"]) == ({"unschedulable": True}, {"capacity": {"cpu": "2"}})
+    change = {"spec": {"unschedulable": False}, "status": {"capacity": {"cpu": "4"}}}
+    await client.patch(NODES, None, "n", change, "merge")
+    made = json.loads(await client.get(NODES, None, "n"))
+    assert (made["spec"], made["status"]) == ({"unschedulable": False}, {"capacity": {"cpu": "2"}})
 
 
 async def test_dry_run_changes_nothing(client: Client, api: FakeApi) -> None:

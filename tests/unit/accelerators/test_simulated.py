@@ -1,9 +1,10 @@
+import json
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from accelet.accelerators.device import Device
+from accelet.accelerators.device import Device, TileLink
 from accelet.accelerators.edits import DeviceNode
 from accelet.accelerators.errors import ScanError
 from accelet.accelerators.settings import overlap
@@ -126,3 +127,46 @@ def test_overlap_is_of_cards_and_matches(
 ) -> None:
     first, second = (msgspec.convert(fields, SimulatedSettings) for fields in (one, other))
     assert overlap(first, second) == meet
+
+
+LINKED = """
+cards:
+- {pci: 0000-03-00.0, tiles: 2, nodes: [{path: /dev/null}], links: [{tile: 1, to: 0000-9a-00.0, to_tile: 0}]}
+- {pci: 0000:9a:00.0, nodes: [{path: /dev/null}]}
+"""
+
+
+def test_link_is_one_of_both_its_cards(file: Path) -> None:
+    file.write_text(LINKED)
+    first, second = devices_of(file)
+    assert first.links == (TileLink(1, second.unit, 0),)
+    assert second.links == (TileLink(0, first.unit, 1),)
+
+
+def test_link_that_is_written_at_both_its_ends_is_one(file: Path) -> None:
+    both = LINKED.replace(
+        "/dev/null}]}\n", "/dev/null}], links: [{tile: 0, to: 0000:03:00.0, to_tile: 1}]}\n"
+    )
+    assert both != LINKED
+    file.write_text(LINKED)
+    once = [device.links for device in devices_of(file)]
+    file.write_text(both)
+    assert [device.links for device in devices_of(file)] == once
+
+
+@pytest.mark.parametrize(
+    ("link", "field", "said"),
+    [
+        ({"tile": 2, "to": "0000-04-00.0", "to_tile": 0}, "tile", "0000-03-00.0 has no tile 2"),
+        ({"tile": 0, "to": "0000-04-00.0", "to_tile": 1}, "to_tile", "0000-04-00.0 has no tile 1"),
+        ({"tile": 0, "to": "0000:03:00.0", "to_tile": 1}, "to", "a card has no link to itself"),
+        ({"tile": 0, "to": "0000-05-00.0", "to_tile": 0}, "to", "there is no card 0000-05-00.0"),
+    ],
+)
+def test_link_to_nowhere_is_named(link: dict[str, object], field: str, said: str, file: Path) -> None:
+    cards = [{**CARD, "tiles": 2, "links": [link]}, OTHER]
+    (problem,) = msgspec.convert({"cards": cards}, SimulatedSettings).problems()
+    assert (problem.field, problem.sentence) == (("cards", 0, "links", 0, field), said)
+    file.write_text(json.dumps({"cards": cards}))
+    with pytest.raises(ScanError, match=f"card 0: {said}"):
+        devices_of(file)

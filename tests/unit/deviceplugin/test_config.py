@@ -54,7 +54,7 @@ def test_checked_in_schema_is_current() -> None:
 
 
 def test_generic_device_plugins_block_and_monitoring_become_resources() -> None:
-    assert names(parse_config(EXAMPLES[5], "x")) == ["example.com/fuse", "squat.ai/video", "squat.ai/serial"]
+    assert names(parse_config(EXAMPLES[6], "x")) == ["example.com/fuse", "squat.ai/video", "squat.ai/serial"]
     assert names(parse_config(EXAMPLES[1], "x"))[-1] == "gpu.intel.com/monitoring"
 
 
@@ -122,3 +122,46 @@ def test_name_that_a_kubelet_would_refuse_is_refused_here(name: str, word: str) 
 )
 def test_file_that_is_no_configuration_is_refused_in_a_sentence(text: str) -> None:
     assert all(problem.startswith("config.yaml:") for problem in mistakes(text))
+
+
+FOLLOWING = "resources: [{name: a.b/c, backend: intel-gpu, assignment: annotations}]\n"
+
+
+def test_cards_are_told_where_it_is_asked_for() -> None:
+    place = "/etc/features.d/gpu.txt"
+    config = parse_config(f"version: v1\npublish_cards: true\nnfd_features: {place}\n{FOLLOWING}", "x")
+    assert (config.publish_cards, config.nfd_features) == (True, place)
+    config = parse_config(f"version: v1\nnfd_features: null\n{FOLLOWING}", "x")
+    assert (config.publish_cards, config.nfd_features) == (False, None)
+
+
+@pytest.mark.parametrize("resources", ["", "resources: [{name: a.b/c, backend: intel-gpu}]\n"])
+def test_telling_cards_that_nothing_can_be_assigned_of_is_a_misunderstanding(resources: str) -> None:
+    assert mistakes(f"version: v1\npublish_cards: true\nnfd_features: /a/b\n{resources}") == [
+        "config.yaml:2: publish_cards: means nothing without a resource with assignment: annotations",
+        "config.yaml:3: nfd_features: means nothing without a resource with assignment: annotations",
+    ]
+    parse_config(f"version: v1\npublish_cards: false\n{resources}", "x")
+
+
+@pytest.mark.parametrize("path", ["gpu.txt", "/features.d/", "/features.d/.gpu.txt", "/", "''"])
+def test_feature_file_that_nobody_would_read_is_refused(path: str) -> None:
+    (problem,) = mistakes(f"version: v1\n{FOLLOWING}nfd_features: {path}\n")
+    assert problem.startswith("config.yaml:3: nfd_features: must be the absolute path of a file on the host")
+
+
+def test_resource_by_the_name_of_a_published_amount_is_refused() -> None:
+    text = """\
+version: v1
+publish_cards: true
+resources:
+- {name: gpu.intel.com/i915, backend: intel-gpu, match: {driver: [i915]}, assignment: annotations}
+- {name: gpu.intel.com/tiles, backend: intel-gpu, match: {driver: [xe]}, unit: tile}
+"""
+    assert mistakes(text) == [
+        (
+            "config.yaml:5: resources[1].name: gpu.intel.com/tiles is an amount that publish_cards keeps; "
+            "choose another name"
+        )
+    ]
+    parse_config(text.replace("publish_cards: true", "publish_cards: false"), "x")

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from accelet.accelerators.device import TileLink, UnitId
 from accelet.scheduler.cardcatalog import CardCatalog
 from accelet.scheduler.cardneeds import Amounts, CardNeeds, ContainerNeed
-from accelet.scheduler.cards import CardPolicy, CardState, CardStates, Fit, Hold, fit_pods
+from accelet.scheduler.cards import Fit, fit_pods
+from accelet.scheduler.cardsearch import CardPolicy
+from accelet.scheduler.cardstate import CardState, CardStates, Hold
 
 I915, XE = "gpu.intel.com/i915", "gpu.intel.com/xe"
 
@@ -319,6 +321,30 @@ def test_past_its_budget_the_answer_is_that_it_is_undecided() -> None:
     fit = fit_pods(states, pods, tries=20)
     assert fit.holds is None
     assert not fit.is_decided
+
+
+def test_hundreds_of_like_cards_are_one_choice() -> None:
+    states = tuple(replace(card(n, tiles=1), memory_bytes=4 if n % 2 else 8) for n in range(500))
+    taken = [pod(need(cards=4, tiles=4, memory_bytes=8)) for _ in range(62)]
+    assert fit_pods(states, taken).holds is None, "four tiles of a card that has one"
+    taken = [pod(need(cards=4, tiles=1, memory_bytes=8)) for _ in range(62)]
+    fit = fit_pods(states, taken, tries=100)
+    assert fit.holds is not None
+    assert not fit_pods(states, [*taken, *[pod(need(cards=3, tiles=1, memory_bytes=8))]], tries=100).holds
+
+
+def test_links_that_lead_nowhere_end_within_the_budget() -> None:
+    everywhere = [(t, o, f) for t in range(8) for o in range(8) for f in range(8)]
+    states = tuple(
+        card(n, tiles=8, links=" ".join(f"{t}-c{o}.{f}" for t, o, f in everywhere if (n < 4) == (o < 4)))
+        for n in range(7)
+    )
+    fit = fit_pods(states, [pod(need(cards=8, tiles=1), is_linked=True)])
+    assert fit.holds is None
+    fit = fit_pods(
+        states, [pod(need("a", cards=4, tiles=1), need("b", cards=4, tiles=1), is_linked=True)] * 9
+    )
+    assert fit.holds is None
 
 
 @pytest.mark.parametrize("policy", ["packed", "balanced"])

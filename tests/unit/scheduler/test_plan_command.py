@@ -4,8 +4,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from accelet.accelerators.device import UnitId
 from accelet.cli import main
+from resourcemanager.nodecards import NODE_CARDS_ANNOTATION, NodeCard, render_node_cards
 
+_I915 = "gpu.intel.com/i915"
 _GATE = "gke.io/topology-aware-auto-train"
 
 
@@ -199,3 +202,57 @@ def test_the_levels_of_the_network_come_from_the_schedulers_settings(tmp_path: P
     config.write_text("version: v2")
     wrong = _run(tmp_path, _items(*nodes), pods, None, "--config", str(config))
     assert (wrong.exit_code, "must be one of v1" in wrong.stderr) == (2, True)
+
+
+def _cards_node(*numbers: int) -> dict[str, object]:
+    cards = [
+        NodeCard(UnitId(f"0000-0{number}-00.0"), _I915, card=f"card{number}", tiles=2, shares=4)
+        for number in numbers
+    ]
+    made = _node("n0", "b0/s0/h0")
+    metadata = made["metadata"]
+    assert isinstance(metadata, dict)
+    metadata = {**metadata, "annotations": {NODE_CARDS_ANNOTATION: render_node_cards(cards)}}
+    parts = {_I915: "8", "gpu.intel.com/tiles": "8", "nvidia.com/gpu": "8"}
+    return {**made, "metadata": metadata, "status": {"allocatable": {"cpu": "8", "pods": "110", **parts}}}
+
+
+def _tiles_pod(name: str, tiles: int) -> dict[str, object]:
+    limits = {_I915: 1, "gpu.intel.com/tiles": tiles}
+    made = _pod(name, labels=_LABELS)
+    spec = made["spec"]
+    assert isinstance(spec, dict)
+    return {**made, "spec": {**spec, "containers": [{"name": "main", "resources": {"limits": limits}}]}}
+
+
+def test_the_cards_and_tiles_chosen_are_shown_where_there_are_any(tmp_path: Path) -> None:
+    pods = _items(_tiles_pod("train-0", 2), _tiles_pod("train-1", 1), _pod("train-2", labels=_LABELS))
+    result = _run(tmp_path, _items(_cards_node(0, 1)), pods, None, "--json")
+    whole, part, none = json.loads(result.stdout)["jobs"][0]["placements"]
+    assert "assignment" not in none
+    taken = {whole["assignment"]["main"], part["assignment"]["main"]}
+    assert taken in (
+        {"0000-00-00.0 tiles 0 and 1", "0000-01-00.0 tile 0"},
+        {"0000-01-00.0 tiles 0 and 1", "0000-00-00.0 tile 0"},
+    )
+    drawn = _run(tmp_path, _items(_cards_node(0, 1)), pods).stdout
+    assert f"main: {whole['assignment']['main']}" in drawn
+
+
+def test_pods_with_cards_have_a_line_each_however_many_they_are(tmp_path: Path) -> None:
+    pods = _items(*(_tiles_pod(f"train-{rank}", 1) for rank in range(8)))
+    drawn = _run(tmp_path, _items(_cards_node(0, 1, 2, 3)), pods).stdout
+    assert drawn.count("main: 0000-0") == 8
+    assert "rank 7  train-7" in drawn
+
+
+def test_which_cards_are_taken_and_what_counts_them_is_said_by_the_settings(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    pods = _items(_tiles_pod("train-0", 1), _tiles_pod("train-1", 1))
+    cards = {}
+    for policy in ("packed", "balanced"):
+        config.write_text(f"version: v1\ncards: {{policy: {policy}}}")
+        result = _run(tmp_path, _items(_cards_node(0, 1)), pods, None, "--json", "--config", str(config))
+        placements = json.loads(result.stdout)["jobs"][0]["placements"]
+        cards[policy] = len({place["assignment"]["main"].split()[0] for place in placements})
+    assert cards == {"packed": 1, "balanced": 2}

@@ -1,6 +1,7 @@
 """daemonset.yaml and the examples say what the code understands."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,7 @@ def test_manifest_is_whole(path: Path) -> None:
 
 ASSIGNMENTS = PROJECT / "deploy" / "agent-assignments"
 TPU = PROJECT / "deploy" / "agent-tpu"
+CARDS = PROJECT / "deploy" / "agent-cards"
 
 
 def test_assignments_need_pods_and_events_and_nothing_else() -> None:
@@ -146,12 +148,19 @@ def test_assignments_configuration_is_understood_and_follows_them() -> None:
     assert followed == ["gpu.intel.com/i915", "gpu.intel.com/xe"]
 
 
-@pytest.mark.parametrize("folder", [ASSIGNMENTS, TPU], ids=lambda folder: folder.name)
+def made_by(folder: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a kustomization before its patches."""
+    (kustomization,) = documents(folder / "kustomization.yaml")
+    for name in kustomization["resources"]:
+        path = folder / name
+        yield from made_by(path) if path.is_dir() else documents(path)
+
+
+@pytest.mark.parametrize("folder", [ASSIGNMENTS, TPU, CARDS], ids=lambda folder: folder.name)
 def test_kustomization_names_files_there_are_and_patches_objects_there_are(folder: Path) -> None:
     (kustomization,) = documents(folder / "kustomization.yaml")
     patches = [folder / each["path"] for each in kustomization["patches"]]
-    resources = [folder / name for name in kustomization["resources"]]
-    made = [_identity(each) for path in resources for each in documents(path)]
+    made = [_identity(each) for each in made_by(folder)]
     assert len(set(made)) == len(made)
     assert {_identity(each) for path in patches for each in documents(path)} <= set(made)
 
@@ -196,3 +205,43 @@ def test_tpu_nodes_configuration_asks_for_the_labels() -> None:
     assert {each.name for each in shipped} == {
         each.name for each in parse_config(DEFAULT_CONFIG, "built in").resources
     }
+
+
+def test_cards_need_nodes_and_their_status_and_nothing_else() -> None:
+    objects = {each["kind"]: each for each in documents(CARDS / "rbac.yaml")}
+    assert objects["ClusterRole"]["rules"] == [
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]},
+        {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
+    ]
+    binding = objects["ClusterRoleBinding"]
+    assert binding["roleRef"]["name"] == objects["ClusterRole"]["metadata"]["name"]
+    (account,) = (each for each in documents(ASSIGNMENTS / "rbac.yaml") if each["kind"] == "ServiceAccount")
+    (subject,) = binding["subjects"]
+    assert _identity({"kind": subject["kind"], "metadata": subject}) == _identity(account)
+
+
+def test_cards_policy_is_bound_and_denies_what_it_cannot_judge() -> None:
+    policy, binding = documents(CARDS / "policy.yaml")
+    assert policy["spec"]["failurePolicy"] == "Fail"
+    assert binding["spec"] == {"policyName": policy["metadata"]["name"], "validationActions": ["Deny"]}
+    (condition,) = policy["spec"]["matchConditions"]
+    assert "'system:serviceaccount:kube-system:accelet-agent'" in condition["expression"]
+    rules = {rule["reason"] for rule in policy["spec"]["validations"]}
+    assert rules == {"Forbidden"}
+
+
+def test_cards_configuration_publishes_all_that_is_assigned_and_gives_nothing_twice() -> None:
+    text = config_text(CARDS / "config.patch.yaml")
+    config = parse_config(text, "config.patch.yaml")
+    assert config.publish_cards
+    followed = {each.name: each.rules.following for each in config.resources if each.rules.following}
+    assert set(followed) == {"gpu.intel.com/i915", "gpu.intel.com/xe"}
+    assert {policies.on_conflict for policies in followed.values()} == {"refuse"}
+    more = parse_config(text.replace("# nfd_features", "nfd_features"), "config.patch.yaml with its comment")
+    (patch,) = documents(CARDS / "nfd.patch.yaml")
+    pod = patch["spec"]["template"]["spec"]
+    (volume,), (container,) = pod["volumes"], pod["containers"]
+    (mount,) = container["volumeMounts"]
+    assert str(Path(more.nfd_features or "").parent) == volume["hostPath"]["path"]
+    assert mount["mountPath"] == f"/host{volume['hostPath']['path']}"
+    assert mount["name"] == volume["name"]

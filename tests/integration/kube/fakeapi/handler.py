@@ -113,7 +113,7 @@ class Handler(BaseHTTPRequestHandler):
             self._send(201 if self.command == "POST" else 200, json.dumps(answer).encode())
 
     def _answer(self, path: str, query: dict[str, str], body: Any) -> Json:
-        resource, namespace, name = _split(path)
+        resource, namespace, name, subresource = _split(path)
         dry_run = query.get("dryRun") == "All"
         state, key = self._api.state, (namespace or "", name or "")
         match self.command, name:
@@ -127,13 +127,13 @@ class Handler(BaseHTTPRequestHandler):
                 return state.replace(resource, key, body, dry_run=dry_run)
             case "PATCH", _:
                 kind = self.headers["Content-Type"].removeprefix("application/").split("+")[0]
-                return state.patch(resource, key, kind, body, dry_run=dry_run)
+                return state.patch(resource, key, kind, body, dry_run=dry_run, subresource=subresource)
             case "DELETE", _:
                 return state.delete(resource, key, body, dry_run=dry_run)
         raise RefusedError(405, "MethodNotAllowed", "no such method")
 
     def _watch(self, path: str, query: dict[str, str]) -> None:
-        resource, namespace, _ = _split(path)
+        resource, namespace, *_ = _split(path)
         position = int(query.get("resourceVersion") or self._api.state.version)
         too_old = position < self._api.state.collection(resource).floor
         if too_old and not self._api.sends_gone_as_event:
@@ -246,7 +246,7 @@ class HttpServer(ThreadingHTTPServer):
         """Clients that go away in the middle are what half of the tests are about."""
 
 
-def _split(path: str) -> tuple[str, str | None, str | None]:
+def _split(path: str) -> tuple[str, str | None, str | None, str]:
     found = _PATH.fullmatch(path)
     if found is None:
         raise RefusedError(404, "NotFound", "the server could not find the requested resource")
@@ -255,4 +255,5 @@ def _split(path: str) -> tuple[str, str | None, str | None]:
         f"{found['root']}/{found['plural']}",
         unquote(namespace) if namespace else None,
         unquote(name) if name else None,
+        found["sub"] or "",
     )

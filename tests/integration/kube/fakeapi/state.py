@@ -14,6 +14,7 @@ from tests.integration.kube.fakeapi.selectors import matches
 
 Json = dict[str, Any]
 Key = tuple[str, str]
+_NODES = "api/v1/nodes"
 Validate = Callable[[Json | None, Json], list[tuple[str, str]]]
 """Old object (None when created) and new one, to the (field, message) pairs that are wrong."""
 
@@ -129,7 +130,20 @@ class State:
                     obj["metadata"][name] = before["metadata"][name]
             return self._store(resource, key, before, obj, dry_run=dry_run)
 
-    def patch(self, resource: str, key: Key, kind: str, body: Any, *, dry_run: bool = False) -> Json:
+    def patch(
+        self,
+        resource: str,
+        key: Key,
+        kind: str,
+        body: Any,
+        *,
+        dry_run: bool = False,
+        subresource: str | None = None,
+    ) -> Json:
+        """By its `status` subresource an object's spec stays; a Node's status changes by that alone.
+
+        Without saying by which (`None`), as nobody can by HTTP, everything can be changed.
+        """
         with self.changed:
             if kind == "apply-patch" and key not in self.collection(resource).objects:
                 named = merge_patch(body, {"metadata": {"name": key[1]}})
@@ -139,6 +153,10 @@ class State:
                 after = json_patch(before, body) if kind == "json-patch" else merge_patch(before, body)
             except PatchError as error:
                 raise RefusedError(422, "Invalid", f"the server rejected our request: {error}") from None
+            kept = "spec" if subresource == "status" else "status" if resource == _NODES else None
+            if subresource is not None and kept is not None:
+                after = {name: value for name, value in after.items() if name != kept}
+                after |= {kept: before[kept]} if kept in before else {}
             return self.replace(resource, key, after, dry_run=dry_run)
 
     def delete(self, resource: str, key: Key, body: Json | None = None, *, dry_run: bool = False) -> Json:

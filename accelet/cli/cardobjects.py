@@ -1,0 +1,17 @@
+"""What says who holds which card: nodes, pods and plans."""
+
+from dataclasses import dataclass, field
+
+from accelet.kube.nodes import Node
+from accelet.kube.pods import Pod
+from accelet.scheduler.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class CardObjects:
+    """The objects that could be read; `notes` are sentences about those that could not."""
+
+    nodes: list[Node]
+    pods: list[Pod]
+    plans: list[Record]
+    notes: list[str] = field(default_factory=list)

@@ -1,0 +1,117 @@
+"""`accelet cards`: every card and tile of the cluster, who holds it, and what is free."""
+
+import asyncio
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+
+from accelet.cli.cardobjects import CardObjects
+from accelet.cli.cardtable import print_cards
+from accelet.cli.objectfiles import OBJECT_FILE, read_objects, read_scheduler_settings, refuse_twins
+from accelet.cli.options import kubeconfig_option
+from accelet.kube.errors import ConfigurationError, KubeError
+from accelet.kube.nodes import parse_node
+from accelet.kube.podparser import parse_pod
+from accelet.runtime.run import EXIT_FAILED
+from accelet.scheduler.cardview import ClusterView, view_cluster
+from accelet.scheduler.gangs import GATE_PREFIX
+from accelet.scheduler.picture import Picture
+from accelet.scheduler.record import SELECTOR, parse_record
+from accelet.scheduler.settings import SchedulerSettings
+
+
+@click.command("cards")
+@kubeconfig_option
+@click.option(
+    "--nodes",
+    "node_file",
+    type=OBJECT_FILE,
+    help="Instead of the API server, with --pods: `kubectl get nodes -o json`; - reads the standard input.",
+)
+@click.option("--pods", "pod_file", type=OBJECT_FILE, help="`kubectl get pods -A -o json`")
+@click.option(
+    "--plans",
+    "plan_file",
+    type=OBJECT_FILE,
+    help=f"`kubectl get configmaps -A -l {SELECTOR} -o json`, what the scheduler is about to release.",
+)
+@click.option("--node", "wanted", metavar="NAME", help="This node only.")
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The scheduler's settings, for the resources that count cards.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+def command(
+    *,
+    kubeconfig: Path | None,
+    node_file: Path | None,
+    pod_file: Path | None,
+    plan_file: Path | None,
+    wanted: str | None,
+    config: Path | None,
+    as_json: bool,
+) -> None:
+    """Show every card and tile of the cluster, who holds it, and what is free, as the scheduler counts it.
+
+    Nothing is changed anywhere.
+    """
+    settings = read_scheduler_settings(config)
+    if node_file or pod_file or plan_file:
+        objects = _read_files(node_file, pod_file, plan_file)
+    else:
+        objects = _read_cluster(kubeconfig)
+    for note in objects.notes:
+        click.echo(note, err=True)
+    view = _view(objects, settings, wanted)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(view), indent=2).decode())
+    else:
+        print_cards(Console(highlight=False), view)
+
+
+def _view(objects: CardObjects, settings: SchedulerSettings, wanted: str | None) -> ClusterView:
+    """The view of all nodes, or of the one that is wanted, from the picture the scheduler would have."""
+    picture = Picture(settings.scheme(), GATE_PREFIX, settings.cards.resources, settings.cards.policy)
+    for node in objects.nodes:
+        picture.set_node(node)
+    for pod in objects.pods:
+        picture.set_pod(pod)
+    for plan in objects.plans:
+        picture.set_record(plan)
+    chosen = [node for node in objects.nodes if wanted in (None, node.name)]
+    if wanted is not None and not chosen:
+        raise click.BadParameter(
+            f"none of the {len(objects.nodes)} nodes is called {wanted}", param_hint="--node"
+        )
+    return view_cluster(chosen, picture.cluster.cards)
+
+
+def _read_files(node_file: Path | None, pod_file: Path | None, plan_file: Path | None) -> CardObjects:
+    if node_file is None or pod_file is None:
+        raise click.UsageError("--nodes and --pods belong together: who holds a card is written on the pods")
+    if [str(file) for file in (node_file, pod_file, plan_file)].count("-") > 1:
+        raise click.UsageError("only one file can be read from the standard input")
+    nodes = read_objects(node_file, "Node", parse_node)
+    pods = read_objects(pod_file, "Pod", parse_pod)
+    refuse_twins(node_file, "Node", (node.name for node in nodes))
+    refuse_twins(pod_file, "Pod", (f"{pod.namespace}/{pod.name}" for pod in pods))
+    plans = read_objects(plan_file, "ConfigMap", parse_record) if plan_file else []
+    return CardObjects(nodes, pods, plans)
+
+
+def _read_cluster(kubeconfig: Path | None) -> CardObjects:
+    from accelet.cli.objectlists import API_S, list_card_objects  # noqa: PLC0415 - half a second, not for files
+
+    try:
+        return asyncio.run(list_card_objects(kubeconfig))
+    except ConfigurationError as error:
+        hint = "" if kubeconfig else "; outside of a pod, give --kubeconfig FILE"
+        click.echo(f"{error}{hint}", err=True)
+    except TimeoutError:
+        click.echo(f"the API server has not answered within {API_S:.0f} s", err=True)
+    except KubeError as error:
+        click.echo(str(error), err=True)
+    raise SystemExit(EXIT_FAILED)

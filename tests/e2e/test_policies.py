@@ -1,0 +1,401 @@
+"""The shipped admission policies on a real API server: what they give pods, and whom they refuse what."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from accelet.scheduler.record import LABEL
+from tests.e2e.cluster.control_plane import ControlPlane
+from tests.e2e.cluster.https_client import Client, Json, RefusedError
+from tests.e2e.cluster.kubeconfig import Token
+from tests.e2e.cluster.waiting import wait_until
+from tests.e2e.policies import gate_out_of_force, policies_in_force
+
+PROJECT = Path(__file__).parents[2]
+SCHEDULER = PROJECT / "deploy" / "scheduler.yaml"
+I915, XE = "gpu.intel.com/i915", "gpu.intel.com/xe"
+TILES, MILLICORES, MEMORY = "gpu.intel.com/tiles", "gpu.intel.com/millicores", "gpu.intel.com/memory.max"
+GATE = {"name": "accelet.dev/cards"}
+TOPOLOGY_GATE = {"name": "gke.io/topology-aware-auto-train"}
+WISHES = ["gas-allow", "gas-deny", "gas-same-gpu", "gas-allocate-xelink", "gas-allocate-single-numa"]
+PROTECTED = ["accelet.dev/assignment", "gas-container-cards", "gas-container-tiles", "gas-ts"]
+ASSIGNED = {"accelet.dev/assignment": '{"version":1,"containers":{}}'}
+EVERYTHING = [
+    {"apiGroups": [group], "resources": ["*"], "verbs": ["*"]} for group in ("", "apps", "batch", "policy")
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def policies(cluster: ControlPlane) -> Iterator[None]:
+    with policies_in_force(cluster.workloads):
+        yield
+
+
+@pytest.fixture(scope="module")
+def namespace(cluster: ControlPlane) -> Iterator[str]:
+    name = f"policies-{time.time_ns():x}"
+    cluster.workloads.apply({"kind": "Namespace", "metadata": {"name": name}})
+    accounts = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+    wait_until("it has an account", lambda: cluster.client.try_get(accounts), timeout_s=30)
+    yield name
+    cluster.client.send("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture(scope="module")
+def user(cluster: ControlPlane, namespace: str) -> Iterator[Client]:
+    """Somebody who may do anything in the namespace, as its administrators may, and nothing elsewhere."""
+    rbac = "rbac.authorization.k8s.io"
+    here = {"name": "user", "namespace": namespace}
+    role = {"kind": "Role", "metadata": here, "rules": EVERYTHING}
+    binding = {
+        "kind": "RoleBinding",
+        "metadata": here,
+        "roleRef": {"apiGroup": rbac, "kind": "Role", "name": "user"},
+        "subjects": [{"kind": "ServiceAccount", **here}],
+    }
+    with cluster.workloads.applied([{"kind": "ServiceAccount", "metadata": here}, role, binding]):
+        yield _acting_as(cluster, namespace, "user")
+
+
+@pytest.fixture(scope="module")
+def scheduler(cluster: ControlPlane) -> Iterator[Client]:
+    """The scheduler's account, with no more than the rights that deploy/scheduler.yaml gives it."""
+    manifests = yaml.safe_load_all(SCHEDULER.read_text())
+    with cluster.workloads.applied(each for each in manifests if each["kind"] != "Deployment"):
+        yield _acting_as(cluster, "kube-system", "accelet-scheduler")
+
+
+def _acting_as(cluster: ControlPlane, namespace: str, account: str) -> Client:
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+    answer = json.loads(cluster.client.send("POST", path, {"spec": {}}))
+    return Client(cluster.url, Token(answer["status"]["token"]), cluster.authority.keys.certificate)
+
+
+@pytest.fixture
+def pods(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/pods"
+
+
+def _container(name: str, **amounts: str) -> Json:
+    return {"name": name, "image": "none", "resources": {"limits": amounts}}
+
+
+def _asking(*names: str) -> dict[str, str]:
+    return dict.fromkeys(names, "1")
+
+
+def _pod(name: str, *containers: Json, **spec: object) -> Json:
+    # No scheduler of this cluster takes it, so that nothing happens to it but what a test does.
+    spec = {"schedulerName": "nobody", "containers": list(containers), **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def _made(client: Client, pods: str, pod: Json) -> Json:
+    made: Json = json.loads(client.send("POST", pods, pod))
+    return made
+
+
+def _seen(client: Client, path: str) -> Json:
+    seen: Json = json.loads(client.send("GET", path))
+    return seen
+
+
+def _refusal(client: Client, method: str, path: str, body: Json) -> str:
+    """What a person is told who is refused this."""
+    with pytest.raises(RefusedError) as refused:
+        client.send(method, path, body)
+    assert refused.value.status in (403, 422)
+    message: str = json.loads(str(refused.value).partition(": ")[2])["message"]
+    return message
+
+
+@pytest.mark.parametrize("part", [TILES, MILLICORES, MEMORY])
+@pytest.mark.parametrize("place", ["containers", "initContainers"])
+def test_pod_that_asks_for_a_part_is_gated_and_given_a_card(
+    user: Client, pods: str, place: str, part: str
+) -> None:
+    containers = {"containers": [_container("main")], place: [_container("asking", **_asking(part))]}
+    pod = _made(user, pods + "?dryRun=All", _pod("part", **containers))
+    assert pod["spec"]["schedulingGates"] == [GATE]
+    (asking,) = pod["spec"][place]
+    assert asking["resources"]["limits"] == _asking(part, I915)
+    assert asking["resources"]["requests"] == _asking(part, I915)
+
+
+def test_what_a_pod_has_already_is_kept(user: Client, pods: str) -> None:
+    twice = [{"name": "LEVEL", "value": "1"}, {"name": "LEVEL", "value": "2"}]
+    ports = [{"containerPort": 80, "protocol": "UDP"}, {"containerPort": 80, "protocol": "TCP"}]
+    given = _pod(
+        "kept",
+        _container("first", **{XE: "2", TILES: "4"}),
+        _container("second", cpu="1", memory="1Gi"),
+        {**_container("third", cpu="1", **_asking(TILES)), "env": twice, "ports": ports},
+        _container("fourth", **{I915: "2", MILLICORES: "100"}),
+        schedulingGates=[TOPOLOGY_GATE],
+        initContainers=[
+            _container("warm-up"),
+            {**_container("sidecar", **_asking(MEMORY)), "restartPolicy": "Always"},
+        ],
+    )
+    pod = _made(user, pods + "?dryRun=All", given)["spec"]
+    assert pod["schedulingGates"] == [TOPOLOGY_GATE, GATE]
+    assert {c["name"]: c["resources"].get("limits") for c in pod["initContainers"] + pod["containers"]} == {
+        "warm-up": None,
+        "sidecar": _asking(MEMORY, I915),
+        "first": {XE: "2", TILES: "4"},
+        "second": {"cpu": "1", "memory": "1Gi"},
+        "third": {"cpu": "1", **_asking(TILES, I915)},
+        "fourth": {I915: "2", MILLICORES: "100"},
+    }
+    assert [c["name"] for c in pod["containers"]] == ["first", "second", "third", "fourth"]
+    assert [c["name"] for c in pod["initContainers"]] == ["warm-up", "sidecar"]
+    assert pod["containers"][2]["env"] == twice
+    assert pod["containers"][2]["ports"] == ports
+
+
+def test_gate_is_not_given_twice(user: Client, pods: str) -> None:
+    given = _pod("twice", _container("main", **_asking(TILES)), schedulingGates=[GATE, TOPOLOGY_GATE])
+    pod = _made(user, pods + "?dryRun=All", given)
+    assert pod["spec"]["schedulingGates"] == [GATE, TOPOLOGY_GATE]
+
+
+@pytest.mark.parametrize(
+    "amounts", [{}, {"cpu": "1"}, {I915: "1"}, {XE: "2"}, {"gpu.intel.com/monitoring": "1"}]
+)
+def test_pod_that_asks_for_no_part_is_untouched(user: Client, pods: str, amounts: dict[str, str]) -> None:
+    pod = _made(user, pods + "?dryRun=All", _pod("plain", _container("main", **amounts)))
+    assert "schedulingGates" not in pod["spec"]
+    assert pod["spec"]["containers"][0]["resources"].get("limits", {}) == amounts
+
+
+@pytest.mark.parametrize("wish", WISHES)
+def test_pod_that_says_which_cards_is_gated(user: Client, pods: str, wish: str) -> None:
+    given = _pod("choosy", _container("main", **{XE: "2"}), _container("other"))
+    given["metadata"]["annotations"] = {wish: "card0"}
+    pod = _made(user, pods + "?dryRun=All", given)
+    assert pod["spec"]["schedulingGates"] == [GATE]
+    assert pod["metadata"]["annotations"] == {wish: "card0"}
+    assert [c["resources"].get("limits") for c in pod["spec"]["containers"]] == [{XE: "2"}, None]
+
+
+def test_wish_of_a_pod_without_cards_does_nothing(user: Client, pods: str) -> None:
+    given = _pod("other", _container("main", cpu="1"))
+    given["metadata"]["annotations"] = {"gas-allow": "card0"}
+    assert "schedulingGates" not in _made(user, pods + "?dryRun=All", given)["spec"]
+
+
+def test_users_of_older_clusters_are_told_what_to_write(
+    cluster: ControlPlane, user: Client, pods: str
+) -> None:
+    path = pods + "?dryRun=All"
+    with gate_out_of_force(cluster.workloads):
+        told = _refusal(user, "POST", path, _pod("bare", _container("main", **_asking(TILES, I915))))
+        assert f"A pod with {TILES} is held" in told
+        assert "add {name: accelet.dev/cards} to spec.schedulingGates" in told
+        choosy = _pod("choosy", _container("main", **_asking(XE)))
+        choosy["metadata"]["annotations"] = {"gas-deny": "card0"}
+        assert "A pod with gas-deny is held" in _refusal(user, "POST", path, choosy)
+        early = _container("early", **_asking(MEMORY))
+        bare = _pod("bare", _container("main"), initContainers=[early], schedulingGates=[GATE])
+        told = _refusal(user, "POST", path, bare)
+        assert f"add {I915} or {XE} to resources.limits of early" in told
+        _made(user, path, _pod("full", _container("main", **_asking(TILES, XE)), schedulingGates=[GATE]))
+        _made(user, path, _pod("plain", _container("main", **_asking(I915))))
+
+
+def test_pods_of_kube_system_are_gated_too(cluster: ControlPlane) -> None:
+    path = "/api/v1/namespaces/kube-system/pods?dryRun=All"
+    pod = _made(cluster.client, path, _pod("system", _container("main", **_asking(TILES))))
+    assert pod["spec"]["schedulingGates"] == [GATE]
+
+
+def test_part_for_a_pod_that_names_its_node_is_refused(user: Client, pods: str) -> None:
+    pod = _pod("placed", _container("main", **_asking(TILES, I915)), nodeName="node-9")
+    assert "take spec.nodeName away" in _refusal(user, "POST", pods, pod)
+
+
+def test_part_among_the_requests_alone_is_refused_by_kubernetes(user: Client, pods: str) -> None:
+    container = {"name": "main", "image": "none", "resources": {"requests": _asking(TILES)}}
+    assert "Limit must be set" in _refusal(user, "POST", pods, _pod("lax", container))
+
+
+@pytest.mark.parametrize("annotation", PROTECTED)
+def test_assignment_on_a_new_pod_is_refused(user: Client, pods: str, annotation: str) -> None:
+    pod = _pod("forged", _container("main", **_asking(I915)))
+    pod["metadata"]["annotations"] = {annotation: "card0"}
+    told = _refusal(user, "POST", pods, pod)
+    assert f"The annotation {annotation} says which cards" in told
+    assert "Leave it out of the pod, and out of the template" in told
+
+
+def test_administrator_is_refused_too(cluster: ControlPlane) -> None:
+    pod = _pod("forged", _container("main"))
+    pod["metadata"]["annotations"] = ASSIGNED
+    told = _refusal(cluster.client, "POST", "/api/v1/namespaces/default/pods", pod)
+    assert "only the scheduler" in told
+
+
+@pytest.fixture
+def waiting(cluster: ControlPlane, user: Client, pods: str) -> Iterator[str]:
+    """The path of a pod that its gate holds."""
+    _made(user, pods, _pod("waiting", _container("main", cpu="100m", **_asking(TILES))))
+    yield f"{pods}/waiting"
+    _delete(cluster, f"{pods}/waiting")
+
+
+@pytest.fixture
+def free(cluster: ControlPlane, user: Client, pods: str) -> Iterator[str]:
+    """The path of a pod that nothing holds, and that has no node yet."""
+    _made(user, pods, _pod("free", _container("main", **_asking(I915))))
+    yield f"{pods}/free"
+    _delete(cluster, f"{pods}/free")
+
+
+def _delete(cluster: ControlPlane, path: str) -> None:
+    cluster.client.send("DELETE", path, {"gracePeriodSeconds": 0})
+
+
+@pytest.fixture
+def assigned(scheduler: Client, waiting: str) -> str:
+    """The path of a pod that the scheduler has just released, by the one patch that it makes."""
+    patch = {
+        "metadata": {"annotations": dict.fromkeys(PROTECTED, "card0")},
+        "spec": {
+            "schedulingGates": [],
+            "affinity": {
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [
+                            {
+                                "matchFields": [
+                                    {"key": "metadata.name", "operator": "In", "values": ["node-9"]}
+                                ]
+                            }
+                        ]
+                    }
+                }
+            },
+        },
+    }
+    scheduler.send("PATCH", waiting, patch)
+    return waiting
+
+
+def test_scheduler_writes_an_assignment_and_lifts_the_gate_at_once(scheduler: Client, assigned: str) -> None:
+    pod = _seen(scheduler, assigned)
+    assert "schedulingGates" not in pod["spec"]
+    assert pod["metadata"]["annotations"] == dict.fromkeys(PROTECTED, "card0")
+
+
+@pytest.mark.parametrize("annotation", PROTECTED)
+@pytest.mark.parametrize("value", ["card1", None], ids=["changed", "removed"])
+@pytest.mark.parametrize("subresource", ["", "/status"])
+def test_assignment_once_written_stays(
+    user: Client, assigned: str, subresource: str, value: str | None, annotation: str
+) -> None:
+    patch = {"metadata": {"annotations": {annotation: value}}}
+    told = _refusal(user, "PATCH", assigned + subresource, patch)
+    assert f"The annotation {annotation} says" in told
+    assert "delete the pod and make it anew" in told
+
+
+@pytest.mark.parametrize("subresource", ["", "/status"])
+def test_assignment_cannot_be_added_later(user: Client, waiting: str, subresource: str) -> None:
+    told = _refusal(user, "PATCH", waiting + subresource, {"metadata": {"annotations": ASSIGNED}})
+    assert "only the scheduler" in told
+
+
+@pytest.mark.parametrize(
+    ("subresource", "spec"),
+    [
+        ("ephemeralcontainers", {"ephemeralContainers": [{"name": "look", "image": "none"}]}),
+        ("resize", {"containers": [_container("main", cpu="200m", **_asking(TILES, I915))]}),
+    ],
+)
+def test_other_subresources_carry_no_assignment(
+    user: Client, waiting: str, subresource: str, spec: Json
+) -> None:
+    pod = _seen(user, waiting)
+    pod["metadata"]["annotations"] = ASSIGNED
+    pod["spec"] |= spec
+    # The API server takes the one change that the subresource is for, and drops the others.
+    user.send("PUT", f"{waiting}/{subresource}", pod)
+    assert "annotations" not in _seen(user, waiting)["metadata"]
+    assert _seen(user, waiting)["spec"]["schedulingGates"] == [GATE]
+
+
+@pytest.mark.parametrize("way", ["pods/free/binding", "bindings"])
+def test_binding_carries_no_assignment(user: Client, free: str, way: str) -> None:
+    binding: Json = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "free", "annotations": ASSIGNED},
+        "target": {"kind": "Node", "name": "node-9"},
+    }
+    path = free.removesuffix("pods/free") + way
+    assert "only the scheduler" in _refusal(user, "POST", path, binding)
+    assert "annotations" not in _seen(user, free)["metadata"]
+    del binding["metadata"]["annotations"]
+    user.send("POST", path, binding)
+    assert _seen(user, free)["spec"]["nodeName"] == "node-9"
+
+
+def test_template_with_an_assignment_makes_no_pod(
+    cluster: ControlPlane, user: Client, namespace: str
+) -> None:
+    labels = {"app": "forged"}
+    template = _pod("", _container("main", **_asking(I915)))
+    template["metadata"] = {"labels": labels, "annotations": ASSIGNED}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "forged"},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+    user.send("POST", f"/apis/apps/v1/namespaces/{namespace}/deployments", deployment)
+
+    def told() -> str:
+        conditions = _seen(user, f"/apis/apps/v1/namespaces/{namespace}/deployments/forged")["status"].get(
+            "conditions", []
+        )
+        return "".join(each["message"] for each in conditions if each["type"] == "ReplicaFailure")
+
+    message = wait_until("the Deployment says why it has no pods", told, timeout_s=60)
+    assert "out of the template it is made from" in message
+    listed = _seen(user, f"/api/v1/namespaces/{namespace}/pods?labelSelector=app%3Dforged")
+    assert listed["items"] == []
+    cluster.client.send("DELETE", f"/apis/apps/v1/namespaces/{namespace}/deployments/forged")
+
+
+def test_gate_is_lifted_by_nobody_else(user: Client, waiting: str) -> None:
+    told = _refusal(user, "PATCH", waiting, {"spec": {"schedulingGates": []}})
+    assert "only the scheduler" in told
+    assert "may lift it" in told
+    pod = _seen(user, waiting)
+    del pod["spec"]["schedulingGates"]
+    assert "may lift it" in _refusal(user, "PUT", waiting, pod)
+    assert _seen(user, waiting)["spec"]["schedulingGates"] == [GATE]
+
+
+def test_users_change_what_is_theirs(user: Client, waiting: str) -> None:
+    asked = {"gas-allow": "card0", "gas-deny": "card1", "example.com/note": "mine"}
+    user.send("PATCH", waiting, {"metadata": {"annotations": asked, "labels": {"app": "mine"}}})
+    user.send("PATCH", f"{waiting}/status", {"status": {"message": "hello"}})
+    assert _seen(user, waiting)["metadata"]["annotations"] == asked
+
+
+def test_plan_is_written_by_the_scheduler_alone(user: Client, scheduler: Client, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    plan: Json = {"metadata": {"name": "plan", "labels": {LABEL: "v1"}}, "data": {"plan.json": "{}"}}
+    told = _refusal(user, "POST", path, plan)
+    assert f"the label {LABEL} is a plan of the scheduler" in told
+    scheduler.send("POST", path, plan)
+    for change in ({"data": {"plan.json": "[]"}}, {"metadata": {"labels": {LABEL: None}}}):
+        assert "only it" in _refusal(user, "PATCH", f"{path}/plan", change)
+    user.send("POST", path, {"metadata": {"name": "mine"}})
+    assert "only it" in _refusal(user, "PATCH", f"{path}/mine", {"metadata": {"labels": {LABEL: "v1"}}})
+    user.send("DELETE", f"{path}/plan")
