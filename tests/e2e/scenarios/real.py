@@ -79,7 +79,7 @@ class RealStage:
             "unhealthy": capacity - allocatable,
             "capacity": capacity,
             "allocatable": allocatable,
-            "connected": any(each.is_streaming for each in plugins),
+            "connected": any(each.answers.is_streaming for each in plugins),
             "registrations": sum(each.registrations for each in plugins),
         }
 

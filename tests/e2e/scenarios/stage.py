@@ -8,9 +8,10 @@ from pathlib import Path
 
 from accelet.fakekubelet.scenario import Outcome
 from accelet.fakekubelet.scenario.format import Admit, Step
+from tests.e2e.scenarios.answers import WAIT_S
 from tests.e2e.scenarios.changes import FolderChanges
 from tests.e2e.scenarios.looking import CHECKPOINT, PLUGINS_DIR, Kubelet, Looking
-from tests.e2e.scenarios.plugin import WAIT_S, RecordingPlugin, register
+from tests.e2e.scenarios.plugin import RecordingPlugin, register
 from tests.e2e.scenarios.script import (
     Act,
     Asked,
@@ -78,8 +79,7 @@ class Stage:
 
     async def _streams_end(self) -> None:
         for plugin in self.plugins.values():
-            if plugin.is_streaming:
-                await asyncio.wait_for(plugin.ended.wait(), WAIT_S)
+            await plugin.answers.until_ended()
 
     def _tell(self, outcome: Outcome) -> None:
         self.transcript.add("", outcome.detail)
@@ -97,31 +97,31 @@ class Stage:
         await plugin.serve()
 
     async def _lists(self, action: Lists) -> None:
-        self.plugins[action.plugin].set_list(action.devices, action.unhealthy)
+        self.plugins[action.plugin].answers.set_list(action.devices, action.unhealthy)
 
     async def _behave(self, action: Behave) -> None:
-        self.plugins[action.plugin].behave(action)
+        self.plugins[action.plugin].answers.behave(action)
 
     async def _release(self, action: OnPlugin) -> None:
-        self.plugins[action.plugin].released.set()
+        self.plugins[action.plugin].answers.released.set()
 
     async def _close(self, action: OnPlugin) -> None:
         await self.plugins[action.plugin].close()
 
     async def _asked(self, action: Asked) -> None:
-        await self.plugins[action.plugin].is_asked(action.times)
+        await self.plugins[action.plugin].answers.is_asked(action.times)
 
     async def _register(self, action: Register) -> None:
         serving = self.plugins.get(action.endpoint.removesuffix(".sock"))
         if serving is not None:
-            serving.opened.clear()
+            serving.answers.opened.clear()
         answer = await register(self.folder, action.resource, action.endpoint, version=action.version)
         self.transcript.add("", answer)
         if serving is not None and answer == "OK":
-            await asyncio.wait_for(serving.opened.wait(), WAIT_S)
+            await asyncio.wait_for(serving.answers.opened.wait(), WAIT_S)
 
     async def _ended(self, action: OnPlugin) -> None:
-        await asyncio.wait_for(self.plugins[action.plugin].ended.wait(), WAIT_S)
+        await asyncio.wait_for(self.plugins[action.plugin].answers.ended.wait(), WAIT_S)
 
     # What happens to the folder.
 
