@@ -187,6 +187,40 @@ def test_a_user_cannot_write_an_assignment(scene: Scene) -> None:
         scene.user.send("PATCH", f"{PODS}/forged", {"metadata": {"annotations": forged}})
 
 
+def test_a_pod_that_the_kubelet_serves_alone_keeps_away_from_tiles_and_tiles_from_it(scene: Scene) -> None:
+    def asking(name: str, resource: str) -> Json:
+        pod = draw_pod(name, Random(1), is_short=False)
+        pod["metadata"]["annotations"] = {}
+        (container, *_) = pod["spec"]["containers"]
+        pod["spec"]["containers"] = [{**container, "resources": {"limits": {resource: "1"}}}]
+        pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": scene.node.name}
+        return pod
+
+    tile, plain = asking("tile", "gpu.intel.com/tiles"), asking("plain", CARD)
+    scene.user.send("POST", PODS, tile)
+    scene.workloads.wait_for_phase("tile", "Running")
+    scene.user.send("POST", PODS, plain)
+    seen = scene.workloads.wait_for_phase("plain", "Running")
+    assert ASSIGNMENT_ANNOTATION not in seen["metadata"].get("annotations", {})
+    view = own_view(scene.node, seen, "main")
+    assert view is not None
+    (shared,) = view[0]
+    (other,) = as_cards(assigned(scene.workloads.pod("tile"))["main"])
+    assert shared != f"/dev/dri/card{other}"
+
+    def known() -> bool:
+        cards = scene.cards()[scene.node.name]
+        return [f"/dev/dri/{card.card}" for card in cards if card.unassigned] == [shared]
+
+    wait_until("the Node says who has a card unassigned", known, timeout_s=30)
+    for number in range(CARDS * TILES - 3):
+        scene.user.send("POST", PODS, asking(f"more-{number}", "gpu.intel.com/tiles"))
+    pods = settle(scene)
+    given = {card for pod in pods for pieces in assigned(pod).values() for card in as_cards(pieces)}
+    assert shared not in {f"/dev/dri/card{card}" for card in given}
+    assert sum(is_gated(pod) for pod in pods) == 0
+
+
 def arrive(scene: Scene, random: Random, numbers: Sequence[int]) -> None:
     """Pods as a user makes them: without gate, and mostly without naming a card."""
     for number in numbers:
