@@ -47,6 +47,7 @@ class Process:
         self._registration = new_server()
         self._pod_resources = new_server()
         self._arrivals: asyncio.Queue[PodRecord] = asyncio.Queue()
+        self._is_admitting = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_over = False
 
@@ -60,7 +61,7 @@ class Process:
 
     def _is_active(self, uid: PodUid) -> bool:
         record = self.known.get(uid)
-        return record is not None and not record.is_over
+        return record is not None and record.is_active
 
     async def start(self, *, pods_after_s: float, replacing: bool) -> None:
         """Opens both sockets, then admits the pods that are already bound here."""
@@ -115,6 +116,13 @@ class Process:
         """A pod has been bound to this node."""
         self._arrivals.put_nowait(record)
 
+    def forget(self, record: PodRecord) -> None:
+        """A pod has been removed. The loop hears of it in its turn, which is after an admission under way."""
+        if self._is_admitting:
+            self._arrivals.put_nowait(record)
+        else:
+            self.known.pop(record.pod.uid, None)
+
     def free_dead(self) -> None:
         freed = self.manager.free_dead()
         if freed:
@@ -131,7 +139,9 @@ class Process:
         self.manager.sources_ready = True
         while True:
             record = await self._arrivals.get()
-            if record.pod.uid not in self.known and record.pod.uid in self.node.pods:
+            if record.removed:
+                self.known.pop(record.pod.uid, None)
+            elif record.pod.uid not in self.known and record.pod.uid in self.node.pods:
                 self.known[record.pod.uid] = record
                 await self._handle(record)
 
@@ -142,12 +152,15 @@ class Process:
         return sorted(batch, key=lambda record: record.pod.created_at)
 
     async def _handle(self, record: PodRecord) -> None:
+        self._is_admitting = True
         try:
             rejection = await self.admission.admit(record)
         except KubeletCrash as crash:
             record.admitted = False
             record.rejection = Rejection("KubeletCrash", str(crash))
             raise
+        finally:
+            self._is_admitting = False
         if rejection is not None:
             self._reject(record, rejection)
             return

@@ -203,6 +203,28 @@ async def test_a_container_restarts_within_the_grace_period_and_not_after(root: 
         assert pod["main"].state is ContainerState.WAITING
 
 
+async def test_a_container_that_could_not_be_made_again_is_tried_until_its_plugin_is_back(root: Path) -> None:
+    clock = ManualClock()
+    async with FakeKubelet(root, clock=clock) as kubelet:
+        plugin = await ready(kubelet, "d1", pre_start=True)
+        pod = await kubelet.admit(wants())
+        await plugin.stop()
+        await kubelet.resource(THING).disconnected()
+        assert not await kubelet.restart_container(pod)
+        await clock.advance(10)
+        assert pod["main"].error is not None
+        assert pod["main"].error.startswith(
+            f"device plugin PreStartContainer rpc failed with err: endpoint &{{{{{{}} {{0 0}}}} {THING} "
+        )
+        assert pod["main"].error.endswith(" has been stopped")
+        plugin = await ready(kubelet, "d1", pre_start=True)
+        await clock.advance(10)
+        await kubelet.trace.until(
+            lambda: pod["main"].state is ContainerState.RUNNING, "the container to run again"
+        )
+        await plugin.stop()
+
+
 async def test_pre_start_comes_before_each_start_and_is_tried_again(root: Path) -> None:
     clock = ManualClock()
     async with FakeKubelet(root, clock=clock) as kubelet:
