@@ -94,16 +94,9 @@ class Agent:
                 probes = ProbeServer(self._options.http, self.metrics.registry, self.readiness)
                 stack.callback(probes.close)
                 self.probe_port = probes.port
-            directory = self._options.paths.device_plugins
-            await self._wait_for(directory)
-            self._blocked = "another agent serves this node"
-            await stack.enter_async_context(turn(directory))
-            self._blocked = ""
-            if stale := remove_stale_sockets(directory):
-                _log.info("removed what an earlier agent left", sockets=stale)
             watcher = DirectoryWatcher()
             stack.callback(watcher.close)
-            watcher.watch(directory, self._kubelet_changed)
+            await self._take_turn(self._options.paths.device_plugins, watcher, stack)
             self._watch_hardware(watcher)
             self._config_file.watch_with(watcher)
             try:
@@ -148,6 +141,25 @@ class Agent:
     def pods_known(self) -> Set[str]:
         """The UIDs of the pods that are known."""
         return set() if self._surroundings is None else set(self._surroundings.pods.pods())
+
+    async def _take_turn(self, directory: Path, watcher: DirectoryWatcher, stack: AsyncExitStack) -> None:
+        """Waits for the kubelet's directory and for its turn on it, until the end of `stack`; watches it.
+
+        A directory that goes meanwhile, since the node's is just being replaced, is waited for anew.
+        """
+        while self._blocked:
+            self._blocked = "waiting for the kubelet's directory"
+            await self._wait_for(directory)
+            self._blocked = "another agent serves this node"
+            async with AsyncExitStack() as held:
+                with suppress(FileNotFoundError):
+                    await held.enter_async_context(turn(directory))
+                    if stale := remove_stale_sockets(directory):
+                        _log.info("removed what an earlier agent left", sockets=stale)
+                    watcher.watch(directory, self._kubelet_changed)
+                    stack.push_async_exit(held.pop_all())
+                    self._blocked = ""
+            _refuse_dead(directory)
 
     async def _wait_for(self, directory: Path) -> None:
         is_told = False
@@ -243,11 +255,7 @@ class Agent:
         kubelet: SocketIdentity | None = identify_socket(paths.registration_socket)
         while True:
             self._kubelet_changed.clear()
-            if is_dead_mount(paths.device_plugins):
-                raise FatalError(
-                    f"{paths.device_plugins} was removed on the host and is dead here; "
-                    "the pod must start again to see the new one"
-                )
+            _refuse_dead(paths.device_plugins)
             now = identify_socket(paths.registration_socket)
             if now is not None and now != kubelet:
                 if kubelet is not None:
@@ -267,3 +275,11 @@ class Agent:
             self._hardware_changed.clear()
             for served, _ in self._served.values():
                 served.discovery.wake.set()
+
+
+def _refuse_dead(directory: Path) -> None:
+    if is_dead_mount(directory):
+        raise FatalError(
+            f"{directory} was removed on the host and is dead here; "
+            "the pod must start again to see the new one"
+        )

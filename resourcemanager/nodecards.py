@@ -150,6 +150,9 @@ class CardsDocument(msgspec.Struct, frozen=True):
     cards: Annotated[tuple[_Card, ...], msgspec.Meta(max_length=MAX_CARDS)]
 
 
+_READ_DOCUMENT = msgspec.json.Decoder(CardsDocument)
+
+
 def parse_node_cards(text: str) -> tuple[NodeCard, ...]:
     """The cards that a Node's annotation says.
 
@@ -159,7 +162,7 @@ def parse_node_cards(text: str) -> tuple[NodeCard, ...]:
     if len(text) > _MAX_LENGTH:
         raise NodeCardsError(f"{NODE_CARDS_ANNOTATION} has {len(text)} characters, more than any object may.")
     try:
-        document = msgspec.json.decode(text, type=CardsDocument)
+        document = _READ_DOCUMENT.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
         raise NodeCardsError(f"{NODE_CARDS_ANNOTATION}: {printable(str(error), 200)}.") from None
     if document.version != _VERSION:

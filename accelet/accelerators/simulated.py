@@ -75,6 +75,10 @@ class SimulatedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     cards: tuple[SimulatedCard, ...]
 
 
+# Read on several threads, so made ready before there are any: see docs/decisions/0003.
+msgspec.json.Decoder(SimulatedFile)
+
+
 class SimulatedSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The GPUs, here or in a file of their own, and how they are offered (as with `intel-gpu`)."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from accelet.fakekubelet.checkpointfile import CheckpointFile
 from accelet.fakekubelet.devicemanager import AllocationError, DeviceManager, Endpoint, PreferenceQuestion
 from accelet.fakekubelet.node import Node, PodRecord, Rejection
-from accelet.fakekubelet.plugin import PluginClient
+from accelet.fakekubelet.plugin import PREFERENCE_FAILED, PluginClient
 from accelet.fakekubelet.pods import Container, Pod, PodUid
 from accelet.fakekubelet.registration import Plugins
 
@@ -89,7 +89,7 @@ class Allocator:
     async def _preferred(
         self, pod: Pod, container: Container, resource: str, question: PreferenceQuestion
     ) -> Iterable[str]:
-        client = self.client(resource, question.endpoint)
+        client = self.client(resource, question.endpoint, error_prefix=PREFERENCE_FAILED)
         self.node.trace.record(
             "preferred-asked",
             resource=resource,
@@ -121,22 +121,36 @@ class Allocator:
         if not responses:
             self.node.trace.record("allocate-failed", devices=ids, detail="no container response", **where)
             # The ids stay allocated until something makes the kubelet count again.
-            raise AllocationError("no containers return in allocation response &AllocateResponse{}")
+            raise AllocationError(f"no containers return in allocation response {self._empty_response()}")
         self.manager.give(pod, container, resource, ids, responses[0])
         self.node.trace.record("allocated", devices=ids, **where)
 
-    def client(self, resource: str, endpoint: Endpoint) -> PluginClient:
+    def _empty_response(self) -> str:
+        if not self.node.version.prints_types_of_messages:
+            return ""
+        return "&AllocateResponse{ContainerResponses:[]*ContainerAllocateResponse{},}"
+
+    def client(self, resource: str, endpoint: Endpoint, *, error_prefix: str = "") -> PluginClient:
         """The live connection behind `endpoint`.
 
         Raises:
-            AllocationError: there is none any more.
+            AllocationError: there is none any more. The text begins with `error_prefix`.
         """
         client = self.plugins.client(endpoint.serial)
         if endpoint.stopped_at is not None:
-            raise AllocationError(f"endpoint {resource} has been stopped")
+            raise AllocationError(
+                f"{error_prefix}endpoint {self._printed(resource, endpoint)} has been stopped"
+            )
         if client is None:
-            raise AllocationError("rpc error: code = Unavailable desc = connection error")
+            raise AllocationError(f"{error_prefix}rpc error: code = Unavailable desc = connection error")
         return client
+
+    def _printed(self, resource: str, endpoint: Endpoint) -> str:
+        """An endpoint as Go prints the kubelet's own structure; its addresses and its time stand for any."""
+        # The change after which each socket has an endpoint of its own also gave it to the structure.
+        socket = "" if self.node.version.old_stream_end_kills_new else f" {endpoint.socket}"
+        stopped = "{14031015326927229604 5829365553 0x5498020}"
+        return f"&{{{{{{}} {{0 0}}}} {resource}{socket} 0xc000a1b2c0 {stopped} <nil>}}"
 
 
 @dataclass(slots=True)

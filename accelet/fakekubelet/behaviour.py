@@ -24,6 +24,8 @@ class KubeletVersion:
     """Freeing a dead pod's devices during an Allocate forgets that Allocate's own (until PR 137534)."""
     crashes_on_vanished_id: bool
     """An id that leaves the list during its Allocate is a nil dereference (maps of pointers, from 1.34)."""
+    prints_types_of_messages: bool
+    """A protobuf message in an error reads as a Go literal, also an empty one (gogo, until PR 133028)."""
     reports_device_health: bool
     """Container statuses carry allocatedResourcesStatus by default (ResourceHealthStatus, beta in 1.36)."""
     sees_every_container_of_a_name: bool
@@ -42,6 +44,7 @@ def _version(minor: int) -> KubeletVersion:
         lists_sidecars=minor >= 29,
         loses_reservations_in_flight=minor <= 37,
         crashes_on_vanished_id=minor >= 34,
+        prints_types_of_messages=minor <= 33,
         reports_device_health=minor >= 36,
         sees_every_container_of_a_name=minor >= 34,
     )

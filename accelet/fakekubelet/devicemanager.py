@@ -44,11 +44,13 @@ class PluginOptions:
 class Endpoint:
     """Who answers for a resource. `serial` counts registrations; 0 is a placeholder from the checkpoint.
 
-    `stopped_at` is when the plugin was lost, on the kubelet's clock.
+    `socket` is the plugin's path, empty for a placeholder. `stopped_at` is when the plugin was lost, on the
+    kubelet's clock.
     """
 
     serial: int
     options: PluginOptions = PluginOptions()
+    socket: str = ""
     stopped_at: float | None = None
 
 
@@ -150,6 +152,10 @@ class DeviceManager:
         if endpoint is None:
             return True
         return endpoint.stopped_at is not None and now - endpoint.stopped_at > STOP_GRACE_S
+
+    def has_listed(self, resource: str) -> bool:
+        """Whether the node's status has anything to say of this resource."""
+        return resource in self.healthy or resource in self.unhealthy
 
     def is_known(self, resource: str) -> bool:
         """Whether the device manager, and not somebody else, provides this resource."""

@@ -110,8 +110,15 @@ class FakeKubelet(KubeletLife):
         await self.decided(record)
 
     async def restart_container(self, record: PodRecord, container: str = "main") -> bool:
-        """Ends one container and starts it once more; whether it could be made."""
-        return await self._running().workers.start(record, record.containers[container])
+        """Ends one container and starts it once more; whether it could be made.
+
+        If not, the kubelet tries again every ten seconds.
+        """
+        process = self._running()
+        made = await process.workers.start(record, record.containers[container])
+        if not made:
+            process.spawn(process.workers.try_again(record))
+        return made
 
     async def terminate(self, record: PodRecord) -> None:
         """Marks the pod as being deleted; its containers run on and keep their devices."""
@@ -128,8 +135,9 @@ class FakeKubelet(KubeletLife):
     async def remove(self, record: PodRecord) -> None:
         """Deletes the pod: its containers end and it is gone. The kubelet frees its devices later."""
         self._node.pods.pop(record.pod.uid, None)
+        record.removed = True
         if self._process is not None:
-            self._process.known.pop(record.pod.uid, None)
+            self._process.forget(record)
         for container in record.containers.values():
             container.state = ContainerState.EXITED
         self._node.trace.record("removed", pod=str(record.pod))

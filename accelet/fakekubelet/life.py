@@ -133,6 +133,7 @@ class KubeletLife:
             for record in self._node.pods.values():
                 if not record.is_over:
                     record.admitted = None
+                    record.rejection = None
                     record.tried = False
             self._node.trace.recover()
             self._process = Process(self._node, self._crash)

@@ -69,6 +69,7 @@ class PodRecord:
     admitted: bool | None = None
     tried: bool = False
     terminating: bool = False
+    removed: bool = False
     containers: dict[str, ContainerRecord] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -87,6 +88,11 @@ class PodRecord:
     @property
     def is_over(self) -> bool:
         return self.phase in (Phase.SUCCEEDED, Phase.FAILED)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it is bound here and has neither ended nor been rejected, as far as this node knows."""
+        return not self.is_over and not self.removed
 
     @property
     def is_running(self) -> bool:

@@ -27,6 +27,10 @@ MAX_RECEIVE_BYTES: Final = 4 * 1024 * 1024
 DIAL_TIMEOUT_S: Final = 10.0
 PRE_START_TIMEOUT_S: Final = 30.0
 
+PREFERENCE_FAILED: Final = "device plugin GetPreferredAllocation rpc failed with err: "
+PRE_START_FAILED: Final = "device plugin PreStartContainer rpc failed with err: "
+"""What these calls' errors begin with, also where the plugin could not be called at all."""
+
 _DIAL_OPTIONS: Final = (
     ("grpc.max_receive_message_length", MAX_RECEIVE_BYTES),
     ("grpc.max_send_message_length", -1),
@@ -110,9 +114,7 @@ class PluginClient:
         try:
             answer = await _answer(self._stub.GetPreferredAllocation(request))
         except CallError as error:
-            raise AllocationError(
-                f"device plugin GetPreferredAllocation rpc failed with err: {error}"
-            ) from error
+            raise AllocationError(f"{PREFERENCE_FAILED}{error}") from error
         return list(answer.container_responses[0].deviceIDs) if answer.container_responses else []
 
     async def allocate(self, *containers: Sequence[str]) -> Sequence[bytes]:
@@ -137,15 +139,14 @@ class PluginClient:
         """
         request = self._aged(api.PreStartContainerRequest(devices_ids=ids))
         call = self._stub.PreStartContainer(request, timeout=PRE_START_TIMEOUT_S)
-        failed = "device plugin PreStartContainer rpc failed with err: "
         try:
             await within(self._clock, PRE_START_TIMEOUT_S, _answer(call))
         except TimeoutError:
             raise AllocationError(
-                f"{failed}rpc error: code = DeadlineExceeded desc = context deadline exceeded"
+                f"{PRE_START_FAILED}rpc error: code = DeadlineExceeded desc = context deadline exceeded"
             ) from None
         except CallError as error:
-            raise AllocationError(f"{failed}{error}") from error
+            raise AllocationError(f"{PRE_START_FAILED}{error}") from error
 
     def _aged(self, message: _Message) -> _Message:
         """`message`, with a field of the future if that fault is on."""

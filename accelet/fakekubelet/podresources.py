@@ -105,7 +105,7 @@ class PodResources(rpc.PodResourcesListerServicer):
         return next((pod for pod in visible if (pod.namespace, pod.name) == (namespace, name)), None)
 
     def _is_visible(self, record: PodRecord) -> bool:
-        return not self._node.version.lists_only_active_pods or not record.is_over
+        return not self._node.version.lists_only_active_pods or record.is_active
 
     def _pod(self, pod: Pod) -> api.PodResources:
         shown = [

@@ -47,7 +47,9 @@ class Process:
         self._registration = new_server()
         self._pod_resources = new_server()
         self._arrivals: asyncio.Queue[PodRecord] = asyncio.Queue()
+        self._is_admitting = False
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_over = False
 
     def _looks_running(self, state: ContainerState, starts: int) -> bool:
         if state is not ContainerState.RUNNING:
@@ -59,7 +61,7 @@ class Process:
 
     def _is_active(self, uid: PodUid) -> bool:
         record = self.known.get(uid)
-        return record is not None and not record.is_over
+        return record is not None and record.is_active
 
     async def start(self, *, pods_after_s: float, replacing: bool) -> None:
         """Opens both sockets, then admits the pods that are already bound here."""
@@ -85,6 +87,7 @@ class Process:
 
     async def stop(self) -> None:
         """Ends at once, as by SIGKILL; both socket files stay behind."""
+        self._is_over = True
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
@@ -93,12 +96,14 @@ class Process:
         await self.plugins.close()
         self.node.trace.record("kubelet-stopped")
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs `work` until it ends or this kubelet does."""
+        if self._is_over:  # asked by a Register that was under way at the end
+            work.close()
+            return
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._reap)
-        return task
 
     def _reap(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -110,6 +115,13 @@ class Process:
     def submit(self, record: PodRecord) -> None:
         """A pod has been bound to this node."""
         self._arrivals.put_nowait(record)
+
+    def forget(self, record: PodRecord) -> None:
+        """A pod has been removed. The loop hears of it in its turn, which is after an admission under way."""
+        if self._is_admitting:
+            self._arrivals.put_nowait(record)
+        else:
+            self.known.pop(record.pod.uid, None)
 
     def free_dead(self) -> None:
         freed = self.manager.free_dead()
@@ -127,7 +139,9 @@ class Process:
         self.manager.sources_ready = True
         while True:
             record = await self._arrivals.get()
-            if record.pod.uid not in self.known and record.pod.uid in self.node.pods:
+            if record.removed:
+                self.known.pop(record.pod.uid, None)
+            elif record.pod.uid not in self.known and record.pod.uid in self.node.pods:
                 self.known[record.pod.uid] = record
                 await self._handle(record)
 
@@ -138,12 +152,15 @@ class Process:
         return sorted(batch, key=lambda record: record.pod.created_at)
 
     async def _handle(self, record: PodRecord) -> None:
+        self._is_admitting = True
         try:
             rejection = await self.admission.admit(record)
         except KubeletCrash as crash:
             record.admitted = False
             record.rejection = Rejection("KubeletCrash", str(crash))
             raise
+        finally:
+            self._is_admitting = False
         if rejection is not None:
             self._reject(record, rejection)
             return

@@ -80,7 +80,7 @@ class Plugins:
         self._by_serial[client.serial] = client
         try:
             await client.dial()
-            endpoint = Endpoint(client.serial, await client.options())
+            endpoint = Endpoint(client.serial, await client.options(), str(socket))
             self._remember(client, endpoint)
         except BaseException as error:
             # Also takes away an older client of the same key, whose end then goes unnoticed.

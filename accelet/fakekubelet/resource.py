@@ -73,7 +73,8 @@ class ResourceView:
 
     def _status(self) -> tuple[int, int]:
         manager = self._manager()
-        if manager is None:
+        if manager is None or not manager.has_listed(self.resource):
+            # A kubelet says nothing of what it does not know, and so the API server keeps what it had.
             return self._node.status.get(self.resource, (0, 0))
         return manager.capacity(self._node.clock.now()).get(self.resource, (0, 0))
 

@@ -7,6 +7,7 @@ from accelet.fakekubelet.admission import Allocator
 from accelet.fakekubelet.devicemanager import AllocationError, DeviceManager
 from accelet.fakekubelet.node import ContainerRecord, ContainerState, Node, Phase, PodRecord
 from accelet.fakekubelet.options import merged
+from accelet.fakekubelet.plugin import PRE_START_FAILED
 from accelet.fakekubelet.pods import Container, Pod
 
 RETRY_S: Final = 10.0
@@ -28,6 +29,11 @@ class Workers:
         """
         while not await self._start_all(record):
             await self.node.clock.sleep(RETRY_S)
+
+    async def try_again(self, record: PodRecord) -> None:
+        """What the next syncs of the pod do about a container that could not be made just now."""
+        await self.node.clock.sleep(RETRY_S)
+        await self.run(record)
 
     async def _start_all(self, record: PodRecord) -> bool:
         """One sync of the pod; whether nothing is left to do."""
@@ -125,7 +131,8 @@ class Workers:
         where = {"resource": resource, "pod": str(pod), "container": container.name}
         self.node.trace.record("pre-start", devices=ids, **where)
         try:
-            await self.allocator.client(resource, endpoint).pre_start(ids)
+            client = self.allocator.client(resource, endpoint, error_prefix=PRE_START_FAILED)
+            await client.pre_start(ids)
         except AllocationError as error:
             self.node.trace.record("pre-start-failed", devices=ids, detail=str(error), **where)
             raise

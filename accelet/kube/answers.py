@@ -50,6 +50,10 @@ class _Status(Wire, frozen=True):
     details: _Details | None = None
 
 
+# Used on several threads, so made before there are any: see docs/decisions/0003.
+_READ_STATUS = msgspec.json.Decoder(_Status)
+
+
 def api_error(request: str, code: int, body: bytes, retry_after: str | None = None) -> ApiError:
     """The error for an answer of HTTP status `code`, or for a Status in a watch where `code` is 0.
 
@@ -57,7 +61,7 @@ def api_error(request: str, code: int, body: bytes, retry_after: str | None = No
     page, say) gives an error without the body's text.
     """
     try:
-        status = msgspec.json.decode(body, type=_Status)
+        status = _READ_STATUS.decode(body)
     except msgspec.DecodeError:
         status = _Status()
     details = status.details or _Details()

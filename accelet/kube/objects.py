@@ -118,6 +118,10 @@ class _WireList(msgspec.Struct, frozen=True):
     metadata: _WireListMetadata | None = None
 
 
+# Used on several threads, so made before there are any: see docs/decisions/0003.
+_READ_LIST = msgspec.json.Decoder(_WireList)
+
+
 WireQuantities = dict[str, str | int | float] | None
 
 
@@ -145,7 +149,7 @@ def read_page(payload: bytes, kind: str) -> Page:
         MalformedObjectError: it is no list.
     """
     try:
-        answer = msgspec.json.decode(payload, type=_WireList)
+        answer = _READ_LIST.decode(payload)
     except msgspec.DecodeError as error:
         raise MalformedObjectError(f"list of {kind}s", "", "", "", str(error)) from None
     metadata = answer.metadata or _WireListMetadata()

@@ -1,8 +1,7 @@
 """The admission policies of deploy/policies, in force for a while."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from itertools import chain
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import yaml
@@ -24,10 +23,8 @@ def policies_in_force(workloads: Workloads) -> Iterator[None]:
     The API server takes policies up, and forgets them, some time after they are written: what comes of
     requests that only try (`dryRun`) shows when.
     """
-    files = [path for path in sorted(FOLDER.glob("*.yaml")) if path.name != "kustomization.yaml"]
-    policies = chain.from_iterable(yaml.safe_load_all(path.read_text()) for path in files)
     effects = (_gates, _demands_a_scheduler, _protects_assignments, _protects_plans)
-    with workloads.applied(policies):
+    with workloads.applied(_shipped()):
         for effect in effects:
             _wait(workloads, effect, wanted=True)
         yield
@@ -35,20 +32,34 @@ def policies_in_force(workloads: Workloads) -> Iterator[None]:
         _wait(workloads, effect, wanted=False)
 
 
-@contextmanager
-def gate_out_of_force(workloads: Workloads) -> Iterator[None]:
+def gate_out_of_force(workloads: Workloads) -> AbstractContextManager[None]:
     """Takes away for a while what gives pods the gate, as in a cluster before Kubernetes 1.36."""
-    (binding,) = (
-        each
-        for each in yaml.safe_load_all((FOLDER / "gate.yaml").read_text())
-        if each["kind"] == "MutatingAdmissionPolicyBinding"
+    return _out_of_force(workloads, "MutatingAdmissionPolicyBinding", "accelet-gate", _gates)
+
+
+def assignments_out_of_force(workloads: Workloads) -> AbstractContextManager[None]:
+    """Lets everybody write assignments for a while, as administrators do in an emergency."""
+    return _out_of_force(
+        workloads, "ValidatingAdmissionPolicyBinding", "accelet-assignments", _protects_assignments
     )
-    path = f"{COLLECTIONS[binding['kind']]}/{binding['metadata']['name']}"
-    workloads.client.send("DELETE", path)
-    _wait(workloads, _gates, wanted=False)
+
+
+@contextmanager
+def _out_of_force(
+    workloads: Workloads, kind: str, name: str, effect: Callable[[Workloads], bool]
+) -> Iterator[None]:
+    (binding,) = (each for each in _shipped() if each["kind"] == kind and each["metadata"]["name"] == name)
+    workloads.client.send("DELETE", f"{COLLECTIONS[kind]}/{name}")
+    _wait(workloads, effect, wanted=False)
     yield
     workloads.apply(binding)
-    _wait(workloads, _gates, wanted=True)
+    _wait(workloads, effect, wanted=True)
+
+
+def _shipped() -> Iterator[Json]:
+    for path in sorted(FOLDER.glob("*.yaml")):
+        if path.name != "kustomization.yaml":
+            yield from yaml.safe_load_all(path.read_text())
 
 
 def _wait(workloads: Workloads, effect: Callable[[Workloads], bool], *, wanted: bool) -> None:

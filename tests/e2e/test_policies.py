@@ -8,45 +8,66 @@ from pathlib import Path
 import pytest
 import yaml
 
+from accelet.kube.podparser import parse_pod
+from accelet.scheduler.gangs import CARDS_GATE, GATE_PREFIX
 from accelet.scheduler.record import LABEL
+from accelet.scheduler.release import Lift, lift_patch
+from resourcemanager.ownform import ASSIGNMENT_ANNOTATION
+from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.https_client import Client, Json, RefusedError
 from tests.e2e.cluster.kubeconfig import Token
 from tests.e2e.cluster.waiting import wait_until
-from tests.e2e.policies import gate_out_of_force, policies_in_force
+from tests.e2e.cluster.workloads import COLLECTIONS
+from tests.e2e.cluster.workspace import Workspace
+from tests.e2e.policies import assignments_out_of_force, gate_out_of_force, policies_in_force
+from tests.example_pods import EXAMPLES, example_objects, example_pods
 
 PROJECT = Path(__file__).parents[2]
 SCHEDULER = PROJECT / "deploy" / "scheduler.yaml"
 I915, XE = "gpu.intel.com/i915", "gpu.intel.com/xe"
 TILES, MILLICORES, MEMORY = "gpu.intel.com/tiles", "gpu.intel.com/millicores", "gpu.intel.com/memory.max"
-GATE = {"name": "accelet.dev/cards"}
+GATE = {"name": CARDS_GATE}
 TOPOLOGY_GATE = {"name": "gke.io/topology-aware-auto-train"}
 WISHES = ["gas-allow", "gas-deny", "gas-same-gpu", "gas-allocate-xelink", "gas-allocate-single-numa"]
-PROTECTED = ["accelet.dev/assignment", "gas-container-cards", "gas-container-tiles", "gas-ts"]
-ASSIGNED = {"accelet.dev/assignment": '{"version":1,"containers":{}}'}
+PROTECTED = [ASSIGNMENT_ANNOTATION, "gas-container-cards", "gas-container-tiles", "gas-ts"]
+ASSIGNED = {ASSIGNMENT_ANNOTATION: '{"version":1,"containers":{}}'}
 EVERYTHING = [
     {"apiGroups": [group], "resources": ["*"], "verbs": ["*"]} for group in ("", "apps", "batch", "policy")
 ]
 
 
+@pytest.fixture(scope="module", params=["newest", "next"])
+def control_plane(
+    request: pytest.FixtureRequest, cluster: ControlPlane, workspace: Workspace, kubernetes_1_37: Binaries
+) -> Iterator[ControlPlane]:
+    """The policies run inside the API server: what one version makes of them another may not."""
+    if request.param == "newest":
+        yield cluster
+        return
+    with ControlPlane(workspace.part("policies-1.37"), kubernetes_1_37) as next_one:
+        next_one.start()
+        yield next_one
+
+
 @pytest.fixture(scope="module", autouse=True)
-def policies(cluster: ControlPlane) -> Iterator[None]:
-    with policies_in_force(cluster.workloads):
+def policies(control_plane: ControlPlane) -> Iterator[None]:
+    with policies_in_force(control_plane.workloads):
         yield
 
 
 @pytest.fixture(scope="module")
-def namespace(cluster: ControlPlane) -> Iterator[str]:
+def namespace(control_plane: ControlPlane) -> Iterator[str]:
     name = f"policies-{time.time_ns():x}"
-    cluster.workloads.apply({"kind": "Namespace", "metadata": {"name": name}})
+    control_plane.workloads.apply({"kind": "Namespace", "metadata": {"name": name}})
     accounts = f"/api/v1/namespaces/{name}/serviceaccounts/default"
-    wait_until("it has an account", lambda: cluster.client.try_get(accounts), timeout_s=30)
+    wait_until("it has an account", lambda: control_plane.client.try_get(accounts), timeout_s=30)
     yield name
-    cluster.client.send("DELETE", f"/api/v1/namespaces/{name}")
+    control_plane.client.send("DELETE", f"/api/v1/namespaces/{name}")
 
 
 @pytest.fixture(scope="module")
-def user(cluster: ControlPlane, namespace: str) -> Iterator[Client]:
+def user(control_plane: ControlPlane, namespace: str) -> Iterator[Client]:
     """Somebody who may do anything in the namespace, as its administrators may, and nothing elsewhere."""
     rbac = "rbac.authorization.k8s.io"
     here = {"name": "user", "namespace": namespace}
@@ -57,22 +78,24 @@ def user(cluster: ControlPlane, namespace: str) -> Iterator[Client]:
         "roleRef": {"apiGroup": rbac, "kind": "Role", "name": "user"},
         "subjects": [{"kind": "ServiceAccount", **here}],
     }
-    with cluster.workloads.applied([{"kind": "ServiceAccount", "metadata": here}, role, binding]):
-        yield _acting_as(cluster, namespace, "user")
+    with control_plane.workloads.applied([{"kind": "ServiceAccount", "metadata": here}, role, binding]):
+        yield _acting_as(control_plane, namespace, "user")
 
 
 @pytest.fixture(scope="module")
-def scheduler(cluster: ControlPlane) -> Iterator[Client]:
+def scheduler(control_plane: ControlPlane) -> Iterator[Client]:
     """The scheduler's account, with no more than the rights that deploy/scheduler.yaml gives it."""
     manifests = yaml.safe_load_all(SCHEDULER.read_text())
-    with cluster.workloads.applied(each for each in manifests if each["kind"] != "Deployment"):
-        yield _acting_as(cluster, "kube-system", "accelet-scheduler")
+    with control_plane.workloads.applied(each for each in manifests if each["kind"] != "Deployment"):
+        yield _acting_as(control_plane, "kube-system", "accelet-scheduler")
 
 
-def _acting_as(cluster: ControlPlane, namespace: str, account: str) -> Client:
+def _acting_as(control_plane: ControlPlane, namespace: str, account: str) -> Client:
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
-    answer = json.loads(cluster.client.send("POST", path, {"spec": {}}))
-    return Client(cluster.url, Token(answer["status"]["token"]), cluster.authority.keys.certificate)
+    answer = json.loads(control_plane.client.send("POST", path, {"spec": {}}))
+    return Client(
+        control_plane.url, Token(answer["status"]["token"]), control_plane.authority.keys.certificate
+    )
 
 
 @pytest.fixture
@@ -189,10 +212,10 @@ def test_wish_of_a_pod_without_cards_does_nothing(user: Client, pods: str) -> No
 
 
 def test_users_of_older_clusters_are_told_what_to_write(
-    cluster: ControlPlane, user: Client, pods: str
+    control_plane: ControlPlane, user: Client, pods: str
 ) -> None:
     path = pods + "?dryRun=All"
-    with gate_out_of_force(cluster.workloads):
+    with gate_out_of_force(control_plane.workloads):
         told = _refusal(user, "POST", path, _pod("bare", _container("main", **_asking(TILES, I915))))
         assert f"A pod with {TILES} is held" in told
         assert "add {name: accelet.dev/cards} to spec.schedulingGates" in told
@@ -207,10 +230,36 @@ def test_users_of_older_clusters_are_told_what_to_write(
         _made(user, path, _pod("plain", _container("main", **_asking(I915))))
 
 
-def test_pods_of_kube_system_are_gated_too(cluster: ControlPlane) -> None:
+def test_pods_of_kube_system_are_gated_too(control_plane: ControlPlane) -> None:
     path = "/api/v1/namespaces/kube-system/pods?dryRun=All"
-    pod = _made(cluster.client, path, _pod("system", _container("main", **_asking(TILES))))
+    pod = _made(control_plane.client, path, _pod("system", _container("main", **_asking(TILES))))
     assert pod["spec"]["schedulingGates"] == [GATE]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example_is_admitted_and_gated(user: Client, namespace: str, pods: str, path: Path) -> None:
+    for each in example_objects(path):
+        collection = COLLECTIONS[each["kind"]].format(namespace=namespace)
+        user.send("POST", collection + "?dryRun=All&fieldValidation=Strict", each)
+    for given in example_pods(path):
+        pod = _made(user, pods + "?dryRun=All&fieldValidation=Strict", given)
+        assert pod["spec"]["schedulingGates"] == [*given["spec"].get("schedulingGates", ()), GATE]
+        for container in pod["spec"].get("initContainers", []) + pod["spec"]["containers"]:
+            limits = container["resources"].get("limits", {}).keys()
+            assert (I915 in limits) is bool(limits & {TILES, MILLICORES, MEMORY})
+
+
+@pytest.mark.parametrize("name", ["accelet-requests", "accelet-assignments", "accelet-plans"])
+def test_api_server_finds_no_fault_in_the_types(control_plane: ControlPlane, name: str) -> None:
+    path = f"{COLLECTIONS['ValidatingAdmissionPolicy']}/{name}"
+
+    def checked() -> Json | None:
+        policy = _seen(control_plane.client, path)
+        is_checked = policy["status"].get("observedGeneration") == policy["metadata"]["generation"]
+        return policy["status"] if is_checked else None
+
+    status = wait_until("the policy's types are checked", checked, timeout_s=30)
+    assert status["typeChecking"].get("expressionWarnings", []) == []
 
 
 def test_part_for_a_pod_that_names_its_node_is_refused(user: Client, pods: str) -> None:
@@ -232,73 +281,63 @@ def test_assignment_on_a_new_pod_is_refused(user: Client, pods: str, annotation:
     assert "Leave it out of the pod, and out of the template" in told
 
 
-def test_administrator_is_refused_too(cluster: ControlPlane) -> None:
+def test_administrator_is_refused_too(control_plane: ControlPlane) -> None:
     pod = _pod("forged", _container("main"))
     pod["metadata"]["annotations"] = ASSIGNED
-    told = _refusal(cluster.client, "POST", "/api/v1/namespaces/default/pods", pod)
+    told = _refusal(control_plane.client, "POST", "/api/v1/namespaces/default/pods", pod)
     assert "only the scheduler" in told
 
 
 @pytest.fixture
-def waiting(cluster: ControlPlane, user: Client, pods: str) -> Iterator[str]:
+def waiting(control_plane: ControlPlane, user: Client, pods: str) -> Iterator[str]:
     """The path of a pod that its gate holds."""
     _made(user, pods, _pod("waiting", _container("main", cpu="100m", **_asking(TILES))))
     yield f"{pods}/waiting"
-    _delete(cluster, f"{pods}/waiting")
+    _delete(control_plane, f"{pods}/waiting")
 
 
 @pytest.fixture
-def free(cluster: ControlPlane, user: Client, pods: str) -> Iterator[str]:
+def free(control_plane: ControlPlane, user: Client, pods: str) -> Iterator[str]:
     """The path of a pod that nothing holds, and that has no node yet."""
     _made(user, pods, _pod("free", _container("main", **_asking(I915))))
     yield f"{pods}/free"
-    _delete(cluster, f"{pods}/free")
+    _delete(control_plane, f"{pods}/free")
 
 
-def _delete(cluster: ControlPlane, path: str) -> None:
-    cluster.client.send("DELETE", path, {"gracePeriodSeconds": 0})
+def _delete(control_plane: ControlPlane, path: str) -> None:
+    control_plane.client.send("DELETE", path, {"gracePeriodSeconds": 0})
 
 
 @pytest.fixture
 def assigned(scheduler: Client, waiting: str) -> str:
     """The path of a pod that the scheduler has just released, by the one patch that it makes."""
-    patch = {
-        "metadata": {"annotations": dict.fromkeys(PROTECTED, "card0")},
-        "spec": {
-            "schedulingGates": [],
-            "affinity": {
-                "nodeAffinity": {
-                    "requiredDuringSchedulingIgnoredDuringExecution": {
-                        "nodeSelectorTerms": [
-                            {
-                                "matchFields": [
-                                    {"key": "metadata.name", "operator": "In", "values": ["node-9"]}
-                                ]
-                            }
-                        ]
-                    }
-                }
-            },
-        },
-    }
-    scheduler.send("PATCH", waiting, patch)
+    pod = parse_pod(_seen(scheduler, waiting))
+    text = ASSIGNED[ASSIGNMENT_ANNOTATION]
+    scheduler.send("PATCH", waiting, lift_patch(Lift(pod, "node-9", text), GATE_PREFIX))
     return waiting
+
+
+@pytest.fixture
+def written(scheduler: Client, assigned: str) -> str:
+    """The path of a pod that has all of the annotations that are the scheduler's."""
+    scheduler.send("PATCH", assigned, {"metadata": {"annotations": dict.fromkeys(PROTECTED, "card0")}})
+    return assigned
 
 
 def test_scheduler_writes_an_assignment_and_lifts_the_gate_at_once(scheduler: Client, assigned: str) -> None:
     pod = _seen(scheduler, assigned)
     assert "schedulingGates" not in pod["spec"]
-    assert pod["metadata"]["annotations"] == dict.fromkeys(PROTECTED, "card0")
+    assert pod["metadata"]["annotations"] == ASSIGNED
 
 
 @pytest.mark.parametrize("annotation", PROTECTED)
 @pytest.mark.parametrize("value", ["card1", None], ids=["changed", "removed"])
 @pytest.mark.parametrize("subresource", ["", "/status"])
 def test_assignment_once_written_stays(
-    user: Client, assigned: str, subresource: str, value: str | None, annotation: str
+    user: Client, written: str, subresource: str, value: str | None, annotation: str
 ) -> None:
     patch = {"metadata": {"annotations": {annotation: value}}}
-    told = _refusal(user, "PATCH", assigned + subresource, patch)
+    told = _refusal(user, "PATCH", written + subresource, patch)
     assert f"The annotation {annotation} says" in told
     assert "delete the pod and make it anew" in told
 
@@ -345,7 +384,7 @@ def test_binding_carries_no_assignment(user: Client, free: str, way: str) -> Non
 
 
 def test_template_with_an_assignment_makes_no_pod(
-    cluster: ControlPlane, user: Client, namespace: str
+    control_plane: ControlPlane, user: Client, namespace: str
 ) -> None:
     labels = {"app": "forged"}
     template = _pod("", _container("main", **_asking(I915)))
@@ -368,7 +407,7 @@ def test_template_with_an_assignment_makes_no_pod(
     assert "out of the template it is made from" in message
     listed = _seen(user, f"/api/v1/namespaces/{namespace}/pods?labelSelector=app%3Dforged")
     assert listed["items"] == []
-    cluster.client.send("DELETE", f"/apis/apps/v1/namespaces/{namespace}/deployments/forged")
+    control_plane.client.send("DELETE", f"/apis/apps/v1/namespaces/{namespace}/deployments/forged")
 
 
 def test_gate_is_lifted_by_nobody_else(user: Client, waiting: str) -> None:
@@ -379,6 +418,16 @@ def test_gate_is_lifted_by_nobody_else(user: Client, waiting: str) -> None:
     del pod["spec"]["schedulingGates"]
     assert "may lift it" in _refusal(user, "PUT", waiting, pod)
     assert _seen(user, waiting)["spec"]["schedulingGates"] == [GATE]
+
+
+def test_administrator_lifts_the_gate_when_the_binding_is_taken_away(
+    control_plane: ControlPlane, waiting: str
+) -> None:
+    lift = {"spec": {"schedulingGates": None}}
+    assert "may lift it" in _refusal(control_plane.client, "PATCH", waiting, lift)
+    with assignments_out_of_force(control_plane.workloads):
+        control_plane.client.send("PATCH", waiting, lift)
+    assert "schedulingGates" not in _seen(control_plane.client, waiting)["spec"]
 
 
 def test_users_change_what_is_theirs(user: Client, waiting: str) -> None:

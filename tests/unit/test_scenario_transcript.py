@@ -49,3 +49,20 @@ def test_uids_sizes_and_the_order_of_independent_lanes_do_not_matter() -> None:
         texts.add("\n".join(transcript.render()))
 
     assert texts == {"1. a step\n   one: pod UID\n   two: something else"}
+
+
+def told(text: str) -> str:
+    transcript = Transcript()
+    transcript.begin("a step")
+    transcript.add("", text)
+    return transcript.render()[1]
+
+
+def test_a_printed_endpoint_reads_the_same_wherever_it_was_in_memory() -> None:
+    text = "endpoint &{{{} {0 0}} a.example.com/gpu %s %s {14031015326927229604 58 0x5498020} <nil>} is gone"
+    one = text % ("/var/lib/kubelet/device-plugins/gpu.sock", "0x52fb3db010")
+    other = text % ("/tmp/fk/device-plugins/gpu.sock", "0xc000a1b2c0")
+
+    assert told(one) == told(other)
+    assert told(one).endswith("endpoint &{{{} {0 0}} a.example.com/gpu device-plugins/gpu.sock ...} is gone")
+    assert told(one) != told(one.replace("example.com/gpu", "example.com/tpu"))

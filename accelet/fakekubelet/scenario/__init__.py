@@ -1,6 +1,6 @@
 """Scenarios: what happens to a kubelet and its pods, as a file."""
 
-from accelet.fakekubelet.scenario.fake import FakeTarget
+from accelet.fakekubelet.scenario.fake import FakeTarget, Fate, fate_of
 from accelet.fakekubelet.scenario.format import Scenario, Step, read_scenario, schema
 from accelet.fakekubelet.scenario.run import (
     Outcome,
@@ -14,6 +14,7 @@ from accelet.fakekubelet.scenario.run import (
 
 __all__ = [
     "FakeTarget",
+    "Fate",
     "Outcome",
     "Problem",
     "Scenario",
@@ -21,6 +22,7 @@ __all__ = [
     "Target",
     "UnsupportedStepError",
     "comparable",
+    "fate_of",
     "play",
     "read_scenario",
     "schema",

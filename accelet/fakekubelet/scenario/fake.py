@@ -1,6 +1,8 @@
 """Plays scenarios on the fake kubelet."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal
 
 from accelet.fakekubelet.devicemanager import KubeletCrash
 from accelet.fakekubelet.faults import Answering, Hang, Late, Refuse
@@ -76,15 +78,13 @@ class FakeTarget:
             return Outcome("undecided", pod=name, problem=str(error).splitlines()[0])
         except ValueError as error:
             raise UnsupportedStepError(str(error)) from None
-        state, message = _state(record)
+        fate = fate_of(record)
         problem = None
-        if action.expect not in (state, "any"):
-            problem = (
-                f"pod {record.pod} should be {action.expect} and is {state}: {message or _given(record)}"
-            )
-        elif action.message is not None and action.message not in message:
-            problem = f"pod {record.pod} should say {action.message!r} and says: {message!r}"
-        return Outcome(f"{state}: {message or _given(record)}", pod=str(record.pod), problem=problem)
+        if action.expect not in (fate.state, "any"):
+            problem = f"pod {record.pod} should be {action.expect} and is {fate}"
+        elif action.message is not None and action.message not in fate.text:
+            problem = f"pod {record.pod} should say {action.message!r} and says: {fate.text!r}"
+        return Outcome(str(fate), pod=str(record.pod), problem=problem)
 
     async def remove(self, action: OnPod) -> Outcome:
         record = self._pod(action)
@@ -181,13 +181,29 @@ class FakeTarget:
         raise UnsupportedStepError(f"no pod {wanted} is on the node")
 
 
-def _state(record: PodRecord) -> tuple[str, str]:
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What has become of a pod that was decided about, as the outcomes of steps tell it.
+
+    `text` is why it was rejected or why a container of it waits; of a running one, how many devices each
+    container has.
+    """
+
+    state: Literal["running", "rejected", "waiting"]
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.state}: {self.text}"
+
+
+def fate_of(record: PodRecord) -> Fate:
+    """What has become of a pod on the fake kubelet."""
     if record.rejection is not None:
-        return "rejected", f"{record.rejection.reason}: {record.rejection.message}"
-    errors = [each.error for each in record.containers.values() if each.state is ContainerState.WAITING]
-    if errors:
-        return "waiting", errors[0] or ""
-    return "running", ""
+        return Fate("rejected", f"{record.rejection.reason}: {record.rejection.message}")
+    waiting = [each for each in record.containers.values() if each.state is ContainerState.WAITING]
+    if waiting:
+        return Fate("waiting", next((each.error for each in waiting if each.error), ""))
+    return Fate("running", _given(record))
 
 
 def _given(record: PodRecord) -> str:

@@ -46,6 +46,15 @@ class Containerd:
         """Takes in a docker archive; pods use it with `imagePullPolicy: Never`."""
         self._run_ctr("images", "import", "--local", f"--snapshotter={self.snapshotter}", str(archive))
 
+    def running(self) -> list[str]:
+        """The ids of the containers that run, the sandboxes of pods among them."""
+        rows = [line.split() for line in self._run_ctr("tasks", "ls").splitlines()[1:]]
+        return [name for name, _pid, status in rows if status == "RUNNING"]
+
+    def kill(self, container: str) -> None:
+        """SIGKILL to all processes of a container; its end is not waited for."""
+        self._run_ctr("tasks", "kill", "--signal=SIGKILL", "--all", container)
+
     def _answers(self) -> bool:
         try:
             self._run_ctr("version")

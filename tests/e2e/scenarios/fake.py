@@ -2,17 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from accelet.fakekubelet import FakeKubelet
+from accelet.fakekubelet import FakeKubelet, KubeletCrash
 from accelet.fakekubelet.node import ContainerState, PodRecord, Rejection
 from accelet.fakekubelet.pods import Pod
-from accelet.fakekubelet.scenario import FakeTarget, Outcome
-from accelet.fakekubelet.scenario.fake import _given, _state
-from accelet.fakekubelet.scenario.format import Admit
+from accelet.fakekubelet.scenario import FakeTarget, Outcome, fate_of
+from accelet.fakekubelet.scenario.format import Admit, Wait
+from tests.e2e.scenarios.looking import Seen
 from tests.e2e.scenarios.plugin import RecordingPlugin
-from tests.e2e.scenarios.stage import Seen
 
 
 def lack_of_cpu(pod: Pod) -> Rejection | None:
@@ -35,8 +35,20 @@ class QuickClock:
 
     factor = 10.0
 
+    def __init__(self) -> None:
+        self._held_at: float | None = None
+
     def now(self) -> float:
-        return time.monotonic() * self.factor
+        return time.monotonic() * self.factor if self._held_at is None else self._held_at
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """No time passes meanwhile."""
+        self._held_at = self.now()
+        try:
+            yield
+        finally:
+            self._held_at = None
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds / self.factor)
@@ -45,8 +57,9 @@ class QuickClock:
 class FakeStage(FakeTarget):
     """Besides the steps of the file format: what can be read from a fake kubelet."""
 
-    def __init__(self, kubelet: FakeKubelet) -> None:
+    def __init__(self, kubelet: FakeKubelet, clock: QuickClock) -> None:
         super().__init__(kubelet)
+        self._clock = clock
         self._names: dict[str, str] = {}
 
     @property
@@ -55,6 +68,19 @@ class FakeStage(FakeTarget):
 
     def meet(self, plugins: Mapping[str, RecordingPlugin]) -> None:
         """It needs no help."""
+
+    def without_haste(self) -> AbstractContextManager[None]:
+        return self._clock.held()
+
+    async def wait(self, action: Wait) -> Outcome:
+        """Also until the API server has been told, which is where it is looked for on a real node."""
+        outcome = await super().wait(action)
+        view = self.kubelet.resource(action.resource)
+        await self.kubelet.trace.until(
+            lambda: self.kubelet.node_status.get(action.resource) == (view.capacity, view.allocatable),
+            f"the node's status to tell of {action.resource}",
+        )
+        return outcome
 
     async def bind(self, action: Admit) -> None:
         self.kubelet.bind(action.as_pod())
@@ -66,12 +92,19 @@ class FakeStage(FakeTarget):
             return (
                 record.admitted is not None
                 and (record.tried or not record.admitted)
-                and _state(record)[0] == expect
+                and expect in (fate_of(record).state, "any")
             )
 
         await self.kubelet.trace.until(come, f"{pod} to be {expect}", timeout_s=30)
-        state, message = _state(record)
-        return Outcome(f"{state}: {message or _given(record)}", pod=pod)
+        return Outcome(str(fate_of(record)), pod=pod)
+
+    async def outlives(self, pod: str) -> bool:
+        record = self._record(pod)
+        try:
+            await self.kubelet.decided(record)
+        except KubeletCrash:
+            return False
+        return True
 
     def pod_name(self, uid: str) -> str:
         self._names |= {record.pod.uid: record.pod.name for record in self.kubelet.pods}
@@ -94,11 +127,7 @@ class FakeStage(FakeTarget):
 
     async def status(self) -> Mapping[str, tuple[int, int]]:
         await self.kubelet.pause(TICK_S)
-        return {
-            resource: (view.capacity, view.allocatable)
-            for resource in self.kubelet.node_status
-            for view in [self.kubelet.resource(resource)]
-        }
+        return self.kubelet.node_status
 
     def _record(self, pod: str) -> PodRecord:
         return next(record for record in self.kubelet.pods if record.pod.name == pod)

@@ -7,7 +7,7 @@ from accelet.fakekubelet.pods import Container, Pod
 from accelet.fakekubelet.scenario.format import Admit
 from tests.e2e.cluster.https_client import Json
 from tests.e2e.cluster.images import BUSYBOX_IMAGE
-from tests.e2e.scenarios.stage import Seen
+from tests.e2e.scenarios.looking import Seen
 
 SHOW = (
     "echo \"view: $(env | grep ^DEVICES_ | tr '\\n' ' ')"

@@ -18,6 +18,7 @@ class Serve(_Act, frozen=True):
 
     `refuse_options` and `fail_list` are errors it answers with instead. `claims_pre_start` is in its
     registration only, where the kubelet must not look. With `follow` it is back whenever kubelet.sock is new.
+    `numa` is the node of each device, -1 where it names none.
     """
 
     plugin: str
@@ -30,6 +31,7 @@ class Serve(_Act, frozen=True):
     fail_list: str | None = None
     id_length: int = 0
     follow: bool = False
+    numa: tuple[int, ...] = ()
 
 
 class Lists(_Act, frozen=True):
@@ -58,11 +60,18 @@ class OnPlugin(_Act, frozen=True):
     plugin: str
 
 
+class Asked(OnPlugin, frozen=True):
+    """Waits until so many calls hang at the plugin."""
+
+    times: int = 1
+
+
 class Register(_Act, frozen=True):
-    """A bare call of Register."""
+    """A bare call of Register, for a socket that nobody has made or one that somebody serves on."""
 
     resource: str
     version: str = "v1beta1"
+    endpoint: str = "nobody.sock"
 
 
 class Look(_Act, frozen=True):
@@ -79,7 +88,13 @@ class Fate(_Act, frozen=True):
     """Waits for what becomes of a pod that is there."""
 
     pod: str
-    expect: Literal["running", "rejected", "waiting"]
+    expect: Literal["running", "rejected", "waiting", "any"]
+
+
+class Outlives(_Act, frozen=True):
+    """Waits until the pod is decided about or the kubelet has crashed, and says which of it."""
+
+    pod: str
 
 
 class Nothing(_Act, frozen=True):
@@ -87,7 +102,11 @@ class Nothing(_Act, frozen=True):
 
 
 class Act(_Act, frozen=True):
-    """Exactly one of these."""
+    """Exactly one of these.
+
+    `litter` puts all kinds of files into the plugin folder, `spoil` makes the checkpoint unreadable, `watch`
+    notes what inotify tells until `watched`, and `burst` calls podresources very often at once.
+    """
 
     serve: Serve | None = None
     lists: Lists | None = None
@@ -96,11 +115,16 @@ class Act(_Act, frozen=True):
     close: OnPlugin | None = None
     register: Register | None = None
     litter: Nothing | None = None
+    spoil: Nothing | None = None
+    watch: Nothing | None = None
+    watched: Nothing | None = None
+    burst: Nothing | None = None
     look: Look | None = None
     bind: Admit | None = None
-    asked: OnPlugin | None = None
+    asked: Asked | None = None
     ended: OnPlugin | None = None
     fate: Fate | None = None
+    outlives: Outlives | None = None
 
     @property
     def name(self) -> str:

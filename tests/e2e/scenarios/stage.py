@@ -1,74 +1,33 @@
 """Plays a script on a kubelet, whichever it is, and gives its transcript."""
 
 import asyncio
-import base64
-import json
 import socket
-import stat
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
-import grpc
-import grpc.aio
-
-from accelet.fakekubelet.scenario import Outcome, Target
+from accelet.fakekubelet.scenario import Outcome
 from accelet.fakekubelet.scenario.format import Admit, Step
-from accelet.kubelet.api import deviceplugin_pb2 as deviceplugin
-from accelet.kubelet.api import podresources_pb2 as api
-from accelet.kubelet.api import podresources_pb2_grpc as rpc
+from tests.e2e.scenarios.answers import WAIT_S
+from tests.e2e.scenarios.changes import FolderChanges
+from tests.e2e.scenarios.looking import CHECKPOINT, PLUGINS_DIR, Kubelet, Looking
 from tests.e2e.scenarios.plugin import RecordingPlugin, register
 from tests.e2e.scenarios.script import (
     Act,
+    Asked,
     Behave,
     Fate,
     Lists,
     Look,
     OnPlugin,
+    Outlives,
     Register,
     Serve,
 )
 from tests.e2e.scenarios.transcript import Transcript
 
-PLUGINS_DIR = "device-plugins"
-CHECKPOINT = "kubelet_internal_checkpoint"
-
-
-WAITING = ("wait", "pause", "asked", "ended", "fate")
+WAITING = ("wait", "pause", "asked", "ended", "fate", "outlives")
 STARTING = ("start_kubelet", "restart_kubelet", "reboot")
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What a container found in itself: variables that a plugin gave, with their ids, and device files."""
-
-    variables: Mapping[str, frozenset[str]]
-    files: frozenset[str]
-
-
-class Kubelet(Target, Protocol):
-    """A kubelet that scripts can be played on: what the file format asks of it, and a look into it."""
-
-    @property
-    def root(self) -> Path:
-        """Its /var/lib/kubelet."""
-        ...
-
-    def meet(self, plugins: Mapping[str, RecordingPlugin]) -> None:
-        """Tells it whom it may ask what the API server does not show."""
-
-    async def bind(self, action: Admit) -> None: ...
-
-    async def fate(self, pod: str, expect: str) -> Outcome: ...
-
-    def pod_name(self, uid: str) -> str: ...
-
-    async def seen(self, pod: str) -> Mapping[str, Seen]: ...
-
-    async def status(self) -> Mapping[str, tuple[int, int]]:
-        """Capacity and allocatable by resource, of the resources of plugins only."""
-        ...
 
 
 @dataclass(slots=True)
@@ -79,6 +38,16 @@ class Stage:
     transcript: Transcript = field(default_factory=Transcript)
     plugins: dict[str, RecordingPlugin] = field(default_factory=dict)
     resources: set[str] = field(default_factory=set)
+    changes: FolderChanges | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where plugins are."""
+        return self.kubelet.root / PLUGINS_DIR
+
+    @property
+    def looking(self) -> Looking:
+        return Looking(self.kubelet, self.transcript, self.resources)
 
     async def play(self, script: Sequence[tuple[str, Act | Step]]) -> list[str]:
         self.kubelet.meet(self.plugins)
@@ -97,6 +66,8 @@ class Stage:
         if isinstance(step, Step):
             before = {name: plugin.registrations for name, plugin in self.plugins.items()}
             outcome = await self.kubelet.perform(step)
+            if step.name == "stop_kubelet":
+                await self._streams_end()
             if step.name in STARTING:
                 for name, plugin in self.plugins.items():
                     await plugin.is_back(before[name])
@@ -105,6 +76,10 @@ class Stage:
         else:
             act: Callable[[object], Awaitable[None]] = getattr(self, f"_{step.name}")
             await act(step.action)
+
+    async def _streams_end(self) -> None:
+        for plugin in self.plugins.values():
+            await plugin.answers.until_ended()
 
     def _tell(self, outcome: Outcome) -> None:
         self.transcript.add("", outcome.detail)
@@ -116,43 +91,59 @@ class Stage:
     async def _serve(self, action: Serve) -> None:
         if (old := self.plugins.get(action.plugin)) is not None:
             await old.close()
-        plugin = RecordingPlugin(self.kubelet.root / PLUGINS_DIR, action, self.transcript)
+        plugin = RecordingPlugin(self.folder, action, self.transcript)
         self.plugins[action.plugin] = plugin
         self.resources.add(action.resource)
         await plugin.serve()
 
     async def _lists(self, action: Lists) -> None:
-        self.plugins[action.plugin].set_list(action.devices, action.unhealthy)
+        self.plugins[action.plugin].answers.set_list(action.devices, action.unhealthy)
 
     async def _behave(self, action: Behave) -> None:
-        self.plugins[action.plugin].behave(action)
+        self.plugins[action.plugin].answers.behave(action)
 
     async def _release(self, action: OnPlugin) -> None:
-        self.plugins[action.plugin].released.set()
+        self.plugins[action.plugin].answers.released.set()
 
     async def _close(self, action: OnPlugin) -> None:
         await self.plugins[action.plugin].close()
 
-    async def _asked(self, action: OnPlugin) -> None:
-        await asyncio.wait_for(self.plugins[action.plugin].asked.wait(), 30)
+    async def _asked(self, action: Asked) -> None:
+        await self.plugins[action.plugin].answers.is_asked(action.times)
 
     async def _register(self, action: Register) -> None:
-        folder = self.kubelet.root / PLUGINS_DIR
-        answer = await register(folder, action.resource, "nobody.sock", version=action.version)
+        serving = self.plugins.get(action.endpoint.removesuffix(".sock"))
+        if serving is not None:
+            serving.answers.opened.clear()
+        answer = await register(self.folder, action.resource, action.endpoint, version=action.version)
         self.transcript.add("", answer)
+        if serving is not None and answer == "OK":
+            await asyncio.wait_for(serving.answers.opened.wait(), WAIT_S)
+
+    async def _ended(self, action: OnPlugin) -> None:
+        await asyncio.wait_for(self.plugins[action.plugin].answers.ended.wait(), WAIT_S)
+
+    # What happens to the folder.
 
     async def _litter(self, _action: object) -> None:
         """Everything that may lie in the folder when a kubelet starts."""
-        folder = self.kubelet.root / PLUGINS_DIR
-        (folder / "nested").mkdir()
-        (folder / "note.txt").write_text("a file")
-        for path in (folder / "old.sock", folder / "nested" / "inner.sock"):
+        (self.folder / "nested").mkdir()
+        (self.folder / "note.txt").write_text("a file")
+        for path in (self.folder / "old.sock", self.folder / "nested" / "inner.sock"):
             with socket.socket(socket.AF_UNIX) as listener:
                 listener.bind(str(path))
-        (folder / "link.sock").symlink_to("nested/inner.sock")
+        (self.folder / "link.sock").symlink_to("nested/inner.sock")
 
-    async def _ended(self, action: OnPlugin) -> None:
-        await asyncio.wait_for(self.plugins[action.plugin].ended.wait(), 30)
+    async def _spoil(self, _action: object) -> None:
+        (self.folder / CHECKPOINT).write_text('{"Data":')
+
+    async def _watch(self, _action: object) -> None:
+        self.changes = FolderChanges(self.folder)
+
+    async def _watched(self, _action: object) -> None:
+        assert self.changes is not None, "a script watches before it asks what was watched"
+        for sentence in await self.changes.end("kubelet.sock", CHECKPOINT):
+            self.transcript.add("inotify", sentence)
 
     # Pods.
 
@@ -162,95 +153,16 @@ class Stage:
     async def _fate(self, action: Fate) -> None:
         self._tell(await self.kubelet.fate(action.pod, action.expect))
 
+    async def _outlives(self, action: Outlives) -> None:
+        runs = await self.kubelet.outlives(action.pod)
+        self.transcript.add("", "the kubelet goes on" if runs else "the kubelet crashed")
+        if not runs:
+            await self._streams_end()
+
     # What the kubelet shows.
 
     async def _look(self, action: Look) -> None:
-        if action.folder:
-            self._look_at_folder()
-        for resource, (capacity, allocatable) in sorted((await self.kubelet.status()).items()):
-            if resource in self.resources:
-                self.transcript.add("status", f"{resource}: capacity {capacity}, allocatable {allocatable}")
-        if action.checkpoint:
-            self._look_at_checkpoint()
-        for pod in action.seen:
-            for container, seen in (await self.kubelet.seen(pod)).items():
-                for name, ids in sorted(seen.variables.items()):
-                    self.transcript.add("seen", f"{pod}/{container} {name}=<ids>", ids)
-                self.transcript.add("seen", f"{pod}/{container} has files <ids>", seen.files)
-        await self._look_at_podresources(action)
+        await self.looking.look(action)
 
-    def _look_at_folder(self) -> None:
-        folder = self.kubelet.root / PLUGINS_DIR
-        self.transcript.add("folder", f"mode {stat.S_IMODE(folder.stat().st_mode):o}")
-        for path in sorted(folder.rglob("*")):
-            mode = path.lstat().st_mode
-            kind = {stat.S_IFSOCK: "socket", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
-            extra = f" {stat.S_IMODE(mode):o}" if path.name == CHECKPOINT else ""
-            self.transcript.add(
-                "folder", f"{kind.get(stat.S_IFMT(mode), 'file')} {path.relative_to(folder)}{extra}"
-            )
-        with socket.socket(socket.AF_UNIX) as client:
-            try:
-                client.connect(str(folder / "kubelet.sock"))
-                answer = "takes connections"
-            except OSError as error:
-                answer = error.strerror or str(error)
-        self.transcript.add("folder", f"kubelet.sock: {answer}")
-
-    def _look_at_checkpoint(self) -> None:
-        text = (self.kubelet.root / PLUGINS_DIR / CHECKPOINT).read_text()
-        data = json.loads(text)["Data"]
-        entries: list[tuple[str, list[frozenset[str]]]] = []
-        for entry in data["PodDeviceEntries"] or ():
-            if entry["ResourceName"] not in self.resources:
-                continue
-            response = deviceplugin.ContainerAllocateResponse.FromString(base64.b64decode(entry["AllocResp"]))
-            given = frozenset(",".join(response.envs.values()).split(","))
-            where = f"{self.kubelet.pod_name(entry['PodUID'])}/{entry['ContainerName']}"
-            by_node = {node: frozenset(ids) for node, ids in entry["DeviceIDs"].items()}
-            nodes = ", ".join(f"node {node}: <ids>" for node in by_node)
-            answer = f"was answered <ids> in {len(response.devices)} files"
-            line = f"{where} holds {entry['ResourceName']} {nodes}, {answer}"
-            entries.append((line, [*by_node.values(), given]))
-        for line, sets in sorted(entries, key=lambda each: each[0]):
-            self.transcript.add("checkpoint", line, *sets)
-        for resource, ids in sorted((data["RegisteredDevices"] or {}).items()):
-            if resource in self.resources:
-                self.transcript.add("checkpoint", f"{resource} is registered with <ids>", ids or ())
-
-    async def _look_at_podresources(self, action: Look) -> None:
-        path = self.kubelet.root / "pod-resources" / "kubelet.sock"
-        async with grpc.aio.insecure_channel(f"unix:{path}") as channel:
-            stub = rpc.PodResourcesListerStub(channel)
-            for pod in action.get:
-                try:
-                    got = await stub.Get(
-                        api.GetPodResourcesRequest(pod_name=pod, pod_namespace="default"), timeout=10
-                    )
-                    self._show_pod("get", got.pod_resources)
-                except grpc.aio.AioRpcError as error:
-                    self.transcript.add("get", f"{pod}: {error.code().name}: {error.details()}")
-            if action.podresources:
-                listed = await stub.List(api.ListPodResourcesRequest(), timeout=10)
-                for each in sorted(listed.pod_resources, key=lambda pod: pod.name):
-                    self._show_pod("list", each)
-                free = await stub.GetAllocatableResources(api.AllocatableResourcesRequest(), timeout=10)
-                self._show_devices("allocatable", "", free.devices)
-
-    def _show_pod(self, lane: str, pod: api.PodResources) -> None:
-        self.transcript.add(lane, f"{pod.namespace}/{pod.name}")
-        for container in sorted(pod.containers, key=lambda each: each.name):
-            self.transcript.add(lane, f"  {pod.name}/{container.name}")
-            self._show_devices(lane, f"    {pod.name}/{container.name} ", container.devices)
-
-    def _show_devices(self, lane: str, where: str, devices: Sequence[api.ContainerDevices]) -> None:
-        """An entry names one device each time, which is worth a word only where it does not."""
-        by_kind: dict[tuple[str, str], set[str]] = {}
-        for each in devices:
-            if each.resource_name not in self.resources:
-                continue
-            nodes = [node.ID for node in each.topology.nodes] if each.HasField("topology") else "none"
-            kind = f"{len(each.device_ids)} an entry, nodes {nodes}"
-            by_kind.setdefault((each.resource_name, kind), set()).update(each.device_ids)
-        for (resource, kind), ids in sorted(by_kind.items()):
-            self.transcript.add(lane, f"{where}{resource} <ids>, {kind}", ids)
+    async def _burst(self, _action: object) -> None:
+        await self.looking.burst()

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 SIZES = re.compile(r"(OutOfcpu: .*requested: ).*")
+ENDPOINT = re.compile(r"(endpoint &\{.*) 0x[0-9a-f]+ \{\d+ \d+ 0x[0-9a-f]+\} <nil>\}")
+"""A kubelet's own structure in an error: addresses and a time."""
+FOLDER = re.compile(r"/[^ ]*/device-plugins/")
 IDS = "<ids>"
 """Where a set of ids stands in a line's text."""
 
@@ -55,7 +58,14 @@ class Transcript:
 
 
 def _neutral(text: str) -> str:
-    return SIZES.sub(r"\1...", UID.sub("UID", text))
+    for pattern, neutral in (
+        (UID, "UID"),
+        (SIZES, r"\1..."),
+        (ENDPOINT, r"\1 ...}"),
+        (FOLDER, "device-plugins/"),
+    ):
+        text = pattern.sub(neutral, text)
+    return text
 
 
 class Renaming:

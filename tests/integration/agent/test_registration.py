@@ -1,14 +1,30 @@
 """A resource stays registered through everything that happens to the kubelet and its directory."""
 
 import asyncio
+import os
+import secrets
 import socket
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import grpc
 import pytest
 
 from accelet.fakekubelet import FakeKubelet, Hang, Late, Refuse, a_pod
-from tests.integration.agent.running import GPU, agent, cards_config, until_ready, until_said, write_config
+from accelet.kubelet.paths import KubeletPaths
+from accelet.runtime.run import FatalError
+from deviceplugin.agent import Agent, AgentOptions
+from deviceplugin.configfile import ConfigFile
+from tests.integration.agent.running import (
+    GPU,
+    agent,
+    cards_config,
+    until_ready,
+    until_said,
+    write_config,
+)
 
 OTHER = "gpu.intel.com/xe"
 _FAILED = grpc.ChannelConnectivity.TRANSIENT_FAILURE
@@ -44,6 +60,53 @@ async def test_registers_when_the_kubelet_comes_late(folder: Path, config_file: 
             gpu = await kubelet.registered(GPU)
             await gpu.devices(healthy=2)
             await until_ready(running)
+
+
+async def test_directory_that_is_replaced_while_the_agent_starts_is_waited_for(
+    folder: Path, config_file: Path
+) -> None:
+    directory = FakeKubelet(folder).plugins_dir
+    for _ in range(5):  # it takes luck to meet the moment in which the directory is not there
+        async with being_replaced(directory), agent(folder, config_file) as running:
+            await until_said(running, "serving")
+    async with FakeKubelet(folder), agent(folder, config_file) as running:
+        await until_ready(running)
+
+
+@asynccontextmanager
+async def being_replaced(directory: Path) -> AsyncIterator[None]:
+    """Every other millisecond there is another directory, every other there is none."""
+    is_over = threading.Event()
+
+    def replace_again_and_again() -> None:
+        while not is_over.is_set():
+            directory.mkdir(exist_ok=True)
+            is_over.wait(0.001)
+            directory.rename(directory.with_name(f"old-{secrets.token_hex(4)}"))
+            is_over.wait(0.001)
+        directory.mkdir()
+
+    replacing = asyncio.create_task(asyncio.to_thread(replace_again_and_again))
+    try:
+        yield
+    finally:
+        is_over.set()
+        await replacing
+
+
+async def test_directory_that_was_removed_on_the_host_ends_the_agent_with_a_sentence(
+    folder: Path, config_file: Path
+) -> None:
+    (folder / "device-plugins").mkdir()
+    removed = os.open(folder / "device-plugins", os.O_PATH)
+    (folder / "device-plugins").rmdir()
+    (folder / "device-plugins").symlink_to(
+        f"/proc/self/fd/{removed}"
+    )  # as a mount of it would be: there and dead
+    made = Agent(AgentOptions(folder, KubeletPaths(folder), "node", None), ConfigFile(config_file))
+    with pytest.raises(FatalError, match="was removed on the host"):
+        await made.run()
+    os.close(removed)
 
 
 async def test_stopped_kubelet_is_not_ready_and_is_found_again(folder: Path, config_file: Path) -> None:

@@ -31,7 +31,7 @@ LOOK_S = 0.2
 class Published:
     """A publisher of one card, and what it tells."""
 
-    def __init__(self, api: FakeApi, look_s: float) -> None:
+    def __init__(self, api: FakeApi, look_s: float, rest_s: float) -> None:
         self.api = api
         self.cards: Sequence[NodeCard] | None = (CARD,)
         self.asked_in_vain = 0
@@ -43,7 +43,7 @@ class Published:
             wrote=self.wrote.append,
             failed=lambda: self.failures.append(None),
             look_s=look_s,
-            rest_s=0.01,
+            rest_s=rest_s,
         )
 
     def _list_cards(self) -> Sequence[NodeCard] | None:
@@ -77,9 +77,11 @@ def api() -> Iterator[FakeApi]:
 
 
 @asynccontextmanager
-async def running(api: FakeApi, folder: Path, *, look_s: float = LOOK_S) -> AsyncIterator[Published]:
+async def running(
+    api: FakeApi, folder: Path, *, look_s: float = LOOK_S, rest_s: float = 0.01
+) -> AsyncIterator[Published]:
     client = await Client.connect(api.write_kubeconfig(folder / "kubeconfig"))
-    published = Published(api, look_s)
+    published = Published(api, look_s, rest_s)
     task = asyncio.create_task(published.publisher.run(client))
     try:
         yield published
@@ -173,7 +175,7 @@ async def test_failure_is_counted_and_tried_again_later(
 
 async def test_failures_come_ever_slower_and_are_not_hastened_by_changes(api: FakeApi, folder: Path) -> None:
     api.faults.append(Fault(Answer(403, "Forbidden"), path=PATH, times=10_000))
-    async with running(api, folder, look_s=60) as published:
+    async with running(api, folder, look_s=60, rest_s=60) as published:
         published.publisher.switch(is_on=True)
         await until(lambda: len(published.failures) == 1)
         for _ in range(100):

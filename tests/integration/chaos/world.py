@@ -22,6 +22,9 @@ RELOAD_S = 0.5
 STOP_S = 2.0
 HANG_S = 20.0
 
+SAID_LINES = 120
+"""What of the agent's log is reported: enough for a stack of each of its threads."""
+
 
 class ChaosError(AssertionError):
     """Something did not hold. The text says what, and what the kubelet saw last."""
@@ -38,6 +41,8 @@ class World:
         self.hardware = Hardware(folder / "hardware")
         self._start_agent = start_agent
         self._agent: RunningAgent | None = None
+        self._inherited: Set[str] = frozenset()
+        self._registered_before = 0
         self._policies = {A: "none", B: "none"}
         self._progress = Progress(self._look)
         self._watchman = Watchman(self.kubelet, self._progress, self._expected, self._starved_s)
@@ -77,11 +82,16 @@ class World:
     def start_agent(self) -> None:
         if self._agent is None:
             self._configure()  # with a wrong configuration it would rightly refuse to start
+            self._inherited = self._sockets()
+            self._registered_before = len(self.kubelet.register_calls)
             self._agent = self._start_agent()
             self._watchman.agent_has_started()
 
     async def stop_agent(self) -> None:
-        """Ends it as a rolling update does; it has two seconds and leaves nothing behind."""
+        """Ends it as a rolling update does; it has two seconds and leaves nothing behind.
+
+        What a killed one left is still there only if this one was stopped before it could register.
+        """
         agent, self._agent = self._agent, None
         if agent is None:
             return
@@ -89,10 +99,14 @@ class World:
         if not await self._progress.until(lambda: agent.is_over, STOP_S):
             raise self._wrong("the agent has not ended 2 s after it was asked to")
         await agent.ended()
-        if left := [path.name for path in self.kubelet.plugins_dir.glob("accelet-*.sock")]:
-            raise self._wrong(f"the agent has left {', '.join(left)}")
+        has_registered = len(self.kubelet.register_calls) > self._registered_before
+        if left := self._sockets() - (frozenset() if has_registered else self._inherited):
+            raise self._wrong(f"the agent has left {', '.join(sorted(left))}")
         if isinstance(agent, TaskAgent):
             await self._gone(agent)
+
+    def _sockets(self) -> Set[str]:
+        return {path.name for path in self.kubelet.plugins_dir.glob("accelet-*.sock")}
 
     async def kill_agent(self) -> None:
         agent, self._agent = self._agent, None
@@ -232,6 +246,7 @@ class World:
         within_s = max(map(self._watchman.granted_s, RESOURCES))
         starved_s = self._starved_s()
         is_true = await self._progress.until(lambda: not any(self._untrue()), within_s)
+        self._check_agent_lives()
         if not is_true and not await self._progress.until(
             lambda: not any(self._untrue()), self._starved_s() - starved_s
         ):
@@ -279,7 +294,7 @@ class World:
         seen = "\n".join(f"  {event}" for event in self.kubelet.trace.events[-40:])
         doing = self._agent.describe() if self._agent is not None else "there is none"
         log = self.folder / "agent.log"
-        said = "\n".join(log.read_text().splitlines()[-40:]) if log.exists() else "  nothing"
+        said = "\n".join(log.read_text().splitlines()[-SAID_LINES:]) if log.exists() else "  nothing"
         return ChaosError(
             f"{what}\nkubelet {self.kubelet.version}, seed {self.kubelet.seed}, longest lag of the loop "
             f"{self._progress.longest_lag_s:.2f} s, agent starved for {self._starved_s():.2f} s; "

@@ -1,6 +1,7 @@
 """Forks agents from a process that has imported everything: a real process to kill, without the imports."""
 
 import faulthandler
+import logging
 import os
 import signal
 import sys
@@ -35,6 +36,7 @@ def _become_agent(folder: Path, at: int) -> None:
     for number in (0, 1):  # the answers' pipe is the zygote's alone
         os.dup2(os.open(os.devnull, os.O_RDWR), number)
     with (folder / "agent.log").open("a") as log:
+        faulthandler.enable(log)  # where did it crash?
         faulthandler.register(signal.SIGUSR1, log)  # where does it hang?
         configure_logs("info", log)
         options = AgentOptions(folder, KubeletPaths(folder), "node", None)
@@ -43,6 +45,10 @@ def _become_agent(folder: Path, at: int) -> None:
             code = run_until_signal(kill_at(at, agent.run()) if at else agent.run())
         except FatalError:
             code = EXIT_FAILED
+        except BaseException:  # of which whoever forked us is told by the log alone
+            logging.exception("the agent failed")
+            code = EXIT_FAILED
+        log.flush()
         exit_now(code)
 
 

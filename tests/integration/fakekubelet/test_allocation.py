@@ -251,6 +251,31 @@ async def test_an_empty_answer_rejects_and_loses_the_devices_until_somebody_coun
     assert (await kubelet.admit(wants("c"))).phase is Phase.RUNNING
 
 
+@pytest.mark.parametrize(
+    ("version", "answer"),
+    [("1.33", "&AllocateResponse{ContainerResponses:[]*ContainerAllocateResponse{},}"), ("1.34", "")],
+)
+async def test_an_empty_answer_is_printed_in_full_up_to_1_33(root: Path, version: str, answer: str) -> None:
+    async with FakeKubelet(root, version=version) as kubelet:
+        plugin = ScriptedPlugin(kubelet)
+        await plugin.serve()
+        await plugin.register()
+        plugin.list(*devices("d1"))
+        await (await kubelet.registered(THING)).devices(healthy=1)
+
+        async def empty(_ids: Sequence[str]) -> api.AllocateResponse:
+            return api.AllocateResponse()
+
+        plugin.allocate = empty
+        pod = await kubelet.admit(wants("a"))
+        assert pod.rejection == Rejection(
+            "UnexpectedAdmissionError",
+            "Pod was rejected: Allocate failed due to no containers return in allocation response "
+            f"{answer}, which is unexpected",
+        )
+        await plugin.stop()
+
+
 async def test_a_pod_rejected_after_allocate_gives_back_later(root: Path) -> None:
     def no_cpu(pod: Pod) -> Rejection | None:
         return Rejection("OutOfcpu", "no cpu left") if pod.name == "greedy" else None

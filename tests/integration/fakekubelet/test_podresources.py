@@ -1,6 +1,7 @@
 """What the podresources API shows, and to whom."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
@@ -10,9 +11,10 @@ import grpc.aio
 import pytest
 
 from accelet.fakekubelet import FakeKubelet, Late, ManualClock, Refuse, a_container, a_pod
+from accelet.kubelet.api import deviceplugin_pb2 as deviceplugin
 from accelet.kubelet.api import podresources_pb2 as api
 from accelet.kubelet.api import podresources_pb2_grpc as rpc
-from tests.integration.fakekubelet.scripted import THING, ScriptedPlugin, device, devices
+from tests.integration.fakekubelet.scripted import THING, ScriptedPlugin, device, devices, one_response
 
 
 @asynccontextmanager
@@ -88,6 +90,41 @@ async def test_rejected_pods_are_shown_up_to_1_33(root: Path, version: str, show
         await kubelet.admit(a_pod("no", limits={THING: 1}))
         listed = await podresources.List(api.ListPodResourcesRequest())
         assert {pod.name for pod in listed.pod_resources} == shown
+
+
+@pytest.mark.parametrize(("version", "shown"), [("1.33", {"dying", "next"}), ("1.36", {"next"})])
+async def test_a_pod_removed_during_an_admission_is_shown_until_that_is_over_up_to_1_33(
+    root: Path, version: str, shown: set[str]
+) -> None:
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def allocate(_ids: Sequence[str]) -> deviceplugin.AllocateResponse:
+        asked.set()
+        await answer.wait()
+        return one_response()
+
+    async with FakeKubelet(root, version=version) as kubelet, client(kubelet) as podresources:
+
+        async def names() -> set[str]:
+            return {
+                pod.name for pod in (await podresources.List(api.ListPodResourcesRequest())).pod_resources
+            }
+
+        plugin = ScriptedPlugin(kubelet)
+        await plugin.serve()
+        await plugin.register()
+        plugin.list(device("d1"), device("d2"))
+        await kubelet.resource(THING).devices(healthy=2)
+        dying = await kubelet.admit(a_pod("dying", limits={THING: 1}))
+        plugin.allocate = allocate
+        following = kubelet.bind(a_pod("next", limits={THING: 1}))
+        await asked.wait()
+        await kubelet.remove(dying)
+        assert await names() == shown
+        answer.set()
+        await kubelet.decided(following)
+        assert await names() == {"next"}
+        await plugin.stop()
 
 
 @pytest.mark.parametrize(

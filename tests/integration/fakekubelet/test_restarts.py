@@ -4,11 +4,17 @@ import asyncio
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from accelet.fakekubelet import ContainerState, FakeKubelet, ManualClock, Phase, a_container, a_pod
+from accelet.fakekubelet.behaviour import kubelet_version
+from accelet.fakekubelet.faults import Faults
+from accelet.fakekubelet.node import Node
 from accelet.fakekubelet.pods import Pod
+from accelet.fakekubelet.process import Process
+from accelet.fakekubelet.trace import Trace
 from accelet.kubelet.api import deviceplugin_pb2 as api
 from tests.integration.fakekubelet.scripted import THING, ScriptedPlugin, device, devices, one_response
 
@@ -49,6 +55,17 @@ async def test_after_a_restart_nothing_is_there_until_the_plugin_returns(kubelet
     assert not held & set(other["main"].devices[THING])
     assert again.called("allocate")[1:] == []
     await again.stop()
+
+
+async def test_a_kubelet_that_has_ended_begins_nothing(root: Path) -> None:
+    """A Register that was under way at its end would otherwise have it watch the plugin for ever."""
+    clock = ManualClock()
+    node = Node(root, kubelet_version("1.36"), clock, Random(1), Trace(clock, 1), Faults())
+    process = Process(node, lambda error: None)
+    await process.start(pods_after_s=0.0, replacing=False)
+    await process.stop()
+    process.spawn(asyncio.sleep(3600))
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_a_container_that_does_not_run_fails_its_pod_if_the_plugin_is_not_back(
@@ -184,6 +201,28 @@ async def test_a_container_restarts_within_the_grace_period_and_not_after(root: 
         assert not await kubelet.restart_container(pod)
         assert pod["main"].error == f"endpoint not found in cache for a registered resource: {THING}"
         assert pod["main"].state is ContainerState.WAITING
+
+
+async def test_a_container_that_could_not_be_made_again_is_tried_until_its_plugin_is_back(root: Path) -> None:
+    clock = ManualClock()
+    async with FakeKubelet(root, clock=clock) as kubelet:
+        plugin = await ready(kubelet, "d1", pre_start=True)
+        pod = await kubelet.admit(wants())
+        await plugin.stop()
+        await kubelet.resource(THING).disconnected()
+        assert not await kubelet.restart_container(pod)
+        await clock.advance(10)
+        assert pod["main"].error is not None
+        assert pod["main"].error.startswith(
+            f"device plugin PreStartContainer rpc failed with err: endpoint &{{{{{{}} {{0 0}}}} {THING} "
+        )
+        assert pod["main"].error.endswith(" has been stopped")
+        plugin = await ready(kubelet, "d1", pre_start=True)
+        await clock.advance(10)
+        await kubelet.trace.until(
+            lambda: pod["main"].state is ContainerState.RUNNING, "the container to run again"
+        )
+        await plugin.stop()
 
 
 async def test_pre_start_comes_before_each_start_and_is_tried_again(root: Path) -> None:
