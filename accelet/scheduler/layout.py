@@ -44,11 +44,13 @@ class Layout:
 
     def eligible(self, rules: Rules) -> Mask:
         """Which leaves these rules allow. Not to be changed by the caller."""
-        if rules not in self._masks:
+        mask = self._masks.get(rules)
+        if mask is None:
+            # Plans are made in a thread of their own, while this is asked for plans under way.
             if len(self._masks) >= _MOST_MASKS:
                 self._masks.clear()
-            self._masks[rules] = self._untainted(rules) & self._selected(rules)
-        return self._masks[rules]
+            mask = self._masks[rules] = self._untainted(rules) & self._selected(rules)
+        return mask
 
     def refusals(self, rules: Rules) -> Counter[str]:
         """How many nodes the rules refuse, by the reason for people: `12 not ready`."""

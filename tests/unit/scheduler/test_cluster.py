@@ -1,11 +1,13 @@
 from collections import Counter
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.kube.objects import Condition, Owner
 from accelet.scheduler.cluster import Cluster
-from accelet.scheduler.shape import shape_of
+from accelet.scheduler.layout import Mask
+from accelet.scheduler.shape import Rules, shape_of
 from accelet.scheduler.topology import Scheme
 from tests.unit.scheduler.values import GPU, node, pod
 
@@ -94,3 +96,15 @@ def test_in_the_end_only_pods_that_stay_with_their_node_take_anything() -> None:
     assert cluster.room().slots(shape).tolist() == [3]
     assert cluster.snapshot().room_in_the_end.slots(shape).tolist() == [7]
     assert (GPU, 1) in shape.units
+
+
+class _Forgetful(dict[Rules, Mask]):
+    """Emptied by another thread as soon as anything is in it."""
+
+    def __setitem__(self, rules: Rules, mask: Mask) -> None:
+        pass
+
+
+def test_rules_are_judged_though_another_thread_forgets_them() -> None:
+    layout = replace(Cluster(Scheme(), [node("n")]).layout, _masks=_Forgetful())
+    assert layout.eligible(Rules()).tolist() == [True]
