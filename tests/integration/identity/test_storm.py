@@ -32,5 +32,5 @@ async def test_before_134_none_is_matched_wrongly(folder: Path) -> None:
     storm = await blow(folder, "1.33", CONTAINERS, EPOCHS)
     assert storm.wrong == []
     assert storm.counts["accelet_answers_settled_total corrected"] == 0
-    # What is not proven is refused, and the busier the machine, the less is; there must be something to judge.
+    # What is not proven is refused, and the busier the machine, the less is; there must be some to judge.
     assert storm.counts["right"] > 0.2 * CONTAINERS
