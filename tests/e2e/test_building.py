@@ -94,6 +94,7 @@ def test_kubernetes_is_stamped_with_the_version_it_is_pinned_to() -> None:
         "kube-apiserver",
         "kube-controller-manager",
         "kube-scheduler",
+        "kubectl",
         "kubelet",
     }
     assert "-X k8s.io/component-base/version.gitVersion=v1.36." in kubernetes.build_flags()[-1]
