@@ -22,15 +22,18 @@ async def test_every_container_is_matched_and_none_wrongly(folder: Path, version
     storm = await blow(folder, version, CONTAINERS, EPOCHS)
     assert storm.wrong == []
     assert storm.counts["right"] > 0.5 * CONTAINERS
-    # A machine that stood still may have cost the agent the time it has to answer, which is a refusal.
-    pardoned = 0.05 * CONTAINERS if storm.most_late_s > LATE_S else 0
+    # A machine that stood still may have cost the agent the time it has to answer, which is a refusal; so may
+    # a kubelet that restarts in the middle of a call.
+    pardoned = (0.05 if storm.most_late_s > LATE_S else 0.01) * CONTAINERS
     assert storm.counts["pods unproven"] + storm.counts["pods mismatch"] <= pardoned, storm.counts
     assert storm.counts["accelet_answers_settled_total corrected"] == 0
 
 
 async def test_before_134_none_is_matched_wrongly(folder: Path) -> None:
-    storm = await blow(folder, "1.33", CONTAINERS, EPOCHS)
+    # A kubelet of then shows pods that are gone as long as an admission lasts; that costs half a second each.
+    containers = CONTAINERS if is_soak() else 60
+    storm = await blow(folder, "1.33", containers, EPOCHS)
     assert storm.wrong == []
     assert storm.counts["accelet_answers_settled_total corrected"] == 0
     # What is not proven is refused, and the busier the machine, the less is; there must be some to judge.
-    assert storm.counts["right"] > 0.2 * CONTAINERS
+    assert storm.counts["right"] > 0.2 * containers
