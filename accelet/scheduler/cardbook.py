@@ -236,7 +236,7 @@ class CardBook:
 
 def _closed_tiles(card: NodeCard, labels: Mapping[str, str]) -> frozenset[int]:
     words = read_card_labels(labels, card.resource.partition("/")[0])
-    return (words.closed_tiles or {}).get(card.card or "", frozenset())
+    return words.closed_tiles.get(card.card or "", frozenset())
 
 
 def _has_its_own(use: Use, card: NodeCard, taken: "_Taken") -> bool:
@@ -302,7 +302,7 @@ def _states(
     for card in cards:
         of_card, name = taken[card.id], card.card or ""
         words = by_domain[card.resource.partition("/")[0]]
-        closed_tiles = (words.closed_tiles or {}).get(name, frozenset())
+        closed_tiles = words.closed_tiles.get(name, frozenset())
         memory = card.memory_bytes or 0
         yield CardState(
             id=card.id,
@@ -321,5 +321,5 @@ def _states(
             is_shared=bool(of_card.whole or card.unassigned),
             is_open=card.health.is_healthy and name not in words.closed,
             is_preferred=name in words.preferred,
-            preferred_tiles=(words.preferred_tiles or {}).get(name, frozenset()),
+            preferred_tiles=words.preferred_tiles.get(name, frozenset()),
         )

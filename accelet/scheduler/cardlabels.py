@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from accelet.accelerators.device import TileLink
 from resourcemanager.nodecards import NodeCard
@@ -21,9 +21,9 @@ class CardLabels:
     """By DRM name: cards out of service, tiles out of service, cards and tiles to be taken first."""
 
     closed: frozenset[str] = frozenset()
-    closed_tiles: Mapping[str, frozenset[int]] | None = None
+    closed_tiles: Mapping[str, frozenset[int]] = field(default_factory=dict)
     preferred: frozenset[str] = frozenset()
-    preferred_tiles: Mapping[str, frozenset[int]] | None = None
+    preferred_tiles: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
 
 def read_card_labels(labels: Mapping[str, str], domain: str) -> CardLabels:

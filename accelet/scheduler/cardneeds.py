@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from accelet.kube.pods import Container, Pod
 from resourcemanager.assignment import MAX_TILE, excerpt, printable
-from resourcemanager.nodecards import MAX_CARDS
+from resourcemanager.nodecards import MAX_CARDS, capacity_names
 
 CARD_RESOURCES = ("gpu.intel.com/i915", "gpu.intel.com/xe")
 """What counts cards where no settings say otherwise."""
@@ -17,7 +17,6 @@ SINGLE_NUMA = "gas-allocate-single-numa"
 ALLOW = "gas-allow"
 DENY = "gas-deny"
 
-_PARTS = ("tiles", "millicores", "memory.max")
 _CARD = re.compile(r"card(?:0|[1-9][0-9]{0,5})")
 _MOST = 2**60
 
@@ -124,13 +123,8 @@ def read_needs(pod: Pod, card_resources: Sequence[str] = CARD_RESOURCES) -> Card
 
 def _container(container: Container, card_resources: Sequence[str]) -> ContainerNeed | None:
     counted = [name for name in card_resources if container.requests.get(name)]
-    domains = {name.partition("/")[0] for name in card_resources}
-    asked = [
-        f"{domain}/{part}"
-        for domain in sorted(domains)
-        for part in _PARTS
-        if container.requests.get(f"{domain}/{part}")
-    ]
+    parts = dict.fromkeys(part for name in sorted(card_resources) for part in capacity_names(name))
+    asked = [part for part in parts if container.requests.get(part)]
     if not counted and not asked:
         return None
     if not counted:
@@ -145,7 +139,7 @@ def _container(container: Container, card_resources: Sequence[str]) -> Container
     if astray := [name for name in asked if not name.startswith(f"{domain}/")]:
         raise NeedsError(f"container {container.name} asks for {astray[0]}, but for cards of {domain}")
     cards = _whole(container, counted[0])
-    amounts = [_whole(container, f"{domain}/{part}") for part in _PARTS]
+    amounts = [_whole(container, part) for part in capacity_names(counted[0])]
     if amounts[0] % cards:
         raise NeedsError(
             f"container {container.name} asks for {amounts[0]} tiles of {cards} cards: "

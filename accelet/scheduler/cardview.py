@@ -185,7 +185,7 @@ def _view_card(card: NodeCard, state: CardState, node: Node, held: Iterable[Hold
 def _view_tile(
     tile: int, card: NodeCard, state: CardState, holders: Sequence[HolderView], labels: CardLabels
 ) -> TileView:
-    closed = (labels.closed_tiles or {}).get(card.card or "", frozenset())
+    closed = labels.closed_tiles.get(card.card or "", frozenset())
     names = [holder.container for holder in holders if not holder.tiles or tile in holder.tiles]
     return TileView(
         tile=tile,

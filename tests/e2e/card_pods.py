@@ -82,7 +82,7 @@ def assigned(pod: Json) -> Mapping[str, Pieces]:
 
 def broken_rules(pods: Iterable[Json], cards: Mapping[str, Sequence[NodeCard]]) -> list[str]:
     """What is given twice or beyond a card's amounts among live pods: an account of its own."""
-    known = {(node, card.id): card for node, some in cards.items() for card in some}
+    known = {(node, str(card.id)): card for node, some in cards.items() for card in some}
     tiles: Counter[tuple[str, str, int]] = Counter()
     whole: set[tuple[str, str]] = set()
     millicores: defaultdict[tuple[str, str], float] = defaultdict(float)
@@ -106,7 +106,7 @@ def broken_rules(pods: Iterable[Json], cards: Mapping[str, Sequence[NodeCard]]) 
         *(
             f"{at} has {used} bytes in use"
             for at, used in memory.items()
-            if used > (known[at].memory_bytes or 0)  # type: ignore[index]  # a piece's name is its card's id
+            if used > (known[at].memory_bytes or 0)
         ),
     ]
 

@@ -173,7 +173,7 @@ async def test_failure_is_counted_and_tried_again_later(
         assert len(published.failures) == fault.hits >= 2
 
 
-async def test_failures_come_ever_slower_and_are_not_hastened_by_changes(api: FakeApi, folder: Path) -> None:
+async def test_failure_is_not_tried_again_sooner_for_changes(api: FakeApi, folder: Path) -> None:
     api.faults.append(Fault(Answer(403, "Forbidden"), path=PATH, times=10_000))
     async with running(api, folder, look_s=60, rest_s=60) as published:
         published.publisher.switch(is_on=True)

@@ -12,7 +12,9 @@ from accelet.kube.nodes import Node
 from accelet.kube.pods import Container, Pod
 from accelet.scheduler.cluster import Cluster
 from accelet.scheduler.gangs import CARDS_GATE, GATE_PREFIX, find_gangs
+from accelet.scheduler.layout import Layout
 from accelet.scheduler.plan import Plan, plan_gangs
+from accelet.scheduler.room import Room
 from accelet.scheduler.topology import Scheme
 from resourcemanager.assignment import Assignment, unit
 from resourcemanager.nodecards import NODE_CARDS_ANNOTATION
@@ -75,7 +77,7 @@ def test_a_gang_is_placed_where_both_network_and_cards_have_room() -> None:
     assert [sorted(one.nodes or ()) for one in planned] == [["n2", "n3"]]
 
 
-def _seen(nodes: list[Node], pods: list[Pod]):  # type: ignore[no-untyped-def]  # a layout and a room
+def _seen(nodes: list[Node], pods: list[Pod]) -> tuple[Layout, Room]:
     cluster = Cluster(Scheme(), nodes, pods)
     return cluster.layout, cluster.room()
 
@@ -240,7 +242,7 @@ _EVENTS = st.lists(st.one_of(st.integers(0, 9), st.lists(_PARTS, min_size=1, max
 
 
 @given(_EVENTS)
-def test_whatever_comes_and_goes_nothing_is_given_twice(events: list[int | list[object]]) -> None:
+def test_whatever_comes_and_goes_nothing_is_given_twice(events: list[int | list[Container]]) -> None:
     """Pods come in twos or one, are placed and run, and end in any order; an account of its own is kept."""
     nodes = [card_node("a", card(0), card(1)), card_node("b", card(0, tiles=1, memory=32), card(1))]
     cluster = Cluster(Scheme(), nodes)
@@ -250,10 +252,7 @@ def test_whatever_comes_and_goes_nothing_is_given_twice(events: list[int | list[
             if event < len(running):
                 cluster.set_pod(replace(running.pop(event), phase="Succeeded"))
             continue
-        pods = [
-            card_pod(f"p{number}-{i}", part)  # type: ignore[arg-type]  # a container each
-            for i, part in enumerate(event)
-        ]
+        pods = [card_pod(f"p{number}-{i}", part) for i, part in enumerate(event)]
         for planned in plan_gangs(find_gangs(pods), cluster.layout, cluster.room()):
             running += bound(planned)
             for pod in bound(planned):
