@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from accelet.accelerators.device import DeviceId
+from accelet.kube.errors import KubeError
 from accelet.kube.pods import Pod
 from accelet.kubelet.checkpoint import Checkpoint
 from accelet.kubelet.errors import PodResourcesError
@@ -15,7 +16,7 @@ from resourcemanager.candidates import list_needs
 from resourcemanager.doubles import find_doubles
 from resourcemanager.evidence import PodName, PodUid
 from resourcemanager.manager import ResourceManager
-from resourcemanager.reconcile import Outcome, Reconciled, View, pods_to_ask
+from resourcemanager.reconcile import Outcome, Reconciled, View, has_nameless, pods_to_ask
 
 _log = Log(__name__)
 
@@ -50,11 +51,13 @@ class Books:
     async def keep(self) -> None:
         """Asks everybody who can be asked; from here holdings end."""
         checkpoint = await self._records.checkpoint()
+        are_newer = has_nameless(self._manager.ledger, self._known_pods()) and await self._read_pods()
         pods = self._known_pods()
         shown = await self._ask_shown(pods, has_checkpoint=checkpoint is not None)
         # Whom podresources does not show is not gone for that: without its word, no pod is.
         entries = None if checkpoint is None else checkpoint.entries
-        self._take(checkpoint, View(entries, shown, pods if shown is not None else None))
+        seen = pods if shown is not None else None
+        self._take(checkpoint, View(entries, shown, seen, are_pods_newer=are_newer))
 
     async def follow_checkpoint(self, *, is_after_answers: bool = False) -> None:
         """Takes over what the kubelet has written since the last time; next to nothing where that is none.
@@ -72,6 +75,17 @@ class Books:
         if self._pods is None or not self._pods.is_synced:
             return None
         return tuple(self._pods.pods().values())
+
+    async def _read_pods(self) -> bool:
+        """Asks the API server for the pods as they are now; whether it told."""
+        if self._pods is None or not self._pods.can_read:
+            return False
+        try:
+            await self._pods.read_pods()
+        except KubeError as error:
+            _log.debug("the API server does not help to keep the books", reason=str(error))
+            return False
+        return True
 
     async def _ask_shown(
         self, pods: tuple[Pod, ...] | None, *, has_checkpoint: bool

@@ -6,7 +6,7 @@ The rules, the same at start and for ever after:
   our answer disagree, the checkpoint is right.
 - Silence releases nothing. A kubelet that has just started shows no pods or half of them, and one that has
   lost its checkpoint has forgotten containers that still run. A holding ends when everything that can be
-  asked denies it, in two views in a row: see `_is_denied`.
+  asked denies it, in two views in a row of those that have a say: see `_is_denied`.
 - An answer of ours ends in one of three ways: confirmed, corrected to the container it was really for, or
   dropped because its pod was turned away after all.
 """
@@ -42,12 +42,15 @@ class View:
     `pods`: all pods of this node that the API server knows.
     `is_after_answers`: the checkpoint was read when every answer it lacks had been thrown away: during the
     kubelet's next call, before which it writes what it took, or when a new kubelet has started from it.
+    `are_pods_newer`: the pods were read after the checkpoint. A holder that is none of them has ended; else
+    the watch may not have shown it yet.
     """
 
     checkpoint: Sequence[CheckpointEntry] | None = None
     shown: Mapping[PodName, ShownPod | None] | None = None
     pods: Sequence[Pod] | None = None
     is_after_answers: bool = False
+    are_pods_newer: bool = False
 
 
 class Outcome(Enum):
@@ -88,7 +91,7 @@ def reconcile(ledger: Ledger, view: View) -> Reconciled:
         pod = known.name(key.pod_uid) or holding.pod or (before.pod if before else None)
         is_recorded = key in recorded or (holding.is_recorded and view.checkpoint is None)
         is_denied = _is_denied(key.pod_uid, pod, view, known, is_recorded=key in recorded)
-        denials = min((before.denials if before else 0) + 1, DENIALS_TO_RELEASE) if is_denied else 0
+        denials = _count_denials(before.denials if before else 0, is_denied=is_denied)
         after = Holding(key, holding.device_ids, pod, holding.token, holding.proof, is_recorded, denials)
         if after == before:
             after = before  # what others have made of it stays good
@@ -122,6 +125,18 @@ def pods_to_ask(ledger: Ledger, pods: Sequence[Pod] | None) -> tuple[PodName, ..
         if owner is not None and known.is_gone(owner.pod_uid) is not False
     )
     return tuple(dict.fromkeys(name for name in names if name is not None))
+
+
+def has_nameless(ledger: Ledger, pods: Sequence[Pod] | None) -> bool:
+    """Whether of a holder nothing but a UID is known, which is that of none of `pods`.
+
+    So it is with one that had ended when the books were begun: podresources cannot be asked for it.
+    """
+    known = _Pods.of(pods)
+    return pods is not None and any(
+        holding.pod is None and not holding.is_released and known.name(key.pod_uid) is None
+        for key, holding in ledger.holdings.items()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,19 +211,32 @@ def _checkpointed(ledger: Ledger, view: View) -> frozenset[DeviceId]:
     )
 
 
-def _is_denied(uid: PodUid, name: PodName | None, view: View, known: _Pods, *, is_recorded: bool) -> bool:
-    """Whether everything that can be asked says this container has nothing any more.
+def _count_denials(before: int, *, is_denied: bool | None) -> int:
+    if is_denied is None:
+        return before
+    return min(before + 1, DENIALS_TO_RELEASE) if is_denied else 0
+
+
+def _is_denied(
+    uid: PodUid, name: PodName | None, view: View, known: _Pods, *, is_recorded: bool
+) -> bool | None:
+    """Whether everything that can be asked says this container has nothing any more; None: nothing has a say.
 
     Alive for the API server: it has. Else podresources must not show the pod when asked, and either the API
     server or the checkpoint must be without it: silence of a kubelet that has just started is not enough.
-    Where podresources cannot be asked, the checkpoint has the say.
+    Where podresources cannot be asked, the checkpoint has the say. It lists pods that are gone until the next
+    one is admitted; of one whose name nobody knows, the API server tells.
     """
     is_gone = known.is_gone(uid)
     is_unrecorded = view.checkpoint is not None and not is_recorded
     if is_gone is False:
         return False
+    if name is None and is_gone and not is_unrecorded:
+        return True if view.are_pods_newer else None
     if view.shown is None or name is None:
         return is_unrecorded
+    if is_gone and name not in view.shown:
+        return None
     return _is_hidden(uid, name, view, known) and (is_gone is True or is_unrecorded)
 
 

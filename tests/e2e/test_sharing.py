@@ -22,6 +22,7 @@ from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.https_client import Client, Json, RefusedError
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
 from tests.e2e.cluster.node import Node
+from tests.e2e.cluster.node_namespace import NodeProcess
 from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.cluster.workloads import Workloads
 from tests.e2e.policies import policies_in_force
@@ -46,6 +47,7 @@ class Scene:
     workloads: Workloads
     node: Node
     user: Client
+    agent: NodeProcess
     config: Path
     kubeconfig: Path
 
@@ -86,16 +88,22 @@ def user(cluster: ControlPlane, workloads: Workloads) -> Iterator[Client]:
 
 
 @pytest.fixture
-def agent(cluster: ControlPlane, node: Node, tmp_path: Path) -> Iterator[Path]:
-    """Serves 8 cards of 2 tiles on the real kubelet and publishes them; its configuration."""
+def config(tmp_path: Path) -> Path:
+    """8 cards of 2 tiles, published."""
     config = tmp_path / "config.yaml"
     config.write_text(write_config())
+    return config
+
+
+@pytest.fixture
+def agent(cluster: ControlPlane, node: Node, config: Path) -> Iterator[NodeProcess]:
+    """Serves the cards on the real kubelet."""
     words: list[str | Path] = [AGENT, "agent", "--config", config, "--kubeconfig", str(cluster.kubeconfig)]
     process = node.process("agent-sharing", [*words, "--node-name", node.name, "--http", "127.0.0.1:0"])
     process.start()
     wait_for_allocatable(node, CARD, CARDS * SHARES, timeout_s=90)
     wait_for_allocatable(node, "gpu.intel.com/tiles", CARDS * TILES, timeout_s=90)
-    yield config
+    yield process
     config.write_text(config.read_text().replace("publish_cards: true\n", ""))
     wait_until(
         "nothing is published any more",
@@ -142,12 +150,13 @@ def scene(  # noqa: PLR0917  what a scene is made of
     node: Node,
     workloads: Workloads,
     user: Client,
-    agent: Path,
+    agent: NodeProcess,
+    config: Path,
     scheduler: None,
 ) -> Iterator[Scene]:
     small = {f"simulated-{number}": [SMALL] for number in range(2)}
     with policies_in_force(workloads), card_nodes(cluster.client, small):
-        scene = Scene(workloads, node, user, agent, Path(cluster.kubeconfig))
+        scene = Scene(workloads, node, user, agent, config, Path(cluster.kubeconfig))
         try:
             yield scene
         finally:
@@ -188,15 +197,7 @@ def test_a_user_cannot_write_an_assignment(scene: Scene) -> None:
 
 
 def test_a_pod_that_the_kubelet_serves_alone_keeps_away_from_tiles_and_tiles_from_it(scene: Scene) -> None:
-    def asking(name: str, resource: str) -> Json:
-        pod = draw_pod(name, Random(1), is_short=False)
-        pod["metadata"]["annotations"] = {}
-        (container, *_) = pod["spec"]["containers"]
-        pod["spec"]["containers"] = [{**container, "resources": {"limits": {resource: "1"}}}]
-        pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": scene.node.name}
-        return pod
-
-    tile, plain = asking("tile", "gpu.intel.com/tiles"), asking("plain", CARD)
+    tile, plain = asking(scene, "tile", {"tiles": 1}), asking(scene, "plain", {"i915": 1})
     scene.user.send("POST", PODS, tile)
     scene.workloads.wait_for_phase("tile", "Running")
     scene.user.send("POST", PODS, plain)
@@ -214,11 +215,40 @@ def test_a_pod_that_the_kubelet_serves_alone_keeps_away_from_tiles_and_tiles_fro
 
     wait_until("the Node says who has a card unassigned", known, timeout_s=30)
     for number in range(CARDS * TILES - 3):
-        scene.user.send("POST", PODS, asking(f"more-{number}", "gpu.intel.com/tiles"))
+        scene.user.send("POST", PODS, asking(scene, f"more-{number}", {"tiles": 1}))
     pods = settle(scene)
     given = {card for pod in pods for pieces in assigned(pod).values() for card in as_cards(pieces)}
     assert shared not in {f"/dev/dri/card{card}" for card in given}
     assert sum(is_gated(pod) for pod in pods) == 0
+
+
+def test_pods_that_ended_while_the_agent_was_away_keep_nobody_from_their_cards(scene: Scene) -> None:
+    """The kubelet's checkpoint has them until it admits another pod, which would not come to a full node."""
+    names = [f"full-{number}" for number in range(CARDS)]
+    for name in names:
+        scene.user.send("POST", PODS, asking(scene, name, {"tiles": TILES}))
+    for name in names:
+        scene.workloads.wait_for_phase(name, "Running")
+    scene.agent.terminate()
+    for name in names:
+        scene.user.send("DELETE", f"{PODS}/{name}")
+    wait_until("all pods are gone", lambda: not scene.pods(), timeout_s=60)
+    wait_for_allocatable(scene.node, CARD, 0)
+    scene.agent.start()
+    wait_for_allocatable(scene.node, CARD, CARDS * SHARES)
+    scene.user.send("POST", PODS, asking(scene, "next", {"tiles": 1}))
+    scene.workloads.wait_for_phase("next", "Running")
+
+
+def asking(scene: Scene, name: str, parts: Mapping[str, int]) -> Json:
+    """A pod that asks for these parts of cards of the real node, and stays."""
+    pod = draw_pod(name, Random(1), is_short=False)
+    pod["metadata"]["annotations"] = {}
+    (container, *_) = pod["spec"]["containers"]
+    limits = {f"gpu.intel.com/{part}": str(amount) for part, amount in parts.items()}
+    pod["spec"]["containers"] = [{**container, "resources": {"limits": limits}}]
+    pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": scene.node.name}
+    return pod
 
 
 def arrive(scene: Scene, random: Random, numbers: Sequence[int]) -> None:

@@ -138,6 +138,29 @@ async def test_holders_without_an_assignment_are_told_while_they_hold(folder: Pa
         assert writes(world.api) < 10
 
 
+async def test_agent_that_starts_does_not_count_pods_that_ended_before(folder: Path) -> None:
+    """The kubelet's checkpoint has them until the next pod is admitted, which nobody would assign a card."""
+    async with node(folder) as world:
+        make_node(world.api)
+        config = write_config(folder, resource(write_cards(folder, 1)))
+        async with agent(folder, config, world.kubeconfig):
+            await world.kubelet.resource(GPU).devices(healthy=10)
+            gone = await world.admit(gpu_pod("gone", "card0", "card0:gt0"))
+            await world.admit(a_pod("stays", limits={GPU: 2}))
+        await world.remove(gone)
+        assert gone.pod.uid in world.kubelet.checkpoint.read_text()
+        async with agent(folder, config, world.kubeconfig) as running:
+            await running.knows_pods()
+            for _ in range(3):
+                await scan(folder, running)
+            await until(lambda: unassigned(world.api) == 2, timeout_s=3)
+            lists = world.api.count(method="GET", path="/api/v1/pods")
+            for _ in range(3):
+                await scan(folder, running)
+            assert world.api.count(method="GET", path="/api/v1/pods") == lists
+            assert unassigned(world.api) == 2
+
+
 async def test_agent_that_stops_leaves_what_is_said_and_the_next_one_changes_nothing(folder: Path) -> None:
     async with node(folder) as world:
         make_node(world.api)

@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from resourcemanager.ledger import (
     InFlight,
     Ledger,
 )
-from resourcemanager.reconcile import Outcome, Reconciled, View, pods_to_ask, reconcile
+from resourcemanager.reconcile import Outcome, Reconciled, View, has_nameless, pods_to_ask, reconcile
 
 R = "gpu.intel.com/i915"
 EMPTY = Ledger(R)
@@ -207,6 +208,38 @@ def test_holder_known_by_name_is_not_counted_twice_once_its_uid_is_known() -> No
     assert after(ledger, view, view).ledger.holders(DeviceId("a")) == (key("1"),)
 
 
+def test_holder_known_by_uid_alone_has_ended_when_newer_pods_are_without_it() -> None:
+    ledger = reconcile(EMPTY, View(checkpoint=[written("1", "a"), written("2", "b")])).ledger
+    view = View(checkpoint=[written("1", "a"), written("2", "b")], shown={}, pods=[pod("2")])
+    assert after(ledger, view, view, view).ledger.held == ids("a", "b")
+    newer = replace(view, are_pods_newer=True)
+    assert after(ledger, newer).ledger.held == ids("a", "b")
+    ended = after(ledger, newer, newer).ledger
+    assert ended.held == ids("b")
+    assert ended.must_stay_listed == ids("a", "b")
+    assert after(ended, view, view).ledger.held == ids("b")
+
+
+def test_view_that_has_no_say_neither_counts_nor_starts_the_count_anew() -> None:
+    """The kubelet's records are followed between two questions to podresources, on a busy node always."""
+    gone = View(checkpoint=[written("1", "a")], shown=hidden("pod-1"), pods=[])
+    unasked = View(checkpoint=[written("1", "a")], shown={}, pods=[])
+    assert after(held_by("1", "a"), gone, unasked, unasked).ledger.held == ids("a")
+    ended = after(held_by("1", "a"), gone, unasked, gone).ledger
+    assert ended.held == frozenset()
+    assert after(ended, unasked).ledger.held == frozenset()
+
+
+def test_only_a_holder_without_name_and_pod_is_nameless() -> None:
+    ledger = reconcile(EMPTY, View(checkpoint=[written("1", "a")])).ledger
+    assert has_nameless(ledger, [])
+    assert not has_nameless(ledger, None)
+    assert not has_nameless(ledger, [pod("1")])
+    assert not has_nameless(held_by("1", "a"), [])
+    newer = View(checkpoint=[written("1", "a")], shown={}, pods=[], are_pods_newer=True)
+    assert not has_nameless(after(ledger, newer, newer).ledger, [])
+
+
 def test_only_holders_that_nothing_says_are_alive_are_asked_for() -> None:
     entries = [written("1", "a"), written("2", "b")]
     ledger = reconcile(EMPTY, View(checkpoint=entries, pods=[pod("1"), pod("2")])).ledger
@@ -327,7 +360,9 @@ ANSWERS = st.dictionaries(
         st.frozensets(st.sampled_from("abc")),
     ),
 )
-VIEWS = st.builds(View, st.none() | ENTRIES, st.none() | ANSWERS, st.none() | PODS)
+VIEWS = st.builds(
+    View, st.none() | ENTRIES, st.none() | ANSWERS, st.none() | PODS, are_pods_newer=st.booleans()
+)
 
 
 @given(st.lists(VIEWS, max_size=6))
