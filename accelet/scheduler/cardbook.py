@@ -118,12 +118,20 @@ class CardBook:
                     known.problem, known.fault = UNREADABLE, str(error)
         known.labels = node.labels
         known.states = known.end = None
+        self._forget_empty(node.name)
         return True
 
     def remove_node(self, name: str) -> None:
         if name in self._nodes:
             kept = self._nodes[name]
             self._nodes[name] = _NodeCards(holders=kept.holders, lasting=kept.lasting)
+            self._forget_empty(name)
+
+    def _forget_empty(self, name: str) -> None:
+        """Nodes come and go under ever new names."""
+        known = self._nodes[name]
+        if known.text is None and not known.holders:
+            del self._nodes[name]
 
     def hold(self, pod: PodKey, node: str, uses: tuple[Use, ...], *, is_lasting: bool = False) -> None:
         """Charges a node's cards with a pod, which is charged once only.
@@ -149,6 +157,7 @@ class CardBook:
             if pod in known.lasting:
                 known.lasting.remove(pod)
                 known.end = None
+            self._forget_empty(node)
 
     def states(self, node: str) -> CardStates | None:
         """What is free of each of a node's cards; None if it publishes none that can be read."""

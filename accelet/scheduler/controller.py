@@ -173,9 +173,12 @@ class Controller:
             former.resource_version if former else "",
         )
         try:
-            await self._hand.write(record)
+            is_ours = await self._hand.write(record)
         except OverflowError as error:
             self._refuse(gang.key, str(error), gang.pods)
+            return
+        self._queue.add(record.key)
+        if not is_ours:
             return
         self._herald.forget(gang.key)
         self._metrics.placed.inc()
@@ -184,7 +187,6 @@ class Controller:
         note = describe_plan(plan)
         _log.info("placed", gang=str(gang.key), note=note)
         self._herald.tell(gang.pods[0], "Normal", "Placed", note)
-        self._queue.add(record.key)
 
     async def _carry_on(self, record: Record) -> float | None:
         """The next steps of one plan; returns after how long to look again."""

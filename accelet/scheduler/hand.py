@@ -70,8 +70,8 @@ class Hand:
     ) -> None:
         self._api, self._picture, self._metrics, self._may_write = api, picture, metrics, may_write
 
-    async def write(self, record: Record) -> None:
-        """Writes a plan down, or takes over the one that is there already.
+    async def write(self, record: Record) -> bool:
+        """Writes a plan down, or takes over the one that is there already; whether that is the same.
 
         Raises:
             OverflowError: the gang is too large for one plan.
@@ -85,7 +85,9 @@ class Hand:
                 raw = await self._api.create(CONFIG_MAPS, namespace, body)
         except (ExistsError, ConflictError):
             raw = await self._api.get(CONFIG_MAPS, namespace, name)
-        self._picture.set_record(parse_record(raw))
+        standing = parse_record(raw)
+        self._picture.set_record(standing)
+        return standing.placements == record.placements
 
     async def erase(self, record: Record) -> None:
         """Ends a plan."""

@@ -61,6 +61,18 @@ def states(shown: CardView) -> str:
     return " ".join(tile.state for tile in shown.tiles)
 
 
+def test_a_node_that_is_gone_is_forgotten_with_its_last_pod() -> None:
+    """An autoscaler gives every node a new name."""
+    book = book_of(node("n", card(0)), p=[use("main", 0, 1)])
+    book.remove_node("n")
+    assert list(book.nodes) == ["n"]
+    book.give_back(("ml", "p"))
+    assert list(book.nodes) == []
+    book.set_node(node("m", card(0)))
+    book.set_node(Node("m"))
+    assert list(book.nodes) == []
+
+
 def test_an_untouched_card_is_free() -> None:
     shown = look_at_card(node("n", card(0)))
     assert (states(shown), shown.is_free, shown.health) == ("free free", True, "Healthy")
