@@ -28,9 +28,12 @@ class Log:
     def error(self, message: str, **values: object) -> None:
         self._logger.error(message, extra={"values": values})
 
-    def exception(self, message: str, **values: object) -> None:
-        """An error of ours, with its traceback in the field `exc_info` of the one line."""
-        self._logger.exception(message, extra={"values": values})
+    def exception(self, message: str, cause: Exception | None = None, **values: object) -> None:
+        """An error of ours, with its traceback in the field `exc_info` of the one line.
+
+        Without `cause` it is the one that is being handled.
+        """
+        self._logger.error(message, exc_info=cause or True, extra={"values": values})
 
 
 class _Formatter(JsonFormatter):

@@ -61,20 +61,28 @@ def plan_backlog(
 
     For the first starved gang nodes are kept free: those behind it may not use them, those before it may.
     Where it is to go, it stays: a reservation is kept from round to round while it can still be fulfilled.
-    A gang that would not fit even if all pods had ended gets none.
+    A gang that would not fit even if all pods had ended gets none. One that cannot be planned by a fault of
+    ours stops no other.
     """
     layout, room = snapshot.layout, snapshot.room
     plans: list[Plan] = []
     kept: Reservation | None = None
     for gang in gangs:
-        plan = plan_gang(gang, layout, room, effort)
+        reserved: Reservation | None = None
+        try:
+            plan = plan_gang(gang, layout, room, effort)
+            is_waiting = plan.nodes is None and not gang.objection and not gang.missing
+            if kept is None and is_waiting and patience.is_out(gang):
+                reserved = _reserve(gang, layout, room, snapshot.room_in_the_end, reservation)
+        except Exception as fault:  # whatever it is, it is a fault of ours with this one gang
+            plan = Plan(
+                gang, reason="cannot be planned by a fault of the scheduler; see its log", fault=fault
+            )
         plans.append(plan)
-        is_waiting = plan.nodes is None and not gang.objection and not gang.missing
-        if kept is None and is_waiting and patience.is_out(gang):
-            kept = _reserve(gang, layout, room, snapshot.room_in_the_end, reservation)
-            if kept:
-                closed = np.array([node.name in kept.nodes for node in layout.nodes], dtype=bool)
-                room = room.without(closed, f"kept free for {gang.key}")
+        if reserved:
+            kept = reserved
+            closed = np.array([node.name in kept.nodes for node in layout.nodes], dtype=bool)
+            room = room.without(closed, f"kept free for {gang.key}")
     return Round(plans, kept)
 
 

@@ -110,7 +110,8 @@ class Controller:
         took_s = self._clock.now_s() - started_s
         self._metrics.plan_seconds.observe(took_s)
         self._reservation = found.reservation
-        waiting = [plan for plan in found.plans if plan.nodes is None]
+        self._report_faults(found.plans)
+        waiting = [plan for plan in found.plans if plan.nodes is None and plan.fault is None]
         self._metrics.waiting.set(len(waiting))
         retell_s = self._herald.tell_waiting(waiting)
         begun = [plan for plan in found.plans if plan.nodes is not None]
@@ -246,6 +247,13 @@ class Controller:
         for pod in (*steps.waiting, *steps.bound):
             self._stranded_s.pop(pod.uid, None)
         return min(waits_s, default=None)
+
+    def _report_faults(self, plans: Sequence[Plan]) -> None:
+        for plan in plans:
+            if plan.fault is not None:
+                self._metrics.planning_faults.inc()
+                _log.exception("fault in planning", cause=plan.fault, gang=str(plan.gang.key))
+                self._refuse(plan.gang.key, plan.reason or "", plan.gang.pods)
 
     def _refuse(self, gang: GangKey, reason: str, pods: Sequence[Pod]) -> None:
         self._refused_until_s[gang] = self._clock.now_s() + _REFUSED_FOR_S

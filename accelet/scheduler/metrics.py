@@ -30,4 +30,5 @@ class SchedulerMetrics:
         self.released = counter("released_pods", "Pods whose gate was lifted.")
         self.repairs = counter("repairs", "Pods of a plan that had to be placed anew.", "reason")
         self.faults = counter("api_faults", "Requests that failed, and malformed objects.", "kind")
+        self.planning_faults = counter("planning_faults", "Gangs not planned by a fault of the scheduler.")
         self.is_leading = gauge("leading", "1 while this replica places gangs.")

@@ -26,7 +26,8 @@ class Plan:
     `nodes` has the node of each of the gang's pods, and `assignments` the cards and tiles of those that
     get any; or `nodes` is None and `reason` says why, for people. Then `distance` is None too. The distance
     is that of the whole gang, with members that were placed before. No placement has less distance than
-    `lower_bound`; `is_optimal` says that this one has no more.
+    `lower_bound`; `is_optimal` says that this one has no more. `fault` is an error of ours that kept the gang
+    from being planned.
     """
 
     gang: Gang
@@ -36,6 +37,7 @@ class Plan:
     lower_bound: int = 0
     is_optimal: bool = False
     reason: str | None = None
+    fault: Exception | None = None
 
     @property
     def placements(self) -> Iterable[tuple[Pod, str]]:

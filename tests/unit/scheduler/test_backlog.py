@@ -48,6 +48,16 @@ def test_a_small_gang_overtakes_a_large_one_that_has_not_starved() -> None:
     assert found.reservation is None
 
 
+def test_a_fault_of_ours_with_one_gang_stops_no_other() -> None:
+    broken, good = find_gangs([*_gang("broken", 1), *_gang("good", 1, created_s=1.0)])
+    snapshot = Cluster(Scheme(), _nodes(), []).snapshot()
+    patience = Patience(now_s=99, starving_after_s=60, waiting_since={broken.key: 0.0})
+    found = plan_backlog([replace(broken, shapes=()), good], snapshot, patience)
+    assert _placed(found) == {"broken": False, "good": True}
+    assert isinstance(found.plans[0].fault, IndexError)
+    assert found.reservation is None
+
+
 def test_nodes_are_kept_free_for_a_gang_that_has_starved() -> None:
     gated = [*_gang("large", 6, gpus=8), *_gang("small", 1, gpus=8, created_s=1.0)]
     found = _round(_running(["n00", "n01"]), gated, waited_s=60)

@@ -1,0 +1,103 @@
+"""Plans as they are made and written down, where something is wrong that no cluster shows on demand."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from accelet.kube.client import Client
+from accelet.kube.errors import UnavailableError
+from accelet.kube.eventlog import Message
+from accelet.kube.nodes import parse_node
+from accelet.kube.podparser import parse_pod
+from accelet.scheduler.controller import Controller
+from accelet.scheduler.gangs import GATE_PREFIX, Gang, GangKey
+from accelet.scheduler.hand import Hand
+from accelet.scheduler.metrics import SchedulerMetrics
+from accelet.scheduler.picture import Picture
+from accelet.scheduler.record import Placement, Record
+from accelet.scheduler.settings import SchedulerSettings
+from accelet.scheduler.topology import Scheme
+from accelet.scheduler.workload import parse_workload
+from tests.integration.kube.fakeapi import Drop, Fault
+from tests.integration.kube.waiting import eventually
+from tests.integration.scheduler.world import JOBS, NODES, PODS, World
+
+
+def plan(node: str) -> Record:
+    return Record(GangKey("ml", "train", "Job"), (Placement("p", "u", node),), 0, 0)
+
+
+class FaultyPicture(Picture):
+    """Makes something of a gang named `broken` that no gang should be."""
+
+    def gangs(self) -> list[Gang]:
+        return [replace(gang, shapes=()) if gang.key.name == "broken" else gang for gang in super().gangs()]
+
+
+@pytest.fixture
+def picture() -> Picture:
+    return FaultyPicture(Scheme(), GATE_PREFIX)
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def metrics(registry: CollectorRegistry) -> SchedulerMetrics:
+    return SchedulerMetrics(registry)
+
+
+@pytest.fixture
+async def hand(
+    world: World, picture: Picture, metrics: SchedulerMetrics, tmp_path: Path
+) -> AsyncIterator[Hand]:
+    client = await Client.connect(world.api.write_kubeconfig(tmp_path / "kubeconfig", "a-token"))
+    yield Hand(client, picture, metrics, lambda: True)
+    client.close()
+
+
+async def test_a_plan_that_is_there_already_is_taken_over(hand: Hand, picture: Picture) -> None:
+    assert await hand.write(plan("n1"))
+    assert not await hand.write(plan("n0"))
+    assert [one.placements for one in picture.records.values()] == [plan("n1").placements]
+
+
+async def test_a_plan_whose_answer_was_lost_is_the_own_one(
+    world: World, hand: Hand, picture: Picture
+) -> None:
+    world.api.faults.append(Fault(Drop(after=True), method="POST", path="/configmaps"))
+    with pytest.raises(UnavailableError):
+        await hand.write(plan("n0"))
+    assert await hand.write(plan("n0"))
+    assert [one.placements for one in picture.records.values()] == [plan("n0").placements]
+
+
+async def test_a_fault_of_ours_with_one_gang_is_told_and_stops_no_other(
+    world: World, hand: Hand, picture: Picture, metrics: SchedulerMetrics, registry: CollectorRegistry
+) -> None:
+    world.is_binding = False
+    world.add_nodes(1, 1, 2)
+    world.add_job("broken", 1)
+    world.add_job("good", 1)
+    await eventually(lambda: len(world.gated()) == 2)
+    for node in world.state.list(NODES, {}, None)["items"]:
+        picture.set_node(parse_node(json.dumps(node).encode()))
+    for job in world.state.list(JOBS, {}, None)["items"]:
+        picture.set_workload(parse_workload(json.dumps(job).encode(), kind="Job"))
+    for pod in world.state.list(PODS, {}, None)["items"]:
+        picture.set_pod(parse_pod(json.dumps(pod).encode()))
+    said: list[Message] = []
+    controller = Controller(picture, hand, SchedulerSettings(version="v1"), metrics, said.append)
+    running = asyncio.create_task(controller.run())
+    await eventually(lambda: world.gated() == ["broken-0"])
+    running.cancel()
+    told = {message.note for message in said if message.reason == "Refused"}
+    assert told == {"cannot be planned by a fault of the scheduler; see its log"}
+    assert registry.get_sample_value("accelet_scheduler_planning_faults_total") == 1
