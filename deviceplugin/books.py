@@ -16,7 +16,7 @@ from resourcemanager.candidates import list_needs
 from resourcemanager.doubles import find_doubles
 from resourcemanager.evidence import PodName, PodUid
 from resourcemanager.manager import ResourceManager
-from resourcemanager.reconcile import Outcome, Reconciled, View, has_nameless, pods_to_ask
+from resourcemanager.reconcile import Outcome, Reconciled, View, has_unasked, pods_to_ask
 
 _log = Log(__name__)
 
@@ -51,12 +51,12 @@ class Books:
     async def keep(self) -> None:
         """Asks everybody who can be asked; from here holdings end."""
         checkpoint = await self._records.checkpoint()
-        are_newer = has_nameless(self._manager.ledger, self._known_pods()) and await self._read_pods()
         pods = self._known_pods()
         shown = await self._ask_shown(pods, has_checkpoint=checkpoint is not None)
-        # Whom podresources does not show is not gone for that: without its word, no pod is.
+        are_newer = has_unasked(self._manager.ledger, shown, pods) and await self._read_pods()
+        # Whom a watch that may lag does not know is not gone for that: without another's word, no pod is.
+        seen = self._known_pods() if shown is not None or are_newer else None
         entries = None if checkpoint is None else checkpoint.entries
-        seen = pods if shown is not None else None
         self._take(checkpoint, View(entries, shown, seen, are_pods_newer=are_newer))
 
     async def follow_checkpoint(self, *, is_after_answers: bool = False) -> None:

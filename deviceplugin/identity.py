@@ -14,7 +14,7 @@ from deviceplugin.metrics import ResourceMetrics
 from deviceplugin.podview import PodView
 from deviceplugin.search import Found, Searching
 from resourcemanager.allocation import Allocation, Refusal
-from resourcemanager.candidates import has_started, list_needs
+from resourcemanager.candidates import list_needs
 from resourcemanager.evidence import PodUid
 from resourcemanager.inquiry import Match, NoProof
 from resourcemanager.manager import ResourceManager
@@ -123,7 +123,7 @@ class IdentityAllocator:
 
     def _note_turned_away(self, match: Match, found: Found) -> None:
         """An admission that was refused is over; for a container that starts again the kubelet asks again."""
-        if not has_started(match.pod):
+        if not match.pod.has_started:
             self._turned_away = (self._turned_away & found.pods.keys()) | {match.owner.pod_uid}
 
     async def _find(self, size: int, kubelet: str, within_s: float) -> Found:

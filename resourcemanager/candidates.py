@@ -41,11 +41,6 @@ def lacks_devices(pod: Pod, ledger: Ledger, size: int) -> bool:
     )
 
 
-def has_started(pod: Pod) -> bool:
-    """Whether the kubelet has started a container of the pod: then its admission is over."""
-    return pod.phase != "Pending" or any(status.has_run for status in pod.statuses.values())
-
-
 def may_recur(pod: Pod) -> bool:
     """Whether another pod may come to have this name. A name with a generated suffix does not come again."""
     return not (

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from accelet.kube.pods import Pod
-from resourcemanager.candidates import find_gaps, find_next, has_started, lacks_devices, list_needs
+from resourcemanager.candidates import find_gaps, find_next, lacks_devices, list_needs
 from resourcemanager.evidence import ContainerKey, kubelet_uid
 from resourcemanager.inquiry import Evidence, Match, Proof
 
@@ -47,7 +47,7 @@ def is_past_admission(pod: Pod, evidence: Evidence) -> bool:
     call ever comes for it. Of a static pod the API server knows only what was admitted before.
     """
     return (
-        has_started(pod)
+        pod.has_started
         or pod.is_mirror
         or pod.has_extended_resource_claim
         or kubelet_uid(pod) in evidence.older_than_resource

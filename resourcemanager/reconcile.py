@@ -127,14 +127,18 @@ def pods_to_ask(ledger: Ledger, pods: Sequence[Pod] | None) -> tuple[PodName, ..
     return tuple(dict.fromkeys(name for name in names if name is not None))
 
 
-def has_nameless(ledger: Ledger, pods: Sequence[Pod] | None) -> bool:
-    """Whether of a holder nothing but a UID is known, which is that of none of `pods`.
+def has_unasked(
+    ledger: Ledger, shown: Mapping[PodName, ShownPod | None] | None, pods: Sequence[Pod] | None
+) -> bool:
+    """Whether there is a holder that is none of `pods` and for which podresources was not asked.
 
-    So it is with one that had ended when the books were begun: podresources cannot be asked for it.
+    It may have ended before the books were begun, and only its UID be known; or this kubelet has no Get.
     """
     known = _Pods.of(pods)
     return pods is not None and any(
-        holding.pod is None and not holding.is_released and known.name(key.pod_uid) is None
+        not holding.is_released
+        and known.name(key.pod_uid) is None
+        and (shown is None or holding.pod not in shown)
         for key, holding in ledger.holdings.items()
     )
 
@@ -224,16 +228,17 @@ def _is_denied(
 
     Alive for the API server: it has. Else podresources must not show the pod when asked, and either the API
     server or the checkpoint must be without it: silence of a kubelet that has just started is not enough.
-    Where podresources cannot be asked, the checkpoint has the say. It lists pods that are gone until the next
-    one is admitted; of one whose name nobody knows, the API server tells.
+    Where podresources cannot be asked, for want of the pod's name or of Get (kubelets before 1.34), the
+    checkpoint has the say. It lists pods that are gone until the next one is admitted, which may be never: of
+    those the API server tells.
     """
     is_gone = known.is_gone(uid)
     is_unrecorded = view.checkpoint is not None and not is_recorded
     if is_gone is False:
         return False
-    if name is None and is_gone and not is_unrecorded:
-        return True if view.are_pods_newer else None
     if view.shown is None or name is None:
+        if is_gone and not is_unrecorded:
+            return True if view.are_pods_newer else None
         return is_unrecorded
     if is_gone and name not in view.shown:
         return None

@@ -87,6 +87,16 @@ class Pod:
         return self.phase in ("Succeeded", "Failed")
 
     @property
+    def has_started(self) -> bool:
+        """Whether the kubelet has started a container of it: then its admission is over."""
+        return self.phase != "Pending" or any(status.has_run for status in self.statuses.values())
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether containers of it may be running, also when the API server has just forgotten it."""
+        return self.node_name is not None and self.has_started and not self.is_terminal
+
+    @property
     def is_mirror(self) -> bool:
         """Whether it is the API server's image of a static pod, whose UID on the node is another."""
         return "kubernetes.io/config.mirror" in self.annotations

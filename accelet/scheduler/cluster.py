@@ -105,6 +105,15 @@ class Cluster:
         self._usage.give_back(key)
         self._book.give_back(key)
 
+    def keep_cards(self, pod: Pod, key: PodKey) -> bool:
+        """Charges the cards of a pod that is gone, under another key; whether it has any."""
+        if pod.node_name:
+            self._book.hold(key, pod.node_name, read_uses(pod, self._card_resources))
+        return self._book.is_charged(key)
+
+    def let_go_of_cards(self, key: PodKey) -> None:
+        self._book.give_back(key)
+
     @property
     def nodes(self) -> Iterable[Node]:
         return self._nodes.values()

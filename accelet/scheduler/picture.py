@@ -19,6 +19,9 @@ from accelet.scheduler.usage import PodKey
 from accelet.scheduler.workload import Workload
 from resourcemanager.ownform import ASSIGNMENT_ANNOTATION
 
+HANDOVER_S = 15.0
+"""From when a pod is gone whose containers had not ended until its node's agent has certainly said so."""
+
 
 class Picture:
     """Nodes, pods, owners and plans. No I/O and no clock; what is older than what is known is ignored."""
@@ -40,6 +43,7 @@ class Picture:
         self._planned: dict[PodKey, tuple[Placement, Record]] = {}
         self._owners = Owners()
         self._gangs: dict[GangKey, Gang | None] = {}
+        self._lingering: dict[PodKey, float] = {}
 
     def set_node(self, node: Node) -> bool:
         """Whether anything has changed that planning looks at."""
@@ -76,11 +80,24 @@ class Picture:
         if known is not None and known.uid == pod.uid:
             self.set_pod(pod)
 
-    def remove_pod(self, key: PodKey) -> None:
+    def remove_pod(self, key: PodKey, now_s: float) -> None:
+        """A pod is gone; if by force, its containers may still have their cards for a while."""
+        self.let_go(now_s)
         known = self.pods.pop(key, None)
         if known is not None:
             self._forget(known)
             self.cluster.remove_pod(key)
+            # No pod can have such a name.
+            lingering = known.namespace, f"{known.name} {known.uid}"
+            if known.is_under_way and self.cluster.keep_cards(known, lingering):
+                self._lingering[lingering] = now_s + HANDOVER_S
+
+    def let_go(self, now_s: float) -> float | None:
+        """Frees the cards of pods that went long enough ago; returns after how long there are more."""
+        for key in [key for key, until_s in self._lingering.items() if until_s <= now_s]:
+            del self._lingering[key]
+            self.cluster.let_go_of_cards(key)
+        return min((until_s - now_s for until_s in self._lingering.values()), default=None)
 
     def set_record(self, record: Record) -> None:
         known = self.records.get(record.key)

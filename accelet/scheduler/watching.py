@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from accelet.kube.clock import Clock, SystemClock
 from accelet.kube.errors import ForbiddenError, KubeError, NotFoundError
 from accelet.kube.nodes import Node, parse_node
 from accelet.kube.objects import Page
@@ -58,8 +59,10 @@ class Watching:
         *,
         pod_changed: Callable[[Change[Pod]], None],
         changed: Callable[[], None],
+        clock: Clock | None = None,
     ) -> None:
         self._api, self._picture, self._metrics = api, picture, metrics
+        self._clock: Clock = clock or SystemClock()
         self._pod_changed, self._changed = pod_changed, changed
         self._pods = Reflector(
             api, Scope(PODS, page_size=1000), parse_pod, changed=self._see_pod, failed=self._count
@@ -151,7 +154,7 @@ class Watching:
         if change.after is not None:
             self._picture.set_pod(change.after)
         else:
-            self._picture.remove_pod(change.key)
+            self._picture.remove_pod(change.key, self._clock.now_s())
         self._pod_changed(change)
 
     def _see_node(self, change: Change[Node]) -> None:

@@ -18,6 +18,7 @@ from resourcemanager.nodecards import NODE_CARDS_ANNOTATION, NodeCard, parse_nod
 from resourcemanager.ownform import ASSIGNMENT_ANNOTATION
 from tests.e2e.agent import AGENT, wait_for_allocatable
 from tests.e2e.card_pods import CARD, LABEL, assigned, broken_rules, draw_pod, is_gated, wrong_shares
+from tests.e2e.cluster import proc
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.https_client import Client, Json, RefusedError
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
@@ -34,6 +35,8 @@ PROJECT = Path(__file__).parents[2]
 PODS = "/api/v1/namespaces/default/pods"
 FIRST, SECOND = 30, 20
 SETTLED_S = 3.0
+GRACE_S = 20
+STUBBORN = ("sleep", "3599")
 SMALL = NodeCard(UnitId("0000-03-00.0"), CARD, card="card0", memory_bytes=16 * 2**30, shares=SHARES)
 Say = Callable[[str], None]
 
@@ -238,6 +241,41 @@ def test_pods_that_ended_while_the_agent_was_away_keep_nobody_from_their_cards(s
     wait_for_allocatable(scene.node, CARD, CARDS * SHARES)
     scene.user.send("POST", PODS, asking(scene, "next", {"tiles": 1}))
     scene.workloads.wait_for_phase("next", "Running")
+
+
+def test_cards_of_a_pod_deleted_by_force_are_given_away_when_its_containers_have_ended(
+    scene: Scene, say: Say
+) -> None:
+    for number in range(CARDS - 1):
+        scene.user.send("POST", PODS, asking(scene, f"full-{number}", {"tiles": TILES}))
+    stubborn = asking(scene, "stubborn", {"tiles": TILES})
+    stubborn["spec"]["terminationGracePeriodSeconds"] = GRACE_S
+    (container,) = stubborn["spec"]["containers"]
+    container["command"] = ["sh", "-c", f"trap '' TERM; exec {' '.join(STUBBORN)}"]
+    scene.user.send("POST", PODS, stubborn)
+    scene.workloads.wait_for_phase("stubborn", "Running")
+    scene.user.send("POST", PODS, asking(scene, "next", {"tiles": 1}))
+    deleted_s = time.monotonic()
+    scene.user.send("DELETE", f"{PODS}/stubborn", {"gracePeriodSeconds": 0})
+    looks: list[float] = []
+
+    def given() -> bool:
+        if is_running(STUBBORN):
+            looks.append(time.monotonic() - deleted_s)
+        return bool(assigned(scene.workloads.pod("next")))
+
+    wait_until("the next pod is given a tile", given, timeout_s=90)
+    assert not is_running(STUBBORN)
+    waited_s = time.monotonic() - deleted_s
+    say(f"\nthe container ran {looks[-1]:.0f} s longer; its tiles were given away after {waited_s:.0f} s")
+    assert looks[-1] > GRACE_S / 2
+    scene.workloads.wait_for_phase("next", "Running")
+
+
+def is_running(command: Sequence[str]) -> bool:
+    """Whether a process with exactly these arguments lives on this machine, containers included."""
+    wanted = "".join(f"{word}\0" for word in command).encode()
+    return any(proc.command(int(folder.name)) == wanted for folder in Path("/proc").glob("[0-9]*"))
 
 
 def asking(scene: Scene, name: str, parts: Mapping[str, int]) -> Json:

@@ -1,4 +1,4 @@
-"""What the kernel tells about a process, from /proc/<pid>/stat (see proc(5))."""
+"""What the kernel tells about a process, from /proc/<pid> (see proc(5))."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,14 @@ def stat(pid: int) -> ProcessStat | None:
     # The second field, the command in brackets, may itself hold spaces and brackets.
     fields = text.rpartition(")")[2].split()
     return ProcessStat(pid, state=fields[0], parent=int(fields[1]), start_time=int(fields[19]))
+
+
+def command(pid: int) -> bytes:
+    """Its arguments, each ended by a zero byte; empty when there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def children(pid: int) -> list[int]:

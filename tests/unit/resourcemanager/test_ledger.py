@@ -15,7 +15,7 @@ from resourcemanager.ledger import (
     InFlight,
     Ledger,
 )
-from resourcemanager.reconcile import Outcome, Reconciled, View, has_nameless, pods_to_ask, reconcile
+from resourcemanager.reconcile import Outcome, Reconciled, View, has_unasked, pods_to_ask, reconcile
 
 R = "gpu.intel.com/i915"
 EMPTY = Ledger(R)
@@ -230,14 +230,26 @@ def test_view_that_has_no_say_neither_counts_nor_starts_the_count_anew() -> None
     assert after(ended, unasked).ledger.held == frozenset()
 
 
-def test_only_a_holder_without_name_and_pod_is_nameless() -> None:
-    ledger = reconcile(EMPTY, View(checkpoint=[written("1", "a")])).ledger
-    assert has_nameless(ledger, [])
-    assert not has_nameless(ledger, None)
-    assert not has_nameless(ledger, [pod("1")])
-    assert not has_nameless(held_by("1", "a"), [])
+def test_where_podresources_cannot_be_asked_newer_pods_tell_who_has_ended() -> None:
+    """Kubelets before 1.34 have no Get, and their checkpoint lists who is gone until another is admitted."""
+    view = View(checkpoint=[written("1", "a")], shown=None, pods=[])
+    assert after(held_by("1", "a"), view, view).ledger.held == ids("a")
+    newer = replace(view, are_pods_newer=True)
+    assert after(held_by("1", "a"), newer, newer).ledger.held == frozenset()
+    alive = replace(newer, pods=[pod("1")])
+    assert after(held_by("1", "a"), alive, alive).ledger.held == ids("a")
+
+
+def test_the_api_server_is_asked_for_holders_for_which_podresources_was_not() -> None:
+    nameless = reconcile(EMPTY, View(checkpoint=[written("1", "a")])).ledger
+    assert has_unasked(nameless, {}, [])
+    assert not has_unasked(nameless, {}, None)
+    assert not has_unasked(nameless, {}, [pod("1")])
+    named = held_by("1", "a")
+    assert has_unasked(named, None, [])
+    assert not has_unasked(named, hidden("pod-1"), [])
     newer = View(checkpoint=[written("1", "a")], shown={}, pods=[], are_pods_newer=True)
-    assert not has_nameless(after(ledger, newer, newer).ledger, [])
+    assert not has_unasked(after(nameless, newer, newer).ledger, {}, [])
 
 
 def test_only_holders_that_nothing_says_are_alive_are_asked_for() -> None:

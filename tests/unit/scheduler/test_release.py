@@ -10,7 +10,7 @@ from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
 from accelet.kube.selection import NodeTerm, Requirement
 from accelet.scheduler.gangs import CARDS_GATE, GATE_PREFIX, GangKey
-from accelet.scheduler.picture import Picture
+from accelet.scheduler.picture import HANDOVER_S, Picture
 from accelet.scheduler.record import Placement, Record, parse_record
 from accelet.scheduler.release import Lift, Steps, lift_patch, next_steps
 from accelet.scheduler.shape import shape_of
@@ -138,7 +138,7 @@ def test_a_written_plan_holds_its_room_until_its_pods_are_bound_or_gone() -> Non
     assert (_free(picture), picture.gangs()) == ([0, 0, 0], [])
     picture.set_pod(replace(_pod(0, gpus=8, on="n0"), resource_version="8"))
     assert _free(picture) == [0, 0, 0]
-    picture.remove_pod(("ml", "j-1"))
+    picture.remove_pod(("ml", "j-1"), 0.0)
     assert _free(picture) == [0, 8, 0]
     picture.set_pod(replace(_pod(1, gpus=8), uid="another", resource_version="9"))
     assert _free(picture) == [0, 8, 0], "the plan was for its predecessor"
@@ -166,7 +166,7 @@ def test_a_node_whose_room_somebody_took_does_not_take_a_planned_pod_any_more() 
     assert len(picture.steps(picture.records[_RECORD.key]).lifts) == 1
     picture.set_pod(pod("thief", on="n0", gpus=1))
     assert len(picture.steps(picture.records[_RECORD.key]).lost) == 1
-    picture.remove_pod(("ml", "thief"))
+    picture.remove_pod(("ml", "thief"), 0.0)
     picture.set_node(node("n0", "b/s/h0", is_cordoned=True))
     assert len(picture.steps(picture.records[_RECORD.key]).lost) == 1
     picture.set_node(node("n0", "b/s/h0"))
@@ -208,8 +208,32 @@ def test_a_released_pod_holds_its_cards_until_it_is_bound_though_its_plan_is_gon
     assert _tiles(picture) == {1}
     picture.set_pod(replace(_lifted("a"), node_name="a", resource_version="9"))
     assert _tiles(picture) == {1}
-    picture.remove_pod(("ml", "p"))
+    picture.remove_pod(("ml", "p"), 0.0)
     assert _tiles(picture) == {0, 1}
+
+
+def test_cards_of_a_pod_deleted_by_force_are_free_when_its_node_must_have_told_who_has_them() -> None:
+    picture = Picture(Scheme(), GATE_PREFIX)
+    picture.set_node(card_node("a", card(0)))
+    running = replace(_lifted("a"), node_name="a", phase="Running")
+    picture.set_pod(running)
+    picture.remove_pod(("ml", "p"), 100.0)
+    assert _tiles(picture) == {1}
+    picture.set_pod(replace(running, uid="successor", phase="Pending", node_name=None, annotations={}))
+    assert picture.let_go(100.0 + HANDOVER_S - 1) == 1
+    assert _tiles(picture) == {1}
+    assert picture.let_go(100.0 + HANDOVER_S) is None
+    assert _tiles(picture) == {0, 1}
+
+
+def test_cards_of_a_pod_whose_containers_had_ended_are_free_at_once() -> None:
+    picture = Picture(Scheme(), GATE_PREFIX)
+    picture.set_node(card_node("a", card(0)))
+    for phase in ("Succeeded", "Failed", "Pending"):
+        picture.set_pod(replace(_lifted("a"), node_name="a", phase=phase))
+        picture.remove_pod(("ml", "p"), 100.0)
+        assert _tiles(picture) == {0, 1}
+        assert picture.let_go(100.0) is None
 
 
 def test_what_a_pod_says_that_was_never_released_holds_nothing() -> None:
@@ -225,7 +249,7 @@ def test_an_answer_does_not_bring_back_a_pod_that_is_gone() -> None:
     picture = Picture(Scheme(), GATE_PREFIX)
     picture.set_node(card_node("a", card(0)))
     picture.set_pod(card_pod("p"))
-    picture.remove_pod(("ml", "p"))
+    picture.remove_pod(("ml", "p"), 0.0)
     picture.renew_pod(_lifted("a"))
     assert not picture.pods
     picture.set_pod(replace(card_pod("p"), uid="successor"))
