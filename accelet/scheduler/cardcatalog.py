@@ -9,7 +9,7 @@ import numpy as np
 from accelet.scheduler.cardbook import CardBook
 from accelet.scheduler.cardneeds import CardNeeds
 from accelet.scheduler.cardreasons import UNDECIDED, describe_refusal
-from accelet.scheduler.cards import USUAL_TRIES, fit_pods
+from accelet.scheduler.cards import fit_pods, fit_quickly
 from accelet.scheduler.cardsearch import CardPolicy
 from accelet.scheduler.cardstate import CardStates
 
@@ -109,8 +109,7 @@ class CardCatalog:
         key = code, frozenset((needs, count) for needs, count in pods.items() if count)
         if key not in self._fits and key not in budget.undecided:
             listed = [needs for needs, count in pods.items() for _ in range(count)]
-            tries = USUAL_TRIES if budget.tries > 0 else sum(len(needs.containers) for needs in listed)
-            fit = fit_pods(self._states[code], listed, self.policy, tries)
+            fit = (fit_pods if budget.tries > 0 else fit_quickly)(self._states[code], listed, self.policy)
             budget.tries -= fit.tries
             if fit.holds is None and not fit.is_decided and budget.tries <= 0:
                 budget.undecided.add(key)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from accelet.scheduler.carditems import list_items, may_fit
+from accelet.scheduler.carditems import CardItem, list_items, may_fit
 from accelet.scheduler.cardneeds import CardNeeds
 from accelet.scheduler.cardsearch import CardPolicy, CardSearch
 from accelet.scheduler.cardstate import CardStates, Hold
@@ -38,25 +38,47 @@ def fit_pods(
     Exact: where it finds no way and `is_decided`, there is none. The policy decides in which order cards are
     tried; it never costs a fit.
     """
-    items = [item for index, needs in enumerate(pods) for item in list_items(index, needs)]
+    items = _list_items(pods)
     if not may_fit(states, items):
         return Fit(None, states)
     if len(items) > _MOST_ITEMS:
         return _fit_one_by_one(states, pods, policy, tries)
-    # What has the fewest ways to be placed goes first.
-    items.sort(key=lambda item: (item.is_linked, item.is_single_numa, item.cards, item.each), reverse=True)
     search = CardSearch(items, policy, tries)
-    found = search.place(0, states, ())
+    found = search.descend(states) or search.place(0, states, ())
     if found is None and search.is_exhausted:
         return _fit_one_by_one(states, pods, policy, tries)
     if found is None:
         return Fit(None, states, tries=tries - search.tries_left)
-    choices, left = found
-    holds: list[dict[str, tuple[Hold, ...]]] = [{} for _ in pods]
+    return Fit(_divide(items, found[0], len(pods)), found[1], tries=tries - search.tries_left)
+
+
+def fit_quickly(states: CardStates, pods: Sequence[CardNeeds], policy: CardPolicy = "packed") -> Fit:
+    """As `fit_pods`, where that goes without turning back; else undecided, or certain that it cannot."""
+    items = _list_items(pods)
+    if not may_fit(states, items):
+        return Fit(None, states)
+    found = CardSearch(items, policy, len(items)).descend(states)
+    if found is None:
+        return Fit(None, states, is_decided=False, tries=len(items))
+    return Fit(_divide(items, found[0], len(pods)), found[1], tries=len(items))
+
+
+def _list_items(pods: Sequence[CardNeeds]) -> list[CardItem]:
+    """What has the fewest ways to be placed goes first."""
+    items = [item for index, needs in enumerate(pods) for item in list_items(index, needs)]
+    items.sort(key=lambda item: (item.is_linked, item.is_single_numa, item.cards, item.each), reverse=True)
+    return items
+
+
+def _divide(
+    items: Sequence[CardItem], choices: Sequence[tuple[Hold, ...]], pods: int
+) -> tuple[dict[str, tuple[Hold, ...]], ...]:
+    """What was chosen for the items, by pod and container."""
+    holds: list[dict[str, tuple[Hold, ...]]] = [{} for _ in range(pods)]
     for item, choice in zip(items, choices, strict=True):
         for name, of_container in item.divide(choice):
             holds[item.pod][name] = of_container
-    return Fit(tuple(holds), left, tries=tries - search.tries_left)
+    return tuple(holds)
 
 
 def _fit_one_by_one(states: CardStates, pods: Sequence[CardNeeds], policy: CardPolicy, tries: int) -> Fit:

@@ -29,6 +29,20 @@ class CardSearch:
         self._numa_pods = _from_here(items, lambda item: {item.pod} if item.is_single_numa else set())
         self._names = _from_here(items, lambda item: {*(item.allowed or ()), *item.denied})
 
+    def descend(self, states: CardStates) -> tuple[tuple[_Choice, ...], CardStates] | None:
+        """As `place` from the first item on, without ever turning back: what it finds, the search would."""
+        choices: list[_Choice] = []
+        numas: _Numas = ()
+        for number, item in enumerate(self._items):
+            self.tries_left -= 1
+            choice = next(self._choices(number, states, numas), None)
+            if choice is None:
+                return None
+            choices.append(choice)
+            numas = _with_numa(item, states, choice, numas)
+            states = _take(states, choice, item)
+        return tuple(choices), states
+
     def place(
         self, number: int, states: CardStates, numas: _Numas
     ) -> tuple[tuple[_Choice, ...], CardStates] | None:
@@ -106,8 +120,10 @@ class CardSearch:
         likes: dict[Hashable, list[int]] = {}
         for card in usable:
             like = card if number < self._linked else self._like(states[card], number)
+            if item.cards == 1 and like not in likes:
+                yield (Hold(card, _some_tiles(states[card], item.each.tiles)),)
             likes.setdefault(like, []).append(card)
-        for cards in _spread(item.cards, list(likes.values())):
+        for cards in _spread(item.cards, list(likes.values())) if item.cards > 1 else ():
             yield tuple(Hold(card, _some_tiles(states[card], item.each.tiles)) for card in cards)
 
     def _pair_up(self, pairs: int, states: CardStates, usable: Sequence[int]) -> Iterator[_Choice]:
