@@ -12,7 +12,7 @@ from accelet.scheduler.backlog import Patience, plan_backlog
 from accelet.scheduler.cardneeds import read_needs
 from accelet.scheduler.cards import assignment_of, fit_pods
 from accelet.scheduler.cluster import Cluster
-from accelet.scheduler.gangs import CARDS_GATE, find_gangs
+from accelet.scheduler.gangs import CARDS_GATE, GATE_PREFIX, find_gangs
 from accelet.scheduler.topology import Scheme
 from resourcemanager.nodecards import NODE_CARDS_ANNOTATION, NodeCard, extended_capacity, render_node_cards
 from resourcemanager.ownform import ASSIGNMENT_ANNOTATION, render_own
@@ -21,6 +21,7 @@ I915 = "gpu.intel.com/i915"
 CARDS, TILES, SHARES = 8, 2, 300
 HOLDERS = 100
 NODES, PODS = 500, 1000
+UNLIKE_NODES, UNLIKE_PODS = 100, 60
 _FITS = 2000
 
 
@@ -29,6 +30,7 @@ def measure() -> Iterator[str]:
     random = Random(1)  # noqa: S311  no secret
     yield _one_pod(random)
     yield _many_pods(random)
+    yield _unlike_gang(random)
 
 
 def card_node(name: str) -> Node:
@@ -138,4 +140,29 @@ def _many_pods(random: Random) -> str:
     return (
         f"{PODS:,} such pods over {NODES} nodes, {len(pods):,} holders on them: "
         f"{took_s:.2f} s of processor time (aim 5), {placed:,} placed."
+    )
+
+
+def _unlike_gang(random: Random) -> str:
+    """The worst for the planner: hardly two pods alike, on nodes of which no two are."""
+    occupants = [occupied(f"n{number}", random) for number in range(UNLIKE_NODES)]
+    cluster = Cluster(
+        Scheme(), [node for node, _ in occupants], [pod for _, held in occupants for pod in held]
+    )
+    asking = []
+    for number in range(UNLIKE_PODS):
+        parts = {"millicores": random.randrange(20, 320, 20), "memory.max": random.randrange(1, 9) * 2**30}
+        asked = {I915: 1, **{f"gpu.intel.com/{part}": amount for part, amount in parts.items()}}
+        name, container = f"u{number}", Container("main", asked, asked)
+        gates, labels = (f"{GATE_PREFIX}g", CARDS_GATE), {"job-name": "unlike"}
+        asking.append(Pod("ml", name, uid=name, gates=gates, labels=labels, containers=(container,)))
+    start = process_time()
+    found = plan_backlog(find_gangs(asking), cluster.snapshot(), Patience(now_s=0.0, starving_after_s=600.0))
+    took_s = process_time() - start
+    (plan,) = found.plans
+    outcome = "placed" if plan.nodes is not None else "not placed"
+    kinds = len(set(plan.gang.shapes))
+    return (
+        f"A gang of {UNLIKE_PODS} pods of {kinds} kinds on {UNLIKE_NODES} nodes, no two alike: "
+        f"{took_s:.1f} s of processor time, {outcome}."
     )

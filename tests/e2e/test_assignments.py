@@ -8,20 +8,23 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from tests.e2e.agent import AGENT, wait_for_allocatable
-from tests.e2e.assigned_pods import KINDS, LABEL, AssignedPod, draw_pod, read_view
+from tests.e2e.assigned_pods import KINDS, LABEL, STAY, VIEW, AssignedPod, draw_pod, read_view
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.https_client import Json
+from tests.e2e.cluster.images import BUSYBOX_IMAGE
 from tests.e2e.cluster.node import Node
 from tests.e2e.cluster.node_namespace import NodeProcess
 from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.cluster.workloads import Workloads
 from tests.integration.identity.storm import CARDS, TILES, wanted_view
+from tests.integration.identity.world import gas
 
 GPU = "gpu.intel.com/i915"
 SHARES = 300
@@ -103,6 +106,52 @@ def test_containers_see_what_they_were_assigned(
         say(f"  {sentence}")
     if who == OURS:
         assert outcome.counts["right"] == total, "\n".join(outcome.others) + process.log_tail()
+
+
+@pytest.mark.parametrize("agent", [OURS], indirect=True)
+def test_a_container_resized_and_restarted_in_place_keeps_what_it_was_assigned(
+    agent: tuple[str, NodeProcess], node: Node, workloads: Workloads
+) -> None:
+    def resources(cpu: str, memory: str) -> Json:
+        return {"limits": {GPU: "1", "cpu": cpu, "memory": memory}}
+
+    container = {
+        "name": "main",
+        "image": BUSYBOX_IMAGE,
+        "imagePullPolicy": "Never",
+        "command": ["sh", "-c", f"{VIEW}; {STAY}"],
+        "resources": resources("100m", "64Mi"),
+        "resizePolicy": [
+            {"resourceName": "cpu", "restartPolicy": "NotRequired"},
+            {"resourceName": "memory", "restartPolicy": "RestartContainer"},
+        ],
+    }
+    metadata = {"name": "resized", "labels": {LABEL: "resized"}, "annotations": gas("card5", "card5:gt1")}
+    spec = {"hostNetwork": True, "terminationGracePeriodSeconds": 0, "containers": [container]}
+    try:
+        workloads.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        pod = workloads.wait_for_phase("resized", "Running")
+        assert own_view(node, pod, "main") == (["/dev/dri/card5"], "1")
+        _, calls = allocate_seconds(node)
+        for cpu, memory, restarts in (("150m", "64Mi", 0), ("150m", "96Mi", 1)):
+            wanted = {"spec": {"containers": [{"name": "main", "resources": resources(cpu, memory)}]}}
+            workloads.client.send("PATCH", f"{COLLECTION}/resized/resize", wanted)
+            pod = workloads.wait_for_pod(
+                "resized", partial(is_resized, cpu, memory, restarts), what=f"has {cpu} and {memory}"
+            )
+        views = re.findall(r"view .*", node.container_log(pod, "main"))
+        assert views == ["view card5 mask=1"] * 2
+        assert allocate_seconds(node)[1] == calls
+    finally:
+        remove_all(workloads)
+
+
+def is_resized(cpu: str, memory: str, restarts: int, pod: Json) -> bool:
+    """Whether the kubelet says that the container runs with these limits."""
+    (status,) = pod["status"]["containerStatuses"]
+    limits = status.get("resources", {}).get("limits", {})
+    is_running = status["restartCount"] == restarts and "running" in status["state"]
+    return is_running and (limits.get("cpu"), limits.get("memory")) == (cpu, memory)
 
 
 def run_at_once(pods: Sequence[AssignedPod], node: Node, workloads: Workloads) -> Outcome:
