@@ -146,9 +146,7 @@ class ServedResource:
             return ()
         if not self.discovery.has_scanned:
             return None
-        # No annotation that a scheduler can read speaks for pods that were deleted by force and still run.
-        ended = {uid: pod for uid, pod in self._pods.deleted().items() if not pod.is_under_way}
-        return self.manager.list_cards({**ended, **self._pods.pods()})
+        return self.manager.list_cards({**self._pods.deleted(), **self._pods.pods()})
 
     @property
     def knows_holders(self) -> bool:

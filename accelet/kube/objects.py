@@ -84,6 +84,7 @@ class WireMetadata(Wire, frozen=True):
     resource_version: str | None = None
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[WireOwner] | None = None

@@ -131,6 +131,7 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
         resource_version=metadata.resource_version or "",
         created_s=_seconds(metadata.creation_timestamp) or 0.0,
         deleted_s=_seconds(metadata.deletion_timestamp),
+        grace_s=max(0, metadata.deletion_grace_period_seconds or 0),
         labels=read_labels(metadata.labels),
         annotations=read_labels(metadata.annotations),
         owners=read_owners(metadata.owner_references),

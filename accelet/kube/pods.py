@@ -42,7 +42,8 @@ class ContainerStatus:
 class Pod:
     """A Pod without what nobody here reads (volumes, probes, images, managed fields …).
 
-    Times are seconds since the epoch. `required_terms` is None without required node affinity; terms are
+    Times are seconds since the epoch. `grace_s` is how long the containers of one that is being deleted were
+    given to end, 0 for others. `required_terms` is None without required node affinity; terms are
     alternatives. `has_pod_rules` is true where pod affinity, anti-affinity or topology spread constrain
     it. `level_requests` are the pod-level ones. `statuses` is keyed by container name, of both lists.
     """
@@ -53,6 +54,7 @@ class Pod:
     resource_version: str = ""
     created_s: float = 0.0
     deleted_s: float | None = None
+    grace_s: int = 0
     labels: Mapping[str, str] = field(default_factory=no_labels)
     annotations: Mapping[str, str] = field(default_factory=no_labels)
     owners: tuple[Owner, ...] = ()

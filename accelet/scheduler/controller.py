@@ -96,7 +96,7 @@ class Controller:
 
     async def _plan(self) -> float | None:
         """One round of planning; returns after how long another one may come out differently by itself."""
-        handover_s = self._picture.let_go(self._clock.now_s())
+        linger_s = self._picture.let_go(self._clock.now_s())
         open_gangs = self._picture.gangs()
         self._forget_all_but({gang.key for gang in open_gangs})
         gangs, again_s = self._ready(open_gangs)
@@ -124,7 +124,7 @@ class Controller:
             # What happens meanwhile is looked at together: planning takes half of one core at most.
             await self._clock.sleep(took_s)
         starve_s = [left_s for plan in waiting if (left_s := patience.left_s(plan.gang)) > 0]
-        return min((s for s in (*starve_s, again_s, retell_s, handover_s) if s is not None), default=None)
+        return min((s for s in (*starve_s, again_s, retell_s, linger_s) if s is not None), default=None)
 
     def _ready(self, gangs: Sequence[Gang]) -> tuple[list[Gang], float | None]:
         """The gangs that may be planned now, and after how long the next of the others may be."""

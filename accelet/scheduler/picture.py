@@ -19,8 +19,8 @@ from accelet.scheduler.usage import PodKey
 from accelet.scheduler.workload import Workload
 from resourcemanager.ownform import ASSIGNMENT_ANNOTATION
 
-HANDOVER_S = 15.0
-"""From when a pod is gone whose containers had not ended until its node's agent has certainly said so."""
+KILLED_WITHIN_S = 10.0
+"""How long the kubelet takes at most, beyond a grace period that has begun, for a pod deleted by force."""
 
 
 class Picture:
@@ -67,6 +67,9 @@ class Picture:
             if known.uid == pod.uid and precedes(pod.resource_version, known.resource_version):
                 return
             self._forget(known)
+            if known.uid == pod.uid and pod.grace_s < known.grace_s:
+                # A deletion by force sets it to 0 first, but no kubelet cuts short what has begun.
+                pod = replace(pod, grace_s=known.grace_s)
         self.pods[pod.key] = pod
         gang = gang_key(pod, self.prefix)
         self._members[gang].add(pod.key)
@@ -81,7 +84,7 @@ class Picture:
             self.set_pod(pod)
 
     def remove_pod(self, key: PodKey, now_s: float) -> None:
-        """A pod is gone; if by force, its containers may still have their cards for a while."""
+        """A pod is gone; if by force, its containers go on for a while, and keep their cards."""
         self.let_go(now_s)
         known = self.pods.pop(key, None)
         if known is not None:
@@ -90,10 +93,10 @@ class Picture:
             # No pod can have such a name.
             lingering = known.namespace, f"{known.name} {known.uid}"
             if known.is_under_way and self.cluster.keep_cards(known, lingering):
-                self._lingering[lingering] = now_s + HANDOVER_S
+                self._lingering[lingering] = now_s + known.grace_s + KILLED_WITHIN_S
 
     def let_go(self, now_s: float) -> float | None:
-        """Frees the cards of pods that went long enough ago; returns after how long there are more."""
+        """Frees the cards of pods deleted by force that must have ended; returns in how many s more will."""
         for key in [key for key, until_s in self._lingering.items() if until_s <= now_s]:
             del self._lingering[key]
             self.cluster.let_go_of_cards(key)

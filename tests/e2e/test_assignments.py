@@ -113,7 +113,8 @@ def test_a_container_resized_and_restarted_in_place_keeps_what_it_was_assigned(
     agent: tuple[str, NodeProcess], node: Node, workloads: Workloads
 ) -> None:
     def resources(cpu: str, memory: str) -> Json:
-        return {"limits": {GPU: "1", "cpu": cpu, "memory": memory}}
+        amounts = {GPU: "1", "cpu": cpu, "memory": memory}
+        return {"limits": amounts, "requests": amounts}
 
     container = {
         "name": "main",
@@ -134,7 +135,8 @@ def test_a_container_resized_and_restarted_in_place_keeps_what_it_was_assigned(
         assert own_view(node, pod, "main") == (["/dev/dri/card5"], "1")
         _, calls = allocate_seconds(node)
         for cpu, memory, restarts in (("150m", "64Mi", 0), ("150m", "96Mi", 1)):
-            wanted = {"spec": {"containers": [{"name": "main", "resources": resources(cpu, memory)}]}}
+            (now,) = pod["spec"]["containers"]
+            wanted = {"spec": {"containers": [{**now, "resources": resources(cpu, memory)}]}}
             workloads.client.send("PATCH", f"{COLLECTION}/resized/resize", wanted)
             pod = workloads.wait_for_pod(
                 "resized", partial(is_resized, cpu, memory, restarts), what=f"has {cpu} and {memory}"

@@ -140,24 +140,6 @@ async def test_holders_without_an_assignment_are_told_while_they_hold(folder: Pa
         assert writes(world.api) < 10
 
 
-async def test_containers_that_outlive_their_pod_are_told_until_they_end(folder: Path) -> None:
-    """A pod deleted by force is gone for the API server at once; nobody else can tell a scheduler."""
-    async with publishing(folder, cards=1) as (world, running):
-        await world.kubelet.resource(GPU).devices(healthy=10)
-        forced = await world.admit(gpu_pod("forced", "card0", "card0:gt1"))
-        await until(lambda: unassigned(world.api) == 0)
-        world.delete(forced.pod)
-        await scan(folder, running)
-        await until(lambda: unassigned(world.api) == 1)
-        for _ in range(3):
-            await scan(folder, running)
-        assert unassigned(world.api) == 1
-        await world.kubelet.remove(forced)
-        for _ in range(2):
-            await scan(folder, running)
-        await until(lambda: unassigned(world.api) == 0, timeout_s=3)
-
-
 @pytest.mark.parametrize("version", ["1.33", "1.36"])
 async def test_agent_that_starts_does_not_count_pods_that_ended_before(folder: Path, version: str) -> None:
     """The kubelet's checkpoint has them until the next pod is admitted, which nobody would assign a card."""

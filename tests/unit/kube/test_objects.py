@@ -55,6 +55,7 @@ def test_pod_is_read_whole() -> None:
         {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u", "controller": True}
     ]
     raw["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:10.5Z"
+    raw["metadata"]["deletionGracePeriodSeconds"] = 30
     raw["metadata"]["annotations"] = {
         "gas-ts": "1",
         "kubectl.kubernetes.io/last-applied-configuration": "{}",
@@ -71,7 +72,7 @@ def test_pod_is_read_whole() -> None:
     pod = parse_pod(raw)
     assert pod.key == ("ml", "worker-0")
     assert (pod.uid, pod.resource_version, pod.node_name) == ("uid-worker-0", "17", "node-1")
-    assert pod.deleted_s == pod.created_s + 10.5
+    assert (pod.deleted_s, pod.grace_s) == (pod.created_s + 10.5, 30)
     assert pod.annotations == {"gas-ts": "1"}
     assert pod.owners == (Owner("Job", "train", "u", "batch/v1", is_controller=True),)
     assert pod.gates == ("gke.io/topology-aware-auto-job",)

@@ -10,7 +10,7 @@ from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
 from accelet.kube.selection import NodeTerm, Requirement
 from accelet.scheduler.gangs import CARDS_GATE, GATE_PREFIX, GangKey
-from accelet.scheduler.picture import HANDOVER_S, Picture
+from accelet.scheduler.picture import KILLED_WITHIN_S, Picture
 from accelet.scheduler.record import Placement, Record, parse_record
 from accelet.scheduler.release import Lift, Steps, lift_patch, next_steps
 from accelet.scheduler.shape import shape_of
@@ -212,17 +212,18 @@ def test_a_released_pod_holds_its_cards_until_it_is_bound_though_its_plan_is_gon
     assert _tiles(picture) == {0, 1}
 
 
-def test_cards_of_a_pod_deleted_by_force_are_free_when_its_node_must_have_told_who_has_them() -> None:
+def test_cards_of_a_pod_deleted_by_force_are_free_when_the_kubelet_must_have_ended_it() -> None:
     picture = Picture(Scheme(), GATE_PREFIX)
     picture.set_node(card_node("a", card(0)))
-    running = replace(_lifted("a"), node_name="a", phase="Running")
+    running = replace(_lifted("a"), node_name="a", phase="Running", grace_s=5)
     picture.set_pod(running)
+    picture.set_pod(replace(running, grace_s=0, resource_version="9"))
     picture.remove_pod(("ml", "p"), 100.0)
     assert _tiles(picture) == {1}
     picture.set_pod(replace(running, uid="successor", phase="Pending", node_name=None, annotations={}))
-    assert picture.let_go(100.0 + HANDOVER_S - 1) == 1
+    assert picture.let_go(105.0 + KILLED_WITHIN_S - 1) == 1
     assert _tiles(picture) == {1}
-    assert picture.let_go(100.0 + HANDOVER_S) is None
+    assert picture.let_go(105.0 + KILLED_WITHIN_S) is None
     assert _tiles(picture) == {0, 1}
 
 
