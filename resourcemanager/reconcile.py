@@ -189,7 +189,9 @@ def _recorded(resource: str, view: View, known: _Pods) -> Mapping[ContainerKey, 
                     known.uids.get(name) or _uid_by_ids(container.name, ids, found) or PodUid("/".join(name))
                 )
                 key = ContainerKey(uid, container.name)
-                found[key] = replace(found.get(key) or Holding(key, ids), pod=name)
+                before = found.get(key) or Holding(key, frozenset())
+                # A checkpoint that could not be written is behind what the kubelet knows.
+                found[key] = replace(before, pod=name, device_ids=before.device_ids | ids)
     return found
 
 

@@ -95,6 +95,12 @@ def test_podresources_names_the_pod_of_a_checkpoint_entry_with_the_same_ids() ->
     assert ledger.holders(DeviceId("a")) == (key("1"),)
 
 
+def test_what_only_one_of_the_kubelets_records_shows_is_held() -> None:
+    """Its disk is full: it knows of devices that its checkpoint has not."""
+    view = View(checkpoint=[written("1", "a")], shown=shown("pod-1", "a", "b"), pods=[pod("1")])
+    assert reconcile(EMPTY, view).ledger.containers_of(PodUid("1")) == {"main": ids("a", "b")}
+
+
 def test_static_pod_is_one_holder_by_its_own_uid() -> None:
     mirror = pod("mirror", name="etcd-node", mirror_of="1")
     view = View(checkpoint=[written("1", "a")], shown=shown("etcd-node", "a"), pods=[mirror])
