@@ -51,11 +51,16 @@ class Books:
     async def keep(self) -> None:
         """Asks everybody who can be asked; from here holdings end."""
         checkpoint = await self._records.checkpoint()
+        has_checkpoint = checkpoint is not None
         pods = self._known_pods()
-        shown = await self._ask_shown(pods, has_checkpoint=checkpoint is not None)
+        shown = await self._ask_shown(pods, has_checkpoint=has_checkpoint)
         are_newer = has_unasked(self._manager.ledger, shown, pods) and await self._read_pods()
+        if are_newer:
+            # A pod that has come since, under the name of another, must not be taken for whom was shown.
+            pods = self._known_pods()
+            shown = await self._ask_shown(pods, has_checkpoint=has_checkpoint)
         # Whom a watch that may lag does not know is not gone for that: without another's word, no pod is.
-        seen = self._known_pods() if shown is not None or are_newer else None
+        seen = pods if shown is not None or are_newer else None
         entries = None if checkpoint is None else checkpoint.entries
         self._take(checkpoint, View(entries, shown, seen, are_pods_newer=are_newer))
 
