@@ -35,8 +35,8 @@ check: .venv/.ready ## format, lint, types, layers, generated files
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@proto/check
-	@$(BIN)/python -m deviceplugin.configschema | diff -q - docs/config.schema.json >/dev/null || { echo "docs/config.schema.json is not current; run 'make schema'" >&2; exit 1; }
-	@$(BIN)/python -m resourcemanager.cardsschema | diff -q - docs/cards.schema.json >/dev/null || { echo "docs/cards.schema.json is not current; run 'make schema'" >&2; exit 1; }
+	@$(BIN)/python -m accelet.agent.configschema | diff -q - docs/config.schema.json >/dev/null || { echo "docs/config.schema.json is not current; run 'make schema'" >&2; exit 1; }
+	@$(BIN)/python -m accelet.assignments.cardsschema | diff -q - docs/cards.schema.json >/dev/null || { echo "docs/cards.schema.json is not current; run 'make schema'" >&2; exit 1; }
 
 e2e: .venv/.ready ## everything on a real kubelet 1.36: needs root and Go, builds Kubernetes once
 	@$(BIN)/python -m tests.e2e.prepare
@@ -63,6 +63,6 @@ proto: ## generate accelet/kubelet/api from proto/
 	@proto/generate
 
 schema: .venv/.ready ## write the JSON schemas of the configuration, of a node's cards and of scenarios
-	@$(BIN)/python -m deviceplugin.configschema > docs/config.schema.json
-	@$(BIN)/python -m resourcemanager.cardsschema > docs/cards.schema.json
+	@$(BIN)/python -m accelet.agent.configschema > docs/config.schema.json
+	@$(BIN)/python -m accelet.assignments.cardsschema > docs/cards.schema.json
 	@$(BIN)/python -m accelet.fakekubelet.scenario > docs/scenario.schema.json

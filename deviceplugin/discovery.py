@@ -10,10 +10,10 @@ from pathlib import Path
 
 from accelet.accelerators.device import DeviceId, Health
 from accelet.accelerators.inventory import Inventory
+from accelet.node.nodeview import NodeView
+from accelet.node.unitlocks import Claims
 from accelet.runtime.logs import Log
-from deviceplugin.claims import Claims
 from deviceplugin.metrics import ResourceMetrics
-from deviceplugin.nodeview import NodeView
 from deviceplugin.translate import MAX_MESSAGE_BYTES, worst_list_bytes
 from resourcemanager.listing import Listing
 from resourcemanager.manager import ResourceManager

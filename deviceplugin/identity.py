@@ -6,18 +6,18 @@ import uuid
 from collections.abc import Collection, Sequence
 
 from accelet.accelerators.device import DeviceId
+from accelet.kube.poduid import PodUid
 from accelet.kubelet.paths import SocketIdentity
+from accelet.node.kubeletrecords import KubeletRecords
+from accelet.node.podview import PodView
 from accelet.runtime.logs import Log
-from deviceplugin.books import Books
-from deviceplugin.evidence import KubeletRecords
 from deviceplugin.metrics import ResourceMetrics
-from deviceplugin.podview import PodView
+from deviceplugin.reconciler import Books
 from deviceplugin.search import Found, Searching
 from resourcemanager.allocation import Allocation, Refusal
-from resourcemanager.candidates import list_needs
-from resourcemanager.evidence import PodUid
-from resourcemanager.inquiry import Match, NoProof
 from resourcemanager.manager import ResourceManager
+from resourcemanager.matching.candidates import list_needs
+from resourcemanager.matching.inquiry import Match, NoProof
 
 ALLOCATE_S = 2.0
 """The longest an Allocate takes: the kubelet admits no other pod meanwhile."""

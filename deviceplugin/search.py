@@ -8,12 +8,14 @@ from typing import Protocol
 
 from accelet.kube.errors import KubeError
 from accelet.kube.pods import Pod
+from accelet.kube.poduid import PodUid
 from accelet.kubelet.errors import MethodDisabledError, PodResourcesError
 from accelet.kubelet.podresources import PodResources
-from deviceplugin.books import Books
-from deviceplugin.podview import PodView
-from resourcemanager.evidence import PodUid
-from resourcemanager.inquiry import (
+from accelet.node.podview import PodView
+from deviceplugin.reconciler import Books
+from resourcemanager.manager import ResourceManager
+from resourcemanager.matching.caller import next_step
+from resourcemanager.matching.inquiry import (
     AskAllShown,
     AskCheckpoint,
     AskShown,
@@ -26,8 +28,6 @@ from resourcemanager.inquiry import (
     ReadPod,
     ReadPods,
 )
-from resourcemanager.manager import ResourceManager
-from resourcemanager.matching import next_step
 
 MakeSearch = Callable[[ResourceManager, Books, PodView, PodResources], "Searching"]
 

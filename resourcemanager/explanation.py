@@ -7,11 +7,11 @@ from accelet.accelerators.device import Device, DeviceId, UnitId
 from accelet.accelerators.errors import EditsError
 from accelet.accelerators.intel.edits import MASK, read_tiles
 from accelet.accelerators.inventory import Inventory
+from accelet.assignments.annotations import read_assignment
+from accelet.assignments.assignment import AssignmentError
 from accelet.kube.pods import Pod
-from resourcemanager.annotations import read_assignment
-from resourcemanager.assignment import AssignmentError
-from resourcemanager.evidence import CheckpointEntry
-from resourcemanager.ledger import PROOF_ANNOTATION
+from resourcemanager.holdings.evidence import CheckpointEntry
+from resourcemanager.holdings.ledger import PROOF_ANNOTATION
 from resourcemanager.target import Target, explain_misfit, find_target
 
 NOTHING_ASSIGNED = "nothing is assigned to it"

@@ -7,19 +7,19 @@ from types import MappingProxyType
 from accelet.accelerators.backend import Backend, Tiles
 from accelet.accelerators.device import DeviceId
 from accelet.accelerators.inventory import Inventory
+from accelet.assignments.nodecards import NodeCard, list_node_cards
 from accelet.kube.pods import Pod
+from accelet.kube.poduid import PodUid
 from resourcemanager.allocation import NOTHING_KNOWN, WHOLE, Allocation, Refusal, allocate
-from resourcemanager.assigned import Assignments, count_unassigned
-from resourcemanager.evidence import PodUid
-from resourcemanager.following import Request, follow
-from resourcemanager.inquiry import Match, NoProof
-from resourcemanager.ledger import ALLOCATION_ANNOTATION, PROOF_ANNOTATION, InFlight, Ledger
+from resourcemanager.giving.following import Request, follow
+from resourcemanager.giving.policies import Policies
+from resourcemanager.giving.preference import Policy, prefer
+from resourcemanager.giving.steering import NO_STEERING, Steering, steer
+from resourcemanager.holdings.assigned import Assignments, count_unassigned
+from resourcemanager.holdings.ledger import ALLOCATION_ANNOTATION, PROOF_ANNOTATION, InFlight, Ledger
+from resourcemanager.holdings.reconcile import Reconciled, View, reconcile
 from resourcemanager.listing import Listing, next_listing
-from resourcemanager.nodecards import NodeCard, list_node_cards
-from resourcemanager.policies import Policies
-from resourcemanager.preference import Policy, prefer
-from resourcemanager.reconcile import Reconciled, View, reconcile
-from resourcemanager.steering import NO_STEERING, Steering, steer
+from resourcemanager.matching.inquiry import Match, NoProof
 from resourcemanager.surroundings import Surroundings
 from resourcemanager.target import choose
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from accelet.accelerators.inventory import Inventory
 from accelet.kube.pods import Pod
-from resourcemanager.assigned import Assignments
-from resourcemanager.evidence import PodUid
-from resourcemanager.ledger import Ledger
+from accelet.kube.poduid import PodUid
+from resourcemanager.holdings.assigned import Assignments
+from resourcemanager.holdings.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)

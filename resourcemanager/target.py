@@ -7,7 +7,7 @@ from types import MappingProxyType
 from accelet.accelerators.backend import Tiles
 from accelet.accelerators.device import DeviceId, UnitId
 from accelet.accelerators.inventory import Inventory
-from resourcemanager.assignment import AssignmentError, Naming, Piece, Pieces
+from accelet.assignments.assignment import AssignmentError, Naming, Piece, Pieces
 
 
 @dataclass(frozen=True, slots=True)

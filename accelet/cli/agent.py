@@ -10,13 +10,13 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 import click
 
 import accelet
+from accelet.agent.configfile import ConfigFile
+from accelet.agent.process import Agent, AgentOptions
 from accelet.cli.options import choose_config, kubeconfig_option, kubelet_paths, node_options
 from accelet.runtime.logs import Level, Log, configure_logs
 from accelet.runtime.probes import AddressError, parse_address
 from accelet.runtime.run import EXIT_FAILED, EXIT_SETTINGS, FatalError, exit_now, run_until_signal
 from accelet.runtime.settings import SettingsError
-from deviceplugin.agent import Agent, AgentOptions
-from deviceplugin.configfile import ConfigFile
 
 _log = Log(__name__)
 

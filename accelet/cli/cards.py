@@ -7,19 +7,19 @@ import click
 import msgspec
 from rich.console import Console
 
-from accelet.cli.cardobjects import CardObjects
-from accelet.cli.cardtable import print_cards
-from accelet.cli.objectfiles import OBJECT_FILE, read_objects, read_scheduler_settings, refuse_twins
+from accelet.cli.drawing.cards import print_cards
 from accelet.cli.options import kubeconfig_option
+from accelet.cli.reading.cardobjects import CardObjects
+from accelet.cli.reading.objectfiles import OBJECT_FILE, read_objects, read_scheduler_settings, refuse_twins
 from accelet.kube.errors import ConfigurationError, KubeError
 from accelet.kube.nodes import parse_node
 from accelet.kube.podparser import parse_pod
 from accelet.runtime.run import EXIT_FAILED
-from accelet.scheduler.cardview import ClusterView, view_cluster
-from accelet.scheduler.gangs import GATE_PREFIX
-from accelet.scheduler.picture import Picture
+from accelet.scheduler.cards.view import ClusterView, view_cluster
+from accelet.scheduler.gangs.grouping import GATE_PREFIX
 from accelet.scheduler.record import SELECTOR, parse_record
 from accelet.scheduler.settings import SchedulerSettings
+from accelet.scheduler.state import Picture
 
 
 @click.command("cards")
@@ -103,7 +103,7 @@ def _read_files(node_file: Path | None, pod_file: Path | None, plan_file: Path |
 
 
 def _read_cluster(kubeconfig: Path | None) -> CardObjects:
-    from accelet.cli.objectlists import API_S, list_card_objects  # noqa: PLC0415 - half a second, not for files
+    from accelet.cli.reading.objectlists import API_S, list_card_objects  # noqa: PLC0415 - half a second, not for files
 
     try:
         return asyncio.run(list_card_objects(kubeconfig))

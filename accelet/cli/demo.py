@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from accelet.cli.demo_run import DemoError, run_demo
-from accelet.cli.tables import print_demo
+from accelet.cli.drawing.tables import print_demo
 
 DEMO_NODE = resources.files("accelet.cli").joinpath("demo_node.yaml")
 

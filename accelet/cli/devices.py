@@ -7,12 +7,12 @@ import click
 import msgspec
 
 from accelet.accelerators.inventory import Inventory
+from accelet.agent.configfile import ConfigFile
+from accelet.cli.drawing.tables import print_devices
 from accelet.cli.options import choose_config, node_options
-from accelet.cli.tables import print_devices
+from accelet.node.unitlocks import Claims
 from accelet.runtime.run import EXIT_SETTINGS
 from accelet.runtime.settings import SettingsError
-from deviceplugin.claims import Claims
-from deviceplugin.configfile import ConfigFile
 from resourcemanager.listing import Listing, next_listing
 
 

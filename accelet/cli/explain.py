@@ -13,18 +13,19 @@ import click
 import msgspec
 
 from accelet.accelerators.inventory import Inventory
+from accelet.agent.configfile import ConfigFile
+from accelet.cli.drawing.tables import print_explained
 from accelet.cli.options import choose_config, kubeconfig_option, kubelet_paths, node_options
-from accelet.cli.tables import print_explained
 from accelet.kube.errors import KubeError, NotFoundError
+from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
+from accelet.kube.poduid import kubelet_uid
 from accelet.kubelet.checkpoint import Checkpoint, CheckpointEntry, read_checkpoint
 from accelet.kubelet.errors import CheckpointError, MethodDisabledError, PodResourcesError
 from accelet.kubelet.paths import KubeletPaths
 from accelet.kubelet.podresources import PodRecord, PodResources
 from accelet.runtime.run import EXIT_FAILED, EXIT_SETTINGS
 from accelet.runtime.settings import SettingsError
-from deviceplugin.configfile import ConfigFile
-from resourcemanager.evidence import PodName, kubelet_uid
 from resourcemanager.explanation import Explanation, Sources, explain_container
 
 API_S = 5.0
@@ -151,7 +152,7 @@ def _uid_by_devices(seen: Seen) -> str:
     return uids.pop() if len(uids) == 1 else ""
 
 
-async def _look(name: PodName, paths: KubeletPaths, kubeconfig: Path | None) -> Seen:
+async def _look(name: ObjectKey, paths: KubeletPaths, kubeconfig: Path | None) -> Seen:
     notes: list[str] = []
     try:
         checkpoint = await asyncio.to_thread(read_checkpoint, paths.device_plugins)
@@ -171,7 +172,7 @@ async def _look(name: PodName, paths: KubeletPaths, kubeconfig: Path | None) -> 
     return Seen(pod, shown, checkpoint.entries, tuple(notes))
 
 
-async def _ask_kubelet(name: PodName, paths: KubeletPaths) -> PodRecord | None:
+async def _ask_kubelet(name: ObjectKey, paths: KubeletPaths) -> PodRecord | None:
     async with PodResources(paths.pod_resources_socket) as pod_resources:
         try:
             return await pod_resources.get(*name)
@@ -180,10 +181,10 @@ async def _ask_kubelet(name: PodName, paths: KubeletPaths) -> PodRecord | None:
             return next((pod for pod in every if (pod.namespace, pod.name) == name), None)
 
 
-async def _ask_api_server(name: PodName, kubeconfig: Path | None) -> Pod | None:
+async def _ask_api_server(name: ObjectKey, kubeconfig: Path | None) -> Pod | None:
+    from accelet.kube.apiresources import PODS  # noqa: PLC0415 - likewise
     from accelet.kube.client import Client  # noqa: PLC0415 - half a second, for those who only ask for help
     from accelet.kube.podparser import parse_pod  # noqa: PLC0415 - likewise
-    from accelet.kube.resources import PODS  # noqa: PLC0415 - likewise
 
     client = await Client.connect(kubeconfig)
     try:

@@ -7,15 +7,15 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from accelet.cli.draw import describe_assignment, draw_plans
-from accelet.cli.objectfiles import OBJECT_FILE, read_objects, read_scheduler_settings, refuse_twins
+from accelet.cli.drawing.plans import describe_assignment, draw_plans
+from accelet.cli.reading.objectfiles import OBJECT_FILE, read_objects, read_scheduler_settings, refuse_twins
 from accelet.kube.nodes import parse_node
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
-from accelet.scheduler.cluster import Cluster
-from accelet.scheduler.gangs import GATE_PREFIX, Gang, find_gangs, is_gated
-from accelet.scheduler.plan import Plan, plan_gangs
-from accelet.scheduler.workload import Workload, parse_workload
+from accelet.scheduler.cluster.cluster import Cluster
+from accelet.scheduler.gangs.grouping import GATE_PREFIX, Gang, find_gangs, is_gated
+from accelet.scheduler.gangs.workload import Workload, parse_workload
+from accelet.scheduler.placement.plan import Plan, plan_gangs
 
 
 @click.command("plan")

@@ -11,7 +11,7 @@ from accelet.runtime.logs import Level, Log, configure_logs
 from accelet.runtime.probes import AddressError, parse_address
 from accelet.runtime.run import EXIT_FAILED, EXIT_SETTINGS, exit_now, run_until_signal
 from accelet.runtime.settings import SettingsError
-from accelet.scheduler.gangs import GATE_PREFIX
+from accelet.scheduler.gangs.grouping import GATE_PREFIX
 from accelet.scheduler.process import Scheduler, SchedulerOptions
 from accelet.scheduler.settings import DEFAULT_SETTINGS, read_settings
 

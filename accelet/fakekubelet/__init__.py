@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from accelet.fakekubelet.behaviour import KubeletVersion, kubelet_version
     from accelet.fakekubelet.clock import Clock, ManualClock, SystemClock
-    from accelet.fakekubelet.devicemanager import KubeletCrash, PluginDevice
+    from accelet.fakekubelet.devices.devicemanager import KubeletCrash, PluginDevice
     from accelet.fakekubelet.faults import Hang, Late, Refuse
     from accelet.fakekubelet.kubelet import FakeKubelet
     from accelet.fakekubelet.life import KubeletDownError
@@ -20,8 +20,8 @@ _HOMES: Final = {
     "Clock": "clock",
     "ManualClock": "clock",
     "SystemClock": "clock",
-    "KubeletCrash": "devicemanager",
-    "PluginDevice": "devicemanager",
+    "KubeletCrash": "devices.devicemanager",
+    "PluginDevice": "devices.devicemanager",
     "Hang": "faults",
     "Late": "faults",
     "Refuse": "faults",

@@ -3,12 +3,17 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from accelet.fakekubelet.checkpointfile import CheckpointFile
-from accelet.fakekubelet.devicemanager import AllocationError, DeviceManager, Endpoint, PreferenceQuestion
+from accelet.fakekubelet.devices.checkpointfile import CheckpointFile
+from accelet.fakekubelet.devices.devicemanager import (
+    AllocationError,
+    DeviceManager,
+    Endpoint,
+    PreferenceQuestion,
+)
 from accelet.fakekubelet.node import Node, PodRecord, Rejection
-from accelet.fakekubelet.plugin import PREFERENCE_FAILED, PluginClient
 from accelet.fakekubelet.pods import Container, Pod, PodUid
-from accelet.fakekubelet.registration import Plugins
+from accelet.fakekubelet.services.plugin import PREFERENCE_FAILED, PluginClient
+from accelet.fakekubelet.services.registration import Plugins
 
 UNEXPECTED = "UnexpectedAdmissionError"
 """The reason of a pod whose devices could not be allocated."""

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
-from accelet.fakekubelet.devicemanager import HEALTHY
+from accelet.fakekubelet.devices.devicemanager import HEALTHY
 from accelet.fakekubelet.life import KubeletDownError, KubeletLife
 from accelet.fakekubelet.node import ContainerState, Phase, PodRecord
-from accelet.fakekubelet.plugin import PluginClient
 from accelet.fakekubelet.pods import Pod
 from accelet.fakekubelet.resource import ResourceView
+from accelet.fakekubelet.services.plugin import PluginClient
 
 
 class FakeKubelet(KubeletLife):

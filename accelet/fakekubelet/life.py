@@ -10,7 +10,7 @@ from typing import Self
 
 from accelet.fakekubelet.behaviour import KubeletVersion, kubelet_version
 from accelet.fakekubelet.clock import Clock, SystemClock
-from accelet.fakekubelet.devicemanager import DeviceManager
+from accelet.fakekubelet.devices.devicemanager import DeviceManager
 from accelet.fakekubelet.faults import Faults
 from accelet.fakekubelet.node import AdmissionHook, ContainerState, Node, PodRecord, RegisterCall
 from accelet.fakekubelet.process import Process

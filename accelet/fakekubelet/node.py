@@ -8,8 +8,8 @@ from random import Random
 
 from accelet.fakekubelet.behaviour import KubeletVersion
 from accelet.fakekubelet.clock import Clock
+from accelet.fakekubelet.devices.options import NO_OPTIONS, ContainerOptions
 from accelet.fakekubelet.faults import Faults
-from accelet.fakekubelet.options import NO_OPTIONS, ContainerOptions
 from accelet.fakekubelet.pods import Container, Pod, PodUid
 from accelet.fakekubelet.trace import Trace
 

@@ -5,14 +5,14 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from accelet.fakekubelet.admission import Admission, Allocator
-from accelet.fakekubelet.checkpointfile import CheckpointFile
-from accelet.fakekubelet.devicemanager import DeviceManager, KubeletCrash
+from accelet.fakekubelet.devices.checkpointfile import CheckpointFile
+from accelet.fakekubelet.devices.devicemanager import DeviceManager, KubeletCrash
 from accelet.fakekubelet.node import ContainerState, Node, Phase, PodRecord, Rejection
-from accelet.fakekubelet.podresources import PodResources
 from accelet.fakekubelet.pods import PodUid
-from accelet.fakekubelet.registration import Plugins, Registration
-from accelet.fakekubelet.sockets import new_server, serve_at, stop_now, wipe_sockets
-from accelet.fakekubelet.watcher import PluginWatcher
+from accelet.fakekubelet.services.podresources import PodResources
+from accelet.fakekubelet.services.registration import Plugins, Registration
+from accelet.fakekubelet.services.sockets import new_server, serve_at, stop_now, wipe_sockets
+from accelet.fakekubelet.services.watcher import PluginWatcher
 from accelet.fakekubelet.workers import Workers
 from accelet.kubelet.api import deviceplugin_pb2_grpc, podresources_pb2_grpc
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from accelet.fakekubelet.devicemanager import DeviceManager, PluginDevice, PluginOptions
+from accelet.fakekubelet.devices.devicemanager import DeviceManager, PluginDevice, PluginOptions
 from accelet.fakekubelet.node import Node
 
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from accelet.fakekubelet.admission import Allocator
-from accelet.fakekubelet.devicemanager import AllocationError, DeviceManager
+from accelet.fakekubelet.devices.devicemanager import AllocationError, DeviceManager
+from accelet.fakekubelet.devices.options import merged
 from accelet.fakekubelet.node import ContainerRecord, ContainerState, Node, Phase, PodRecord
-from accelet.fakekubelet.options import merged
-from accelet.fakekubelet.plugin import PRE_START_FAILED
 from accelet.fakekubelet.pods import Container, Pod
+from accelet.fakekubelet.services.plugin import PRE_START_FAILED
 
 RETRY_S: Final = 10.0
 """How long a container that could not be made waits for the next try."""

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgspec
 
+from accelet.kube.apiresources import ApiResource, Body, PatchOf
 from accelet.kube.connection import Connection, LineStream, Request, load_api
 from accelet.kube.objects import Page, read_page
-from accelet.kube.resources import Body, PatchOf, Resource
-from accelet.kube.workers import Workers
+from accelet.runtime.threads import Workers
 
 _CONTENT_TYPES: Mapping[PatchOf, str] = {
     "json": "application/json-patch+json",
@@ -61,11 +61,11 @@ class Client:
         finally:
             opener.close()
 
-    async def get(self, resource: Resource, namespace: str | None, name: str) -> bytes:
+    async def get(self, resource: ApiResource, namespace: str | None, name: str) -> bytes:
         return await self._send("GET", resource.path(namespace, name))
 
     async def list_page(
-        self, resource: Resource, namespace: str | None = None, query: Mapping[str, str] | None = None
+        self, resource: ApiResource, namespace: str | None = None, query: Mapping[str, str] | None = None
     ) -> Page:
         """One page; the next one is asked for with `continue` in the query, see `Page.continue_token`."""
         payload = await self._send("GET", resource.path(namespace), query)
@@ -73,7 +73,7 @@ class Client:
 
     async def list_pages(
         self,
-        resource: Resource,
+        resource: ApiResource,
         namespace: str | None = None,
         query: Mapping[str, str] | None = None,
         page_size: int | None = 250,
@@ -96,19 +96,19 @@ class Client:
             yield page
 
     async def create(
-        self, resource: Resource, namespace: str | None, body: Body, *, dry_run: bool = False
+        self, resource: ApiResource, namespace: str | None, body: Body, *, dry_run: bool = False
     ) -> bytes:
         return await self._send("POST", resource.path(namespace), _dry(dry_run), body)
 
     async def replace(
-        self, resource: Resource, namespace: str | None, name: str, body: Body, *, dry_run: bool = False
+        self, resource: ApiResource, namespace: str | None, name: str, body: Body, *, dry_run: bool = False
     ) -> bytes:
         """Puts `body` in the object's place; with `metadata.resourceVersion` only if it is still that one."""
         return await self._send("PUT", resource.path(namespace, name), _dry(dry_run), body)
 
     async def patch(
         self,
-        resource: Resource,
+        resource: ApiResource,
         namespace: str | None,
         name: str,
         patch: Body | Sequence[Body],
@@ -130,7 +130,7 @@ class Client:
 
     async def delete(
         self,
-        resource: Resource,
+        resource: ApiResource,
         namespace: str | None,
         name: str,
         *,
@@ -144,7 +144,7 @@ class Client:
     @asynccontextmanager
     async def watch(
         self,
-        resource: Resource,
+        resource: ApiResource,
         namespace: str | None = None,
         query: Mapping[str, str] | None = None,
     ) -> AsyncIterator[Watch]:

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from accelet.kube.objects import (
+    Amounts,
     Condition,
     RawObject,
-    Resources,
     Wire,
     WireCondition,
     WireObject,
     WireQuantities,
+    no_amounts,
     no_labels,
-    no_resources,
     read_conditions,
     read_labels,
     read_object,
@@ -33,8 +33,8 @@ class Node:
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
     conditions: tuple[Condition, ...] = ()
-    capacity: Resources = field(default_factory=no_resources)
-    allocatable: Resources = field(default_factory=no_resources)
+    capacity: Amounts = field(default_factory=no_amounts)
+    allocatable: Amounts = field(default_factory=no_amounts)
 
     @property
     def is_ready(self) -> bool:

@@ -16,19 +16,22 @@ from accelet.kube.quantity import Quantity, parse_quantity
 RawObject = bytes | msgspec.Raw | Mapping[str, object]
 """An object as it came: JSON text, or what a JSON or YAML parser made of it."""
 
-Resources = Mapping[str, Quantity]
+ObjectKey = tuple[str, str]
+"""Namespace and name of an object of a known kind; another object may have them later."""
+
+Amounts = Mapping[str, Quantity]
 """Exact amounts by resource name: `cpu` in cores, `memory` in bytes, devices in pieces."""
 
 EMPTY: Mapping[str, str] = MappingProxyType({})
-NO_RESOURCES: Resources = MappingProxyType({})
+NO_AMOUNTS: Amounts = MappingProxyType({})
 
 
 def no_labels() -> Mapping[str, str]:
     return EMPTY
 
 
-def no_resources() -> Resources:
-    return NO_RESOURCES
+def no_amounts() -> Amounts:
+    return NO_AMOUNTS
 
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -157,14 +160,14 @@ def read_page(payload: bytes, kind: str) -> Page:
     return Page(tuple(answer.items or ()), metadata.resource_version or "", metadata.continue_ or "")
 
 
-def read_resources(wire: WireQuantities, field: str, kind: str, metadata: WireMetadata) -> Resources:
+def read_resources(wire: WireQuantities, field: str, kind: str, metadata: WireMetadata) -> Amounts:
     """The exact amounts of a resource list found at `field`.
 
     Raises:
         MalformedObjectError: one of them is no quantity.
     """
     if not wire:
-        return NO_RESOURCES
+        return NO_AMOUNTS
     amounts: dict[str, Quantity] = {}
     for resource, text in wire.items():
         try:

@@ -6,9 +6,9 @@ from datetime import datetime
 
 from accelet.kube.objects import (
     EMPTY,
-    NO_RESOURCES,
+    NO_AMOUNTS,
+    Amounts,
     RawObject,
-    Resources,
     Wire,
     WireCondition,
     WireMetadata,
@@ -160,7 +160,7 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
         level_requests=(
             _amounts(spec.resources.requests, "spec.resources.requests", metadata)
             if spec.resources
-            else NO_RESOURCES
+            else NO_AMOUNTS
         ),
         level_allocated=_optional(status.allocated_resources, "status.allocatedResources", metadata),
         level_actuated=_amounts(level.requests, "status.resources.requests", metadata) if level else None,
@@ -188,17 +188,17 @@ def _environment(wire: list[_WireVariable] | None) -> Mapping[str, str]:
     return literal or EMPTY
 
 
-def _requests(wire: _WireResources | None, place: str, metadata: WireMetadata) -> Resources:
+def _requests(wire: _WireResources | None, place: str, metadata: WireMetadata) -> Amounts:
     if wire is None:
-        return NO_RESOURCES
+        return NO_AMOUNTS
     limits = _limits(wire, place, metadata)
     requests = _amounts(wire.requests, f"{place}.requests", metadata)
     # The same mapping serves both where they are equal: most pods with devices are so.
     return limits if requests.items() <= limits.items() else {**limits, **requests}
 
 
-def _limits(wire: _WireResources | None, place: str, metadata: WireMetadata) -> Resources:
-    return _amounts(wire.limits, f"{place}.limits", metadata) if wire else NO_RESOURCES
+def _limits(wire: _WireResources | None, place: str, metadata: WireMetadata) -> Amounts:
+    return _amounts(wire.limits, f"{place}.limits", metadata) if wire else NO_AMOUNTS
 
 
 def _statuses(status: _WireStatus, metadata: WireMetadata) -> Mapping[str, ContainerStatus]:
@@ -226,11 +226,11 @@ def _container_status(wire: _WireContainerStatus, place: str, metadata: WireMeta
     )
 
 
-def _amounts(wire: WireQuantities, place: str, metadata: WireMetadata) -> Resources:
+def _amounts(wire: WireQuantities, place: str, metadata: WireMetadata) -> Amounts:
     return read_resources(wire, place, "Pod", metadata)
 
 
-def _optional(wire: WireQuantities, place: str, metadata: WireMetadata) -> Resources | None:
+def _optional(wire: WireQuantities, place: str, metadata: WireMetadata) -> Amounts | None:
     return None if wire is None else _amounts(wire, place, metadata)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from accelet.kube.objects import Condition, Owner, Resources, no_labels, no_resources
+from accelet.kube.objects import Amounts, Condition, Owner, no_amounts, no_labels
 from accelet.kube.selection import NodeTerm, PreferredTerm, Toleration
 
 
@@ -17,8 +17,8 @@ class Container:
     """
 
     name: str
-    requests: Resources = field(default_factory=no_resources)
-    limits: Resources = field(default_factory=no_resources)
+    requests: Amounts = field(default_factory=no_amounts)
+    limits: Amounts = field(default_factory=no_amounts)
     environment: Mapping[str, str] = field(default_factory=no_labels)
     is_sidecar: bool = False
 
@@ -34,8 +34,8 @@ class ContainerStatus:
     state: Literal["waiting", "running", "terminated"] = "waiting"
     has_run: bool = False
     restarts: int = 0
-    allocated: Resources | None = None
-    actuated: Resources | None = None
+    allocated: Amounts | None = None
+    actuated: Amounts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,10 @@ class Pod:
     tolerations: tuple[Toleration, ...] = ()
     init_containers: tuple[Container, ...] = ()
     containers: tuple[Container, ...] = ()
-    overhead: Resources = field(default_factory=no_resources)
-    level_requests: Resources = field(default_factory=no_resources)
-    level_allocated: Resources | None = None
-    level_actuated: Resources | None = None
+    overhead: Amounts = field(default_factory=no_amounts)
+    level_requests: Amounts = field(default_factory=no_amounts)
+    level_allocated: Amounts | None = None
+    level_actuated: Amounts | None = None
     statuses: Mapping[str, ContainerStatus] = field(default_factory=lambda: MappingProxyType({}))
     conditions: tuple[Condition, ...] = ()
     has_resource_claims: bool = False

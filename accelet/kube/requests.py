@@ -6,7 +6,7 @@ The rules are those of Kubernetes 1.36, component-helpers/resource/helpers.go an
 from collections.abc import Iterable, Mapping
 from math import ceil
 
-from accelet.kube.objects import NO_RESOURCES, Resources
+from accelet.kube.objects import NO_AMOUNTS, Amounts
 from accelet.kube.pods import Container, Pod
 from accelet.kube.quantity import Quantity
 
@@ -14,7 +14,7 @@ SchedulingUnits = Mapping[str, int]
 """Amounts by resource name as kube-scheduler compares them: `cpu` in millicores, the rest in whole units."""
 
 
-def scheduling_units(resources: Resources) -> SchedulingUnits:
+def scheduling_units(resources: Amounts) -> SchedulingUnits:
     """Each amount rounded up to kube-scheduler's unit, for what a pod takes and what a node has alike."""
     return {
         name: ceil(amount * 1000) if name == "cpu" else ceil(amount) for name, amount in resources.items()
@@ -26,7 +26,7 @@ def pod_units(pod: Pod) -> SchedulingUnits:
     return {**scheduling_units(pod_requests(pod)), "pods": 1}
 
 
-def pod_requests(pod: Pod) -> Resources:
+def pod_requests(pod: Pod) -> Amounts:
     """The exact request of the whole pod.
 
     Containers and sidecars together, or the highest moment of initialisation, whichever is more; pod-level
@@ -35,8 +35,8 @@ def pod_requests(pod: Pod) -> Resources:
     """
     infeasible = any(c.type == "PodResizePending" and c.reason == "Infeasible" for c in pod.conditions)
     total = _sum(_effective(pod, container, infeasible) for container in pod.containers)
-    started: Resources = NO_RESOURCES
-    peak: Resources = NO_RESOURCES
+    started: Amounts = NO_AMOUNTS
+    peak: Amounts = NO_AMOUNTS
     for container in pod.init_containers:
         if container.is_sidecar:
             started = _sum((started, _effective(pod, container, infeasible)))
@@ -46,15 +46,15 @@ def pod_requests(pod: Pod) -> Resources:
     return _sum(({**total, **_level_requests(pod, infeasible)}, pod.overhead))
 
 
-def _effective(pod: Pod, container: Container, infeasible: bool) -> Resources:
+def _effective(pod: Pod, container: Container, infeasible: bool) -> Amounts:
     status = pod.statuses.get(container.name)
     if status is None or status.actuated is None:
         return container.requests
-    wanted = NO_RESOURCES if infeasible else container.requests
-    return _most((wanted, status.actuated, status.allocated or NO_RESOURCES))
+    wanted = NO_AMOUNTS if infeasible else container.requests
+    return _most((wanted, status.actuated, status.allocated or NO_AMOUNTS))
 
 
-def _level_requests(pod: Pod, infeasible: bool) -> Resources:
+def _level_requests(pod: Pod, infeasible: bool) -> Amounts:
     spec = {
         name: amount
         for name, amount in pod.level_requests.items()
@@ -62,12 +62,12 @@ def _level_requests(pod: Pod, infeasible: bool) -> Resources:
     }
     if not spec or pod.level_actuated is None:
         return spec
-    wanted = NO_RESOURCES if infeasible else spec
-    effective = _most((wanted, pod.level_actuated, pod.level_allocated or NO_RESOURCES))
+    wanted = NO_AMOUNTS if infeasible else spec
+    effective = _most((wanted, pod.level_actuated, pod.level_allocated or NO_AMOUNTS))
     return {name: effective.get(name, 0) for name in spec}
 
 
-def _sum(lists: Iterable[Resources]) -> Resources:
+def _sum(lists: Iterable[Amounts]) -> Amounts:
     total: dict[str, Quantity] = {}
     for resources in lists:
         for name, amount in resources.items():
@@ -75,7 +75,7 @@ def _sum(lists: Iterable[Resources]) -> Resources:
     return total
 
 
-def _most(lists: Iterable[Resources]) -> Resources:
+def _most(lists: Iterable[Amounts]) -> Amounts:
     most: dict[str, Quantity] = {}
     for resources in lists:
         for name, amount in resources.items():

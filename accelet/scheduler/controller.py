@@ -4,28 +4,28 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from accelet.kube.clock import Clock, SystemClock
-from accelet.kube.eventlog import Message
+from accelet.assignments.ownform import render_own
+from accelet.control.workqueue import WorkQueue
+from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
-from accelet.kube.store import Change
-from accelet.kube.workqueue import WorkQueue
+from accelet.kube.recording.eventlog import Message
+from accelet.kube.watching.store import Change
+from accelet.runtime.clock import Clock, SystemClock
 from accelet.runtime.logs import Log
-from accelet.scheduler.backlog import Patience, Reservation, Round, plan_backlog
-from accelet.scheduler.gangs import Gang, GangKey, gang_key, is_gated
-from accelet.scheduler.hand import Hand, RefusedError
-from accelet.scheduler.herald import Herald
+from accelet.scheduler.events import Herald
+from accelet.scheduler.gangs.grouping import Gang, GangKey, gang_key, is_gated
 from accelet.scheduler.metrics import SchedulerMetrics
-from accelet.scheduler.picture import Picture
-from accelet.scheduler.plan import Plan, describe_plan
+from accelet.scheduler.placement.backlog import Patience, Reservation, Round, plan_backlog
+from accelet.scheduler.placement.plan import Plan, describe_plan
 from accelet.scheduler.record import Placement, Record
 from accelet.scheduler.release import Steps
 from accelet.scheduler.settings import SchedulerSettings
-from resourcemanager.ownform import render_own
+from accelet.scheduler.state import Picture
+from accelet.scheduler.writer import Hand, RefusedError
 
 _log = Log(__name__)
 
-RecordKey = tuple[str, str]
-_PLANNING: RecordKey = ("", "")
+_PLANNING: ObjectKey = ("", "")
 _REFUSED_FOR_S = 60.0
 _INCOMPLETE_FOR_S = 10.0
 """A gang that misses pods is not worth an event before."""
@@ -54,7 +54,7 @@ class Controller:
         self._metrics, self._wall_s = metrics, wall_s
         self._clock: Clock = clock or SystemClock()
         self._herald = Herald(say, self._clock)
-        self._queue: WorkQueue[RecordKey] = WorkQueue(self._clock)
+        self._queue: WorkQueue[ObjectKey] = WorkQueue(self._clock)
         self._arrived_s: dict[GangKey, float] = {}
         self._stranded_s: dict[str, float] = {}
         self._refused_until_s: dict[GangKey, float] = {}
@@ -88,7 +88,7 @@ class Controller:
         for key in self._picture.records:
             self._queue.add(key)
 
-    async def _look(self, key: RecordKey) -> float | None:
+    async def _look(self, key: ObjectKey) -> float | None:
         if key == _PLANNING:
             return await self._plan()
         record = self._picture.records.get(key)

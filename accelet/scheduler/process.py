@@ -9,22 +9,22 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from accelet.control.lease import Election, Terms
 from accelet.kube.client import Client
 from accelet.kube.errors import KubeError
-from accelet.kube.events import EventRecorder
-from accelet.kube.lease import Election, Terms
 from accelet.kube.pods import Pod
-from accelet.kube.store import Change
+from accelet.kube.recording.events import EventRecorder
+from accelet.kube.watching.store import Change
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.logs import Log
 from accelet.runtime.probes import Check, ProbeServer
 from accelet.scheduler.controller import Controller
-from accelet.scheduler.gangs import GATE_PREFIX
-from accelet.scheduler.hand import Hand
+from accelet.scheduler.gangs.grouping import GATE_PREFIX
 from accelet.scheduler.metrics import SchedulerMetrics
-from accelet.scheduler.picture import Picture
 from accelet.scheduler.settings import DEFAULT_SETTINGS, SchedulerSettings
+from accelet.scheduler.state import Picture
 from accelet.scheduler.watching import Watching
+from accelet.scheduler.writer import Hand
 
 _log = Log(__name__)
 

@@ -8,7 +8,7 @@ import msgspec
 
 from accelet.kube.errors import MalformedObjectError
 from accelet.kube.objects import RawObject, Wire, WireObject, read_object
-from accelet.scheduler.gangs import GangKey
+from accelet.scheduler.gangs.grouping import GangKey
 
 LABEL = "accelet.dev/placement-plan"
 SELECTOR = f"{LABEL}=v1"

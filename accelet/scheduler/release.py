@@ -8,12 +8,12 @@ down first, each of its steps can be repeated, and whoever finds it written goes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from accelet.assignments.annotations import ASSIGNED_BY
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
 from accelet.kube.pods import Pod
 from accelet.kube.selection import NodeTerm, Requirement
-from accelet.scheduler.gangs import is_ours
+from accelet.scheduler.gangs.grouping import is_ours
 from accelet.scheduler.record import Placement, Record
-from resourcemanager.annotations import ASSIGNED_BY
-from resourcemanager.ownform import ASSIGNMENT_ANNOTATION
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 import msgspec
 
 from accelet.runtime.settings import Problem, Reader, SettingsError
-from accelet.scheduler.cardneeds import CARD_RESOURCES
-from accelet.scheduler.cardsearch import CardPolicy
-from accelet.scheduler.topology import MOST_WEIGHT, Scheme
+from accelet.scheduler.cards.needs import CARD_RESOURCES
+from accelet.scheduler.cards.search import CardPolicy
+from accelet.scheduler.cluster.topology import MOST_WEIGHT, Scheme
 
 _ResourceName = Annotated[
     str,

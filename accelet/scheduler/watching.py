@@ -5,35 +5,35 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from accelet.kube.clock import Clock, SystemClock
+from accelet.kube.apiresources import CONFIG_MAPS, JOBS, NODES, PODS, ApiResource
 from accelet.kube.errors import ForbiddenError, KubeError, NotFoundError
 from accelet.kube.nodes import Node, parse_node
 from accelet.kube.objects import Page
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
-from accelet.kube.reflector import Reflector
-from accelet.kube.resources import CONFIG_MAPS, JOBS, NODES, PODS, Resource
-from accelet.kube.source import Scope, Source
-from accelet.kube.store import Change
+from accelet.kube.watching.reflector import Reflector
+from accelet.kube.watching.source import Scope, Source
+from accelet.kube.watching.store import Change
 from accelet.runtime.backoff import Backoff
+from accelet.runtime.clock import Clock, SystemClock
 from accelet.runtime.logs import Log
+from accelet.scheduler.gangs.workload import Workload, parse_workload
 from accelet.scheduler.metrics import SchedulerMetrics
-from accelet.scheduler.picture import Picture
 from accelet.scheduler.record import SELECTOR, Record, parse_record
-from accelet.scheduler.workload import Workload, parse_workload
+from accelet.scheduler.state import Picture
 
 _log = Log(__name__)
 
 OWNERS = (
     JOBS,
-    Resource("JobSet", "jobsets", "jobset.x-k8s.io", "v1alpha2"),
-    Resource("LeaderWorkerSet", "leaderworkersets", "leaderworkerset.x-k8s.io"),
-    Resource("PyTorchJob", "pytorchjobs", "kubeflow.org"),
-    Resource("TFJob", "tfjobs", "kubeflow.org"),
-    Resource("MPIJob", "mpijobs", "kubeflow.org"),
-    Resource("XGBoostJob", "xgboostjobs", "kubeflow.org"),
-    Resource("PaddleJob", "paddlejobs", "kubeflow.org"),
-    Resource("JAXJob", "jaxjobs", "kubeflow.org"),
+    ApiResource("JobSet", "jobsets", "jobset.x-k8s.io", "v1alpha2"),
+    ApiResource("LeaderWorkerSet", "leaderworkersets", "leaderworkerset.x-k8s.io"),
+    ApiResource("PyTorchJob", "pytorchjobs", "kubeflow.org"),
+    ApiResource("TFJob", "tfjobs", "kubeflow.org"),
+    ApiResource("MPIJob", "mpijobs", "kubeflow.org"),
+    ApiResource("XGBoostJob", "xgboostjobs", "kubeflow.org"),
+    ApiResource("PaddleJob", "paddlejobs", "kubeflow.org"),
+    ApiResource("JAXJob", "jaxjobs", "kubeflow.org"),
 )
 """Kinds that say how many pods they make at one time. A cluster need not know all of them."""
 
@@ -44,7 +44,7 @@ class WatchApi(Source, Protocol):
     """The requests it takes; `accelet.kube.client.Client` is one."""
 
     async def list_page(
-        self, resource: Resource, namespace: str | None = None, query: dict[str, str] | None = None
+        self, resource: ApiResource, namespace: str | None = None, query: dict[str, str] | None = None
     ) -> Page: ...
 
 
@@ -129,7 +129,7 @@ class Watching:
             self._found_owners.set()
             await asyncio.sleep(_LOOK_AGAIN_S)
 
-    async def _is_served(self, resource: Resource) -> bool:
+    async def _is_served(self, resource: ApiResource) -> bool:
         """Whether objects of this kind can be watched; asks until there is an answer.
 
         Without it, a gang could be taken for one of unknown size, and be placed incomplete.

@@ -15,7 +15,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 import click
 from rich.console import Console
 
-from accelet.cli.tables import make_table
+from accelet.cli.drawing.tables import make_table
 from benches.agent.allocating import measure_allocate
 from benches.agent.figures import Figure, Section
 from benches.agent.listing import measure_long_list

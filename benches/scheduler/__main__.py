@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.table import Table
 
 from accelet.kube.pods import Container, Pod
-from accelet.scheduler.cluster import Cluster
-from accelet.scheduler.gangs import Gang
-from accelet.scheduler.plan import Plan, plan_gang
-from accelet.scheduler.topology import Scheme
+from accelet.scheduler.cluster.cluster import Cluster
+from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.gangs.grouping import Gang
+from accelet.scheduler.placement.plan import Plan, plan_gang
 from benches.scheduler.cards import measure as measure_cards
 from benches.scheduler.clusters import GPU, GPUS, Size, make_gang, make_nodes, occupy, used_gpus
 from benches.scheduler.window import slide

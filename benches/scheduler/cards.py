@@ -6,16 +6,21 @@ from statistics import median, quantiles
 from time import perf_counter, process_time
 
 from accelet.accelerators.device import UnitId
+from accelet.assignments.nodecards import (
+    NODE_CARDS_ANNOTATION,
+    NodeCard,
+    extended_capacity,
+    render_node_cards,
+)
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION, render_own
 from accelet.kube.nodes import Node
 from accelet.kube.pods import Container, Pod
-from accelet.scheduler.backlog import Patience, plan_backlog
-from accelet.scheduler.cardneeds import read_needs
-from accelet.scheduler.cards import assignment_of, fit_pods
-from accelet.scheduler.cluster import Cluster
-from accelet.scheduler.gangs import CARDS_GATE, GATE_PREFIX, find_gangs
-from accelet.scheduler.topology import Scheme
-from resourcemanager.nodecards import NODE_CARDS_ANNOTATION, NodeCard, extended_capacity, render_node_cards
-from resourcemanager.ownform import ASSIGNMENT_ANNOTATION, render_own
+from accelet.scheduler.cards.choice import assignment_of, fit_pods
+from accelet.scheduler.cards.needs import read_needs
+from accelet.scheduler.cluster.cluster import Cluster
+from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.gangs.grouping import CARDS_GATE, GATE_PREFIX, find_gangs
+from accelet.scheduler.placement.backlog import Patience, plan_backlog
 
 I915 = "gpu.intel.com/i915"
 CARDS, TILES, SHARES = 8, 2, 300

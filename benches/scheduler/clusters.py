@@ -7,9 +7,9 @@ import numpy as np
 from accelet.kube.nodes import Node
 from accelet.kube.objects import Condition
 from accelet.kube.pods import Container, Pod
-from accelet.scheduler.cluster import Cluster
-from accelet.scheduler.gangs import EXCLUSIVE, GATE_PREFIX, Gang, find_gangs
-from accelet.scheduler.topology import Scheme
+from accelet.scheduler.cluster.cluster import Cluster
+from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.gangs.grouping import EXCLUSIVE, GATE_PREFIX, Gang, find_gangs
 
 GPU = "nvidia.com/gpu"
 GPUS = 8

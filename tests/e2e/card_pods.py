@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from accelet.assignments.assignment import Pieces
+from accelet.assignments.nodecards import NodeCard
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION, parse_own
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Container, Pod
-from resourcemanager.assignment import Pieces
-from resourcemanager.nodecards import NodeCard
-from resourcemanager.ownform import ASSIGNMENT_ANNOTATION, parse_own
 from tests.e2e.assigned_pods import STAY, VIEW
 from tests.e2e.cluster.https_client import Json
 from tests.e2e.cluster.images import BUSYBOX_IMAGE

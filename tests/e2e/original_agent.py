@@ -6,20 +6,20 @@
 import sys
 from pathlib import Path
 
+from accelet.agent.configfile import ConfigFile
+from accelet.agent.process import Agent, AgentOptions
 from accelet.kube.errors import KubeError
+from accelet.kube.poduid import PodUid
 from accelet.kubelet.errors import PodResourcesError
 from accelet.kubelet.paths import KubeletPaths
 from accelet.kubelet.podresources import PodResources
+from accelet.node.podview import PodView
 from accelet.runtime.logs import configure_logs
 from accelet.runtime.run import run_until_signal
-from deviceplugin.agent import Agent, AgentOptions
-from deviceplugin.books import Books
-from deviceplugin.configfile import ConfigFile
-from deviceplugin.podview import PodView
+from deviceplugin.reconciler import Books
 from deviceplugin.search import Found
-from resourcemanager.evidence import PodUid
-from resourcemanager.inquiry import Doubt, Match, NoProof, Proof
 from resourcemanager.manager import ResourceManager
+from resourcemanager.matching.inquiry import Doubt, Match, NoProof, Proof
 from tests.unit.resourcemanager.original_rule import guess_owner
 
 

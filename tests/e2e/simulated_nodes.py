@@ -5,7 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from resourcemanager.nodecards import NODE_CARDS_ANNOTATION, NodeCard, extended_capacity, render_node_cards
+from accelet.assignments.nodecards import (
+    NODE_CARDS_ANNOTATION,
+    NodeCard,
+    extended_capacity,
+    render_node_cards,
+)
 from tests.e2e.cluster.https_client import Client, RefusedError
 
 NODES = "/api/v1/nodes"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard, parse_node_cards
 from deviceplugin.discovery import SCAN_S
-from resourcemanager.nodecards import NODE_CARDS_ANNOTATION, NodeCard, parse_node_cards
 from tests.e2e.agent import AGENT, device_pod, wait_for_allocatable, write_cards
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.https_client import Client, Json, RefusedError

@@ -10,14 +10,14 @@ import pytest
 import yaml
 
 import accelet
-from accelet.scheduler.cardneeds import ALLOW, CARD_RESOURCES, DENY, LINKED, SAME_CARD, SINGLE_NUMA
-from accelet.scheduler.gangs import CARDS_GATE
+from accelet.agent.config import parse_config
+from accelet.assignments.gas import CARDS_ANNOTATION, TILES_ANNOTATION, TIME_ANNOTATION
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
+from accelet.scheduler.cards.needs import ALLOW, CARD_RESOURCES, DENY, LINKED, SAME_CARD, SINGLE_NUMA
+from accelet.scheduler.gangs.grouping import CARDS_GATE
 from accelet.scheduler.process import LEASE
 from accelet.scheduler.record import LABEL
 from accelet.scheduler.settings import read_settings
-from deviceplugin.config import parse_config
-from resourcemanager.gas import CARDS_ANNOTATION, TILES_ANNOTATION, TIME_ANNOTATION
-from resourcemanager.ownform import ASSIGNMENT_ANNOTATION
 from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.workloads import COLLECTIONS, Workloads
 from tests.e2e.kustomize import DEPLOY, build

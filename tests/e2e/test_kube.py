@@ -11,26 +11,26 @@ from typing import Any
 
 import pytest
 
+from accelet.control.lease import Election, Terms
+from accelet.control.leaserecord import parse_lease
+from accelet.kube.apiresources import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, ApiResource, Body
 from accelet.kube.client import Client
 from accelet.kube.errors import ConflictError, ForbiddenError, GoneError, InvalidError, NotFoundError
-from accelet.kube.eventlog import Message, Subject
-from accelet.kube.events import EventRecorder
-from accelet.kube.lease import Election, Terms
-from accelet.kube.leaserecord import parse_lease
 from accelet.kube.nodes import Node, parse_node
-from accelet.kube.pace import Pace
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
-from accelet.kube.reflector import Reflector
-from accelet.kube.resources import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, Body, Resource
-from accelet.kube.source import Scope
-from accelet.kube.store import Change
+from accelet.kube.recording.eventlog import Message, Subject
+from accelet.kube.recording.events import EventRecorder
+from accelet.kube.watching.pace import Pace
+from accelet.kube.watching.reflector import Reflector
+from accelet.kube.watching.source import Scope
+from accelet.kube.watching.store import Change
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
 from tests.integration.kube.podpatches import PATCHES
 from tests.integration.kube.waiting import eventually
 
-NAMESPACES = Resource("Namespace", "namespaces")
+NAMESPACES = ApiResource("Namespace", "namespaces")
 QUICK = Pace(first_s=0.05, most_s=1.0, healthy_s=1.0, watch_s=(2.0, 4.0))
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
 from accelet.kube.podparser import parse_pod
-from accelet.scheduler.gangs import CARDS_GATE, GATE_PREFIX
+from accelet.scheduler.gangs.grouping import CARDS_GATE, GATE_PREFIX
 from accelet.scheduler.record import LABEL
 from accelet.scheduler.release import Lift, lift_patch
-from resourcemanager.ownform import ASSIGNMENT_ANNOTATION
 from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.https_client import Client, Json, RefusedError

@@ -13,32 +13,32 @@ from typing import Any
 import pytest
 import yaml
 
+from accelet.kube.apiresources import CONFIG_MAPS, EVENTS, JOBS, LEASES, NODES, PODS, ApiResource
 from accelet.kube.client import Client
 from accelet.kube.errors import NotFoundError
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
-from accelet.kube.resources import CONFIG_MAPS, EVENTS, JOBS, LEASES, NODES, PODS, Resource
-from accelet.scheduler.gangs import EXCLUSIVE, GATE_PREFIX, REQUIRED_LEVEL
+from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.gangs.grouping import EXCLUSIVE, GATE_PREFIX, REQUIRED_LEVEL
 from accelet.scheduler.process import LEASE
-from accelet.scheduler.topology import Scheme
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
 
-NAMESPACES = Resource("Namespace", "namespaces")
+NAMESPACES = ApiResource("Namespace", "namespaces")
 GPU = "example.com/gpu"
 BLOCKS, SUBBLOCKS, HOSTS = 2, 5, 5
 _LABELS = Scheme().label_sets[0]
 _MANIFESTS = Path(__file__).parents[2] / "deploy" / "scheduler.yaml"
 _RBAC = "rbac.authorization.k8s.io"
 _RESOURCES = {
-    "ServiceAccount": Resource("ServiceAccount", "serviceaccounts"),
-    "ClusterRole": Resource("ClusterRole", "clusterroles", _RBAC),
-    "ClusterRoleBinding": Resource("ClusterRoleBinding", "clusterrolebindings", _RBAC),
-    "Role": Resource("Role", "roles", _RBAC),
-    "RoleBinding": Resource("RoleBinding", "rolebindings", _RBAC),
+    "ServiceAccount": ApiResource("ServiceAccount", "serviceaccounts"),
+    "ClusterRole": ApiResource("ClusterRole", "clusterroles", _RBAC),
+    "ClusterRoleBinding": ApiResource("ClusterRoleBinding", "clusterrolebindings", _RBAC),
+    "Role": ApiResource("Role", "roles", _RBAC),
+    "RoleBinding": ApiResource("RoleBinding", "rolebindings", _RBAC),
     "ConfigMap": CONFIG_MAPS,
-    "PodDisruptionBudget": Resource("PodDisruptionBudget", "poddisruptionbudgets", "policy"),
-    "Deployment": Resource("Deployment", "deployments", "apps"),
+    "PodDisruptionBudget": ApiResource("PodDisruptionBudget", "poddisruptionbudgets", "policy"),
+    "Deployment": ApiResource("Deployment", "deployments", "apps"),
 }
 Where = Mapping[str, tuple[str, ...]]
 
@@ -109,7 +109,7 @@ def log(tmp_path: Path) -> Path:
 async def namespace(client: Client) -> AsyncIterator[str]:
     name = f"gangs-{time.time_ns():x}"
     await client.create(NAMESPACES, None, {"metadata": {"name": name}})
-    await _until(lambda: _exists(client, Resource("ServiceAccount", "serviceaccounts"), name, "default"))
+    await _until(lambda: _exists(client, ApiResource("ServiceAccount", "serviceaccounts"), name, "default"))
     yield name
     await client.delete(NAMESPACES, None, name)
 
@@ -156,7 +156,7 @@ async def _pods(client: Client, namespace: str, job: str) -> list[Pod]:
     return sorted(pods, key=lambda pod: int(pod.labels["batch.kubernetes.io/job-completion-index"]))
 
 
-async def _exists(client: Client, resource: Resource, namespace: str, name: str) -> bool:
+async def _exists(client: Client, resource: ApiResource, namespace: str, name: str) -> bool:
     try:
         await client.get(resource, namespace, name)
     except NotFoundError:

@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from accelet.accelerators.device import UnitId
-from resourcemanager.assignment import Pieces
-from resourcemanager.nodecards import NODE_CARDS_ANNOTATION, NodeCard, parse_node_cards
-from resourcemanager.ownform import ASSIGNMENT_ANNOTATION
+from accelet.assignments.assignment import Pieces
+from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard, parse_node_cards
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
 from tests.e2e.agent import AGENT, wait_for_allocatable
 from tests.e2e.card_pods import CARD, LABEL, assigned, broken_rules, draw_pod, is_gated, wrong_shares
 from tests.e2e.cluster import proc

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import pytest
 import yaml
 
-from deviceplugin.ownnode import OwnNode
+from accelet.node.ownnode import OwnNode
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.https_client import Client, RefusedError
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig

@@ -9,10 +9,10 @@ from typing import Final
 import grpc
 
 from accelet.fakekubelet.conformance.bench import PATIENCE_S, Bench, Check, FailedError, SkippedError
-from accelet.fakekubelet.devicemanager import AllocationError
+from accelet.fakekubelet.devices.devicemanager import AllocationError
+from accelet.fakekubelet.devices.options import ContainerOptions
 from accelet.fakekubelet.faults import Refuse
 from accelet.fakekubelet.node import ContainerState
-from accelet.fakekubelet.options import ContainerOptions
 from accelet.fakekubelet.pods import a_container, a_pod
 from accelet.fakekubelet.resource import ResourceView
 from accelet.fakekubelet.trace import StillWaitingError

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from accelet.fakekubelet.conformance.bench import Bench, Check, FailedError, SkippedError
-from accelet.fakekubelet.devicemanager import HEALTHY, PluginDevice
-from accelet.fakekubelet.plugin import MAX_RECEIVE_BYTES
+from accelet.fakekubelet.devices.devicemanager import HEALTHY, PluginDevice
 from accelet.fakekubelet.pods import a_pod
+from accelet.fakekubelet.services.plugin import MAX_RECEIVE_BYTES
 from accelet.fakekubelet.trace import StillWaitingError
 from accelet.kubelet.api import deviceplugin_pb2 as api
 

@@ -7,7 +7,7 @@ from enum import Enum
 
 from accelet.fakekubelet.conformance.bench import Bench, Check, FailedError, SkippedError
 from accelet.fakekubelet.conformance.launch import Hardware, HardwareError, Launcher
-from accelet.fakekubelet.devicemanager import KubeletCrash
+from accelet.fakekubelet.devices.devicemanager import KubeletCrash
 from accelet.fakekubelet.life import KubeletDownError
 from accelet.fakekubelet.node import PodRejectedError
 from accelet.fakekubelet.trace import StillWaitingError

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from accelet.fakekubelet.devicemanager import KubeletCrash
+from accelet.fakekubelet.devices.devicemanager import KubeletCrash
 from accelet.fakekubelet.faults import Answering, Hang, Late, Refuse
 from accelet.fakekubelet.kubelet import FakeKubelet
 from accelet.fakekubelet.node import ContainerState, PodRecord

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+from accelet.agent.configfile import ConfigFile
+from accelet.agent.process import Agent, AgentOptions
 from accelet.kubelet.paths import KubeletPaths
 from accelet.runtime.run import FatalError
-from deviceplugin.agent import Agent, AgentOptions
-from deviceplugin.configfile import ConfigFile
 
 GPU = "gpu.intel.com/i915"
 

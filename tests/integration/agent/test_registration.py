@@ -12,11 +12,11 @@ from pathlib import Path
 import grpc
 import pytest
 
+from accelet.agent.configfile import ConfigFile
+from accelet.agent.process import Agent, AgentOptions
 from accelet.fakekubelet import FakeKubelet, Hang, Late, Refuse, a_pod
 from accelet.kubelet.paths import KubeletPaths
 from accelet.runtime.run import FatalError
-from deviceplugin.agent import Agent, AgentOptions
-from deviceplugin.configfile import ConfigFile
 from tests.integration.agent.running import (
     GPU,
     agent,

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from accelet.accelerators.device import UnitId
+from accelet.agent.process import Agent
+from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard, parse_node_cards
 from accelet.kube.nodes import Node, parse_node
-from deviceplugin.agent import Agent
-from resourcemanager.nodecards import NODE_CARDS_ANNOTATION, NodeCard, parse_node_cards
 from tests.integration.agent.running import GPU, agent
 from tests.integration.identity.world import World
 from tests.integration.identity.world import node as bare_node

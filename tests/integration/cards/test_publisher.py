@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from accelet.accelerators.device import UnitId
+from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard
 from accelet.kube.client import Client
-from deviceplugin.cardpublisher import CardPublisher
-from resourcemanager.nodecards import NODE_CARDS_ANNOTATION, NodeCard
+from accelet.node.cardpublisher import CardPublisher
 from tests.integration.agent.running import GPU, until
 from tests.integration.cards.publishing import (
     NODES,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION
 from accelet.fakekubelet import a_pod
-from resourcemanager.nodecards import NODE_CARDS_ANNOTATION
 from tests.integration.agent.running import GPU, agent, scan, until
 from tests.integration.cards.publishing import (
     FIRST,

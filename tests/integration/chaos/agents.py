@@ -11,10 +11,10 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
 
+from accelet.agent.configfile import ConfigFile
+from accelet.agent.process import Agent, AgentOptions
 from accelet.kubelet.paths import KubeletPaths
 from accelet.runtime.run import FatalError
-from deviceplugin.agent import Agent, AgentOptions
-from deviceplugin.configfile import ConfigFile
 from tests.integration.chaos.suspensions import Suspensions, counting_tasks
 
 REPOSITORY = Path(__file__).parents[3]

@@ -10,11 +10,11 @@ from pathlib import Path
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
+from accelet.agent.configfile import ConfigFile
+from accelet.agent.process import Agent, AgentOptions
 from accelet.kubelet.paths import KubeletPaths
 from accelet.runtime.logs import configure_logs
 from accelet.runtime.run import EXIT_FAILED, FatalError, exit_now, run_until_signal
-from deviceplugin.agent import Agent, AgentOptions
-from deviceplugin.configfile import ConfigFile
 from tests.integration.chaos.suspensions import kill_at
 
 # gRPC starts its threads with the first channel, so what is only imported may be forked.

@@ -13,7 +13,7 @@ from typing import ClassVar
 import grpc
 import grpc.aio
 
-from accelet.fakekubelet.holdings import read_checkpoint
+from accelet.fakekubelet.devices.holdings import read_checkpoint
 from accelet.fakekubelet.sample_plugin import POLL_S, GivenUpError, SamplePlugin, main
 from accelet.kubelet.api import deviceplugin_pb2 as api
 from accelet.kubelet.api import deviceplugin_pb2_grpc as rpc

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
+from accelet.agent.process import Agent
 from accelet.fakekubelet import Container, Event, FakeKubelet, Pod, PodRecord, Rejection, a_container, a_pod
-from deviceplugin.agent import Agent
 from tests.integration.agent.running import GPU, agent, config
 from tests.integration.identity.world import REPLICA_SET, STATEFUL_SET, World, gas, tiles_config
 from tests.integration.kube.fakeapi import FakeApi, Json

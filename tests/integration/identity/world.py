@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from accelet.agent.process import Agent
 from accelet.fakekubelet import Container, FakeKubelet, Phase, Pod, PodRecord, a_pod
-from deviceplugin.agent import Agent
 from tests.integration.agent.running import GPU, agent, config
 from tests.integration.kube.fakeapi import FakeApi, Json
 

@@ -68,11 +68,11 @@ def memory_mib() -> dict[str, float]:
 
 async def watch(kubeconfig: Path, seconds: float) -> None:
     """The watcher: tells as JSON lines what it measures, after the list and at the end."""
+    from accelet.kube.apiresources import PODS  # noqa: PLC0415
     from accelet.kube.client import Client  # noqa: PLC0415  the import is a part of what is measured
     from accelet.kube.podparser import parse_pod  # noqa: PLC0415
-    from accelet.kube.reflector import Reflector  # noqa: PLC0415
-    from accelet.kube.resources import PODS  # noqa: PLC0415
-    from accelet.kube.source import Scope  # noqa: PLC0415
+    from accelet.kube.watching.reflector import Reflector  # noqa: PLC0415
+    from accelet.kube.watching.source import Scope  # noqa: PLC0415
 
     client = await Client.connect(kubeconfig)
     changes = 0

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from accelet.kube.apiresources import CONFIG_MAPS, NODES, PODS
 from accelet.kube.client import Client
 from accelet.kube.errors import (
     ApiError,
@@ -25,7 +26,6 @@ from accelet.kube.errors import (
     UnavailableError,
 )
 from accelet.kube.podparser import parse_pod
-from accelet.kube.resources import CONFIG_MAPS, NODES, PODS
 from tests.integration.kube.fakeapi import Answer, Drop, FakeApi, Fault, Hang
 from tests.integration.kube.waiting import eventually
 from tests.unit.kube.manifests import raw_pod

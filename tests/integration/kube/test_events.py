@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from accelet.kube.client import Client
-from accelet.kube.eventlog import Limits, Message, Subject
-from accelet.kube.events import EventApi, EventRecorder
 from accelet.kube.nodes import Node
 from accelet.kube.pods import Pod
+from accelet.kube.recording.eventlog import Limits, Message, Subject
+from accelet.kube.recording.events import EventApi, EventRecorder
 from tests.integration.kube.fakeapi import Answer, FakeApi, Fault
 from tests.integration.kube.fakeapi.direct import DirectClient
 from tests.integration.kube.fakeapi.state import State

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 import pytest
 from hypothesis import settings
 
+from accelet.control.lease import Election, Terms
+from accelet.control.leaserecord import parse_lease
+from accelet.kube.apiresources import LEASES
 from accelet.kube.client import Client
-from accelet.kube.lease import Election, Terms
-from accelet.kube.leaserecord import parse_lease
-from accelet.kube.resources import LEASES
 from tests.integration.kube.fakeapi import FakeApi
 from tests.integration.kube.fakeapi.direct import DirectClient
 from tests.integration.kube.fakeapi.state import State

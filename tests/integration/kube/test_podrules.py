@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
+from accelet.kube.apiresources import PODS
 from accelet.kube.client import Client
 from accelet.kube.errors import InvalidError
-from accelet.kube.resources import PODS
 from tests.integration.kube.fakeapi import FakeApi
 from tests.integration.kube.fakeapi.podrules import pod_rules
 from tests.integration.kube.podpatches import PATCHES

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from accelet.kube.apiresources import PODS
 from accelet.kube.client import Client
 from accelet.kube.errors import ForbiddenError, KubeError, MalformedObjectError
-from accelet.kube.pace import Pace
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
-from accelet.kube.reflector import Reflector
-from accelet.kube.resources import PODS
-from accelet.kube.source import Scope
-from accelet.kube.store import Change
+from accelet.kube.watching.pace import Pace
+from accelet.kube.watching.reflector import Reflector
+from accelet.kube.watching.source import Scope
+from accelet.kube.watching.store import Change
 from tests.integration.kube.fakeapi import Answer, Drop, FakeApi, Fault, Hang, Hold
 from tests.integration.kube.waiting import eventually
 from tests.unit.kube.manifests import raw_pod

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from accelet.kube.lease import Terms
+from accelet.control.lease import Terms
 from accelet.scheduler.process import Scheduler, SchedulerOptions
 from accelet.scheduler.settings import SchedulerSettings
 from tests.integration.kube.fakeapi import FakeApi

@@ -1,8 +1,8 @@
 """Whole runs in which pods get cards and tiles, written in the one patch that releases them."""
 
-from accelet.scheduler.gangs import CARDS_GATE
-from resourcemanager.gas import CARDS_ANNOTATION
-from resourcemanager.ownform import ASSIGNMENT_ANNOTATION
+from accelet.assignments.gas import CARDS_ANNOTATION
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
+from accelet.scheduler.gangs.grouping import CARDS_GATE
 from tests.integration.kube.fakeapi import Answer, Fault
 from tests.integration.kube.waiting import eventually
 from tests.integration.scheduler.conftest import Start

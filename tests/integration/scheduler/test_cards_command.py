@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from accelet.assignments.assignment import Assignment, unit
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION, render_own
 from accelet.cli import main
-from accelet.cli.objectlists import list_card_objects
-from resourcemanager.assignment import Assignment, unit
-from resourcemanager.ownform import ASSIGNMENT_ANNOTATION, render_own
+from accelet.cli.reading.objectlists import list_card_objects
 from tests.integration.kube.fakeapi import Answer, Drop, Fault, Hang
 from tests.integration.kube.waiting import eventually
 from tests.integration.scheduler.conftest import Start

@@ -11,18 +11,18 @@ from prometheus_client import CollectorRegistry
 
 from accelet.kube.client import Client
 from accelet.kube.errors import UnavailableError
-from accelet.kube.eventlog import Message
 from accelet.kube.nodes import parse_node
 from accelet.kube.podparser import parse_pod
+from accelet.kube.recording.eventlog import Message
+from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.controller import Controller
-from accelet.scheduler.gangs import GATE_PREFIX, Gang, GangKey
-from accelet.scheduler.hand import Hand
+from accelet.scheduler.gangs.grouping import GATE_PREFIX, Gang, GangKey
+from accelet.scheduler.gangs.workload import parse_workload
 from accelet.scheduler.metrics import SchedulerMetrics
-from accelet.scheduler.picture import Picture
 from accelet.scheduler.record import Placement, Record
 from accelet.scheduler.settings import SchedulerSettings
-from accelet.scheduler.topology import Scheme
-from accelet.scheduler.workload import parse_workload
+from accelet.scheduler.state import Picture
+from accelet.scheduler.writer import Hand
 from tests.integration.kube.fakeapi import Drop, Fault
 from tests.integration.kube.waiting import eventually
 from tests.integration.scheduler.world import JOBS, NODES, PODS, World

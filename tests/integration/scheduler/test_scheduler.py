@@ -7,7 +7,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from accelet.scheduler.gangs import REQUIRED_LEVEL
+from accelet.scheduler.gangs.grouping import REQUIRED_LEVEL
 from tests.integration.kube.fakeapi import Answer, Drop, Fault
 from tests.integration.kube.waiting import eventually
 from tests.integration.scheduler.conftest import Start

@@ -6,10 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from accelet.scheduler.gangs import CARDS_GATE, GATE_PREFIX
-from accelet.scheduler.topology import Scheme
-from resourcemanager.nodecards import NODE_CARDS_ANNOTATION, NodeCard, extended_capacity, render_node_cards
-from resourcemanager.ownform import ASSIGNMENT_ANNOTATION
+from accelet.assignments.nodecards import (
+    NODE_CARDS_ANNOTATION,
+    NodeCard,
+    extended_capacity,
+    render_node_cards,
+)
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
+from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.gangs.grouping import CARDS_GATE, GATE_PREFIX
 from tests.integration.kube.fakeapi import FakeApi, Json
 
 PODS, NODES, JOBS = "api/v1/pods", "api/v1/nodes", "apis/batch/v1/jobs"

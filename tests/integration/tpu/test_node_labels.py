@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from accelet.agent.process import Agent
 from accelet.fakekubelet import FakeKubelet, a_pod
-from deviceplugin.agent import Agent
-from deviceplugin.ownnode import OwnNode
+from accelet.node.ownnode import OwnNode
 from tests.integration.agent.running import agent, until, write_config
 from tests.integration.kube.fakeapi import Answer, FakeApi, Fault, Hang
 from tests.synthetic.tpu import HOSTS

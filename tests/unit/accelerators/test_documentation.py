@@ -7,7 +7,7 @@ import pytest
 
 from accelet.accelerators import BACKENDS
 from accelet.accelerators.intel.masks import Hierarchy, VisibleCard, write_mask
-from deviceplugin.config import parse_config
+from accelet.agent.config import parse_config
 
 PAGE = (Path(__file__).parents[3] / "docs/backends.md").read_text()
 EXAMPLES = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

@@ -2,7 +2,7 @@
 
 from accelet.accelerators.device import Device, DeviceId, UnitId
 from accelet.accelerators.inventory import Inventory
-from deviceplugin.claims import Claims
+from accelet.node.unitlocks import Claims
 
 
 def found(*units: str) -> Inventory:

@@ -8,10 +8,10 @@ import jsonschema
 import pytest
 import yaml
 
+from accelet.agent.config import DEFAULT_CONFIG, AgentConfig, parse_config
+from accelet.agent.configschema import make_schema
 from accelet.cli.demo import DEMO_NODE
 from accelet.runtime.settings import SettingsError
-from deviceplugin.config import DEFAULT_CONFIG, AgentConfig, parse_config
-from deviceplugin.configschema import make_schema
 
 ROOT = Path(__file__).parents[3]
 DOCUMENT = (ROOT / "docs/configuration.md").read_text()

@@ -7,9 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.accelerators.device import UnitId
+from accelet.assignments.nodecards import (
+    NODE_CARDS_ANNOTATION,
+    NodeCard,
+    extended_capacity,
+    render_node_cards,
+)
 from accelet.kube.nodes import Node, parse_node
-from deviceplugin.nodepatches import NodePatches, plan_patches
-from resourcemanager.nodecards import NODE_CARDS_ANNOTATION, NodeCard, extended_capacity, render_node_cards
+from accelet.node.nodepatches import NodePatches, plan_patches
 from tests.integration.kube.fakeapi.patches import merge_patch
 from tests.unit.resourcemanager.test_nodecards import nodes
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelet.fakekubelet.checksum import checksum
-from accelet.fakekubelet.holdings import (
+from accelet.fakekubelet.devices.checksum import checksum
+from accelet.fakekubelet.devices.holdings import (
     CorruptCheckpointError,
     Entry,
     Held,

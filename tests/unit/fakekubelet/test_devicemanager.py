@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.fakekubelet.behaviour import VERSIONS, kubelet_version
-from accelet.fakekubelet.devicemanager import (
+from accelet.fakekubelet.devices.devicemanager import (
     STOP_GRACE_S,
     AllocationError,
     DeviceManager,

@@ -4,7 +4,7 @@ import pytest
 
 from accelet.fakekubelet.admission import needed
 from accelet.fakekubelet.pods import a_container, a_pod
-from accelet.fakekubelet.registration import is_extended_resource
+from accelet.fakekubelet.services.registration import is_extended_resource
 
 R = "a.b/c"
 

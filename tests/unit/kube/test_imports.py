@@ -5,10 +5,10 @@ WITHOUT_THE_PACKAGE = (
     "accelet.kube.podparser",
     "accelet.kube.nodes",
     "accelet.kube.requests",
-    "accelet.kube.reflector",
-    "accelet.kube.workqueue",
-    "accelet.kube.lease",
-    "accelet.kube.events",
+    "accelet.kube.watching.reflector",
+    "accelet.control.workqueue",
+    "accelet.control.lease",
+    "accelet.kube.recording.events",
     "accelet.cli.agent",
 )
 

@@ -1,7 +1,6 @@
 import pytest
 
-from accelet.kube.errors import MalformedObjectError
-from accelet.kube.leaserecord import (
+from accelet.control.leaserecord import (
     LeaseRecord,
     Observation,
     Renew,
@@ -11,6 +10,7 @@ from accelet.kube.leaserecord import (
     observe,
     parse_lease,
 )
+from accelet.kube.errors import MalformedObjectError
 
 RECORD = LeaseRecord("other", 15, "2026-01-01T00:00:00.000000Z", "2026-01-01T00:00:10.000000Z", 3, "7")
 

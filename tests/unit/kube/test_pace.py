@@ -17,7 +17,7 @@ from accelet.kube.errors import (
     UnauthorizedError,
     UnavailableError,
 )
-from accelet.kube.pace import (
+from accelet.kube.watching.pace import (
     List,
     Listed,
     ListFailed,

@@ -1,4 +1,4 @@
-from accelet.kube.store import Change, Item, Store
+from accelet.kube.watching.store import Change, Item, Store
 
 
 def item(name: str, version: int, uid: str = "") -> Item[str]:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelet.control.workqueue import Schedule, WorkQueue
 from accelet.kube.errors import UnavailableError
-from accelet.kube.workqueue import Schedule, WorkQueue
 from tests.unit.kube.clock import FakeClock, settle
 
 

@@ -3,7 +3,10 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from resourcemanager.inquiry import (
+from resourcemanager.holdings.ledger import ALLOCATION_ANNOTATION, InFlight, Ledger
+from resourcemanager.holdings.reconcile import Outcome, View, reconcile
+from resourcemanager.matching.caller import next_step
+from resourcemanager.matching.inquiry import (
     AskAllShown,
     AskCheckpoint,
     AskShown,
@@ -14,9 +17,6 @@ from resourcemanager.inquiry import (
     ReadPods,
     index_pods,
 )
-from resourcemanager.ledger import ALLOCATION_ANNOTATION, InFlight, Ledger
-from resourcemanager.matching import next_step
-from resourcemanager.reconcile import Outcome, View, reconcile
 from tests.unit.resourcemanager.kubelet_model import Call, Node, R
 
 MOST_QUESTIONS = 200

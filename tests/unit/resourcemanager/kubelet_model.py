@@ -12,12 +12,13 @@ from functools import partial
 from random import Random
 
 from accelet.accelerators.device import DeviceId
-from accelet.kube.objects import Owner
+from accelet.kube.objects import ObjectKey, Owner
 from accelet.kube.pods import Container, ContainerStatus, Pod
+from accelet.kube.poduid import PodUid, kubelet_uid
 from accelet.kubelet.checkpoint import CheckpointEntry
 from accelet.kubelet.podresources import ContainerRecord, PodRecord
-from resourcemanager.evidence import ContainerKey, PodName, PodUid, kubelet_uid
-from resourcemanager.inquiry import Podresources
+from resourcemanager.holdings.evidence import ContainerKey
+from resourcemanager.matching.inquiry import Podresources
 
 R = "gpu.intel.com/i915"
 SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
@@ -374,13 +375,13 @@ class Node:
 
     # What the agent can ask.
 
-    def get(self, name: PodName) -> PodRecord | None:
+    def get(self, name: ObjectKey) -> PodRecord | None:
         for uid, pod in self.known.items():
             if pod.key == name and (self.mode is not Podresources.GET_ACTIVE or uid not in self.inactive):
                 return self.record(pod)
         return None
 
-    def list_all(self) -> Mapping[PodName, PodRecord]:
+    def list_all(self) -> Mapping[ObjectKey, PodRecord]:
         return {pod.key: self.record(pod) for pod in self.known.values()}
 
     def record(self, pod: Pod) -> PodRecord:

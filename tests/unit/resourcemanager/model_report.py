@@ -3,7 +3,7 @@
 import sys
 from collections import Counter
 
-from resourcemanager.inquiry import Podresources
+from resourcemanager.matching.inquiry import Podresources
 from tests.unit.resourcemanager.agent_model import Agent
 from tests.unit.resourcemanager.kubelet_model import Disturbances, Node
 

@@ -6,13 +6,15 @@ it the app container whose number is how many of its containers have devices alr
 
 from collections.abc import Mapping, Sequence
 
+from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
+from accelet.kube.poduid import kubelet_uid
 from accelet.kubelet.podresources import PodRecord
-from resourcemanager.evidence import ContainerKey, PodName, kubelet_uid
+from resourcemanager.holdings.evidence import ContainerKey
 from tests.unit.resourcemanager.kubelet_model import R
 
 
-def guess_owner(pods: Sequence[Pod], shown: Mapping[PodName, PodRecord]) -> ContainerKey | None:
+def guess_owner(pods: Sequence[Pod], shown: Mapping[ObjectKey, PodRecord]) -> ContainerKey | None:
     candidates: list[tuple[str, Pod, int]] = []
     for pod in pods:
         wanting = [container for container in pod.containers if container.limits.get(R)]

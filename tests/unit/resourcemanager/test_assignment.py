@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.accelerators.device import DeviceId, UnitId
-from accelet.kube.pods import Container, Pod
-from resourcemanager.annotations import read_assignment
-from resourcemanager.assignment import (
+from accelet.assignments.annotations import read_assignment
+from accelet.assignments.assignment import (
     ANY_RESOURCE,
     Assignment,
     AssignmentError,
@@ -22,8 +21,9 @@ from resourcemanager.assignment import (
     device,
     unit,
 )
-from resourcemanager.gas import CARDS_ANNOTATION, TILES_ANNOTATION, TIME_ANNOTATION, parse_gas, render_gas
-from resourcemanager.ownform import ASSIGNMENT_ANNOTATION, parse_own, render_own
+from accelet.assignments.gas import CARDS_ANNOTATION, TILES_ANNOTATION, TIME_ANNOTATION, parse_gas, render_gas
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION, parse_own, render_own
+from accelet.kube.pods import Container, Pod
 
 R = "gpu.intel.com/i915"
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "assignment.schema.json").read_text())

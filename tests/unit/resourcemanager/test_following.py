@@ -11,16 +11,17 @@ from hypothesis import strategies as st
 from accelet.accelerators.device import DeviceId, UnitId
 from accelet.accelerators.intel.edits import read_tiles
 from accelet.accelerators.simulated import SimulatedSettings
+from accelet.assignments.assignment import Assignment, AssignmentError, Pieces, card, device, unit
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION, render_own
 from accelet.kube.pods import Container, Pod
+from accelet.kube.poduid import PodUid, kubelet_uid
 from resourcemanager.allocation import Allocation, Refusal
-from resourcemanager.assignment import Assignment, AssignmentError, Pieces, card, device, unit
-from resourcemanager.evidence import ContainerKey, PodUid, kubelet_uid
-from resourcemanager.inquiry import Doubt, Match, NoProof, Proof
-from resourcemanager.ledger import PROOF_ANNOTATION
+from resourcemanager.giving.policies import Policies
+from resourcemanager.giving.preference import prefer
+from resourcemanager.holdings.evidence import ContainerKey
+from resourcemanager.holdings.ledger import PROOF_ANNOTATION
 from resourcemanager.manager import ResourceManager, Rules
-from resourcemanager.ownform import ASSIGNMENT_ANNOTATION, render_own
-from resourcemanager.policies import Policies
-from resourcemanager.preference import prefer
+from resourcemanager.matching.inquiry import Doubt, Match, NoProof, Proof
 from resourcemanager.target import choose, explain_misfit, find_target
 
 R = "gpu.intel.com/i915"

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.accelerators.device import Health, UnitId
-from resourcemanager.gaslabels import render_features, split_value
-from resourcemanager.nodecards import NodeCard
+from accelet.assignments.gaslabels import render_features, split_value
+from accelet.assignments.nodecards import NodeCard
 
 R = "gpu.intel.com/i915"
 VALUE = re.compile(r"(?:[0-9A-Za-z](?:[0-9A-Za-z_.-]{0,61}[0-9A-Za-z])?)?")

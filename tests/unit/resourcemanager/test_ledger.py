@@ -5,17 +5,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.accelerators.device import DeviceId
+from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
+from accelet.kube.poduid import PodUid
 from accelet.kubelet.checkpoint import CheckpointEntry
 from accelet.kubelet.podresources import ContainerRecord, PodRecord
-from resourcemanager.evidence import ContainerKey, PodName, PodUid
-from resourcemanager.ledger import (
+from resourcemanager.holdings.evidence import ContainerKey
+from resourcemanager.holdings.ledger import (
     ALLOCATION_ANNOTATION,
     PROOF_ANNOTATION,
     InFlight,
     Ledger,
 )
-from resourcemanager.reconcile import Outcome, Reconciled, View, has_unasked, pods_to_ask, reconcile
+from resourcemanager.holdings.reconcile import Outcome, Reconciled, View, has_unasked, pods_to_ask, reconcile
 
 R = "gpu.intel.com/i915"
 EMPTY = Ledger(R)
@@ -41,12 +43,12 @@ def written(
     return CheckpointEntry(uid, container, resource, frozenset(devices), annotations)
 
 
-def shown(name: str, *devices: str, container: str = "main") -> Mapping[PodName, PodRecord]:
+def shown(name: str, *devices: str, container: str = "main") -> Mapping[ObjectKey, PodRecord]:
     held = {R: frozenset(devices)} if devices else {}
     return {("ns", name): PodRecord("ns", name, (ContainerRecord(container, held),))}
 
 
-def hidden(name: str) -> Mapping[PodName, None]:
+def hidden(name: str) -> Mapping[ObjectKey, None]:
     return {("ns", name): None}
 
 

@@ -4,12 +4,16 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from accelet.accelerators.device import DeviceId
-from accelet.kube.objects import Owner
+from accelet.kube.objects import ObjectKey, Owner
 from accelet.kube.pods import Container, ContainerStatus, Pod
+from accelet.kube.poduid import PodUid
 from accelet.kubelet.checkpoint import CheckpointEntry
 from accelet.kubelet.podresources import ContainerRecord, PodRecord
-from resourcemanager.evidence import ContainerKey, PodName, PodUid
-from resourcemanager.inquiry import (
+from resourcemanager.holdings.evidence import ContainerKey
+from resourcemanager.holdings.ledger import InFlight, Ledger
+from resourcemanager.holdings.reconcile import View, reconcile
+from resourcemanager.matching.caller import next_step
+from resourcemanager.matching.inquiry import (
     AskAllShown,
     AskCheckpoint,
     AskShown,
@@ -24,9 +28,6 @@ from resourcemanager.inquiry import (
     Step,
     index_pods,
 )
-from resourcemanager.ledger import InFlight, Ledger
-from resourcemanager.matching import next_step
-from resourcemanager.reconcile import View, reconcile
 
 R = "gpu.intel.com/i915"
 OTHER = "gpu.intel.com/monitoring"
@@ -89,7 +90,7 @@ def books(*entries: tuple[str, str, str], has_checkpoint: bool = True) -> Ledger
 class World:
     """What can be asked, and how often each was."""
 
-    shown: Mapping[PodName, PodRecord] = field(default_factory=dict)
+    shown: Mapping[ObjectKey, PodRecord] = field(default_factory=dict)
     api: Sequence[Pod] | None = ()
     later: Sequence[Sequence[Pod]] = ()
     """What further reads of all pods find."""
@@ -123,7 +124,7 @@ class World:
         raise AssertionError("it never ends")
 
 
-def shows(*records: PodRecord) -> Mapping[PodName, PodRecord]:
+def shows(*records: PodRecord) -> Mapping[ObjectKey, PodRecord]:
     return {("ns", one.name): one for one in records}
 
 

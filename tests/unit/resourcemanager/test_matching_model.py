@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelet.kube.objects import ObjectKey
 from accelet.kubelet.podresources import PodRecord
-from resourcemanager.evidence import PodName
-from resourcemanager.inquiry import Match, NoProof, Podresources
+from resourcemanager.matching.inquiry import Match, NoProof, Podresources
 from tests.unit.resourcemanager.agent_model import Agent
 from tests.unit.resourcemanager.kubelet_model import Call, Disturbances, Node
 from tests.unit.resourcemanager.original_rule import guess_owner
@@ -94,7 +94,7 @@ class Trusting(Agent):
 class Unfiltered(Node):
     """Shows turned-away pods although it is taken for a kubelet that does not."""
 
-    def get(self, name: PodName) -> PodRecord | None:
+    def get(self, name: ObjectKey) -> PodRecord | None:
         return next((self.record(pod) for pod in self.known.values() if pod.key == name), None)
 
 

@@ -16,13 +16,9 @@ from hypothesis import strategies as st
 from accelet.accelerators.device import HEALTHY, Device, DeviceId, Health, TileLink, UnitId
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.simulated import SimulatedSettings
-from accelet.kube.pods import Container, Pod
-from resourcemanager.assigned import Assignments, count_unassigned
-from resourcemanager.assignment import Assignment, Pieces, unit
-from resourcemanager.cardsschema import make_schema
-from resourcemanager.evidence import ContainerKey, PodUid
-from resourcemanager.ledger import DENIALS_TO_RELEASE, Holding, InFlight, Ledger
-from resourcemanager.nodecards import (
+from accelet.assignments.assignment import Assignment, Pieces, unit
+from accelet.assignments.cardsschema import make_schema
+from accelet.assignments.nodecards import (
     NodeCard,
     NodeCardsError,
     extended_capacity,
@@ -30,7 +26,12 @@ from resourcemanager.nodecards import (
     parse_node_cards,
     render_node_cards,
 )
-from resourcemanager.ownform import ASSIGNMENT_ANNOTATION, render_own
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION, render_own
+from accelet.kube.pods import Container, Pod
+from accelet.kube.poduid import PodUid
+from resourcemanager.holdings.assigned import Assignments, count_unassigned
+from resourcemanager.holdings.evidence import ContainerKey
+from resourcemanager.holdings.ledger import DENIALS_TO_RELEASE, Holding, InFlight, Ledger
 
 R, XE = "gpu.intel.com/i915", "gpu.intel.com/xe"
 ROOT = Path(__file__).parents[3]

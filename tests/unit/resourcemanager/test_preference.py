@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.accelerators.device import Device, DeviceId, UnitId
-from resourcemanager.preference import Policy, prefer
+from resourcemanager.giving.preference import Policy, prefer
 
 POLICIES: list[Policy] = ["none", "balanced", "packed"]
 

@@ -4,10 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from accelet.accelerators.device import HEALTHY, Health, TileLink, UnitId
+from accelet.assignments.nodecards import (
+    NODE_CARDS_ANNOTATION,
+    NodeCard,
+    extended_capacity,
+    render_node_cards,
+)
 from accelet.kube.nodes import Node
 from accelet.kube.pods import Container, Pod
-from accelet.scheduler.gangs import CARDS_GATE
-from resourcemanager.nodecards import NODE_CARDS_ANNOTATION, NodeCard, extended_capacity, render_node_cards
+from accelet.scheduler.gangs.grouping import CARDS_GATE
 from tests.unit.scheduler.values import node
 
 I915 = "gpu.intel.com/i915"

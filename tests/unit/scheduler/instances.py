@@ -11,8 +11,8 @@ from accelet.kube.nodes import Node
 from accelet.kube.objects import Condition
 from accelet.kube.pods import Container, Pod
 from accelet.kube.selection import Taint, Toleration
-from accelet.scheduler.gangs import EXCLUSIVE, GATE_PREFIX, REQUIRED_LEVEL
-from accelet.scheduler.topology import Scheme
+from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.gangs.grouping import EXCLUSIVE, GATE_PREFIX, REQUIRED_LEVEL
 from benches.scheduler.window import slide
 
 _LEVELS = ("a", "b", "c")

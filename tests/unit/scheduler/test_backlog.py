@@ -1,14 +1,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
 from accelet.kube.nodes import Node
 from accelet.kube.objects import Owner
 from accelet.kube.pods import Pod
-from accelet.scheduler.backlog import Patience, Reservation, Round, plan_backlog
-from accelet.scheduler.cluster import Cluster
-from accelet.scheduler.gangs import REQUIRED_LEVEL, GangKey, find_gangs
-from accelet.scheduler.topology import Scheme
-from resourcemanager.ownform import ASSIGNMENT_ANNOTATION
+from accelet.scheduler.cluster.cluster import Cluster
+from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.gangs.grouping import REQUIRED_LEVEL, GangKey, find_gangs
+from accelet.scheduler.placement.backlog import Patience, Reservation, Round, plan_backlog
 from tests.unit.scheduler.card_values import card, card_container, card_node, card_pod
 from tests.unit.scheduler.values import node, pod
 

@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from accelet.scheduler.cluster import Cluster
-from accelet.scheduler.gangs import find_gangs
-from accelet.scheduler.plan import Plan, plan_gangs
+from accelet.scheduler.cluster.cluster import Cluster
+from accelet.scheduler.gangs.grouping import find_gangs
+from accelet.scheduler.placement.plan import Plan, plan_gangs
 from tests.unit.scheduler.instances import Instance, random_instance
 
 INSTANCES = 10_000 if os.environ.get("ACCELET_HYPOTHESIS_PROFILE") == "soak" else 1_000

@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.accelerators.device import UnitId
+from accelet.assignments.assignment import Assignment, unit
+from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION, parse_own, render_own
 from accelet.kube.nodes import Node
 from accelet.kube.pods import Container, Pod
-from accelet.scheduler.cluster import Cluster
-from accelet.scheduler.gangs import CARDS_GATE, GATE_PREFIX, find_gangs
-from accelet.scheduler.layout import Layout
-from accelet.scheduler.plan import Plan, plan_gangs
-from accelet.scheduler.room import Room
-from accelet.scheduler.topology import Scheme
-from resourcemanager.assignment import Assignment, unit
-from resourcemanager.nodecards import NODE_CARDS_ANNOTATION
-from resourcemanager.ownform import ASSIGNMENT_ANNOTATION, parse_own, render_own
+from accelet.scheduler.cluster.cluster import Cluster
+from accelet.scheduler.cluster.layout import Layout
+from accelet.scheduler.cluster.room import Room
+from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.gangs.grouping import CARDS_GATE, GATE_PREFIX, find_gangs
+from accelet.scheduler.placement.plan import Plan, plan_gangs
 from tests.unit.scheduler.card_values import I915, card, card_container, card_node, card_pod
 from tests.unit.scheduler.values import node, plan, plan_one
 

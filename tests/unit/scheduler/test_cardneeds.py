@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from accelet.kube.pods import Container, Pod
-from accelet.scheduler.cardneeds import (
+from accelet.scheduler.cards.needs import (
     Amounts,
     CardNeeds,
     ContainerNeed,

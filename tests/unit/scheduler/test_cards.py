@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
 from accelet.accelerators.device import TileLink, UnitId
-from accelet.scheduler.cardcatalog import Budget, CardCatalog
-from accelet.scheduler.cardneeds import Amounts, CardNeeds, ContainerNeed
-from accelet.scheduler.cards import Fit, fit_pods
-from accelet.scheduler.cardsearch import CardPolicy
-from accelet.scheduler.cardstate import CardState, CardStates, Hold
+from accelet.scheduler.cards.catalog import Budget, CardCatalog
+from accelet.scheduler.cards.choice import Fit, fit_pods
+from accelet.scheduler.cards.needs import Amounts, CardNeeds, ContainerNeed
+from accelet.scheduler.cards.search import CardPolicy
+from accelet.scheduler.cards.state import CardState, CardStates, Hold
 
 I915, XE = "gpu.intel.com/i915", "gpu.intel.com/xe"
 

@@ -9,13 +9,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from accelet.accelerators.device import Health, UnitId
+from accelet.assignments.assignment import Assignment, unit
+from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard, render_node_cards
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION, render_own
 from accelet.cli import main
-from accelet.scheduler.cardview import CardView, HolderView, NodeView, StrayView, TileView, TotalView
-from accelet.scheduler.gangs import GATE_PREFIX, GangKey
+from accelet.scheduler.cards.view import CardView, HolderView, NodeView, StrayView, TileView, TotalView
+from accelet.scheduler.gangs.grouping import GATE_PREFIX, GangKey
 from accelet.scheduler.record import Placement, Record
-from resourcemanager.assignment import Assignment, unit
-from resourcemanager.nodecards import NODE_CARDS_ANNOTATION, NodeCard, render_node_cards
-from resourcemanager.ownform import ASSIGNMENT_ANNOTATION, render_own
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

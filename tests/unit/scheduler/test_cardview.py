@@ -7,13 +7,13 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from accelet.accelerators.device import Health, UnitId
+from accelet.assignments.assignment import unit
+from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard, render_node_cards
 from accelet.kube.nodes import Node
-from accelet.scheduler.cardbook import CardBook, Use
-from accelet.scheduler.cardneeds import Amounts, CardNeeds, ContainerNeed
-from accelet.scheduler.cards import fit_pods
-from accelet.scheduler.cardview import CardView, ClusterView, TotalView, view_cluster
-from resourcemanager.assignment import unit
-from resourcemanager.nodecards import NODE_CARDS_ANNOTATION, NodeCard, render_node_cards
+from accelet.scheduler.cards.account import CardBook, Use
+from accelet.scheduler.cards.choice import fit_pods
+from accelet.scheduler.cards.needs import Amounts, CardNeeds, ContainerNeed
+from accelet.scheduler.cards.view import CardView, ClusterView, TotalView, view_cluster
 
 I915, XE = "gpu.intel.com/i915", "gpu.intel.com/xe"
 

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.kube.objects import Condition, Owner
-from accelet.scheduler.cluster import Cluster
-from accelet.scheduler.layout import Mask
-from accelet.scheduler.shape import Rules, shape_of
-from accelet.scheduler.topology import Scheme
+from accelet.scheduler.cluster.cluster import Cluster
+from accelet.scheduler.cluster.layout import Mask
+from accelet.scheduler.cluster.shape import Rules, shape_of
+from accelet.scheduler.cluster.topology import Scheme
 from tests.unit.scheduler.values import GPU, node, pod
 
 _EVENTS = st.lists(

@@ -5,10 +5,17 @@ from hypothesis import strategies as st
 from accelet.kube.nodes import Node
 from accelet.kube.objects import Condition
 from accelet.kube.selection import NodeTerm, Requirement, Taint, Toleration
-from accelet.scheduler.eligibility import barriers, first_barrier, holds, holds_name, matches, tolerates
-from accelet.scheduler.layout import lay_out
-from accelet.scheduler.shape import Rules
-from accelet.scheduler.topology import Scheme
+from accelet.scheduler.cluster.eligibility import (
+    barriers,
+    first_barrier,
+    holds,
+    holds_name,
+    matches,
+    tolerates,
+)
+from accelet.scheduler.cluster.layout import lay_out
+from accelet.scheduler.cluster.shape import Rules
+from accelet.scheduler.cluster.topology import Scheme
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from accelet.cli import main
 from accelet.kube.objects import Owner
 from accelet.kube.podparser import parse_pod
 from accelet.kube.selection import Taint, Toleration
-from accelet.scheduler.gangs import EXCLUSIVE, find_gangs
-from accelet.scheduler.workload import Workload
+from accelet.scheduler.gangs.grouping import EXCLUSIVE, find_gangs
+from accelet.scheduler.gangs.workload import Workload
 from benches.scheduler.window import slide
 from tests.unit.scheduler.values import node, plan, plan_one, pod
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from accelet.kube.errors import MalformedObjectError
 from accelet.kube.objects import Owner
-from accelet.scheduler.gangs import GANG_SIZE, Gang, find_gangs
-from accelet.scheduler.workload import Workload, parse_workload
+from accelet.scheduler.gangs.grouping import GANG_SIZE, Gang, find_gangs
+from accelet.scheduler.gangs.workload import Workload, parse_workload
 from tests.unit.scheduler.values import pod
 
 _JOB = "batch.kubernetes.io/job-name"

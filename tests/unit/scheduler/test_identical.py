@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelet.scheduler.identical import Shortfall, place_identical
-from accelet.scheduler.topology import ROOT, Ints, Scheme, Tree, build_tree
+from accelet.scheduler.cluster.topology import ROOT, Ints, Scheme, Tree, build_tree
+from accelet.scheduler.placement.identical import Shortfall, place_identical
 
 
 @st.composite

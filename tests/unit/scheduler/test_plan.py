@@ -6,15 +6,15 @@ import pytest
 from accelet.kube.nodes import Node
 from accelet.kube.podparser import parse_pod
 from accelet.kube.selection import Taint, Toleration
-from accelet.scheduler.certificate import lower_bound
-from accelet.scheduler.cluster import Cluster
-from accelet.scheduler.gangs import EXCLUSIVE, GATE_PREFIX, REQUIRED_LEVEL, find_gangs
-from accelet.scheduler.plan import plan_gang, plan_gangs
-from accelet.scheduler.problem import Problem
-from accelet.scheduler.shape import shape_of
-from accelet.scheduler.topology import Scheme
-from accelet.scheduler.unlike import Effort, place_unlike
-from accelet.scheduler.workload import Workload
+from accelet.scheduler.cluster.cluster import Cluster
+from accelet.scheduler.cluster.shape import shape_of
+from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.gangs.grouping import EXCLUSIVE, GATE_PREFIX, REQUIRED_LEVEL, find_gangs
+from accelet.scheduler.gangs.workload import Workload
+from accelet.scheduler.placement.certificate import lower_bound
+from accelet.scheduler.placement.plan import plan_gang, plan_gangs
+from accelet.scheduler.placement.problem import Problem
+from accelet.scheduler.placement.unlike import Effort, place_unlike
 from tests.unit.scheduler.instances import random_instance
 from tests.unit.scheduler.values import GPU, node, plan, plan_one, pod
 

@@ -5,8 +5,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from accelet.accelerators.device import UnitId
+from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard, render_node_cards
 from accelet.cli import main
-from resourcemanager.nodecards import NODE_CARDS_ANNOTATION, NodeCard, render_node_cards
 
 _I915 = "gpu.intel.com/i915"
 _GATE = "gke.io/topology-aware-auto-train"

@@ -9,12 +9,12 @@ from accelet.kube.nodes import Node
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
 from accelet.kube.selection import NodeTerm, Requirement
-from accelet.scheduler.gangs import CARDS_GATE, GATE_PREFIX, GangKey
-from accelet.scheduler.picture import KILLED_WITHIN_S, Picture
+from accelet.scheduler.cluster.shape import shape_of
+from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.gangs.grouping import CARDS_GATE, GATE_PREFIX, GangKey
 from accelet.scheduler.record import Placement, Record, parse_record
 from accelet.scheduler.release import Lift, Steps, lift_patch, next_steps
-from accelet.scheduler.shape import shape_of
-from accelet.scheduler.topology import Scheme
+from accelet.scheduler.state import KILLED_WITHIN_S, Picture
 from tests.unit.scheduler.card_values import card, card_container, card_node, card_pod
 from tests.unit.scheduler.values import node, pod
 

@@ -5,13 +5,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelet.scheduler.cluster import Cluster
-from accelet.scheduler.gangs import EXCLUSIVE, REQUIRED_LEVEL
-from accelet.scheduler.problem import Problem
-from accelet.scheduler.repair import repair
-from accelet.scheduler.shape import shape_of
-from accelet.scheduler.topology import Scheme
-from accelet.scheduler.unlike import USUAL_EFFORT
+from accelet.scheduler.cluster.cluster import Cluster
+from accelet.scheduler.cluster.shape import shape_of
+from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.gangs.grouping import EXCLUSIVE, REQUIRED_LEVEL
+from accelet.scheduler.placement.problem import Problem
+from accelet.scheduler.placement.repair import repair
+from accelet.scheduler.placement.unlike import USUAL_EFFORT
 from tests.unit.scheduler.values import node, plan_one, pod
 
 

@@ -8,8 +8,8 @@ from click.testing import CliRunner
 
 from accelet.cli import main
 from accelet.runtime.settings import SettingsError
+from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.settings import DEFAULT_SETTINGS, read_settings
-from accelet.scheduler.topology import Scheme
 
 
 def _file(folder: Path, text: str) -> Path:

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelet.scheduler.topology import ROOT, Scheme, build_tree
+from accelet.scheduler.cluster.topology import ROOT, Scheme, build_tree
 from tests.unit.scheduler.values import place
 
 _PATHS = st.lists(

@@ -6,11 +6,11 @@ from accelet.kube.nodes import Node
 from accelet.kube.objects import Condition, Owner
 from accelet.kube.pods import Container, Pod
 from accelet.kube.selection import NodeTerm, Taint, Toleration
-from accelet.scheduler.cluster import Cluster
-from accelet.scheduler.gangs import GATE_PREFIX, find_gangs
-from accelet.scheduler.plan import Plan, plan_gangs
-from accelet.scheduler.topology import Scheme
-from accelet.scheduler.workload import Workload
+from accelet.scheduler.cluster.cluster import Cluster
+from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.gangs.grouping import GATE_PREFIX, find_gangs
+from accelet.scheduler.gangs.workload import Workload
+from accelet.scheduler.placement.plan import Plan, plan_gangs
 
 BLOCK, SUBBLOCK, HOST = Scheme().label_sets[0]
 GPU = "nvidia.com/gpu"

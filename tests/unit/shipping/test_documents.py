@@ -16,9 +16,12 @@ OPERATING = (PROJECT / "docs" / "operating.md").read_text()
 ALERTS = PROJECT / "deploy" / "agent" / "alerts.yaml"
 AGENT_SOURCES = [
     *(PROJECT / "deviceplugin").glob("*.py"),
+    *(PROJECT / "accelet" / "agent").glob("*.py"),
+    *(PROJECT / "accelet" / "node").glob("*.py"),
     *(PROJECT / "accelet" / "runtime").glob("*.py"),
     PROJECT / "accelet" / "cli" / "agent.py",
-    *(PROJECT / "accelet" / "kube" / name for name in ("reflector.py", "events.py")),
+    PROJECT / "accelet" / "kube" / "watching" / "reflector.py",
+    PROJECT / "accelet" / "kube" / "recording" / "events.py",
 ]
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from accelet.assignments.gas import CARDS_ANNOTATION, TILES_ANNOTATION, TIME_ANNOTATION
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
-from accelet.scheduler.cardneeds import CARD_RESOURCES, Amounts, CardNeeds, ContainerNeed, read_needs
-from resourcemanager.gas import CARDS_ANNOTATION, TILES_ANNOTATION, TIME_ANNOTATION
-from resourcemanager.ownform import ASSIGNMENT_ANNOTATION
+from accelet.scheduler.cards.needs import CARD_RESOURCES, Amounts, CardNeeds, ContainerNeed, read_needs
 from tests.example_pods import EXAMPLES, example_pods
 
 SHARING = (Path(__file__).parents[3] / "docs" / "sharing.md").read_text()

@@ -11,9 +11,9 @@ import yaml
 import accelet
 from accelet.accelerators.tpu.claims import TPU_ENV_PATH
 from accelet.accelerators.tpu.settings import TpuSettings
+from accelet.agent.config import DEFAULT_CONFIG, parse_config
 from accelet.cli.agent import command
 from accelet.runtime.probes import parse_address
-from deviceplugin.config import DEFAULT_CONFIG, parse_config
 
 PROJECT = Path(__file__).parent.parent.parent.parent
 EVERY_YAML = sorted(

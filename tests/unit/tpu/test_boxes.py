@@ -12,7 +12,7 @@ from accelet.accelerators.backend import EditsError
 from accelet.accelerators.device import DeviceId
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.tpu import TpuBackend, TpuSettings
-from resourcemanager.preference import prefer
+from resourcemanager.giving.preference import prefer
 from tests.synthetic.tpu import HOSTS
 
 SUB_HOST = TpuBackend(TpuSettings(mode="sub-host"))

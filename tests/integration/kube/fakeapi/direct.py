@@ -5,9 +5,9 @@ import random
 from collections.abc import Sequence
 
 from accelet.kube.answers import api_error
-from accelet.kube.clock import Clock
+from accelet.kube.apiresources import ApiResource, Body, PatchOf
 from accelet.kube.errors import UnavailableError
-from accelet.kube.resources import Body, PatchOf, Resource
+from accelet.runtime.clock import Clock
 from tests.integration.kube.fakeapi.state import Json, RefusedError, State
 
 
@@ -21,22 +21,22 @@ class DirectClient:
         self.write_answer_s = 0.0
         self.is_cut_off = False
 
-    async def get(self, resource: Resource, namespace: str | None, name: str) -> bytes:
+    async def get(self, resource: ApiResource, namespace: str | None, name: str) -> bytes:
         return await self._do("GET", resource, namespace, name)
 
     async def create(
-        self, resource: Resource, namespace: str | None, body: Body, *, dry_run: bool = False
+        self, resource: ApiResource, namespace: str | None, body: Body, *, dry_run: bool = False
     ) -> bytes:
         return await self._do("POST", resource, namespace, "", body, dry_run=dry_run)
 
     async def replace(
-        self, resource: Resource, namespace: str | None, name: str, body: Body, *, dry_run: bool = False
+        self, resource: ApiResource, namespace: str | None, name: str, body: Body, *, dry_run: bool = False
     ) -> bytes:
         return await self._do("PUT", resource, namespace, name, body, dry_run=dry_run)
 
     async def patch(
         self,
-        resource: Resource,
+        resource: ApiResource,
         namespace: str | None,
         name: str,
         patch: Body | Sequence[Body],
@@ -49,7 +49,7 @@ class DirectClient:
     async def _do(
         self,
         method: str,
-        resource: Resource,
+        resource: ApiResource,
         namespace: str | None,
         name: str,
         body: Body | Sequence[Body] | None = None,

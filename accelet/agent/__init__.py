@@ -1,0 +1,1 @@
+"""The node agent: its process and its configuration."""

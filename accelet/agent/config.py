@@ -1,0 +1,278 @@
+"""The agent's configuration: what is served under which names."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Annotated, Literal
+
+import msgspec
+import yaml
+
+from accelet.accelerators import BACKENDS
+from accelet.accelerators.backend import Backend
+from accelet.accelerators.files.backend import GenericDevice
+from accelet.accelerators.intel.monitoring import MonitoringMode, monitoring_resources
+from accelet.accelerators.looking import Share, alone
+from accelet.accelerators.settings import Settings, overlap
+from accelet.assignments.nodecards import capacity_names
+from accelet.kubelet.resourcename import explain_bad_resource_name
+from accelet.runtime.settings import Problem, Reader, SettingsError, join
+from resourcemanager.giving.policies import OnConflict, OnMismatch, OnMissing, OnUnproven, Policies
+from resourcemanager.giving.preference import Policy
+from resourcemanager.manager import Rules
+
+
+class ResourceEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every entry of `resources` has, whatever its back-end; the rest is the back-end's own."""
+
+    name: str
+    backend: str
+    policy: Policy = "none"
+    distinct: bool = False
+    assignment: Literal["none", "annotations"] = "none"
+    on_mismatch: OnMismatch = "strict"
+    on_missing: OnMissing = "default"
+    on_unproven: OnUnproven = "refuse"
+    on_conflict: OnConflict = "report"
+
+    def following(self) -> Policies | None:
+        """The policies, where the resource follows what schedulers write on pods."""
+        if self.assignment == "none":
+            return None
+        return Policies(self.on_mismatch, self.on_missing, self.on_unproven, self.on_conflict)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceConfig:
+    """One resource: its rules, and its back-end's settings."""
+
+    rules: Rules
+    settings: Settings
+
+    @property
+    def name(self) -> str:
+        return self.rules.resource
+
+    def backend(self, share: Share = alone) -> Backend:
+        return self.settings.backend(share)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfig:
+    """Everything that is served, in the order of the file, and where its cards are told."""
+
+    resources: tuple[ResourceConfig, ...]
+    publish_cards: bool = False
+    nfd_features: str | None = None
+
+
+FeatureFilePath = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^/(?:[^/]+/)*[^./][^/]*$",
+        description="the absolute path of a file on the host whose name does not begin with a dot",
+    ),
+]
+"""Files that begin with a dot are none to Node Feature Discovery."""
+
+
+class ConfigHead(msgspec.Struct, frozen=True, kw_only=True):
+    """The file without its `resources`, each of which is read by its back-end's settings.
+
+    `monitoring` adds Intel's monitoring resources under their usual names. `devices` is the block of
+    generic-device-plugin as it stands; its resources are named `domain/name`. `publish_cards` has the
+    agent tell the cards of resources that follow assignments on its Node, `nfd_features` in a feature file
+    of Node Feature Discovery at this path on the host.
+    """
+
+    version: Literal["v1"]
+    monitoring: MonitoringMode = "none"
+    domain: str = "squat.ai"
+    devices: tuple[GenericDevice, ...] = ()
+    publish_cards: bool = False
+    nfd_features: FeatureFilePath | None = None
+
+
+DEFAULT_CONFIG = """\
+version: v1
+resources:
+  - {name: gpu.intel.com/i915, backend: intel-gpu, match: {driver: [i915]}}
+  - {name: gpu.intel.com/xe, backend: intel-gpu, match: {driver: [xe]}}
+  - {name: google.com/tpu, backend: tpu}
+"""
+"""What is served where there is no file: whatever is found, under its vendor's names."""
+
+
+def parse_config(text: str, file: str) -> AgentConfig:
+    """The configuration that `text`, the content of `file`, describes.
+
+    Raises:
+        SettingsError: with every mistake.
+    """
+    reader = Reader(file)
+    root = reader.parse(text)
+    if root is None:
+        problem = Problem(file, 1, "", "the file is empty; it needs at least 'version: v1' and 'resources'")
+        raise SettingsError(reader.problems or [problem])
+    config = _read_file(reader, root)
+    if reader.problems:
+        raise SettingsError(sorted(reader.problems, key=lambda problem: problem.line))
+    return config
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A resource, and where in the file it stands."""
+
+    node: yaml.Node
+    where: str
+    config: ResourceConfig
+
+
+def _read_file(reader: Reader, root: yaml.Node) -> AgentConfig:
+    entries = reader.entries(root, "", [*_keys(ConfigHead), "resources"])
+    if entries is None:
+        return AgentConfig(())
+    head = reader.read_struct(_only(root, ConfigHead), ConfigHead, "")
+    placed: list[_Placed] = []
+    if "resources" in entries:
+        placed += _read_resources(reader, entries["resources"][1])
+    if head is not None:
+        if "devices" in entries:
+            placed += _place_devices(head, entries["devices"][1])
+        if "monitoring" in entries:
+            placed += _place_monitoring(head, entries["monitoring"][1])
+    _report_names(reader, placed)
+    _report_contradictions(reader, placed)
+    configs = tuple(one.config for one in placed)
+    if head is None:
+        return AgentConfig(configs)
+    _report_nothing_to_tell(reader, entries, head, configs)
+    if head.publish_cards:
+        _report_published_names(reader, placed)
+    return AgentConfig(configs, head.publish_cards, head.nfd_features)
+
+
+def _report_nothing_to_tell(
+    reader: Reader,
+    entries: Mapping[str, tuple[yaml.Node, yaml.Node]],
+    head: ConfigHead,
+    configs: Sequence[ResourceConfig],
+) -> None:
+    """Cards of other resources are no scheduler's business, so there would never be any to tell."""
+    if reader.problems or any(config.rules.following is not None for config in configs):
+        return
+    for key, is_wanted in (("publish_cards", head.publish_cards), ("nfd_features", head.nfd_features)):
+        if is_wanted:
+            reader.report(
+                entries[key][0], key, "means nothing without a resource with assignment: annotations"
+            )
+
+
+def _report_published_names(reader: Reader, placed: Sequence[_Placed]) -> None:
+    """The kubelet would set an amount of this name to the number of devices, and the agent to another."""
+    taken = {
+        name
+        for one in placed
+        if one.config.rules.following is not None
+        for name in capacity_names(one.config.name)
+    }
+    for one in placed:
+        if one.config.name in taken:
+            sentence = f"{one.config.name} is an amount that publish_cards keeps; choose another name"
+            reader.report(one.node, join(one.where, "name"), sentence)
+
+
+def _place_devices(head: ConfigHead, node: yaml.Node) -> list[_Placed]:
+    placed = []
+    for i, (item, device) in enumerate(zip(node.value, head.devices, strict=True)):
+        config = ResourceConfig(Rules(f"{head.domain}/{device.name}"), device.settings())
+        placed.append(_Placed(item, f"devices[{i}]", config))
+    return placed
+
+
+def _place_monitoring(head: ConfigHead, node: yaml.Node) -> list[_Placed]:
+    return [
+        _Placed(node, "monitoring", ResourceConfig(Rules(name), settings))
+        for name, settings in monitoring_resources(head.monitoring)
+    ]
+
+
+def _read_resources(reader: Reader, node: yaml.Node) -> list[_Placed]:
+    if not isinstance(node, yaml.SequenceNode):
+        reader.report(node, "resources", "must be a list")
+        return []
+    placed = []
+    for i, item in enumerate(node.value):
+        where = f"resources[{i}]"
+        config = _read_resource(reader, item, where)
+        if config is not None:
+            placed.append(_Placed(item, where, config))
+    return placed
+
+
+def _read_resource(reader: Reader, node: yaml.Node, where: str) -> ResourceConfig | None:
+    kind = _settings_type(reader, node, where)
+    if kind is None:
+        return None
+    reader.entries(node, where, [*_keys(ResourceEntry), *_keys(kind)])
+    entry = reader.read_struct(_only(node, ResourceEntry), ResourceEntry, where)
+    settings = reader.read_struct(_only(node, kind), kind, where)
+    if entry is None or settings is None:
+        return None
+    if entry.assignment == "none":
+        _report_idle_policies(reader, node, where)
+    rules = Rules(entry.name, entry.policy, entry.distinct, entry.following())
+    return ResourceConfig(rules, settings)
+
+
+def _report_idle_policies(reader: Reader, node: yaml.Node, where: str) -> None:
+    """A policy that nothing would ever ask for is a misunderstanding."""
+    for key, _ in node.value:
+        if key.value.startswith("on_"):
+            reader.report(key, join(where, key.value), "means nothing without assignment: annotations")
+
+
+def _settings_type(reader: Reader, node: yaml.Node, where: str) -> type[Settings] | None:
+    """The settings type of the back-end that an entry names."""
+    if not isinstance(node, yaml.MappingNode):
+        reader.report(node, where, "must be a mapping with name and backend")
+        return None
+    named = [value for key, value in node.value if key.value == "backend"]
+    if not named:
+        reader.report(node, where, f"backend is missing; there are {', '.join(BACKENDS)}")
+        return None
+    kind = BACKENDS.get(named[0].value) if isinstance(named[0], yaml.ScalarNode) else None
+    if kind is None:
+        reader.report(named[0], join(where, "backend"), f"must be one of {', '.join(BACKENDS)}")
+    return kind
+
+
+def _keys(kind: type[msgspec.Struct]) -> list[str]:
+    return [field.encode_name for field in msgspec.structs.fields(kind)]
+
+
+def _only(node: yaml.Node, kind: type[msgspec.Struct]) -> yaml.Node:
+    """The part of a mapping that `kind` knows; the rest is another type's."""
+    pairs = [(key, value) for key, value in node.value if key.value in _keys(kind)]
+    return yaml.MappingNode(node.tag, pairs, node.start_mark, node.end_mark)
+
+
+def _report_names(reader: Reader, placed: list[_Placed]) -> None:
+    for one in placed:
+        if reason := explain_bad_resource_name(one.config.name):
+            reader.report(one.node, join(one.where, "name"), f"{one.config.name} {reason}")
+
+
+def _report_contradictions(reader: Reader, placed: list[_Placed]) -> None:
+    for first, second in combinations(placed, 2):
+        one, other = first.config, second.config
+        if one.name == other.name:
+            reader.report(second.node, join(second.where, "name"), f"{first.where} has this name already")
+        elif overlap(one.settings, other.settings):
+            reader.report(
+                second.node,
+                second.where,
+                f"{other.name} and {one.name} ({first.where}) match the same hardware; "
+                "make their matches exclude each other",
+            )

@@ -1,0 +1,209 @@
+"""The annotations of GPU Aware Scheduling, `gas-*`, to an assignment and back.
+
+    gas-ts              = 1*19DIGIT                       ; ns since the epoch
+    gas-container-cards = slot *( "|" slot )              ; one slot for each of spec.containers, in order
+    slot                = "" / card *( "," card )
+    gas-container-tiles = tslot *( "|" tslot )            ; slots as above
+    tslot               = "" / item *( "," item )
+    item                = card ":" "gt" N *( "+" "gt" N )
+    card                = "card" N                        ; N without leading zeros
+
+GAS writes them from version 0.1 to 0.6. Init containers have no slot. A card stands once in its slot; the
+tiles of a slot name cards of the same slot, all of them or none.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from accelet.assignments.assignment import (
+    ANY_RESOURCE,
+    MAX_TILE,
+    MAX_TIME_NS,
+    Assignment,
+    AssignmentError,
+    Naming,
+    Pieces,
+    card,
+    excerpt,
+)
+
+TIME_ANNOTATION = "gas-ts"
+CARDS_ANNOTATION = "gas-container-cards"
+TILES_ANNOTATION = "gas-container-tiles"
+
+_MAX_LENGTH = 256 * 1024
+"""Of all annotations of an object together, by the API server."""
+
+_TIME = re.compile(r"[0-9]{1,19}")
+_CARD = re.compile(r"card(?:0|[1-9][0-9]{0,5})")
+_TILE = re.compile(r"gt(0|[1-9][0-9]{0,2})")
+
+_Tiles = Mapping[str, frozenset[int]]
+
+
+def parse_gas(annotations: Mapping[str, str], containers: Sequence[str]) -> Assignment | None:
+    """The assignment that the `gas-*` annotations say, None where they say none.
+
+    `containers` are the names of spec.containers, in order. `gas-ts` may be absent; alone it says nothing.
+
+    Raises:
+        AssignmentError: they are malformed, with annotation, container, and character (from 1).
+    """
+    cards_text = annotations.get(CARDS_ANNOTATION)
+    if cards_text is None:
+        if TILES_ANNOTATION in annotations:
+            raise AssignmentError(
+                f"Annotation {TILES_ANNOTATION} is there without {CARDS_ANNOTATION}, which names the cards."
+            )
+        return None
+    cards = [_parse_cards(slot) for slot in _slots(CARDS_ANNOTATION, cards_text, containers)]
+    tiles: list[_Tiles] = [{} for _ in containers]
+    if TILES_ANNOTATION in annotations:
+        slots = _slots(TILES_ANNOTATION, annotations[TILES_ANNOTATION], containers)
+        tiles = [_parse_tiles(slot, names) for slot, names in zip(slots, cards, strict=True)]
+    return Assignment(
+        containers={
+            name: {ANY_RESOURCE: tuple(card(one, *parts.get(one, ())) for one in names)}
+            for name, names, parts in zip(containers, cards, tiles, strict=True)
+        },
+        decided_ns=_parse_time(annotations.get(TIME_ANNOTATION)),
+    )
+
+
+def render_gas(assignment: Assignment, containers: Sequence[str]) -> dict[str, str]:
+    """The annotations that say `assignment`; `containers` are the names of spec.containers, in order.
+
+    Raises:
+        ValueError: the assignment cannot be said so: an init container, a device not named by its card, more
+            than one device of a card, tiles of some cards of a container only.
+    """
+    strangers = assignment.containers.keys() - set(containers)
+    if strangers:
+        raise ValueError(f"gas-* annotations have no place for container {min(strangers)}")
+    slots = [assignment.pieces(name, ANY_RESOURCE) or () for name in containers]
+    for pieces in slots:
+        _check_renderable(pieces)
+    annotations = {CARDS_ANNOTATION: "|".join(",".join(one.name for one in pieces) for pieces in slots)}
+    if any(piece.tiles for pieces in slots for piece in pieces):
+        annotations[TILES_ANNOTATION] = "|".join(
+            ",".join(f"{one.name}:{_render_tiles(one.tiles)}" for one in pieces if one.tiles)
+            for pieces in slots
+        )
+    if assignment.decided_ns is not None:
+        annotations[TIME_ANNOTATION] = str(assignment.decided_ns)
+    return annotations
+
+
+def _render_tiles(tiles: frozenset[int]) -> str:
+    return "+".join(f"gt{number}" for number in sorted(tiles))
+
+
+def _check_renderable(pieces: Pieces) -> None:
+    names = [piece.name for piece in pieces]
+    if len(set(names)) < len(names) or any(piece.count != 1 for piece in pieces):
+        raise ValueError("gas-* annotations give a container one device of a card")
+    if any(piece.naming is not Naming.CARD for piece in pieces):
+        raise ValueError("gas-* annotations name units by their cards")
+    if len({bool(piece.tiles) for piece in pieces}) > 1:
+        raise ValueError("gas-* annotations give a container tiles of all its cards or of none")
+
+
+class _Slot:
+    """A container's part of an annotation, and how to speak of a place in it."""
+
+    def __init__(self, annotation: str, container: str, number: int, start: int, text: str) -> None:
+        self.text = text
+        self._place = f'Annotation {annotation}, slot {number} (container "{container}")'
+        self._start = start
+
+    def parts(self) -> Iterator[tuple[int, str]]:
+        """The comma-separated parts and where each begins in the slot; none if the slot is empty."""
+        if self.text:
+            yield from _split(self.text, ",")
+
+    def error(self, offset: int, problem: str) -> AssignmentError:
+        return AssignmentError(f"{self._place}, character {self._start + offset + 1}: {problem}.")
+
+
+def _slots(annotation: str, text: str, containers: Sequence[str]) -> list[_Slot]:
+    if len(text) > _MAX_LENGTH:
+        raise AssignmentError(
+            f"Annotation {annotation} has {len(text)} characters, more than any object may."
+        )
+    count = text.count("|") + 1
+    if count != len(containers):
+        raise AssignmentError(
+            f"Annotation {annotation} has {count} slots, but the pod has {len(containers)} containers; it has"
+            " to have one slot for each, separated by |, empty for a container without cards."
+        )
+    parts = _split(text, "|")
+    return [
+        _Slot(annotation, container, number, start, part)
+        for number, (container, (start, part)) in enumerate(zip(containers, parts, strict=True), start=1)
+    ]
+
+
+def _split(text: str, separator: str) -> Iterator[tuple[int, str]]:
+    start = 0
+    for part in text.split(separator):
+        yield start, part
+        start += len(part) + 1
+
+
+def _parse_cards(slot: _Slot) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for start, part in slot.parts():
+        found[_card_name(slot, start, part, found)] = None
+    return tuple(found)
+
+
+def _card_name(slot: _Slot, start: int, text: str, taken: Mapping[str, object]) -> str:
+    if not _CARD.fullmatch(text):
+        raise slot.error(start, f"{excerpt(text)} is no card; a card is written card3")
+    if text in taken:
+        raise slot.error(start, f"{text} is there twice")
+    return text
+
+
+def _parse_tiles(slot: _Slot, cards: Sequence[str]) -> _Tiles:
+    found: dict[str, frozenset[int]] = {}
+    for start, part in slot.parts():
+        name, colon, tiles = part.partition(":")
+        if not colon:
+            raise slot.error(start, f"{excerpt(part)} names no tiles; tiles are written card3:gt0+gt1")
+        _card_name(slot, start, name, found)
+        if name not in cards:
+            raise slot.error(start, f"{name} is not among the container's cards in {CARDS_ANNOTATION}")
+        found[name] = _tile_numbers(slot, start + len(name) + 1, tiles)
+    missing = [name for name in cards if name not in found]
+    if found and missing:
+        raise slot.error(
+            len(slot.text), f"{missing[0]} of the container's cards has no tiles while others do"
+        )
+    return found
+
+
+def _tile_numbers(slot: _Slot, offset: int, text: str) -> frozenset[int]:
+    numbers: set[int] = set()
+    for start, part in _split(text, "+"):
+        match = _TILE.fullmatch(part)
+        if match is None or int(match[1]) > MAX_TILE:
+            raise slot.error(
+                offset + start,
+                f"{excerpt(part)} is no tile; a tile is written gt0, its number at most {MAX_TILE}",
+            )
+        if int(match[1]) in numbers:
+            raise slot.error(offset + start, f"{part} is there twice")
+        numbers.add(int(match[1]))
+    return frozenset(numbers)
+
+
+def _parse_time(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not _TIME.fullmatch(text) or int(text) > MAX_TIME_NS:
+        raise AssignmentError(
+            f"Annotation {TIME_ANNOTATION} is {excerpt(text)}; it has to be a time in nanoseconds since 1970,"
+            " of up to 19 digits."
+        )
+    return int(text)

@@ -1,0 +1,1 @@
+"""What offline commands read."""

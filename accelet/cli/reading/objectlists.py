@@ -1,0 +1,71 @@
+"""Lists the nodes, pods and plans of a cluster, once."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from accelet.cli.reading.cardobjects import CardObjects
+from accelet.kube.apiresources import CONFIG_MAPS, NODES, PODS, ApiResource
+from accelet.kube.client import Client
+from accelet.kube.errors import ForbiddenError, GoneError, MalformedObjectError
+from accelet.kube.nodes import parse_node
+from accelet.kube.objects import RawObject
+from accelet.kube.podparser import parse_pod
+from accelet.scheduler.record import SELECTOR, Record, parse_record
+
+_T = TypeVar("_T")
+API_S = 60.0
+_PAGE = 1000
+_PLANS_UNSEEN = "What the scheduler keeps for pods that it is about to release is not shown: {}"
+
+
+async def list_card_objects(kubeconfig: Path | None, within_s: float = API_S) -> CardObjects:
+    """Everything at the API server, as of now.
+
+    Raises:
+        KubeError: there is no way to it, or it refuses. TimeoutError: it takes longer than `within_s`.
+    """
+    client = await Client.connect(kubeconfig)
+    notes: list[str] = []
+    try:
+        async with asyncio.timeout(within_s):
+            # Nodes last: a card that a pod holds was there before the pod had it.
+            plans = await _list_plans(client, notes)
+            pods = await _list(client, PODS, parse_pod, notes)
+            return CardObjects(await _list(client, NODES, parse_node, notes), pods, plans, notes)
+    finally:
+        client.close()
+
+
+async def _list_plans(client: Client, notes: list[str]) -> list[Record]:
+    """Those that the scheduler is carrying out; who may not see them sees the rest."""
+    try:
+        return await _list(client, CONFIG_MAPS, parse_record, notes, {"labelSelector": SELECTOR})
+    except ForbiddenError as error:
+        notes.append(_PLANS_UNSEEN.format(error))
+        return []
+
+
+async def _list(
+    client: Client,
+    resource: ApiResource,
+    parse: Callable[[RawObject], _T],
+    notes: list[str],
+    query: dict[str, str] | None = None,
+) -> list[_T]:
+    try:
+        pages = [page async for page in client.list_pages(resource, None, query, _PAGE)]
+    except GoneError:  # it took longer than the API server keeps a list's version
+        pages = [page async for page in client.list_pages(resource, None, query, None)]
+    return list(_parse_all((raw for page in pages for raw in page.items), parse, notes))
+
+
+def _parse_all(
+    items: Iterable[RawObject], parse: Callable[[RawObject], _T], notes: list[str]
+) -> Iterable[_T]:
+    for raw in items:
+        try:
+            yield parse(raw)
+        except MalformedObjectError as error:
+            notes.append(f"not shown: {error}")

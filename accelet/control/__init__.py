@@ -1,0 +1,1 @@
+"""What every controller is made of: a work queue, a lease, and what writes."""

@@ -1,0 +1,1 @@
+"""What the kubelet remembers of devices and who holds them; no sockets."""

@@ -1,0 +1,1 @@
+"""What the kubelet speaks: its sockets and the plugins at their other ends."""

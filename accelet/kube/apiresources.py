@@ -1,0 +1,41 @@
+"""What is asked of the API server: kinds of objects, and where it has them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import quote
+
+Body = Mapping[str, object]
+"""An object as it is sent."""
+
+PatchOf = Literal["json", "merge", "strategic", "apply"]
+"""The kinds of patches: a list of operations (RFC 6902), an object (RFC 7386), or Kubernetes' own two."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiResource:
+    """A resource of the API: `pods` of the core group, `leases` of `coordination.k8s.io`."""
+
+    kind: str
+    plural: str
+    group: str = ""
+    version: str = "v1"
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str = "") -> str:
+        """The path of one object, or of the list where `name` is absent; all namespaces without one."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        place = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+        rest = f"/{quote(name, safe='')}" if name else ""
+        return f"{root}{place}/{self.plural}{rest}{'/' + subresource if subresource else ''}"
+
+
+PODS = ApiResource("Pod", "pods")
+NODES = ApiResource("Node", "nodes")
+CONFIG_MAPS = ApiResource("ConfigMap", "configmaps")
+EVENTS = ApiResource("Event", "events", "events.k8s.io")
+LEASES = ApiResource("Lease", "leases", "coordination.k8s.io")
+JOBS = ApiResource("Job", "jobs", "batch")

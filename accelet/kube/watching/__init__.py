@@ -1,0 +1,1 @@
+"""Live copies of the API server's objects."""

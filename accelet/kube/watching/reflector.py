@@ -1,0 +1,206 @@
+"""A live copy of one resource: list, watch, and again."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import msgspec
+
+from accelet.kube.answers import api_error
+from accelet.kube.errors import KubeError, MalformedObjectError
+from accelet.kube.objects import Wire
+from accelet.kube.watching.pace import (
+    List,
+    Listed,
+    ListFailed,
+    Outcome,
+    Pace,
+    Uniform,
+    Watch,
+    Watched,
+    begin,
+    proceed,
+)
+from accelet.kube.watching.source import Currency, Scope, Source
+from accelet.kube.watching.store import Change, Item, Key, Store, read_identity, read_item
+from accelet.runtime.logs import Log
+
+T = TypeVar("T")
+_log = Log(__name__)
+_ITEMS_AT_ONCE = 50
+
+
+class _WireEvent(Wire, frozen=True):
+    type: str
+    object: msgspec.Raw
+
+
+class Reflector(Generic[T]):
+    """Keeps `store` equal to what the API server has in `scope`, while `run` runs.
+
+    `changed` is called on the event loop for each change, after the store has it; `failed` for each fault
+    (a request that failed, an object that is malformed), so that it can be counted. Neither may raise.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        scope: Scope,
+        parse: Callable[[msgspec.Raw], T],
+        *,
+        changed: Callable[[Change[T]], None] | None = None,
+        failed: Callable[[KubeError], None] | None = None,
+        pace: Pace | None = None,
+        uniform: Uniform = random.uniform,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._source, self._scope, self._parse = source, scope, parse
+        self._changed, self._failed = changed, failed
+        self._pace, self._uniform, self._clock = pace or Pace(), uniform, clock
+        self._listing = asyncio.Lock()
+        self._synced = asyncio.Event()
+        self._heard_s: float | None = None
+        self._is_watching = False
+        self._is_failing = False
+        self.store: Store[T] = Store()
+
+    @property
+    def currency(self) -> Currency:
+        return Currency(self.store.resource_version, self._heard_s, self._is_watching)
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether the store has been filled once."""
+        return self._synced.is_set()
+
+    async def synced(self) -> None:
+        """Waits until the store has been filled once."""
+        await self._synced.wait()
+
+    async def run(self) -> None:
+        """Lists and watches until it is cancelled; ends by itself for no fault of the API server."""
+        progress = begin(from_cache=self._scope.starts_from_cache)
+        while True:
+            await asyncio.sleep(progress.step.wait_s)
+            outcome = await self._do(progress.step)
+            progress = proceed(progress, outcome, self._pace, self._uniform)
+            self._note(None if isinstance(outcome, Listed) else outcome.error, progress.step.wait_s)
+
+    async def refresh(self) -> None:
+        """Lists once, up to date, into the store, beside a watch that may lag.
+
+        Raises:
+            KubeError: the list failed; the store is as it was.
+        """
+        async with self._listing:
+            await self._list(List(0.0), is_own=False)
+
+    async def _do(self, step: List | Watch) -> Outcome:
+        if isinstance(step, Watch):
+            return await self._watch(step)
+        try:
+            async with self._listing:
+                return Listed(await self._list(step, is_own=True))
+        except KubeError as error:
+            return ListFailed(error)
+
+    def _note(self, error: KubeError | None, wait_s: float = 0.0) -> None:
+        """Counts each fault, and logs when watching begins to fail and when it works again."""
+        plural = self._scope.resource.plural
+        if error is None and self._is_failing:
+            _log.info("watching works again", resource=plural)
+        if error is not None:
+            if self._failed is not None:
+                self._failed(error)
+            if not self._is_failing:
+                _log.warning("watching fails", resource=plural, error=str(error), next_s=round(wait_s, 1))
+        self._is_failing = error is not None
+
+    async def _list(self, step: List, *, is_own: bool) -> str:
+        scope = self._scope
+        query = {**scope.query, **({"resourceVersion": "0"} if step.from_cache else {})}
+        items: list[Item[T]] = []
+        unreadable: list[Key] = []
+        resource_version = ""
+        size = scope.page_size if step.is_paged else None
+        async for page in self._source.list_pages(scope.resource, scope.namespace, query, size):
+            resource_version = resource_version or page.resource_version
+            for number, raw in enumerate(page.items):
+                if number % _ITEMS_AT_ONCE == _ITEMS_AT_ONCE - 1:
+                    await asyncio.sleep(0)  # a long page must not hold up the loop
+                try:
+                    items.append(read_item(raw, scope.resource.kind, self._parse))
+                except MalformedObjectError as error:
+                    unreadable.append((error.namespace, error.name))
+                    self._report(error)
+        self._heard_s = self._clock()
+        # The watch may have overtaken a list asked for on the side. Our own list decides in any case: when
+        # the API server's database was restored from a backup, its versions are lower than what we knew.
+        if is_own or self.store.is_older_than(resource_version):
+            self._tell(self.store.replace(items, unreadable, resource_version))
+        self._synced.set()
+        return resource_version
+
+    async def _watch(self, step: Watch) -> Watched:
+        scope = self._scope
+        query = {
+            **scope.query,
+            "resourceVersion": step.resource_version,
+            "timeoutSeconds": str(step.timeout_s),
+        }
+        position = step.resource_version
+        started_s = self._clock()
+        error: KubeError | None = None
+        try:
+            async with self._source.watch(scope.resource, scope.namespace, query) as batches:
+                self._is_watching, self._heard_s = True, self._clock()
+                async for lines in batches:
+                    self._heard_s = self._clock()
+                    for line in lines:
+                        position = self._take(line) or position
+                    self._note(None)
+        except KubeError as caught:
+            error = caught
+        finally:
+            self._is_watching = False
+        return Watched(position, self._clock() - started_s, error)
+
+    def _take(self, line: bytes) -> str:
+        """Takes over one event and returns the version that the watch has come to.
+
+        Raises:
+            ApiError: the event is an error. MalformedObjectError: it says not what it is about.
+        """
+        kind = self._scope.resource.kind
+        try:
+            event = msgspec.json.decode(line, type=_WireEvent)
+        except msgspec.DecodeError as error:
+            raise MalformedObjectError(f"watch event of {kind}", "", "", "", str(error)) from None
+        if event.type == "ERROR":
+            raise api_error(f"watch of {kind}s", 0, bytes(event.object))
+        who = read_identity(event.object, kind)
+        match event.type:
+            case "BOOKMARK":
+                self.store.advance(who.resource_version)
+            case "ADDED" | "MODIFIED":
+                try:
+                    self._tell(self.store.put(read_item(event.object, kind, self._parse)))
+                except MalformedObjectError as error:
+                    self._report(error)
+            case "DELETED":
+                self._tell(self.store.remove(who.key, who.resource_version))
+            case _:
+                raise MalformedObjectError(f"watch event of {kind}", *who.key, "type", repr(event.type[:32]))
+        return who.resource_version
+
+    def _report(self, error: MalformedObjectError) -> None:
+        _log.warning("object is malformed", error=str(error))
+        if self._failed is not None:
+            self._failed(error)
+
+    def _tell(self, changes: list[Change[T]]) -> None:
+        if self._changed is not None:
+            for change in changes:
+                self._changed(change)

@@ -1,0 +1,67 @@
+"""Which objects are wanted, and what gives lists and watches of them."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from accelet.kube.apiresources import ApiResource
+from accelet.kube.objects import Page
+
+
+class Batches(Protocol):
+    """Raw event lines as they come, to the end of the watch."""
+
+    def __aiter__(self) -> AsyncIterator[list[bytes]]: ...
+
+
+class Source(Protocol):
+    """Where lists and watches come from; `accelet.kube.client.Client` is one."""
+
+    def list_pages(
+        self,
+        resource: ApiResource,
+        namespace: str | None,
+        query: Mapping[str, str] | None,
+        page_size: int | None,
+    ) -> AsyncIterator[Page]: ...
+
+    def watch(
+        self, resource: ApiResource, namespace: str | None, query: Mapping[str, str] | None
+    ) -> AbstractAsyncContextManager[Batches]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which objects: of a resource, in a namespace or in all, by selectors as the API takes them.
+
+    `starts_from_cache` lets the first list come from the API server's memory, maybe a moment old: right
+    for what runs on every node. Later lists are up to date.
+    """
+
+    resource: ApiResource
+    namespace: str | None = None
+    field_selector: str = ""
+    label_selector: str = ""
+    page_size: int = 250
+    starts_from_cache: bool = False
+
+    @property
+    def query(self) -> dict[str, str]:
+        chosen = {"fieldSelector": self.field_selector, "labelSelector": self.label_selector}
+        return {key: value for key, value in chosen.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Currency:
+    """How current a reflector is.
+
+    `heard_s` is when the API server last said something (a list, the begin of a watch, an event, a bookmark),
+    on the reflector's clock. Where nothing changes it may say nothing for two minutes: silence alone is no
+    sign of lag, nor is a live watch proof that nothing is under way. `is_watching` is false between two
+    watches.
+    """
+
+    resource_version: str = ""
+    heard_s: float | None = None
+    is_watching: bool = False

@@ -1,0 +1,1 @@
+"""What any service on a node is made of."""

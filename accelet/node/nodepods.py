@@ -1,0 +1,160 @@
+"""Watches this node's pods at the API server, reads single ones, and writes Events on them."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from accelet.kube.apiresources import PODS
+from accelet.kube.client import Client
+from accelet.kube.errors import ConfigurationError, KubeError, NotFoundError, UnavailableError
+from accelet.kube.objects import ObjectKey
+from accelet.kube.podparser import parse_pod
+from accelet.kube.pods import Pod
+from accelet.kube.poduid import PodUid, kubelet_uid
+from accelet.kube.recording.eventlog import Message, Subject
+from accelet.kube.recording.events import EventRecorder
+from accelet.kube.watching.reflector import Reflector
+from accelet.kube.watching.source import Scope
+from accelet.kube.watching.store import Change
+from accelet.runtime.backoff import Backoff
+from accelet.runtime.logs import Log
+
+READ_S = 1.0
+"""The longest a read takes: the kubelet admits no other pod meanwhile."""
+
+REST_S = 5.0
+"""After a read that failed, so long nobody waits for another."""
+
+DELETED_S = 60.0
+"""How long a pod that the API server no longer has is remembered."""
+
+REPORTER = "accelet.dev/agent"
+_ACTION = "Allocate"
+_THREADS = 3
+
+T = TypeVar("T")
+_log = Log(__name__)
+
+
+class NodePods:
+    """Implements `accelet.node.podview.PodView` while `run` runs; before and after, nothing is known."""
+
+    def __init__(self, node_name: str, kubeconfig: Path | None, failed: Callable[[], None]) -> None:
+        """`failed` is called for each failure of the watch, to be counted."""
+        self._node_name = node_name
+        self._kubeconfig = kubeconfig
+        self._count_failure = failed
+        self._client: Client | None = None
+        self._recorder: EventRecorder | None = None
+        self._reflector: Reflector[Pod] | None = None
+        self._pods: dict[PodUid, Pod] = {}
+        self._deleted: dict[PodUid, tuple[float, Pod]] = {}
+        self._synced = asyncio.Event()
+        self._failed_at = float("-inf")
+
+    async def run(self) -> None:
+        """Watches for ever."""
+        client = await self._connect()
+        scope = Scope(PODS, field_selector=f"spec.nodeName={self._node_name}", starts_from_cache=True)
+        reflector = Reflector(
+            client,
+            scope,
+            parse_pod,
+            changed=self._changed,
+            failed=lambda _: self._count_failure(),
+        )
+        recorder = EventRecorder(client, REPORTER, self._node_name)
+        self._client, self._reflector, self._recorder = client, reflector, recorder
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(reflector.run(), name="pods of this node")
+                tasks.create_task(recorder.run(), name="events")
+                tasks.create_task(self._note_sync(reflector), name="first list of pods")
+        finally:
+            self._client = self._reflector = self._recorder = None
+            self._synced.clear()
+            self._pods.clear()
+            client.close()
+
+    async def _connect(self) -> Client:
+        backoff = Backoff(first_s=5.0, most_s=300.0)
+        while True:
+            try:
+                return await Client.connect(self._kubeconfig, threads=_THREADS)
+            except ConfigurationError as error:
+                _log.error("cannot reach the API server, which assignments need", reason=str(error))
+                self._count_failure()
+                await asyncio.sleep(backoff.wait_s)
+                backoff = backoff.failed()
+
+    async def _note_sync(self, reflector: Reflector[Pod]) -> None:
+        await reflector.synced()
+        self._synced.set()
+        _log.info("knows the pods of this node", pods=len(self._pods))
+
+    def _changed(self, change: Change[Pod]) -> None:
+        if change.before is not None and change.after is None:
+            uid = kubelet_uid(change.before)
+            self._pods.pop(uid, None)
+            self._deleted[uid] = (time.monotonic(), change.before)
+        elif change.after is not None:
+            self._pods[kubelet_uid(change.after)] = change.after
+
+    @property
+    def is_synced(self) -> bool:
+        return self._synced.is_set()
+
+    @property
+    def can_read(self) -> bool:
+        return self._client is not None and time.monotonic() - self._failed_at > REST_S
+
+    def pods(self) -> Mapping[PodUid, Pod]:
+        return dict(self._pods)
+
+    def deleted(self) -> Mapping[PodUid, Pod]:
+        oldest = time.monotonic() - DELETED_S
+        self._deleted = {uid: entry for uid, entry in self._deleted.items() if entry[0] > oldest}
+        return {uid: pod for uid, (_, pod) in self._deleted.items()}
+
+    async def synced(self, within_s: float) -> bool:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._synced.wait()
+        return self.is_synced
+
+    async def read_pod(self, name: ObjectKey) -> Pod | None:
+        client = self._client
+        if client is None:
+            raise UnavailableError("There is no connection to the API server yet.")
+        try:
+            pod = parse_pod(await self._in_time(client.get(PODS, *name)))
+        except NotFoundError:
+            return None
+        return pod if pod.node_name == self._node_name else None
+
+    async def read_pods(self) -> Mapping[PodUid, Pod]:
+        reflector = self._reflector
+        if reflector is None:
+            raise UnavailableError("There is no connection to the API server yet.")
+        await self._in_time(reflector.refresh())
+        return self.pods()
+
+    async def _in_time(self, answer: Awaitable[T]) -> T:
+        try:
+            async with asyncio.timeout(READ_S):
+                return await answer
+        except TimeoutError:
+            self._failed_at = time.monotonic()
+            raise UnavailableError(f"The API server did not answer within {READ_S:.0f} s.") from None
+        except NotFoundError:
+            raise
+        except KubeError:
+            self._failed_at = time.monotonic()
+            raise
+
+    def report(self, pod: Pod, reason: str, note: str) -> None:
+        if self._recorder is not None:
+            self._recorder.record(Message(Subject.of_pod(pod), "Warning", reason, _ACTION, note))

@@ -1,0 +1,147 @@
+"""Reads this node's Node at the API server for its labels, writes Events on it, has its cards published."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from random import uniform
+
+from accelet.kube.apiresources import NODES
+from accelet.kube.client import Client
+from accelet.kube.errors import ConfigurationError, KubeError
+from accelet.kube.nodes import parse_node
+from accelet.kube.objects import no_labels
+from accelet.kube.recording.eventlog import Message, Subject
+from accelet.kube.recording.events import EventRecorder
+from accelet.node.cardpublisher import CardPublisher
+from accelet.runtime.backoff import Backoff
+from accelet.runtime.logs import Log
+
+READ_S = 300.0
+"""How often the Node is read. Its TPU labels are as lasting as its hardware, so a watch would be waste.
+
+An Event that is said again so often stays as long as its cause: the recorder counts it up, where the API
+server would forget it after an hour.
+"""
+
+REPORTER = "accelet.dev/agent"
+REASON = "HardwareContradiction"
+_ACTION = "Discover"
+_THREADS = 3
+"""One for reading, one for Events, one for publishing, so that none waits for the others."""
+
+_log = Log(__name__)
+
+
+class OwnNode:
+    """Implements `accelet.node.nodeview.NodeView` while `run` runs; before, nothing is known."""
+
+    def __init__(
+        self,
+        node_name: str,
+        kubeconfig: Path | None,
+        *,
+        changed: Callable[[], None],
+        failed: Callable[[], None],
+        publisher: CardPublisher | None = None,
+        read_s: float = READ_S,
+    ) -> None:
+        """`changed` is called when the labels are others than before, `failed` for each failure to read.
+
+        `publisher` is run with the same connection.
+        """
+        self._node_name = node_name
+        self._kubeconfig = kubeconfig
+        self._tell_changed = changed
+        self._count_failure = failed
+        self._publisher = publisher
+        self._read_s = read_s
+        self._recorder: EventRecorder | None = None
+        self._labels: Mapping[str, str] = no_labels()
+        self._contradictions: dict[str, tuple[str, ...]] = {}
+        self._asked = asyncio.Event()
+        self._is_failing = False
+
+    async def run(self) -> None:
+        """Reads the Node for ever."""
+        client = await self._connect()
+        recorder = self._recorder = EventRecorder(client, REPORTER, self._node_name)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(recorder.run(), name="events")
+                tasks.create_task(self._read_on(client), name="labels of the Node")
+                if self._publisher is not None:
+                    tasks.create_task(self._publisher.run(client), name="cards of the Node")
+        finally:
+            self._recorder = None
+            client.close()
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return self._labels
+
+    async def asked(self, within_s: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._asked.wait()
+
+    def report(self, resource: str, contradictions: Sequence[str]) -> None:
+        before = self._contradictions.pop(resource, ())
+        if contradictions:
+            self._contradictions[resource] = tuple(contradictions)
+        for sentence in contradictions:
+            if sentence not in before:
+                self._say(resource, sentence)
+
+    async def _connect(self) -> Client:
+        backoff = self._backoff()
+        while True:
+            try:
+                return await Client.connect(self._kubeconfig, threads=_THREADS)
+            except ConfigurationError as error:
+                self._fail(error)
+            await asyncio.sleep(backoff.wait_s)
+            backoff = backoff.failed()
+
+    async def _read_on(self, client: Client) -> None:
+        backoff = self._backoff()
+        while True:
+            for resource, contradictions in self._contradictions.items():
+                for sentence in contradictions:
+                    self._say(resource, sentence)
+            try:
+                node = parse_node(await client.get(NODES, None, self._node_name))
+            except KubeError as error:
+                self._fail(error)
+                wait_s, backoff = backoff.wait_s, backoff.failed()
+            else:
+                self._take(node.labels)
+                wait_s, backoff = self._read_s, backoff.worked()
+            # The agents of a cluster must not all ask at once.
+            await asyncio.sleep(wait_s * uniform(0.9, 1.1))  # noqa: S311  no secret
+
+    def _backoff(self) -> Backoff:
+        return Backoff(first_s=self._read_s / 30, most_s=self._read_s)
+
+    def _take(self, labels: Mapping[str, str]) -> None:
+        if self._is_failing:
+            self._is_failing = False
+            _log.info("reads the Node's labels again")
+        if labels != self._labels:
+            self._labels = labels
+            self._tell_changed()
+        self._asked.set()
+
+    def _fail(self, error: KubeError) -> None:
+        self._count_failure()
+        if not self._is_failing:
+            self._is_failing = True
+            _log.warning("cannot read the Node's labels; what was known of them stays", error=str(error))
+        self._asked.set()
+
+    def _say(self, resource: str, sentence: str) -> None:
+        if self._recorder is not None:
+            # The kubelet's way to name its Node: also known where the Node cannot be read, and what
+            # `kubectl describe node` looks for.
+            subject = Subject("Node", self._node_name, uid=self._node_name)
+            self._recorder.record(Message(subject, "Warning", REASON, _ACTION, f"{resource}: {sentence}"))

@@ -1,0 +1,46 @@
+"""What is known of this node's pods from the API server, for those who only look."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from accelet.kube.objects import ObjectKey
+from accelet.kube.pods import Pod
+from accelet.kube.poduid import PodUid
+
+
+class PodView(Protocol):
+    """The pods of this node. `read_*` raise accelet.kube.errors.KubeError where nobody answers in time."""
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether the pods have been listed once."""
+        ...
+
+    @property
+    def can_read(self) -> bool:
+        """Whether asking the API server is worth the time: it did not fail just now."""
+        ...
+
+    def pods(self) -> Mapping[PodUid, Pod]:
+        """As the watch has them."""
+        ...
+
+    def deleted(self) -> Mapping[PodUid, Pod]:
+        """Those that went a moment ago, as last seen."""
+        ...
+
+    async def synced(self, within_s: float) -> bool:
+        """Waits until the pods have been listed once; whether they have."""
+        ...
+
+    async def read_pod(self, name: ObjectKey) -> Pod | None:
+        """What the API server has under this name on this node, at this moment."""
+        ...
+
+    async def read_pods(self) -> Mapping[PodUid, Pod]:
+        """All pods of this node, no older than the question."""
+        ...
+
+    def report(self, pod: Pod, reason: str, note: str) -> None:
+        """Puts a warning in the pod's events, later; never blocks and never fails."""
+        ...

@@ -1,0 +1,216 @@
+"""Room on nodes with cards: amounts as on any node, and within each node cards and tiles."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from accelet.assignments.assignment import Assignment
+from accelet.assignments.nodecards import MILLICORES
+from accelet.scheduler.cards.account import NO_CARDS
+from accelet.scheduler.cards.catalog import MOST_COUNTED, UNKNOWN, CardCatalog, NodesCards
+from accelet.scheduler.cards.choice import assignment_of, fit_pods
+from accelet.scheduler.cards.needs import CardNeeds, ContainerNeed
+from accelet.scheduler.cards.reasons import describe_memory, describe_need
+from accelet.scheduler.cards.state import CardStates
+from accelet.scheduler.cluster.layout import Layout, Mask
+from accelet.scheduler.cluster.room import MOST_SLOTS, Measure, NodeRoom, Runs
+from accelet.scheduler.cluster.shape import Shape
+from accelet.scheduler.cluster.topology import Ints
+
+
+@dataclass(frozen=True, eq=False)
+class CardRoom:
+    """A `Room` of nodes with cards: `amounts` has the nodes, `codes` what is free of their cards.
+
+    Pods that want nothing but a number of cards also fit where none are published: there the kubelet chooses.
+    """
+
+    amounts: NodeRoom
+    codes: Ints
+    cards: NodesCards
+
+    @property
+    def catalog(self) -> CardCatalog:
+        return self.cards.catalog
+
+    @property
+    def layout(self) -> Layout:
+        return self.amounts.layout
+
+    def slots(self, shape: Shape, pods: int = MOST_SLOTS) -> Ints:
+        slots = self.amounts.slots(shape)
+        if shape.cards is None:
+            return slots
+        codes, places = np.unique(np.where(slots > 0, self.codes, UNKNOWN), return_inverse=True)
+        counts = np.array([self._count(code, shape.cards, pods) for code in codes.tolist()], dtype=np.int64)
+        return np.minimum(slots, counts[places])
+
+    def _count(self, code: int, needs: CardNeeds, pods: int) -> int:
+        if code == UNKNOWN:
+            return MOST_COUNTED if needs.is_plain else 0
+        return self.catalog.count(code, needs, min(pods, MOST_COUNTED))[0]
+
+    def runs(self, shapes: Sequence[Shape]) -> Runs:
+        runs = self.amounts.runs(shapes)
+        return _CardRuns(self, runs, shapes) if any(shape.cards for shape in shapes) else runs
+
+    def measures(self, shapes: Sequence[Shape]) -> list[Measure]:
+        return self.amounts.measures(shapes)
+
+    def fits(self, leaf: int, shapes: Mapping[Shape, int]) -> bool:
+        return self.amounts.fits(leaf, shapes) and self.cards_fit(int(self.codes[leaf]), shapes)
+
+    def cards_fit(self, code: int, shapes: Mapping[Shape, int]) -> bool:
+        pods: Counter[CardNeeds] = Counter()
+        for shape, count in shapes.items():
+            if shape.cards is not None and count:
+                pods[shape.cards] += count
+        if not pods:
+            return True
+        if code == UNKNOWN:
+            return all(needs.is_plain for needs in pods)
+        return self.catalog.fits(code, pods, self.cards.budget)
+
+    def take(self, leaves: Sequence[int], shapes: Sequence[Shape]) -> Sequence[Assignment | None] | None:
+        given: list[Assignment | None] = [None] * len(leaves)
+        after: dict[int, int] = {}
+        by_leaf: defaultdict[int, list[int]] = defaultdict(list)
+        for number, (leaf, shape) in enumerate(zip(leaves, shapes, strict=True)):
+            if shape.cards is not None and self.codes[leaf] != UNKNOWN:
+                by_leaf[leaf].append(number)
+        for leaf, numbers in by_leaf.items():
+            states = self.catalog.states(int(self.codes[leaf]))
+            needs = [cards for number in numbers if (cards := shapes[number].cards) is not None]
+            fit = fit_pods(states, needs, self.catalog.policy)
+            if fit.holds is None:
+                return None
+            for number, of_pod, holds in zip(numbers, needs, fit.holds, strict=True):
+                given[number] = assignment_of(states, of_pod, holds)
+            after[leaf] = self.catalog.code(fit.left)
+        self.amounts.take(leaves, shapes)
+        for leaf, code in after.items():
+            self.codes[leaf] = code
+        return given
+
+    def refusals(self, shape: Shape) -> Counter[str]:
+        found = self.amounts.refusals(shape)
+        needs = shape.cards
+        if needs is None:
+            return found
+        leaves = np.flatnonzero(self.amounts.slots(shape))
+        for leaf in leaves[self.codes[leaves] == UNKNOWN].tolist() if not needs.is_plain else ():
+            found[self.cards.problems.get(leaf, NO_CARDS)] += 1
+        codes, counts = np.unique(self.codes[leaves], return_counts=True)
+        for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
+            refusal = self.catalog.refusal(code, needs) if code != UNKNOWN else None
+            if refusal is not None:
+                found[refusal] += count
+        return found
+
+    def impossibility(self, shape: Shape) -> str | None:
+        needs = shape.cards
+        if needs is None or needs.is_plain:
+            return None
+        leaves = np.flatnonzero(self.layout.eligible(shape.rules) & (self.cards.in_the_end != UNKNOWN))
+        codes, first = np.unique(self.cards.in_the_end[leaves], return_index=True)
+        whole = [_all_open(self.catalog.states(code)) for code in codes.tolist()]
+        if not whole or any(not _is_refused(states, needs) for states in whole):
+            return None
+        names = [self.layout.nodes[leaves[place]].name for place in first.tolist()]
+        return _say_never(needs, dict(zip(names, whole, strict=True)))
+
+    def copy(self) -> Self:
+        return replace(self, amounts=self.amounts.copy(), codes=self.codes.copy())
+
+    def without(self, closed: Mask, reason: str) -> Self:
+        return replace(self, amounts=self.amounts.without(closed, reason))
+
+
+class _CardRuns:
+    """Runs where cards count too: from each end, as far back as the pods still fit together."""
+
+    def __init__(self, room: CardRoom, amounts: Runs, shapes: Sequence[Shape]) -> None:
+        self._room, self._amounts, self._shapes = room, amounts, shapes
+        self._known: dict[tuple[int, bytes], Ints] = {}
+
+    def starts(self, leaf: int) -> Ints:
+        by_amounts, code = self._amounts.starts(leaf), int(self._room.codes[leaf])
+        key = code, by_amounts.tobytes()
+        if key not in self._known:
+            self._known[key] = self._starts(code, by_amounts)
+        return self._known[key]
+
+    def _starts(self, code: int, by_amounts: Ints) -> Ints:
+        starts = by_amounts.copy()
+        held: Counter[Shape] = Counter()
+        first = 0
+        for end in range(1, len(starts)):
+            held[self._shapes[end - 1]] += 1
+            while first < starts[end] or not self._room.cards_fit(code, held):
+                held[self._shapes[first]] -= 1
+                first += 1
+            starts[end] = first
+        return starts
+
+
+def _all_open(states: CardStates) -> CardStates:
+    """Ill cards may recover, those out of service come back, and whoever holds any will end."""
+    return tuple(
+        replace(
+            state,
+            is_open=True,
+            is_split=False,
+            is_shared=False,
+            tiles=frozenset(range(state.tile_count)),
+            millicores=MILLICORES,
+            memory_bytes=state.memory_total,
+            shares=state.share_total,
+        )
+        for state in states
+    )
+
+
+def _is_refused(states: CardStates, needs: CardNeeds) -> bool:
+    fit = fit_pods(states, [needs])
+    return fit.holds is None and fit.is_decided
+
+
+def _say_never(needs: CardNeeds, nodes: Mapping[str, CardStates]) -> str:
+    """Why no node ever takes such a pod, and which comes nearest to what it asks for."""
+    for need in needs.containers:
+        alone = replace(needs, containers=(need,), before=(), same_card=frozenset())
+        if all(_is_refused(states, alone) for states in nodes.values()):
+            nearest = max(nodes, key=lambda name: _nearness(nodes[name], need))
+            what = describe_need(alone).replace(" free", "")
+            return (
+                f"no node ever has {what}; nearest is {nearest} with {_describe_best(nodes[nearest], need)}"
+            )
+    nearest = max(nodes, key=lambda name: len(nodes[name]))
+    return (
+        "no node ever takes its containers together, though each alone; "
+        f"nearest is {nearest} with {len(nodes[nearest])} cards"
+    )
+
+
+def _nearness(states: CardStates, need: ContainerNeed) -> tuple[int, int, int, int]:
+    """How many of the cards would do, and how large the best of the others is."""
+    mine = [state for state in states if state.resource == need.resource]
+    return (
+        min(need.cards, sum(state.room_for(need.each) > 0 for state in mine)),
+        min(need.each.tiles, max((state.tile_count for state in mine), default=0)),
+        max((state.memory_total for state in mine), default=0),
+        len(mine),
+    )
+
+
+def _describe_best(states: CardStates, need: ContainerNeed) -> str:
+    mine = [state for state in states if state.resource == need.resource]
+    if not mine:
+        return "none of that kind"
+    best = max(mine, key=lambda state: (state.tile_count, state.memory_total))
+    tiles = f"{best.tile_count} tile{'s' * (best.tile_count > 1)}"
+    of_these = f"{len(mine)} card{'s' * (len(mine) > 1)}"
+    return f"{of_these} of up to {tiles} and {describe_memory(best.memory_total)}"

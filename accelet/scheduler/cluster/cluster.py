@@ -1,0 +1,169 @@
+"""The nodes of a cluster and what is free on them, kept up with events."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from accelet.assignments.annotations import ASSIGNED_BY
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
+from accelet.kube.nodes import Node
+from accelet.kube.objects import ObjectKey
+from accelet.kube.pods import Pod
+from accelet.kube.requests import pod_units, scheduling_units
+from accelet.scheduler.cards.account import CardBook, read_uses
+from accelet.scheduler.cards.catalog import CardCatalog, NodesCards
+from accelet.scheduler.cards.needs import CARD_RESOURCES
+from accelet.scheduler.cards.search import CardPolicy
+from accelet.scheduler.cluster.cardroom import CardRoom
+from accelet.scheduler.cluster.eligibility import barriers
+from accelet.scheduler.cluster.layout import Layout, lay_out
+from accelet.scheduler.cluster.room import NodeRoom, Room
+from accelet.scheduler.cluster.shape import Shape
+from accelet.scheduler.cluster.topology import Ints, Scheme
+from accelet.scheduler.cluster.usage import Usage
+
+_MOST_KNOWN = 200_000
+"""Cards and answers of the catalog before it is begun anew: some 150 MB."""
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """The nodes, what is free on them, and what will be when all pods have ended that ever do."""
+
+    layout: Layout
+    room: Room
+    room_in_the_end: Room
+
+
+class Cluster:
+    """One mutable picture of the cluster. A pod's event costs the same however large the cluster is."""
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        nodes: Iterable[Node] = (),
+        pods: Iterable[Pod] = (),
+        *,
+        card_resources: Sequence[str] = CARD_RESOURCES,
+        card_policy: CardPolicy = "packed",
+    ) -> None:
+        self.scheme = scheme
+        self._card_resources = card_resources
+        self._book = CardBook()
+        self._catalog = CardCatalog(card_policy)
+        self._nodes: dict[str, Node] = {}
+        self._node_rows: dict[str, int] = {}
+        self._usage = Usage()
+        self._layout: Layout | None = None
+        self._leaf_rows: Ints = np.zeros(0, dtype=np.int64)
+        for node in nodes:
+            self.set_node(node)
+        for pod in pods:
+            self.set_pod(pod)
+
+    def set_node(self, node: Node) -> bool:
+        """A node has come or changed; whether in anything that the planner looks at."""
+        before = self._nodes.get(node.name)
+        self._nodes[node.name] = node
+        has_other_cards = self._book.set_node(node)
+        if before and (before.labels, barriers(before)) == (node.labels, barriers(node)):
+            if before.allocatable == node.allocatable:
+                return has_other_cards
+        else:
+            self._layout = None
+        self._node_rows[node.name] = self._usage.offer(node.name, scheduling_units(node.allocatable))
+        return True
+
+    def remove_node(self, name: str) -> None:
+        if self._nodes.pop(name, None) is not None:
+            self._layout = None
+            self._book.remove_node(name)
+
+    def set_pod(self, pod: Pod) -> None:
+        """Charges a pod's node from its binding until its containers have ended for good."""
+        if pod.node_name and not pod.is_terminal:
+            self._charge(pod, pod.node_name)
+        else:
+            self.remove_pod(pod.key)
+
+    def hold(self, pod: Pod, node: str, assignment: str = "") -> None:
+        """Charges `node` with a pod that is to go there, until the pod's next event says otherwise.
+
+        `assignment` is what its annotation is to say, empty where it gets no cards.
+        """
+        annotations = {name: text for name, text in pod.annotations.items() if name not in ASSIGNED_BY}
+        if assignment:
+            annotations[ASSIGNMENT_ANNOTATION] = assignment
+        self._charge(replace(pod, annotations=annotations), node)
+
+    def _charge(self, pod: Pod, node: str) -> None:
+        is_lasting = pod.is_mirror or any(owner.kind == "DaemonSet" for owner in pod.owners)
+        self._usage.take(pod.key, node, pod_units(pod), is_lasting=is_lasting)
+        self._book.hold(pod.key, node, read_uses(pod, self._card_resources), is_lasting=is_lasting)
+
+    def remove_pod(self, key: ObjectKey) -> None:
+        self._usage.give_back(key)
+        self._book.give_back(key)
+
+    def keep_cards(self, pod: Pod, key: ObjectKey) -> bool:
+        """Charges the cards of a pod that is gone, under another key; whether it has any."""
+        if pod.node_name:
+            self._book.hold(key, pod.node_name, read_uses(pod, self._card_resources))
+        return self._book.is_charged(key)
+
+    def let_go_of_cards(self, key: ObjectKey) -> None:
+        self._book.give_back(key)
+
+    @property
+    def nodes(self) -> Iterable[Node]:
+        return self._nodes.values()
+
+    @property
+    def layout(self) -> Layout:
+        if self._layout is None:
+            self._layout = lay_out(self.scheme, self._nodes.values())
+            self._leaf_rows = np.array(
+                [self._node_rows[node.name] for node in self._layout.nodes], dtype=np.int64
+            )
+        return self._layout
+
+    @property
+    def cards(self) -> CardBook:
+        """Who holds what of which node's cards."""
+        return self._book
+
+    def room(self) -> Room:
+        """What is free now, to plan with."""
+        return self.snapshot().room
+
+    def snapshot(self) -> Snapshot:
+        """The cluster as it is now, for one round of planning; later events do not change it."""
+        layout = self.layout
+        if self._catalog.size > _MOST_KNOWN:
+            self._catalog = CardCatalog(self._catalog.policy)
+        cards = NodesCards(self._catalog, self._book, layout.leaf_of)
+        return Snapshot(
+            layout,
+            self._room(layout, self._usage.free(self._leaf_rows), cards.now, cards),
+            self._room(layout, self._usage.free_in_the_end(self._leaf_rows), cards.in_the_end, cards),
+        )
+
+    def still_takes(self, shape: Shape, node: str, pod: ObjectKey) -> bool:
+        """Whether a node allows a pod that is charged to it, and has no less than all that is charged."""
+        layout = self.layout
+        leaf = layout.leaf_of.get(node)
+        if leaf is None or not layout.eligible(shape.rules)[leaf]:
+            return False
+        if shape.cards and not shape.cards.is_plain and not self._book.is_charged(pod):
+            # An older scheduler, which knew nothing of cards, has planned it.
+            return False
+        if not self._book.still_fits(pod):
+            return False
+        free, columns = self._usage.free(self._leaf_rows[leaf : leaf + 1])[0], self._usage.columns
+        return all(resource in columns and free[columns[resource]] >= 0 for resource, _ in shape.units)
+
+    def _room(self, layout: Layout, free: Ints, codes: Ints, cards: NodesCards) -> Room:
+        closed = np.zeros(len(layout.nodes), dtype=bool)
+        amounts = NodeRoom(layout, dict(self._usage.columns), np.ascontiguousarray(free.T), closed)
+        return CardRoom(amounts, codes, cards)

@@ -1,0 +1,112 @@
+"""A cluster's nodes as leaves of the topology, and which of them a pod's rules allow."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from accelet.kube.nodes import Node
+from accelet.kube.selection import NodeTerm, Requirement, Taint
+from accelet.scheduler.cluster.eligibility import barrier_text, barriers, first_barrier, holds, holds_name
+from accelet.scheduler.cluster.shape import Rules
+from accelet.scheduler.cluster.topology import Ints, Scheme, Tree, build_tree
+
+Mask = npt.NDArray[np.bool_]
+
+_T = TypeVar("_T")
+
+_MOST_MASKS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Nodes in the order of the tree's leaves.
+
+    A rule is judged once for each different value it looks at, not once a node; what was judged is kept
+    until a node changes and a new layout is made.
+    """
+
+    tree: Tree
+    nodes: tuple[Node, ...]
+    _barriers: tuple[tuple[Taint, ...], ...]
+    _barrier_codes: Ints
+    _columns: dict[str, tuple[Ints, tuple[str | None, ...]]] = field(default_factory=dict)
+    _masks: dict[Rules, Mask] = field(default_factory=dict)
+
+    @cached_property
+    def leaf_of(self) -> Mapping[str, int]:
+        """The leaf of each node by its name."""
+        return {node.name: leaf for leaf, node in enumerate(self.nodes)}
+
+    def eligible(self, rules: Rules) -> Mask:
+        """Which leaves these rules allow. Not to be changed by the caller."""
+        mask = self._masks.get(rules)
+        if mask is None:
+            # Plans are made in a thread of their own, while this is asked for plans under way.
+            if len(self._masks) >= _MOST_MASKS:
+                self._masks.clear()
+            mask = self._masks[rules] = self._untainted(rules) & self._selected(rules)
+        return mask
+
+    def refusals(self, rules: Rules) -> Counter[str]:
+        """How many nodes the rules refuse, by the reason for people: `12 not ready`."""
+        found: Counter[str] = Counter()
+        taken = np.bincount(self._barrier_codes, minlength=len(self._barriers))
+        for taints, count in zip(self._barriers, taken.tolist(), strict=True):
+            taint = first_barrier(taints, rules.tolerations)
+            if taint is not None:
+                found[barrier_text(taint)] += count
+        unselected = int(np.count_nonzero(self._untainted(rules) & ~self._selected(rules)))
+        if unselected:
+            found["not selected by the pods' node selector or affinity"] = unselected
+        return found
+
+    def _untainted(self, rules: Rules) -> Mask:
+        passable = [first_barrier(taints, rules.tolerations) is None for taints in self._barriers]
+        return np.array(passable, dtype=bool)[self._barrier_codes]
+
+    def _selected(self, rules: Rules) -> Mask:
+        mask = np.ones(len(self.nodes), dtype=bool)
+        for key, value in rules.node_selector:
+            mask &= self._where(key, Requirement(key, "In", (value,)))
+        if rules.required_terms is not None:
+            allowed = np.zeros(len(self.nodes), dtype=bool)
+            for term in rules.required_terms:
+                allowed |= self._matching(term)
+            mask &= allowed
+        return mask
+
+    def _matching(self, term: NodeTerm) -> Mask:
+        mask = np.full(len(self.nodes), bool(term.expressions or term.fields))
+        for requirement in term.expressions:
+            mask &= self._where(requirement.key, requirement)
+        for requirement in term.fields:
+            mask &= np.array([holds_name(requirement, node.name) for node in self.nodes], dtype=bool)
+        return mask
+
+    def _where(self, key: str, requirement: Requirement) -> Mask:
+        codes, values = self._column(key)
+        return np.array([holds(requirement, value) for value in values], dtype=bool)[codes]
+
+    def _column(self, key: str) -> tuple[Ints, tuple[str | None, ...]]:
+        if key not in self._columns:
+            self._columns[key] = _coded(self.nodes, lambda node: node.labels.get(key))
+        return self._columns[key]
+
+
+def lay_out(scheme: Scheme, nodes: Iterable[Node]) -> Layout:
+    listed = list(nodes)
+    tree = build_tree(scheme, [node.name for node in listed], [scheme.path(node.labels) for node in listed])
+    ordered = tuple(listed[row] for row in tree.order)
+    codes, values = _coded(ordered, barriers)
+    return Layout(tree, ordered, values, codes)
+
+
+def _coded(nodes: Sequence[Node], read: Callable[[Node], _T]) -> tuple[Ints, tuple[_T, ...]]:
+    numbers: dict[_T, int] = {}
+    codes = [numbers.setdefault(read(node), len(numbers)) for node in nodes]
+    return np.array(codes, dtype=np.int64), tuple(numbers)

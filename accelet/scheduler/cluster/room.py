@@ -1,0 +1,185 @@
+"""What is free on each node while gangs are planned one after the other."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol, Self
+
+import numpy as np
+
+from accelet.assignments.assignment import Assignment
+from accelet.scheduler.cluster.layout import Layout, Mask
+from accelet.scheduler.cluster.shape import Shape
+from accelet.scheduler.cluster.topology import Ints
+
+MOST_SLOTS = 2**20
+"""More pods than any gang has; where pods ask for nothing, so many fit."""
+
+
+class Measure(NamedTuple):
+    """One amount that pods of several shapes draw on: free per leaf, and what one pod of each shape needs."""
+
+    free: Ints
+    needs: tuple[int, ...]
+
+
+class Runs(Protocol):
+    """Which pods of one gang, neighbours in rank, fit on a leaf together."""
+
+    def starts(self, leaf: int) -> Ints:
+        """For every `j` from 0 to the number of pods, the least `i` for which pods `i … j-1` fit together."""
+        ...
+
+
+class Room(Protocol):
+    """How many pods fit where; the planner knows no more of nodes than this. Leaves are the tree's."""
+
+    def slots(self, shape: Shape, pods: int = MOST_SLOTS) -> Ints:
+        """How many pods of this shape each leaf takes beside what it has: shape (leaves,).
+
+        Above `pods`, which are all there are to be placed, it may say fewer than there are.
+        """
+        ...
+
+    def runs(self, shapes: Sequence[Shape]) -> Runs:
+        """The same question for pods of these shapes in rank order, until room is taken."""
+        ...
+
+    def measures(self, shapes: Sequence[Shape]) -> list[Measure]:
+        """Amounts that no set of these pods can exceed on any leaf; they need not be all that limits it."""
+        ...
+
+    def fits(self, leaf: int, shapes: Mapping[Shape, int]) -> bool:
+        """Whether so many pods of these shapes fit on this leaf together."""
+        ...
+
+    def take(self, leaves: Sequence[int], shapes: Sequence[Shape]) -> Sequence[Assignment | None] | None:
+        """Gives each pod its place, and says what it is assigned there.
+
+        None, and nothing is taken, where a leaf does not take its pods together, or that cannot be decided.
+        """
+        ...
+
+    def refusals(self, shape: Shape) -> Counter[str]:
+        """How many leaves take no pod of this shape, by the reason for people."""
+        ...
+
+    def impossibility(self, shape: Shape) -> str | None:
+        """Why no leaf could take such a pod even if all others had ended; None where that is not so."""
+        ...
+
+    def copy(self) -> Self:
+        """Room that can be given away without this one's knowing."""
+        ...
+
+    def without(self, closed: Mask, reason: str) -> Self:
+        """The same room with some leaves closed; what is taken of the one is taken of the other."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class NodeRoom:
+    """Room by amounts of resources alone.
+
+    `columns` has the row of `free`, shape (resources, leaves), of each resource. `closed` leaves take
+    nothing; `closed_for` counts them by reason.
+    """
+
+    layout: Layout
+    columns: Mapping[str, int]
+    free: Ints
+    closed: Mask
+    closed_for: Counter[str] = field(default_factory=Counter)
+
+    def slots(self, shape: Shape, pods: int = MOST_SLOTS) -> Ints:
+        slots = np.full(self.free.shape[1], MOST_SLOTS)
+        for resource, amount in shape.units:
+            np.minimum(slots, self._of(resource) // amount, out=slots)
+        return np.where(self._allowed(shape), np.maximum(slots, 0), 0)
+
+    def runs(self, shapes: Sequence[Shape]) -> Runs:
+        kinds = list(dict.fromkeys(shapes))
+        numbers = {kind: number for number, kind in enumerate(kinds)}
+        return _NodeRuns(
+            self.measures(kinds),
+            np.array([self._allowed(kind) for kind in kinds]),
+            np.array([numbers[shape] for shape in shapes], dtype=np.int64),
+        )
+
+    def measures(self, shapes: Sequence[Shape]) -> list[Measure]:
+        units = [dict(shape.units) for shape in shapes]
+        return [
+            Measure(np.maximum(self._of(resource), 0), tuple(unit.get(resource, 0) for unit in units))
+            for resource in sorted({resource for unit in units for resource in unit})
+        ]
+
+    def fits(self, leaf: int, shapes: Mapping[Shape, int]) -> bool:
+        needed: Counter[str] = Counter()
+        for shape, count in shapes.items():
+            if count and not self._allowed(shape)[leaf]:
+                return False
+            for resource, amount in shape.units:
+                needed[resource] += count * amount
+        return all(amount <= self._of(resource)[leaf] for resource, amount in needed.items() if amount)
+
+    def take(self, leaves: Sequence[int], shapes: Sequence[Shape]) -> Sequence[Assignment | None]:
+        for leaf, shape in zip(leaves, shapes, strict=True):
+            for resource, amount in shape.units:
+                self._of(resource)[leaf] -= amount
+        return [None] * len(leaves)
+
+    def refusals(self, shape: Shape) -> Counter[str]:
+        found = self.layout.refusals(shape.rules) + self.closed_for
+        left = self._allowed(shape)
+        for resource, amount in sorted(shape.units, key=lambda unit: (unit[0] in ("cpu", "memory"), unit)):
+            short = left & (self._of(resource) < amount)
+            if short.any():
+                found[f"short of {resource}"] = int(np.count_nonzero(short))
+            left &= ~short
+        return found
+
+    def impossibility(self, shape: Shape) -> None:
+        return None
+
+    def copy(self) -> Self:
+        return replace(self, free=self.free.copy())
+
+    def without(self, closed: Mask, reason: str) -> Self:
+        count = int(np.count_nonzero(closed & ~self.closed))
+        closed_for = self.closed_for + Counter({reason: count})
+        return replace(self, closed=self.closed | closed, closed_for=closed_for)
+
+    def _allowed(self, shape: Shape) -> Mask:
+        return np.asarray(self.layout.eligible(shape.rules) & ~self.closed)
+
+    def _of(self, resource: str) -> Ints:
+        column = self.columns.get(resource)
+        return self.free[column] if column is not None else np.zeros(self.free.shape[1], dtype=np.int64)
+
+
+class _NodeRuns:
+    """Runs by sums: what pods `i … j-1` need of a resource is a difference of two of its prefix sums."""
+
+    def __init__(self, measures: Sequence[Measure], allowed: Mask, kinds: Ints) -> None:
+        self._free = np.array([measure.free for measure in measures])
+        self._needed = np.zeros((len(measures), len(kinds) + 1), dtype=np.int64)
+        for row, measure in enumerate(measures):
+            np.cumsum(np.array(measure.needs)[kinds], out=self._needed[row, 1:])
+        self._allowed, self._kinds = allowed, kinds
+        self._known: dict[bytes, Ints] = {}
+
+    def starts(self, leaf: int) -> Ints:
+        free, allowed = self._free[:, leaf], self._allowed[:, leaf]
+        key = free.tobytes() + allowed.tobytes()
+        if key not in self._known:
+            self._known[key] = self._starts(free, allowed)
+        return self._known[key]
+
+    def _starts(self, free: Ints, allowed: Mask) -> Ints:
+        ranks = np.arange(self._needed.shape[1])
+        # A run may not reach over the last pod that is not allowed here at all.
+        refused = np.where(allowed[self._kinds], 0, ranks[1:])
+        starts = np.maximum.accumulate(np.concatenate(([0], refused)))
+        for needed, amount in zip(self._needed, free, strict=True):
+            np.maximum(starts, np.searchsorted(needed, needed - amount), out=starts)
+        return starts

@@ -1,0 +1,53 @@
+"""What a pod asks of a node, without who asks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from accelet.kube.pods import Pod
+from accelet.kube.requests import pod_units
+from accelet.kube.selection import NodeTerm, Toleration
+from accelet.scheduler.cards.needs import CARD_RESOURCES, CardNeeds, NeedsError, read_needs
+from accelet.scheduler.cluster.usage import UNLIMITED
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Which nodes a pod may be on. `required_terms` is None without required node affinity."""
+
+    node_selector: frozenset[tuple[str, str]] = frozenset()
+    required_terms: tuple[NodeTerm, ...] | None = None
+    tolerations: frozenset[Toleration] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Pods of one shape are interchangeable: same rules, same units (positive ones, `pods` among them).
+
+    `cards` is None where they ask for none.
+    """
+
+    units: frozenset[tuple[str, int]]
+    rules: Rules = Rules()
+    cards: CardNeeds | None = None
+
+
+def shape_of(pod: Pod, card_resources: Sequence[str] = CARD_RESOURCES) -> Shape:
+    """Of a pod whose wishes for cards contradict themselves, only the amounts: who plans it says so."""
+    return Shape(
+        cards=_readable_needs(pod, card_resources),
+        units=frozenset(
+            (resource, min(amount, UNLIMITED)) for resource, amount in pod_units(pod).items() if amount > 0
+        ),
+        rules=Rules(
+            node_selector=frozenset(pod.node_selector.items()),
+            required_terms=pod.required_terms,
+            tolerations=frozenset(pod.tolerations),
+        ),
+    )
+
+
+def _readable_needs(pod: Pod, card_resources: Sequence[str]) -> CardNeeds | None:
+    try:
+        return read_needs(pod, card_resources)
+    except NeedsError:
+        return None

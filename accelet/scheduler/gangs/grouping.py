@@ -1,0 +1,240 @@
+"""Gated pods grouped into gangs, in rank order, with what they ask for as a whole."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from accelet.kube.pods import Pod
+from accelet.scheduler.cards.needs import CARD_RESOURCES, NeedsError, read_needs
+from accelet.scheduler.cluster.shape import Shape, shape_of
+from accelet.scheduler.cluster.topology import ROOT
+from accelet.scheduler.gangs.annotations import Said
+from accelet.scheduler.gangs.rank import rank_of
+from accelet.scheduler.gangs.workload import Workload
+
+GATE_PREFIX = "gke.io/topology-aware-auto-"
+CARDS_GATE = "accelet.dev/cards"
+"""Also ours. A pod that has no other of ours waits for cards, by itself and not for the rest of a gang."""
+
+EXCLUSIVE = "accelet.dev/exclusive"
+REQUIRED_LEVEL = "accelet.dev/required-level"
+GANG_SIZE = "accelet.dev/gang-size"
+
+_LEADER_WORKER = "leaderworkerset.sigs.k8s.io/name"
+_KINDS = (
+    ("jobset.sigs.k8s.io/jobset-name", "JobSet"),
+    ("training.kubeflow.org/job-name", "Kubeflow"),
+    (_LEADER_WORKER, "LeaderWorkerSet"),
+    ("batch.kubernetes.io/job-name", "Job"),
+    ("job-name", "Job"),
+)
+"""Labels that name a pod's job, the widest first: pods of a JobSet and of Kubeflow may also be of a Job."""
+
+_LEADER_WORKER_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
+_LEADER_WORKER_SIZE = "leaderworkerset.sigs.k8s.io/size"
+_NAME = "name"
+_ALONE = "pod"
+_KUBEFLOW_JOBS = dict.fromkeys(
+    ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob"), "Kubeflow"
+)
+COUNTED_KINDS = frozenset(("Job", "JobSet", "LeaderWorkerSet", *_KUBEFLOW_JOBS))
+"""Owners that say how many pods they make at one time."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class GangKey:
+    """What makes pods one gang; `kind` is a Kubernetes kind, or `label` or `gate`."""
+
+    namespace: str
+    name: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """Gated pods to be placed together, in rank order, and their shapes.
+
+    `members` are these and the gang's other live pods, in rank order; `size` is how many members there
+    are to be in all, None if nobody says. `objection` is what forbids to plan it as it is, for people.
+    """
+
+    key: GangKey
+    pods: tuple[Pod, ...]
+    shapes: tuple[Shape, ...]
+    members: tuple[Pod, ...]
+    size: int | None = None
+    required_level: str | None = None
+    is_exclusive: bool = False
+    objection: str | None = None
+
+    @property
+    def missing(self) -> int:
+        """How many members are still to be created."""
+        return max(0, (self.size or 0) - len(self.members))
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether there is an owner that says, or will once it is seen, how many members there are to be."""
+        return self.size is not None or any(
+            owner.kind in COUNTED_KINDS for pod in self.pods for owner in pod.owners
+        )
+
+    @property
+    def priority(self) -> int:
+        return max(pod.priority for pod in self.pods)
+
+    @property
+    def created_s(self) -> float:
+        return min(pod.created_s for pod in self.pods)
+
+
+def is_gated(pod: Pod, prefix: str = GATE_PREFIX) -> bool:
+    """Whether one of the pod's gates is ours to lift."""
+    return pod.deleted_s is None and any(is_ours(gate, prefix) for gate in pod.gates)
+
+
+def is_ours(gate: str, prefix: str = GATE_PREFIX) -> bool:
+    """Whether a gate is ours to lift."""
+    return gate == CARDS_GATE or gate.startswith(prefix)
+
+
+def find_gangs(
+    pods: Iterable[Pod],
+    workloads: Iterable[Workload] = (),
+    prefix: str = GATE_PREFIX,
+    card_resources: Sequence[str] = CARD_RESOURCES,
+) -> list[Gang]:
+    """The gangs that have gated pods, in the order in which they are to be planned."""
+    members: defaultdict[GangKey, list[Pod]] = defaultdict(list)
+    for pod in pods:
+        members[gang_key(pod, prefix)].append(pod)
+    owners = Owners(workloads)
+    gangs = (make_gang(key, found, owners, prefix, card_resources) for key, found in members.items())
+    return in_order(gang for gang in gangs if gang is not None)
+
+
+def in_order(gangs: Iterable[Gang]) -> list[Gang]:
+    """By priority, then age."""
+    return sorted(gangs, key=lambda gang: (-gang.priority, gang.created_s, gang.key))
+
+
+def gang_key(pod: Pod, prefix: str = GATE_PREFIX) -> GangKey:
+    """Which gang a pod is of.
+
+    Its JobSet, Kubeflow job, LeaderWorkerSet group or Job by label, else its owner, else its label
+    `name`, else its gate. A pod that waits for cards alone is a gang of its own.
+    """
+    labels, namespace = pod.labels, pod.namespace
+    if CARDS_GATE in pod.gates and not any(gate.startswith(prefix) for gate in pod.gates):
+        return GangKey(namespace, pod.name, _ALONE)
+    for label, kind in _KINDS:
+        name = labels.get(label)
+        if name:
+            group = f"-{labels.get(_LEADER_WORKER_GROUP, '0')}" if label == _LEADER_WORKER else ""
+            return GangKey(namespace, name + group, kind)
+    for owner in sorted(pod.owners, key=lambda owner: not owner.is_controller):
+        return GangKey(namespace, owner.name, owner.kind)
+    if labels.get(_NAME):
+        return GangKey(namespace, labels[_NAME], "label")
+    for gate in pod.gates:
+        if gate.startswith(prefix):
+            return GangKey(namespace, gate.removeprefix(prefix) or gate, "gate")
+    return GangKey(namespace, pod.name, _ALONE)
+
+
+class Owners:
+    """Finds the object that says how many pods a gang has."""
+
+    def __init__(self, workloads: Iterable[Workload] = ()) -> None:
+        self._by_kind: dict[GangKey, Workload] = {}
+        for workload in workloads:
+            self.put(workload)
+
+    def put(self, workload: Workload) -> bool:
+        """Whether it is news."""
+        key = self._key(workload.kind, workload.namespace, workload.name)
+        known = self._by_kind.get(key)
+        self._by_kind[key] = workload
+        return known != workload
+
+    def remove(self, kind: str, namespace: str, name: str) -> None:
+        self._by_kind.pop(self._key(kind, namespace, name), None)
+
+    def find(self, gang: GangKey, member: Pod) -> Workload | None:
+        if gang.kind == "LeaderWorkerSet":
+            gang = GangKey(gang.namespace, member.labels.get(_LEADER_WORKER, ""), gang.kind)
+        return self._by_kind.get(gang)
+
+    def _key(self, kind: str, namespace: str, name: str) -> GangKey:
+        # Kubeflow labels pods with the name of their job, but not with its kind.
+        return GangKey(namespace, name, _KUBEFLOW_JOBS.get(kind, kind))
+
+
+def make_gang(
+    key: GangKey,
+    pods: Iterable[Pod],
+    owners: Owners,
+    prefix: str = GATE_PREFIX,
+    card_resources: Sequence[str] = CARD_RESOURCES,
+) -> Gang | None:
+    """The gang of these pods, all of `key`; None if none of them is gated."""
+    members = [pod for pod in pods if not pod.is_terminal and pod.deleted_s is None]
+    if not any(is_gated(pod, prefix) for pod in members):
+        return None
+    workload = owners.find(key, members[0])
+    groups = workload.groups if workload else ()
+    ranked = sorted(members, key=lambda pod: rank_of(pod, groups))
+    gated = tuple(pod for pod in ranked if is_gated(pod, prefix))
+    said = Said(gated)
+    size = 1 if key.kind == _ALONE else said.number(GANG_SIZE)
+    if size is None and key.kind == "LeaderWorkerSet":
+        size = said.number(_LEADER_WORKER_SIZE)
+    if size is None and workload is not None:
+        size = workload.size
+    level = said.one(REQUIRED_LEVEL)
+    is_exclusive = said.truth(EXCLUSIVE)
+    _check_foreign_gates(gated, prefix, said)
+    _check_needs(gated, card_resources, said)
+    return Gang(
+        key=key,
+        pods=gated,
+        shapes=tuple(shape_of(pod, card_resources) for pod in gated),
+        members=tuple(ranked),
+        size=size,
+        required_level=level,
+        is_exclusive=is_exclusive,
+        objection=said.objection,
+    )
+
+
+def _check_foreign_gates(pods: Iterable[Pod], prefix: str, said: Said) -> None:
+    for pod in pods:
+        for gate in pod.gates:
+            if not is_ours(gate, prefix):
+                said.object_to(f"pod {pod.name} is also held by the gate {gate}")
+
+
+def _check_needs(pods: Iterable[Pod], card_resources: Sequence[str], said: Said) -> None:
+    for pod in pods:
+        try:
+            read_needs(pod, card_resources)
+        except NeedsError as error:
+            said.object_to(f"pod {pod.name}: {error}")
+
+
+def required_level(gang: Gang, levels: Sequence[str]) -> int:
+    """The number of the level within which the gang must stay, ROOT if it says none.
+
+    Raises:
+        LookupError: there is no such level; a sentence for people.
+    """
+    if gang.required_level is None:
+        return ROOT
+    if gang.required_level not in levels:
+        raise LookupError(
+            f'{REQUIRED_LEVEL} is "{gang.required_level}", but the levels are {", ".join(levels)}'
+        )
+    return levels.index(gang.required_level)

@@ -1,0 +1,102 @@
+"""Unlike pods to be placed, in the terms in which every search of them thinks."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from accelet.scheduler.cluster.room import Measure, Room, Runs
+from accelet.scheduler.cluster.shape import Shape
+from accelet.scheduler.cluster.topology import ROOT, Ints, Tree
+from accelet.scheduler.placement.knapsack import parent_room
+
+
+@dataclass(frozen=True, eq=False)
+class Demand:
+    """Pods of several kinds. `kinds[i]` is the kind of rank `i`; `slots[kind]` how many of it fit per leaf.
+
+    `measures` are amounts that pods of all kinds draw on together.
+    """
+
+    kinds: Ints
+    slots: tuple[Ints, ...]
+    measures: tuple[Measure, ...]
+
+    @cached_property
+    def counts(self) -> list[int]:
+        """How many pods there are of each kind."""
+        return [int(count) for count in np.bincount(self.kinds, minlength=len(self.slots))]
+
+    def only(self, leaves: slice | Ints) -> "Demand":
+        """The same pods when no other leaves than these may be used."""
+        mask = np.zeros(len(self.slots[0]), dtype=np.int64)
+        mask[leaves] = 1
+        return replace(
+            self,
+            slots=tuple(slots * mask for slots in self.slots),
+            measures=tuple(Measure(free * mask, needs) for free, needs in self.measures),
+        )
+
+    def scopes(self, tree: Tree, level: int) -> Iterator[slice]:
+        """The domains of `level` that have room enough, kind by kind and measure by measure."""
+        possible = np.ones(tree.domain_count(level), dtype=bool)
+        for slots, count in zip(self.slots, self.counts, strict=True):
+            possible &= parent_room(tree, slots, level) >= count
+        for free, needs in self.measures:
+            needed = sum(count * need for count, need in zip(self.counts, needs, strict=True))
+            possible &= parent_room(tree, free, level) >= needed
+        for domain in np.flatnonzero(possible).tolist():
+            yield tree.leaves(level, domain)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Pods of these shapes in rank order, to be placed within one domain of level `within`.
+
+    If `is_exclusive`, no two of them on one leaf.
+    """
+
+    tree: Tree
+    room: Room
+    shapes: tuple[Shape, ...]
+    within: int = ROOT
+    is_exclusive: bool = False
+
+    @cached_property
+    def kinds(self) -> tuple[Shape, ...]:
+        """The different shapes."""
+        return tuple(dict.fromkeys(self.shapes))
+
+    @cached_property
+    def slots(self) -> tuple[Ints, ...]:
+        """For each kind, how many of it fit per leaf."""
+        counts = Counter(self.shapes)
+        slots = (self.room.slots(kind, 1 if self.is_exclusive else counts[kind]) for kind in self.kinds)
+        return tuple(np.minimum(of_kind, 1) if self.is_exclusive else of_kind for of_kind in slots)
+
+    @cached_property
+    def demand(self) -> Demand:
+        measures = self.room.measures(self.kinds)
+        if self.is_exclusive:
+            measures.append(Measure(np.ones_like(self.slots[0]), (1,) * len(self.kinds)))
+        numbers = {kind: number for number, kind in enumerate(self.kinds)}
+        ranks = np.array([numbers[shape] for shape in self.shapes], dtype=np.int64)
+        return Demand(ranks, self.slots, tuple(measures))
+
+    @cached_property
+    def _runs(self) -> Runs:
+        return self.room.runs(self.shapes)
+
+    def starts(self, leaf: int) -> Ints:
+        """`Runs.starts` for these pods on this leaf."""
+        starts = self._runs.starts(leaf)
+        return np.maximum(starts, np.arange(-1, len(starts) - 1)) if self.is_exclusive else starts
+
+    def by_rank(self, placed: Sequence[Ints]) -> Ints:
+        """The leaf of each rank, given the leaves of each kind."""
+        leaves = np.empty(len(self.shapes), dtype=np.int64)
+        for kind, of_kind in enumerate(placed):
+            leaves[self.demand.kinds == kind] = np.sort(of_kind)
+        return leaves

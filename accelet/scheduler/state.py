@@ -1,0 +1,185 @@
+"""What the scheduler knows of the cluster: kept up with events, asked when there is something to decide."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
+from accelet.kube.nodes import Node
+from accelet.kube.objects import ObjectKey
+from accelet.kube.pods import Pod
+from accelet.kube.watching.store import precedes
+from accelet.scheduler.cards.needs import CARD_RESOURCES
+from accelet.scheduler.cards.search import CardPolicy
+from accelet.scheduler.cluster.cluster import Cluster
+from accelet.scheduler.cluster.shape import Shape, shape_of
+from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.gangs.grouping import Gang, GangKey, Owners, gang_key, in_order, is_gated, make_gang
+from accelet.scheduler.gangs.workload import Workload
+from accelet.scheduler.record import Placement, Record
+from accelet.scheduler.release import Steps, next_steps, released_to
+
+KILLED_WITHIN_S = 10.0
+"""How long the kubelet is given, beyond a grace period that has begun, to kill a pod deleted by force.
+
+A kubelet 1.36 took 2 to 3 s.
+"""
+
+
+class Picture:
+    """Nodes, pods, owners and plans. No I/O and no clock; what is older than what is known is ignored."""
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        prefix: str,
+        card_resources: Sequence[str] = CARD_RESOURCES,
+        card_policy: CardPolicy = "packed",
+    ) -> None:
+        self.prefix = prefix
+        self._card_resources = tuple(card_resources)
+        self.cluster = Cluster(scheme, card_resources=card_resources, card_policy=card_policy)
+        self.pods: dict[ObjectKey, Pod] = {}
+        self.records: dict[tuple[str, str], Record] = {}
+        self._members: defaultdict[GangKey, set[ObjectKey]] = defaultdict(set)
+        self._gated: defaultdict[GangKey, set[ObjectKey]] = defaultdict(set)
+        self._planned: dict[ObjectKey, tuple[Placement, Record]] = {}
+        self._owners = Owners()
+        self._gangs: dict[GangKey, Gang | None] = {}
+        self._lingering: dict[ObjectKey, float] = {}
+
+    def set_node(self, node: Node) -> bool:
+        """Whether anything has changed that planning looks at."""
+        return self.cluster.set_node(node)
+
+    def remove_node(self, name: str) -> None:
+        self.cluster.remove_node(name)
+
+    def set_workload(self, workload: Workload) -> None:
+        if self._owners.put(workload):
+            self._gangs.clear()
+
+    def remove_workload(self, kind: str, namespace: str, name: str) -> None:
+        self._owners.remove(kind, namespace, name)
+        self._gangs.clear()
+
+    def set_pod(self, pod: Pod) -> None:
+        """A pod as a watch has it."""
+        known = self.pods.get(pod.key)
+        if known is not None:
+            if known.uid == pod.uid and precedes(pod.resource_version, known.resource_version):
+                return
+            self._forget(known)
+            if known.uid == pod.uid and pod.grace_s < known.grace_s:
+                # A deletion by force sets it to 0 first, but no kubelet cuts short what has begun.
+                pod = replace(pod, grace_s=known.grace_s)
+        self.pods[pod.key] = pod
+        gang = gang_key(pod, self.prefix)
+        self._members[gang].add(pod.key)
+        if is_gated(pod, self.prefix):
+            self._gated[gang].add(pod.key)
+        self._charge(pod)
+
+    def renew_pod(self, pod: Pod) -> None:
+        """A pod as an answer to a request has it, which may come after the watch's news of its end."""
+        known = self.pods.get(pod.key)
+        if known is not None and known.uid == pod.uid:
+            self.set_pod(pod)
+
+    def remove_pod(self, key: ObjectKey, now_s: float) -> None:
+        """A pod is gone; if by force, its containers go on for a while, and keep their cards."""
+        self.let_go(now_s)
+        known = self.pods.pop(key, None)
+        if known is not None:
+            self._forget(known)
+            self.cluster.remove_pod(key)
+            # No pod can have such a name.
+            lingering = known.namespace, f"{known.name} {known.uid}"
+            if known.is_under_way and self.cluster.keep_cards(known, lingering):
+                self._lingering[lingering] = now_s + known.grace_s + KILLED_WITHIN_S
+
+    def let_go(self, now_s: float) -> float | None:
+        """Frees the cards of pods deleted by force that must have ended; returns in how many s more will."""
+        for key in [key for key, until_s in self._lingering.items() if until_s <= now_s]:
+            del self._lingering[key]
+            self.cluster.let_go_of_cards(key)
+        return min((until_s - now_s for until_s in self._lingering.values()), default=None)
+
+    def set_record(self, record: Record) -> None:
+        known = self.records.get(record.key)
+        if known is not None and precedes(record.resource_version, known.resource_version):
+            return
+        self.remove_record(record.key)
+        self.records[record.key] = record
+        for placement in record.placements:
+            key = record.gang.namespace, placement.pod
+            self._planned[key] = placement, record
+            if key in self.pods:
+                self._charge(self.pods[key])
+
+    def remove_record(self, key: tuple[str, str]) -> None:
+        known = self.records.pop(key, None)
+        for placement in known.placements if known else ():
+            pod_key = key[0], placement.pod
+            self._planned.pop(pod_key, None)
+            if pod_key in self.pods:
+                self._charge(self.pods[pod_key])
+
+    def planned_node(self, pod: Pod) -> str | None:
+        """Where a plan that is under way puts this pod."""
+        placement = self._placement(pod)
+        return placement.node if placement else None
+
+    def shape(self, pod: Pod) -> Shape:
+        return shape_of(pod, self._card_resources)
+
+    def _placement(self, pod: Pod) -> Placement | None:
+        placement, _ = self._planned.get(pod.key, (None, None))
+        return placement if placement and placement.uid == pod.uid else None
+
+    def record_with(self, pod: Pod) -> Record | None:
+        """The plan under way that has a pod of this name."""
+        _, record = self._planned.get(pod.key, (None, None))
+        return record
+
+    def record_of(self, gang: GangKey) -> Record | None:
+        return self.records.get(Record(gang, (), 0, 0).key)
+
+    def gangs(self) -> list[Gang]:
+        """Gangs with gated pods that no plan places, in order; pods with a place count as being there."""
+        for key in self._gated.keys() - self._gangs.keys():
+            pods = (self._placed(self.pods[pod]) for pod in self._members[key])
+            self._gangs[key] = make_gang(key, pods, self._owners, self.prefix, self._card_resources)
+        return in_order(gang for gang in self._gangs.values() if gang is not None)
+
+    def steps(self, record: Record) -> Steps:
+        return next_steps(record, self.pods, self._takes, self.prefix)
+
+    def _placed(self, pod: Pod) -> Pod:
+        node = self.planned_node(pod)
+        return pod if node is None or pod.node_name else replace(pod, node_name=node, gates=())
+
+    def _charge(self, pod: Pod) -> None:
+        self._gangs.pop(gang_key(pod, self.prefix), None)
+        placement = self._placement(pod)
+        if pod.node_name or pod.is_terminal:
+            self.cluster.set_pod(pod)
+        elif (node := released_to(pod, self.prefix)) is not None:
+            # Even if its plan was deleted by somebody: that does not take its cards from it.
+            self.cluster.hold(pod, node, pod.annotations[ASSIGNMENT_ANNOTATION])
+        elif placement is not None:
+            self.cluster.hold(pod, placement.node, placement.assignment)
+        else:
+            self.cluster.set_pod(pod)
+
+    def _forget(self, pod: Pod) -> None:
+        gang = gang_key(pod, self.prefix)
+        self._gangs.pop(gang, None)
+        for index in (self._members, self._gated):
+            index[gang].discard(pod.key)
+            if not index[gang]:
+                del index[gang]
+
+    def _takes(self, pod: Pod, node: str) -> bool:
+        """Whether a node still allows a pod that is charged to it and has room for it."""
+        return self.cluster.still_takes(self.shape(pod), node, pod.key)

@@ -1,0 +1,136 @@
+"""Keeps a resource's books in line with the kubelet's records and the API server, and says what changed."""
+
+from collections.abc import Mapping
+
+from accelet.accelerators.device import DeviceId
+from accelet.kube.errors import KubeError
+from accelet.kube.objects import ObjectKey
+from accelet.kube.pods import Pod
+from accelet.kube.poduid import PodUid
+from accelet.kubelet.checkpoint import Checkpoint
+from accelet.kubelet.errors import PodResourcesError
+from accelet.kubelet.podresources import PodRecord, PodResources
+from accelet.node.kubeletrecords import KubeletRecords
+from accelet.node.podview import PodView
+from accelet.runtime.logs import Log
+from deviceplugin.metrics import ResourceMetrics
+from resourcemanager.holdings.doubles import find_doubles
+from resourcemanager.holdings.reconcile import Outcome, Reconciled, View, has_unasked, pods_to_ask
+from resourcemanager.manager import ResourceManager
+from resourcemanager.matching.candidates import list_needs
+
+_log = Log(__name__)
+
+
+class Books:
+    """One resource's books.
+
+    A resource without assignments has its books from the kubelet's checkpoint alone, and asks nobody else.
+    """
+
+    def __init__(
+        self,
+        manager: ResourceManager,
+        records: KubeletRecords,
+        metrics: ResourceMetrics,
+        *,
+        pod_resources: PodResources | None = None,
+        pods: PodView | None = None,
+    ) -> None:
+        self._manager = manager
+        self._records = records
+        self._metrics = metrics
+        self._pod_resources = pod_resources
+        self._pods = pods
+        self._last: Checkpoint | None = None
+        self._doubles: Mapping[DeviceId, frozenset[PodUid]] = {}
+
+    @property
+    def _resource(self) -> str:
+        return self._manager.rules.resource
+
+    async def keep(self) -> None:
+        """Asks everybody who can be asked; from here holdings end."""
+        checkpoint = await self._records.checkpoint()
+        has_checkpoint = checkpoint is not None
+        pods = self._known_pods()
+        shown = await self._ask_shown(pods, has_checkpoint=has_checkpoint)
+        are_newer = has_unasked(self._manager.ledger, shown, pods) and await self._read_pods()
+        if are_newer:
+            # A pod that has come since, under the name of another, must not be taken for whom was shown.
+            pods = self._known_pods()
+            shown = await self._ask_shown(pods, has_checkpoint=has_checkpoint)
+        # Whom a watch that may lag does not know is not gone for that: without another's word, no pod is.
+        seen = pods if shown is not None or are_newer else None
+        entries = None if checkpoint is None else checkpoint.entries
+        self._take(checkpoint, View(entries, shown, seen, are_pods_newer=are_newer))
+
+    async def follow_checkpoint(self, *, is_after_answers: bool = False) -> None:
+        """Takes over what the kubelet has written since the last time; next to nothing where that is none.
+
+        `is_after_answers`: whatever answer the kubelet has not written by now, it has thrown away.
+        """
+        checkpoint = await self._records.checkpoint()
+        if checkpoint is not None and (is_after_answers or checkpoint is not self._last):
+            # Podresources is asked for nobody: nothing ends by this view.
+            shown: Mapping[ObjectKey, PodRecord | None] = {}
+            view = View(checkpoint.entries, shown, self._known_pods(), is_after_answers)
+            self._take(checkpoint, view)
+
+    def _known_pods(self) -> tuple[Pod, ...] | None:
+        if self._pods is None or not self._pods.is_synced:
+            return None
+        return tuple(self._pods.pods().values())
+
+    async def _read_pods(self) -> bool:
+        """Asks the API server for the pods as they are now; whether it told."""
+        if self._pods is None or not self._pods.can_read:
+            return False
+        try:
+            await self._pods.read_pods()
+        except KubeError as error:
+            _log.debug("the API server does not help to keep the books", reason=str(error))
+            return False
+        return True
+
+    async def _ask_shown(
+        self, pods: tuple[Pod, ...] | None, *, has_checkpoint: bool
+    ) -> Mapping[ObjectKey, PodRecord | None] | None:
+        if self._pod_resources is None:
+            return None
+        names = list(pods_to_ask(self._manager.ledger, pods))
+        if not has_checkpoint:
+            names += [pod.key for pod in pods or () if list_needs(pod, self._resource)]
+        try:
+            return {name: await self._pod_resources.get(*name) for name in dict.fromkeys(names)}
+        except PodResourcesError as error:
+            _log.debug("podresources does not help to keep the books", reason=str(error))
+            return None
+
+    def _take(self, checkpoint: Checkpoint | None, view: View) -> None:
+        self._last = checkpoint
+        reconciled = self._manager.keep_books(view)
+        self._report(reconciled)
+        doubles = find_doubles(reconciled.ledger)
+        for device, uids in doubles.items():
+            if self._doubles.get(device) != uids:
+                self._metrics.count_repeated(1)
+                _log.error(
+                    "the kubelet gave a device twice",
+                    resource=self._resource,
+                    device=device,
+                    pods=sorted(uids),
+                )
+        self._doubles = doubles
+
+    def _report(self, reconciled: Reconciled) -> None:
+        for settled in reconciled.settled:
+            self._metrics.count_settled(settled.outcome.value)
+            if settled.outcome is Outcome.CORRECTED:
+                _log.error(
+                    "an answer was for another container",
+                    resource=self._resource,
+                    devices=sorted(settled.answer.device_ids),
+                    believed=str(settled.answer.owner),
+                    was=str(settled.owner),
+                )

@@ -1,0 +1,1 @@
+"""Which devices a container is given."""

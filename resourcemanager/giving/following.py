@@ -1,0 +1,125 @@
+"""One request whose container is known, or is not, against its assignment and the policies."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from accelet.accelerators.backend import Tiles
+from accelet.accelerators.device import DeviceId, UnitId
+from accelet.accelerators.inventory import Inventory
+from accelet.assignments.assignment import AssignmentError, Pieces
+from resourcemanager.allocation import NOTHING_KNOWN, WHOLE, Allocation, Notice, Refusal
+from resourcemanager.giving.policies import Policies
+from resourcemanager.matching.inquiry import Match, NoProof
+from resourcemanager.surroundings import Surroundings
+from resourcemanager.target import explain_misfit, find_target, find_units
+
+Give = Callable[[Tiles, Mapping[str, str]], Allocation | Refusal]
+"""Gives the requested devices, restricted to tiles, to a container with this environment of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call: the devices the kubelet chose, and for whom, or why that is not known."""
+
+    devices: Sequence[DeviceId]
+    found: Match | NoProof
+
+
+def follow(
+    request: Request, give: Give, policies: Policies, surroundings: Surroundings
+) -> Allocation | Refusal:
+    """Gives a container exactly the cards and tiles it is assigned, or says why not."""
+    found = request.found
+    if isinstance(found, NoProof) or not found.proof.is_exact:
+        return _without_proof(found, give, policies)
+    try:
+        pieces = _read(found, surroundings)
+        if not pieces:
+            return _without_assignment(found, give, policies, surroundings.resource)
+        target = find_target(pieces, surroundings.inventory, len(set(request.devices)), surroundings.resource)
+    except AssignmentError as error:
+        return Refusal("bad-assignment", f"container {found.owner.container}: {error}")
+    if misfit := explain_misfit(target, request.devices):
+        return _with_misfit(misfit, found, give, policies)
+    notices = []
+    if taken := _find_taken(found, pieces, surroundings):
+        sentence = f"container {found.owner.container}: {taken}"
+        if policies.on_conflict == "refuse":
+            return Refusal("conflict", sentence)
+        notices.append(Notice("conflict", sentence))
+    return _explain(give(target.tiles, _environment(found)), f"assigned {target.text}", notices)
+
+
+def _with_misfit(misfit: str, found: Match, give: Give, policies: Policies) -> Allocation | Refusal:
+    sentence = f"container {found.owner.container}: {misfit}"
+    if policies.on_mismatch == "strict":
+        return Refusal("mismatch", f"{sentence}; create the pod again")
+    said = Notice("mismatch", f"{sentence}; it was given what the kubelet chose, whole")
+    reason = "the kubelet chose other devices than those assigned"
+    return _explain(give(WHOLE, _environment(found)), reason, [said])
+
+
+def _read(found: Match, surroundings: Surroundings) -> Pieces | None:
+    assignment = surroundings.assignments.of(found.pod)
+    return None if assignment is None else assignment.pieces(found.owner.container, surroundings.resource)
+
+
+def _environment(found: Match) -> Mapping[str, str]:
+    """The container's own literal environment, which wins over ours in the kubelet."""
+    own = (one.environment for one in found.pod.all_containers if one.name == found.owner.container)
+    return next(own, NOTHING_KNOWN)
+
+
+def _without_proof(found: Match | NoProof, give: Give, policies: Policies) -> Allocation | Refusal:
+    if isinstance(found, NoProof):
+        code, reason = f"unproven-{found.doubt.value}", found.reason
+    else:
+        pod = "/".join(found.pod.key)
+        code, reason = "unproven-inexact", f"The call is probably for pod {pod}, which is not proven."
+    if policies.on_unproven == "refuse":
+        return Refusal(code, f"it cannot be told which container this call is for: {reason}")
+    return _explain(give(WHOLE, NOTHING_KNOWN), reason, [Notice("unproven", reason)])
+
+
+def _without_assignment(found: Match, give: Give, policies: Policies, resource: str) -> Allocation | Refusal:
+    if policies.on_missing == "refuse":
+        return Refusal(
+            "not-assigned",
+            f"container {found.owner.container} requests {resource}, and no annotation of its pod assigns it"
+            " any; have the pod scheduled by who writes assignments",
+        )
+    return _explain(give(WHOLE, _environment(found)), "nothing is assigned to it", [])
+
+
+def _find_taken(found: Match, pieces: Pieces, surroundings: Surroundings) -> str | None:
+    """Who else, of another pod that lives and has its devices, is assigned a tile of these."""
+    mine = _tiles(pieces, surroundings.inventory)
+    if not mine:
+        return None
+    for uid, pod in surroundings.pods.items():
+        if uid == found.owner.pod_uid or pod.is_terminal:
+            continue
+        for container, theirs in surroundings.assignments.readable(pod, surroundings.resource):
+            for unit, tiles in _tiles(theirs, surroundings.inventory).items():
+                common = sorted(tiles & mine.get(unit, frozenset()))
+                if common and container in surroundings.ledger.containers_of(uid):
+                    return (
+                        f"tile {common[0]} of {unit} is assigned to it and held by pod {'/'.join(pod.key)}"
+                        f" (container {container}) by its assignment as well"
+                    )
+    return None
+
+
+def _tiles(pieces: Pieces, inventory: Inventory) -> Mapping[UnitId, frozenset[int]]:
+    """The tiles named, by unit. A unit named without tiles is shared by whoever has it whole."""
+    found: dict[UnitId, frozenset[int]] = {}
+    for unit, tiles in find_units(pieces, inventory):
+        if tiles:
+            found[unit] = found.get(unit, frozenset()) | tiles
+    return found
+
+
+def _explain(given: Allocation | Refusal, reason: str, notices: Iterable[Notice]) -> Allocation | Refusal:
+    if isinstance(given, Refusal):
+        return given
+    return replace(given, reason=reason, notices=tuple(notices))

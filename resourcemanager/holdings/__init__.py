@@ -1,0 +1,1 @@
+"""Who holds what, from the kubelet's records and our own answers."""

@@ -1,0 +1,155 @@
+"""Who holds which devices of one resource, as far as the kubelet's own records and our answers tell."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+
+from accelet.accelerators.device import DeviceId
+from accelet.kube.objects import ObjectKey
+from accelet.kube.poduid import PodUid
+from resourcemanager.holdings.evidence import ContainerKey
+
+ALLOCATION_ANNOTATION = "accelet.dev/allocation"
+"""In an AllocateResponse: a fresh name of this one answer, by which the checkpoint tells whose it was."""
+
+PROOF_ANNOTATION = "accelet.dev/proof"
+"""In an AllocateResponse: how the container was found (`resourcemanager.matching.caller.Proof`)."""
+
+
+DENIALS_TO_RELEASE = 2
+
+_NOTHING: Mapping[str, frozenset[DeviceId]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What one container holds. `pod` is its name where known, `token` and `proof` those of our answer.
+
+    A holder that podresources alone has shown, while nothing tells its UID, has its name for a UID.
+    `is_recorded` is False once a record of the kubelet is seen that lacks it: the kubelet would allocate for
+    the container again. `denials` counts how often in a row everything that can be asked denied it; a
+    released holding stays in the books, without holding anything, while the checkpoint still lists it.
+    """
+
+    owner: ContainerKey
+    device_ids: frozenset[DeviceId]
+    pod: ObjectKey | None = None
+    token: str | None = None
+    proof: str | None = None
+    is_recorded: bool = True
+    denials: int = 0
+
+    @property
+    def is_released(self) -> bool:
+        return self.denials >= DENIALS_TO_RELEASE
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """An answer of ours that no record of the kubelet shows yet.
+
+    `owner` is the container it was for as far as matching could tell, None where no identity was needed or
+    proven. `misses` counts how many checkpoints lacked it that did hold a later answer.
+    """
+
+    token: str
+    device_ids: frozenset[DeviceId]
+    owner: ContainerKey | None = None
+    pod: ObjectKey | None = None
+    proof: str | None = None
+    denials: int = 0
+    misses: int = 0
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """One resource's books, a value. `in_flight` is in the order of our answers.
+
+    A device can have several holders: a pod's init container and its next containers, the holders of one
+    share each, and whoever the kubelet gave an id twice.
+    """
+
+    resource: str
+    holdings: Mapping[ContainerKey, Holding] = field(default_factory=lambda: MappingProxyType({}))
+    in_flight: tuple[InFlight, ...] = ()
+    checkpointed: frozenset[DeviceId] = frozenset()
+    """Every id in the last checkpoint, also of pods that are gone: the kubelet frees lazily."""
+
+    has_read_checkpoint: bool = False
+
+    @cached_property
+    def held(self) -> frozenset[DeviceId]:
+        """The ids that somebody holds, or was just given."""
+        return frozenset(self._holders)
+
+    @cached_property
+    def must_stay_listed(self) -> frozenset[DeviceId]:
+        """The ids the kubelet may still look up: dropping one from ListAndWatch can crash it (since 1.34)."""
+        return self.held | self.checkpointed
+
+    @property
+    def knows_init_containers(self) -> bool:
+        """Whether it is known what plain init containers have: only the checkpoint and our answers tell."""
+        return self.has_read_checkpoint and all(answer.owner is not None for answer in self.in_flight)
+
+    def holders(self, device: DeviceId) -> tuple[ContainerKey | None, ...]:
+        """Who holds `device`; None stands for an answer whose container is not known."""
+        return self._holders.get(device, ())
+
+    def is_held_by_another(self, device: DeviceId, pod_uid: PodUid) -> bool:
+        """Whether a pod other than `pod_uid` holds `device`. Within a pod, containers take over devices."""
+        return any(holder is None or holder.pod_uid != pod_uid for holder in self.holders(device))
+
+    def containers_of(self, pod_uid: PodUid) -> Mapping[str, frozenset[DeviceId]]:
+        """The devices of the pod's containers by container name, with what was just given to them."""
+        held = {
+            key.container: one.device_ids
+            for key, one in self.holdings.items()
+            if key.pod_uid == pod_uid and not one.is_released
+        }
+        return self._with_answers(pod_uid, held)
+
+    def allocated(self, pod_uid: PodUid) -> Mapping[str, frozenset[DeviceId]]:
+        """As `containers_of`, without what the kubelet has forgotten and would allocate again."""
+        return self._with_answers(pod_uid, self.recorded(pod_uid))
+
+    def recorded(self, pod_uid: PodUid) -> Mapping[str, frozenset[DeviceId]]:
+        """As `allocated`, by the kubelet's own records alone: without what was just given."""
+        return self._recorded.get(pod_uid, _NOTHING)
+
+    def with_answer(self, answer: InFlight) -> "Ledger":
+        """The books after an Allocate was answered. An earlier answer for the same container is replaced."""
+        others = tuple(one for one in self.in_flight if answer.owner is None or one.owner != answer.owner)
+        return replace(self, in_flight=(*others, answer))
+
+    @cached_property
+    def _recorded(self) -> Mapping[PodUid, Mapping[str, frozenset[DeviceId]]]:
+        found: dict[PodUid, dict[str, frozenset[DeviceId]]] = {}
+        for key, one in self.holdings.items():
+            if one.is_recorded and not one.is_released:
+                found.setdefault(key.pod_uid, {})[key.container] = one.device_ids
+        return found
+
+    def _with_answers(
+        self, pod_uid: PodUid, found: Mapping[str, frozenset[DeviceId]]
+    ) -> Mapping[str, frozenset[DeviceId]]:
+        added = dict(found)
+        for answer in self.in_flight:
+            if answer.owner is not None and answer.owner.pod_uid == pod_uid:
+                earlier = added.get(answer.owner.container, frozenset())
+                added[answer.owner.container] = earlier | answer.device_ids
+        return added
+
+    @cached_property
+    def _holders(self) -> Mapping[DeviceId, tuple[ContainerKey | None, ...]]:
+        found: dict[DeviceId, tuple[ContainerKey | None, ...]] = {}
+        claims: Iterable[tuple[ContainerKey | None, frozenset[DeviceId]]] = (
+            *((one.owner, one.device_ids) for one in self.holdings.values() if not one.is_released),
+            *((one.owner, one.device_ids) for one in self.in_flight),
+        )
+        for owner, ids in claims:
+            for device in ids:
+                if owner is None or owner not in found.get(device, ()):
+                    found[device] = (*found.get(device, ()), owner)
+        return found

@@ -1,0 +1,109 @@
+"""Finds the container that a call of the kubelet is for.
+
+The kubelet asks for devices without saying for whom. What makes an answer exact is the way it admits pods
+(Kubernetes 1.27 to 1.38, pkg/kubelet, pkg/kubelet/cm/devicemanager):
+
+    One pod after the other is admitted, on one thread. It is known to podresources before its first call,
+    each container's devices are on record before the next call, and a pod that is turned away is no longer
+    an active one when the next is looked at.
+
+From 1.34 podresources shows active pods only. So during a call that belongs to an admission
+
+    Invariant: among the pods that have not started, exactly one is shown by podresources and shown without
+    all its devices: the one that is being admitted.
+
+Hence one such pod, once found, is the proof, and no other has to be asked for. It need not be searched in any
+order; the newest first finds it soonest. Its containers are served in the order of the spec, so the first
+without devices is the one. Plain init containers are not shown; what they were given stands in our books,
+or, where an answer was given to nobody known, in the kubelet's checkpoint, written before the next call.
+
+Two things break the premise, and each is looked for before a pod is believed:
+
+    A call can also belong to a container that is started again and whose devices the kubelet has forgotten,
+    or never gave because it did not know the resource then. A started pod that lacks devices of this number
+    is a rival: with one about, there is no proof.
+
+    Podresources knows names, not UIDs. Where a name can come again and the watch may lag, the pod is read
+    from the API server before it is believed.
+
+Before 1.34 pods that were turned away stay visible. There the argument is by exclusion: the pod being
+admitted is among those shown, so if all shown pods are known and one alone lacks such devices, it is the one.
+Turned-away pods drop out as soon as the API server has their end, for which there are three more reads.
+
+Nothing is ever decided by age, order, or annotations. Assumed is that no pod is deleted by force, made anew
+under its name and bound to this node again while the kubelet is still admitting the first.
+
+`next_step` is called with growing evidence until it returns a Match or a NoProof; it asks for at most the
+pods of this node once each, four reads, and one read for each name.
+"""
+
+from collections.abc import Sequence
+
+from accelet.kube.pods import Pod
+from resourcemanager.matching.candidates import may_recur
+from resourcemanager.matching.doubts import accept_single, doubt_name, doubt_rival
+from resourcemanager.matching.exclusion import exclude_others
+from resourcemanager.matching.inquiry import (
+    AskCheckpoint,
+    AskShown,
+    Evidence,
+    Match,
+    Podresources,
+    Proof,
+    ReadPod,
+    ReadPods,
+    Step,
+)
+from resourcemanager.matching.openings import find_openings, is_past_admission, list_living, needs_checkpoint
+
+
+def next_step(evidence: Evidence) -> Step:
+    """The container the call is for, or that it cannot be told, or what to find out before either."""
+    if needs_checkpoint(evidence):
+        return AskCheckpoint()
+    if evidence.podresources is Podresources.GET_ACTIVE:
+        return _find_visible(evidence)
+    return exclude_others(evidence)
+
+
+def _find_visible(evidence: Evidence) -> Step:
+    living = list_living(evidence)
+    for pod in living:
+        if is_past_admission(pod, evidence):
+            continue
+        if pod.key not in evidence.shown:
+            return AskShown(pod.key)
+        found = list(find_openings(pod, Proof.VISIBLE, evidence))
+        if found:
+            return _verify_name(pod, evidence) or _ask_rivals(found, living, evidence)
+    if evidence.can_read and evidence.reads == 0:
+        return ReadPods(after_s=0)
+    return _find_gap(living, evidence)
+
+
+def _verify_name(pod: Pod, evidence: Evidence) -> Step | None:
+    if evidence.is_watch_current or pod.key in evidence.verified or not may_recur(pod):
+        return None
+    return ReadPod(pod.key) if evidence.can_read else doubt_name(pod)
+
+
+def _ask_rivals(found: Sequence[Match], living: Sequence[Pod], evidence: Evidence) -> Step:
+    for rival in living:
+        if not is_past_admission(rival, evidence):
+            continue
+        if rival.key not in evidence.shown:
+            return AskShown(rival.key)
+        if any(find_openings(rival, Proof.VISIBLE, evidence)):
+            return _verify_name(rival, evidence) or doubt_rival(rival, evidence)
+    return accept_single(found, evidence)
+
+
+def _find_gap(living: Sequence[Pod], evidence: Evidence) -> Step:
+    """Nobody is being admitted: a container that is started again and has no devices on record."""
+    started = [pod for pod in living if is_past_admission(pod, evidence)]
+    for pod in started:
+        if pod.key not in evidence.shown:
+            return AskShown(pod.key)
+    return accept_single(
+        [match for pod in started for match in find_openings(pod, Proof.EXCLUSION, evidence)], evidence
+    )

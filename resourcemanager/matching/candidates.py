@@ -1,0 +1,112 @@
+"""What one pod may be asking for, read against the books and against what podresources shows of it."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from accelet.kube.pods import Container, Pod
+from accelet.kube.poduid import kubelet_uid
+from resourcemanager.holdings.evidence import ShownPod
+from resourcemanager.holdings.ledger import Ledger
+
+_GENERATED_NAME = re.compile(r".+-[bcdfghjklmnpqrstvwxz2456789]{5}")
+_GENERATING_KINDS = frozenset({"ReplicaSet", "ReplicationController", "DaemonSet", "Job"})
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One container's request for devices of a resource. `is_plain_init`: podresources never shows it."""
+
+    container: str
+    size: int
+    is_plain_init: bool
+
+
+def list_needs(pod: Pod, resource: str) -> tuple[Need, ...]:
+    """The pod's requests for `resource`, in the order in which the kubelet allocates them."""
+    init = [(container, not container.is_sidecar) for container in pod.init_containers]
+    main = [(container, False) for container in pod.containers]
+    return tuple(
+        Need(container.name, size, is_plain_init)
+        for container, is_plain_init in (*init, *main)
+        if (size := _size(container, resource)) > 0
+    )
+
+
+def lacks_devices(pod: Pod, ledger: Ledger, size: int) -> bool:
+    """Whether a request of this size is one that no record of the kubelet shows as met."""
+    recorded = ledger.recorded(kubelet_uid(pod))
+    return any(
+        container.name not in recorded and container.limits.get(ledger.resource) == size
+        for container in (*pod.init_containers, *pod.containers)
+    )
+
+
+def may_recur(pod: Pod) -> bool:
+    """Whether another pod may come to have this name. A name with a generated suffix does not come again."""
+    return not (
+        _GENERATED_NAME.fullmatch(pod.name)
+        and any(owner.is_controller and owner.kind in _GENERATING_KINDS for owner in pod.owners)
+    )
+
+
+def find_next(pod: Pod, shown: ShownPod, ledger: Ledger, size: int) -> tuple[str, ...]:
+    """The container whose turn it is, if the kubelet is admitting this pod and `size` is what it asks.
+
+    Empty if `shown` is another pod of the name, has all its devices, or the next container asks another
+    number; more than one where it is not known what init containers have, and they ask the same number.
+    """
+    needs = list_needs(pod, ledger.resource)
+    missing = _list_missing(pod, shown, ledger)
+    served = max((index + 1 for index, need in enumerate(needs) if need not in missing), default=0)
+    if any(need in missing and not need.is_plain_init for need in needs[:served]):
+        return ()  # a gap: not how an admission looks
+    return tuple(need.container for need in _possible_next(needs[served:], ledger) if need.size == size)
+
+
+def find_gaps(pod: Pod, shown: ShownPod, ledger: Ledger, size: int) -> tuple[str, ...]:
+    """The containers that the kubelet would allocate `size` devices for when it starts them, in any order."""
+    return tuple(need.container for need in _list_missing(pod, shown, ledger) if need.size == size)
+
+
+def _list_missing(pod: Pod, shown: ShownPod, ledger: Ledger) -> tuple[Need, ...]:
+    """The requests that the kubelet has not met, none if `shown` is another pod of the name."""
+    if not is_same_pod(pod, shown, ledger):
+        return ()
+    given = {container.name for container in shown.containers if container.devices.get(ledger.resource)}
+    allocated = ledger.allocated(kubelet_uid(pod))
+    return tuple(
+        need
+        for need in list_needs(pod, ledger.resource)
+        if need.container not in (allocated if need.is_plain_init else given)
+    )
+
+
+def is_same_pod(pod: Pod, shown: ShownPod, ledger: Ledger) -> bool:
+    """Whether what podresources shows under the pod's name can be this pod.
+
+    It has the pod's containers (kubelets before 1.29 leave out sidecars), and those that the kubelet's
+    records give devices to have them. Podresources has no UID to compare.
+    """
+    names = {container.name for container in shown.containers}
+    main = {container.name for container in pod.containers}
+    sidecars = {container.name for container in pod.init_containers if container.is_sidecar}
+    if not main <= names <= main | sidecars:
+        return False
+    recorded = ledger.recorded(kubelet_uid(pod))
+    return all(
+        container.devices.get(ledger.resource) == recorded[container.name]
+        for container in shown.containers
+        if container.name in recorded
+    )
+
+
+def _possible_next(needs: tuple[Need, ...], ledger: Ledger) -> Iterator[Need]:
+    for need in needs:
+        yield need
+        if ledger.knows_init_containers or not need.is_plain_init:
+            return
+
+
+def _size(container: Container, resource: str) -> int:
+    return int(container.limits.get(resource, 0))

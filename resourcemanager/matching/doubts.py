@@ -1,0 +1,78 @@
+"""What to say when it cannot be told whom a call is for."""
+
+from collections.abc import Sequence
+
+from accelet.kube.objects import ObjectKey
+from accelet.kube.pods import Pod
+from resourcemanager.matching.inquiry import Doubt, Evidence, Match, NoProof, Step
+
+
+def accept_single(found: Sequence[Match], evidence: Evidence) -> Step:
+    """The one match there is, or why none is proven."""
+    if not found:
+        return NoProof(
+            Doubt.NOBODY,
+            "Neither the API server nor the kubelet shows a pod on this node that is waiting for"
+            f" {_amount(evidence)}; a static pod is not shown before it is admitted.",
+        )
+    if len(found) > 1:
+        return _several(found, evidence)
+    (match,) = found
+    if match.pod.is_mirror:
+        return NoProof(
+            Doubt.STATIC,
+            f"The call may be for the static pod {_name(match.pod)}, of which the API server learns only"
+            " after it is admitted.",
+        )
+    return match
+
+
+def _several(found: Sequence[Match], evidence: Evidence) -> NoProof:
+    names = sorted({_name(match.pod) for match in found})
+    if len(names) == 1:
+        return NoProof(
+            Doubt.CONTAINER,
+            f"Several containers of pod {names[0]} wait for {_amount(evidence)}, and nothing tells which of"
+            " them the kubelet asks for.",
+        )
+    return NoProof(
+        Doubt.SEVERAL,
+        f"The kubelet does not tell which of {len(names)} pods it asks for that lack {_amount(evidence)}:"
+        f" {', '.join(names[:3])}{' and more' if len(names) > 3 else ''}.",
+    )
+
+
+def doubt_rival(rival: Pod, evidence: Evidence) -> NoProof:
+    return NoProof(
+        Doubt.RIVAL,
+        f"Pod {_name(rival)} is on this node without the {_amount(evidence)} it asks for, so the call may"
+        " be for one of its containers. Delete that pod.",
+    )
+
+
+def doubt_name(pod: Pod) -> NoProof:
+    return NoProof(
+        Doubt.UNVERIFIED,
+        f"The API server does not answer, and the kubelet may be admitting a newer pod {_name(pod)}.",
+    )
+
+
+def doubt_api_server() -> NoProof:
+    return NoProof(
+        Doubt.UNVERIFIED,
+        "The API server does not answer, and this kubelet does not show by itself which pods it turned away.",
+    )
+
+
+def doubt_stranger(name: ObjectKey) -> NoProof:
+    return NoProof(
+        Doubt.STRANGER, f"The kubelet shows pod {'/'.join(name)}, which the API server does not know."
+    )
+
+
+def _name(pod: Pod) -> str:
+    return "/".join(pod.key)
+
+
+def _amount(evidence: Evidence) -> str:
+    return f"{evidence.size} {evidence.ledger.resource}"

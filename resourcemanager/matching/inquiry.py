@@ -1,0 +1,183 @@
+"""The search for the container that a call of the kubelet is for: what is known so far, what to ask next."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from types import MappingProxyType
+
+from accelet.kube.objects import ObjectKey
+from accelet.kube.pods import Pod
+from accelet.kube.poduid import PodUid, kubelet_uid
+from resourcemanager.holdings.evidence import ContainerKey, ShownPod
+from resourcemanager.holdings.ledger import Ledger
+
+
+class Podresources(Enum):
+    """What the kubelet's podresources service shows."""
+
+    GET_ACTIVE = "get-active"
+    """It has Get, and shows only pods it runs or is admitting: Kubernetes from 1.34."""
+
+    GET_ALL = "get-all"
+    """It has Get and also shows pods it turned away: 1.27 to 1.33 with KubeletPodResourcesGet switched on."""
+
+    LIST_ALL = "list-all"
+    """It has List alone, which also shows pods it turned away: Kubernetes up to 1.33."""
+
+
+class Proof(Enum):
+    """Why a container is the one, strongest first."""
+
+    CHECKPOINT = "checkpoint"
+    """The kubelet's checkpoint holds our answer's token under it. Exact; known only afterwards."""
+
+    VISIBLE = "visible"
+    """The kubelet shows the pod, and shows it without these devices: it is being admitted. Exact."""
+
+    SOLE = "sole"
+    """Of all pods the kubelet shows, all of them known, no other lacks such devices. Exact."""
+
+    EXCLUSION = "exclusion"
+    """No other pod known to the API server lacks such devices. Wrong where a static pod, or one deleted by
+    force at this moment, is being admitted."""
+
+    @property
+    def is_exact(self) -> bool:
+        return self is not Proof.EXCLUSION
+
+
+class Doubt(Enum):
+    """Why there is no proof."""
+
+    NOBODY = "nobody"
+    SEVERAL = "several"
+    RIVAL = "rival"
+    CONTAINER = "container"
+    STATIC = "static"
+    STRANGER = "stranger"
+    UNVERIFIED = "unverified"
+    UNANSWERED = "unanswered"
+
+
+@dataclass(frozen=True, slots=True)
+class AskShown:
+    """Get this pod from podresources; `Evidence.with_shown`."""
+
+    pod: ObjectKey
+
+
+@dataclass(frozen=True, slots=True)
+class AskAllShown:
+    """List podresources; `Evidence.with_all_shown`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskCheckpoint:
+    """Read the kubelet's checkpoint and reconcile the books with it, as after answers; `with_ledger`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPod:
+    """Read this pod from the API server, no cache between; `Evidence.with_pod`."""
+
+    pod: ObjectKey
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPods:
+    """After so long, list this node's pods at the API server; `Evidence.with_pods`.
+
+    With resourceVersion unset, so that the answer is no older than the question.
+    """
+
+    after_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The call is for this container."""
+
+    owner: ContainerKey
+    pod: Pod
+    proof: Proof
+
+
+@dataclass(frozen=True, slots=True)
+class NoProof:
+    """It cannot be told whom the call is for; the text says why, in a sentence for people."""
+
+    doubt: Doubt
+    reason: str
+
+
+Question = AskShown | AskAllShown | AskCheckpoint | ReadPod | ReadPods
+Step = Question | Match | NoProof
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known about one call for `size` devices of `ledger.resource`.
+
+    `pods` are those of this node by the UID the kubelet uses: at first the watch's, then what was read.
+    `podresources`: what kind of podresources service there is.
+    `is_watch_current`: nobody needs to doubt that the watch has delivered what happened up to about now.
+    `can_read`: the API server can be asked.
+    `turned_away`: pods a call for which we have answered with an error; the kubelet does not ask again.
+    `older_than_resource`: pods of this node at the moment the kubelet first learned of the resource. It may
+    have admitted them without devices.
+    `deleted`: pods that the API server no longer has and the kubelet may still show, as last seen.
+    The rest is filled in by the methods.
+    """
+
+    size: int
+    ledger: Ledger
+    pods: Mapping[PodUid, Pod]
+    podresources: Podresources = Podresources.GET_ACTIVE
+    is_watch_current: bool = True
+    can_read: bool = True
+    turned_away: frozenset[PodUid] = frozenset()
+    older_than_resource: frozenset[PodUid] = frozenset()
+    deleted: Mapping[PodUid, Pod] = field(default_factory=lambda: MappingProxyType({}))
+    shown: Mapping[ObjectKey, ShownPod | None] = field(default_factory=lambda: MappingProxyType({}))
+    is_all_shown: bool = False
+    verified: frozenset[ObjectKey] = frozenset()
+    reads: int = 0
+    has_asked_checkpoint: bool = False
+
+    def with_shown(self, name: ObjectKey, pod: ShownPod | None) -> "Evidence":
+        return replace(self, shown={**self.shown, name: pod})
+
+    def with_all_shown(self, pods: Mapping[ObjectKey, ShownPod]) -> "Evidence":
+        return replace(self, shown=dict(pods), is_all_shown=True)
+
+    def with_ledger(self, ledger: Ledger) -> "Evidence":
+        """The books as they are with the checkpoint of this moment; as they were if it cannot be read."""
+        return replace(self, ledger=ledger, has_asked_checkpoint=True)
+
+    def with_pod(self, name: ObjectKey, pod: Pod | None) -> "Evidence":
+        """`pod` is what the API server has under `name` on this node, None if nothing."""
+        others = {uid: one for uid, one in self.pods.items() if one.key != name}
+        return replace(
+            self, pods={**others, **index_pods([pod] if pod else [])}, verified=self.verified | {name}
+        )
+
+    def with_pods(self, pods: Iterable[Pod]) -> "Evidence":
+        """`pods` are all that the API server has for this node."""
+        found = index_pods(pods)
+        verified = self.verified | {pod.key for pod in (*self.pods.values(), *found.values())}
+        deleted = {uid: pod for uid, pod in self.pods.items() if uid not in found}
+        return replace(
+            self,
+            pods=found,
+            deleted={**self.deleted, **deleted},
+            verified=verified,
+            reads=self.reads + 1,
+        )
+
+    def without_api_server(self) -> "Evidence":
+        """The API server did not answer."""
+        return replace(self, can_read=False)
+
+
+def index_pods(pods: Iterable[Pod]) -> Mapping[PodUid, Pod]:
+    return {kubelet_uid(pod): pod for pod in pods}
