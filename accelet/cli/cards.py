@@ -19,7 +19,7 @@ from accelet.scheduler.cards.view import ClusterView, view_cluster
 from accelet.scheduler.gangs.grouping import GATE_PREFIX
 from accelet.scheduler.record import SELECTOR, parse_record
 from accelet.scheduler.settings import SchedulerSettings
-from accelet.scheduler.state import Picture
+from accelet.scheduler.state import SchedulerState
 
 
 @click.command("cards")
@@ -73,20 +73,20 @@ def command(
 
 
 def _view(objects: CardObjects, settings: SchedulerSettings, wanted: str | None) -> ClusterView:
-    """The view of all nodes, or of the one that is wanted, from the picture the scheduler would have."""
-    picture = Picture(settings.scheme(), GATE_PREFIX, settings.cards.resources, settings.cards.policy)
+    """The view of all nodes, or of the one that is wanted, from the state the scheduler would have."""
+    state = SchedulerState(settings.scheme(), GATE_PREFIX, settings.cards.resources, settings.cards.policy)
     for node in objects.nodes:
-        picture.set_node(node)
+        state.set_node(node)
     for pod in objects.pods:
-        picture.set_pod(pod)
+        state.set_pod(pod)
     for plan in objects.plans:
-        picture.set_record(plan)
+        state.set_record(plan)
     chosen = [node for node in objects.nodes if wanted in (None, node.name)]
     if wanted is not None and not chosen:
         raise click.BadParameter(
             f"none of the {len(objects.nodes)} nodes is called {wanted}", param_hint="--node"
         )
-    return view_cluster(chosen, picture.cluster.cards)
+    return view_cluster(chosen, state.cluster.cards)
 
 
 def _read_files(node_file: Path | None, pod_file: Path | None, plan_file: Path | None) -> CardObjects:

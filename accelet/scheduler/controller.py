@@ -12,7 +12,8 @@ from accelet.kube.recording.eventlog import Message
 from accelet.kube.watching.store import Change
 from accelet.runtime.clock import Clock, SystemClock
 from accelet.runtime.logs import Log
-from accelet.scheduler.events import Herald
+from accelet.scheduler.errors import PlanTooLargeError
+from accelet.scheduler.events import GangEvents
 from accelet.scheduler.gangs.grouping import Gang, GangKey, gang_key, is_gated
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.placement.backlog import Patience, Reservation, Round, plan_backlog
@@ -20,8 +21,8 @@ from accelet.scheduler.placement.plan import Plan, describe_plan
 from accelet.scheduler.record import Placement, Record
 from accelet.scheduler.release import Steps
 from accelet.scheduler.settings import SchedulerSettings
-from accelet.scheduler.state import Picture
-from accelet.scheduler.writer import Hand, RefusedError
+from accelet.scheduler.state import SchedulerState
+from accelet.scheduler.writer import PlanWriter, RefusedError
 
 _log = Log(__name__)
 
@@ -37,12 +38,12 @@ _PARALLEL = 8
 
 
 class Controller:
-    """What one leader does, from the picture to the API server. Made anew for each leadership."""
+    """Plans the gangs in `state` and carries the plans out. Made anew for each leadership."""
 
     def __init__(
         self,
-        picture: Picture,
-        hand: Hand,
+        state: SchedulerState,
+        writer: PlanWriter,
         settings: SchedulerSettings,
         metrics: SchedulerMetrics,
         say: Callable[[Message], None],
@@ -50,10 +51,10 @@ class Controller:
         clock: Clock | None = None,
         wall_s: Callable[[], float] = time.time,
     ) -> None:
-        self._picture, self._hand, self._settings = picture, hand, settings
+        self._state, self._writer, self._settings = state, writer, settings
         self._metrics, self._wall_s = metrics, wall_s
         self._clock: Clock = clock or SystemClock()
-        self._herald = Herald(say, self._clock)
+        self._events = GangEvents(say, self._clock)
         self._queue: WorkQueue[ObjectKey] = WorkQueue(self._clock)
         self._arrived_s: dict[GangKey, float] = {}
         self._stranded_s: dict[str, float] = {}
@@ -66,15 +67,15 @@ class Controller:
         await self._queue.work(self._look, parallel=_PARALLEL)
 
     def see_pod(self, change: Change[Pod]) -> None:
-        """A pod came, changed or went, and the picture has it already."""
+        """A pod came, changed or went, and the state has it already."""
         pod = change.after or change.before
         assert pod is not None
-        record = self._picture.record_with(pod)
+        record = self._state.record_with(pod)
         if record is not None:
             self._queue.add(record.key)
-        if is_gated(pod, self._picture.prefix):
+        if is_gated(pod, self._state.prefix):
             if change.kind == "added":
-                key = gang_key(pod, self._picture.prefix)
+                key = gang_key(pod, self._state.prefix)
                 self._arrived_s[key] = self._clock.now_s()
                 self._refused_until_s.pop(key, None)
             self._queue.add(_PLANNING)
@@ -85,22 +86,22 @@ class Controller:
     def see_change(self) -> None:
         """A node, an owner or a plan came, changed or went."""
         self._queue.add_after(_PLANNING, _GATHER_S)
-        for key in self._picture.records:
+        for key in self._state.records:
             self._queue.add(key)
 
     async def _look(self, key: ObjectKey) -> float | None:
         if key == _PLANNING:
             return await self._plan()
-        record = self._picture.records.get(key)
+        record = self._state.records.get(key)
         return await self._carry_on(record) if record else None
 
     async def _plan(self) -> float | None:
         """One round of planning; returns after how long another one may come out differently by itself."""
-        linger_s = self._picture.let_go(self._clock.now_s())
-        open_gangs = self._picture.gangs()
+        linger_s = self._state.let_go(self._clock.now_s())
+        open_gangs = self._state.gangs()
         self._forget_all_but({gang.key for gang in open_gangs})
         gangs, again_s = self._ready(open_gangs)
-        snapshot = self._picture.cluster.snapshot()
+        snapshot = self._state.cluster.snapshot()
         patience = Patience(
             now_s=self._wall_s(),
             starving_after_s=self._settings.starving_after_s,
@@ -114,7 +115,7 @@ class Controller:
         self._report_faults(found.plans)
         waiting = [plan for plan in found.plans if plan.nodes is None and plan.fault is None]
         self._metrics.waiting.set(len(waiting))
-        retell_s = self._herald.tell_waiting(waiting)
+        retell_s = self._events.tell_waiting(waiting)
         begun = [plan for plan in found.plans if plan.nodes is not None]
         results = await asyncio.gather(*map(self._begin, begun), return_exceptions=True)
         for result in results:
@@ -150,7 +151,7 @@ class Controller:
         return _INCOMPLETE_FOR_S if gang.is_counted else self._settings.quiet_s
 
     def _forget_all_but(self, gangs: Collection[GangKey]) -> None:
-        self._herald.forget_all_but(gangs)
+        self._events.forget_all_but(gangs)
         for known in (self._arrived_s, self._refused_until_s):
             for key in [key for key in known if key not in gangs]:
                 known.pop(key, None)
@@ -159,7 +160,7 @@ class Controller:
 
     async def _begin(self, plan: Plan) -> None:
         """Writes a plan down, beside what is left of the gang's former one."""
-        gang, former = plan.gang, self._picture.record_of(plan.gang.key)
+        gang, former = plan.gang, self._state.record_of(plan.gang.key)
         placements = [
             Placement(pod.name, pod.uid, node, render_own(assignment) if assignment else "")
             for (pod, node), assignment in zip(plan.placements, plan.assignments, strict=True)
@@ -175,27 +176,27 @@ class Controller:
             former.resource_version if former else "",
         )
         try:
-            is_ours = await self._hand.write(record)
-        except OverflowError as error:
+            is_ours = await self._writer.write(record)
+        except PlanTooLargeError as error:
             self._refuse(gang.key, str(error), gang.pods)
             return
         self._queue.add(record.key)
         if not is_ours:
             return
-        self._herald.forget(gang.key)
+        self._events.forget(gang.key)
         self._metrics.placed.inc()
         self._metrics.distance.observe(plan.distance or 0)
         self._metrics.gap.observe((plan.distance or 0) - plan.lower_bound)
         note = describe_plan(plan)
         _log.info("placed", gang=str(gang.key), note=note)
-        self._herald.tell(gang.pods[0], "Normal", "Placed", note)
+        self._events.tell(gang.pods[0], "Normal", "Placed", note)
 
     async def _carry_on(self, record: Record) -> float | None:
         """The next steps of one plan; returns after how long to look again."""
-        steps = self._picture.steps(record)
-        self._metrics.plans.set(len(self._picture.records))
+        steps = self._state.steps(record)
+        self._metrics.plans.set(len(self._state.records))
         if steps.is_finished:
-            await self._hand.erase(record)
+            await self._writer.erase(record)
             self._queue.add(_PLANNING)
             return None
         if steps.lost:
@@ -204,10 +205,10 @@ class Controller:
         if steps.lifts:
             try:
                 if not steps.is_begun:
-                    await self._hand.rehearse(steps.lifts)
-                await self._hand.lift(steps.lifts)
+                    await self._writer.rehearse(steps.lifts)
+                await self._writer.lift(steps.lifts)
             except RefusedError as error:
-                await self._hand.erase(record)
+                await self._writer.erase(record)
                 self._refuse(record.gang, str(error), [lift.pod for lift in steps.lifts])
                 return None
         return await self._free_stranded(steps)
@@ -219,11 +220,11 @@ class Controller:
         lost = set(steps.lost)
         kept = tuple(placement for placement in record.placements if placement not in lost)
         if steps.is_begun:
-            await self._hand.write(
+            await self._writer.write(
                 Record(record.gang, kept, record.distance, record.lower_bound, record.resource_version)
             )
         else:
-            await self._hand.erase(record)
+            await self._writer.erase(record)
         self._queue.add(_PLANNING)
         self._queue.add(record.key)
 
@@ -238,13 +239,13 @@ class Controller:
             elif any(owner.is_controller for owner in pod.owners):
                 self._metrics.repairs.labels("stranded").inc()
                 note = "its node no longer has room for it; deleted to be made and placed anew"
-                self._herald.tell(pod, "Warning", "Stranded", note)
-                await self._hand.remove(pod)
+                self._events.tell(pod, "Warning", "Stranded", note)
+                await self._writer.remove(pod)
                 del self._stranded_s[pod.uid]
             elif self._stranded_s[pod.uid] != float("inf"):
                 self._stranded_s[pod.uid] = float("inf")
                 note = "its node no longer has room for it, and nobody would make it anew: delete it yourself"
-                self._herald.tell(pod, "Warning", "Stranded", note)
+                self._events.tell(pod, "Warning", "Stranded", note)
         for pod in (*steps.waiting, *steps.bound):
             self._stranded_s.pop(pod.uid, None)
         return min(waits_s, default=None)
@@ -259,5 +260,5 @@ class Controller:
     def _refuse(self, gang: GangKey, reason: str, pods: Sequence[Pod]) -> None:
         self._refused_until_s[gang] = self._clock.now_s() + _REFUSED_FOR_S
         _log.warning("refused", gang=str(gang), reason=reason)
-        self._herald.tell(pods[0], "Warning", "Refused", reason)
+        self._events.tell(pods[0], "Warning", "Refused", reason)
         self._queue.add_after(_PLANNING, _REFUSED_FOR_S)

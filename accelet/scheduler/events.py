@@ -16,7 +16,7 @@ _TELL_EVERY_S = 10.0
 """A gang's reason for waiting changes with every node; people read only the last."""
 
 
-class Herald:
+class GangEvents:
     """Events on a gang's first pod and on its owner; `say` sends them."""
 
     def __init__(self, say: Callable[[Message], None], clock: Clock) -> None:

@@ -22,9 +22,9 @@ from accelet.scheduler.controller import Controller
 from accelet.scheduler.gangs.grouping import GATE_PREFIX
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.settings import DEFAULT_SETTINGS, SchedulerSettings
-from accelet.scheduler.state import Picture
+from accelet.scheduler.state import SchedulerState
 from accelet.scheduler.watching import Watching
-from accelet.scheduler.writer import Hand
+from accelet.scheduler.writer import PlanWriter
 
 _log = Log(__name__)
 
@@ -50,7 +50,7 @@ class Scheduler:
 
     def __init__(self, options: SchedulerOptions, settings: SchedulerSettings = DEFAULT_SETTINGS) -> None:
         self._options, self._settings = options, settings
-        self._picture = Picture(
+        self._state = SchedulerState(
             settings.scheme(),
             options.gate_prefix,
             card_resources=settings.cards.resources,
@@ -73,7 +73,7 @@ class Scheduler:
         electoral = await Client.connect(options.kubeconfig)
         me = f"{os.environ.get('HOSTNAME', 'scheduler')}-{secrets.token_hex(4)}"
         watching = Watching(
-            client, self._picture, self._metrics, pod_changed=self._see_pod, changed=self._see_change
+            client, self._state, self._metrics, pod_changed=self._see_pod, changed=self._see_change
         )
         events = EventRecorder(client, "accelet.dev/scheduler", me)
         election = Election(electoral, options.namespace, LEASE, me, terms=options.terms)
@@ -92,11 +92,11 @@ class Scheduler:
     async def _lead(
         self, client: Client, watching: Watching, events: EventRecorder, election: Election
     ) -> None:
-        """Places gangs while this replica leads, from a picture that has the former leader's last act."""
+        """Places gangs while this replica leads, from a state that has the former leader's last act."""
         await watching.synced()
         await _insist(watching)
-        hand = Hand(client, self._picture, self._metrics, lambda: election.is_leader)
-        self._controller = Controller(self._picture, hand, self._settings, self._metrics, events.record)
+        writer = PlanWriter(client, self._state, self._metrics, lambda: election.is_leader)
+        self._controller = Controller(self._state, writer, self._settings, self._metrics, events.record)
         self._metrics.is_leading.set(1)
         try:
             await self._controller.run()
@@ -120,7 +120,7 @@ class Scheduler:
 
 
 async def _insist(watching: Watching) -> None:
-    """Refreshes until it works: to begin with a stale picture would be to plan against the last leader."""
+    """Refreshes until it works: to begin with a stale state would be to plan against the last leader."""
     backoff = Backoff(first_s=0.1, most_s=5.0)
     while True:
         try:

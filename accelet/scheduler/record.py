@@ -8,6 +8,7 @@ import msgspec
 
 from accelet.kube.errors import MalformedObjectError
 from accelet.kube.objects import RawObject, Wire, WireObject, read_object
+from accelet.scheduler.errors import PlanTooLargeError
 from accelet.scheduler.gangs.grouping import GangKey
 
 LABEL = "accelet.dev/placement-plan"
@@ -55,7 +56,7 @@ class Record:
         """The ConfigMap as it is sent.
 
         Raises:
-            OverflowError: the gang is too large for one ConfigMap.
+            PlanTooLargeError: the gang is too large for one ConfigMap.
         """
         plan = _WirePlan(
             gang=_WireGang(self.gang.kind, self.gang.name),
@@ -66,7 +67,9 @@ class Record:
         )
         text = msgspec.json.encode(plan).decode()
         if len(text) > MOST_BYTES:
-            raise OverflowError(f"a plan of {len(self.placements):,} pods does not fit into one ConfigMap")
+            raise PlanTooLargeError(
+                f"a plan of {len(self.placements):,} pods does not fit into one ConfigMap"
+            )
         version = {"resourceVersion": self.resource_version} if self.resource_version else {}
         return {
             "apiVersion": "v1",

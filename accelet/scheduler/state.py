@@ -26,7 +26,7 @@ A kubelet 1.36 took 2 to 3 s.
 """
 
 
-class Picture:
+class SchedulerState:
     """Nodes, pods, owners and plans. No I/O and no clock; what is older than what is known is ignored."""
 
     def __init__(

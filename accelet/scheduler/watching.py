@@ -1,4 +1,4 @@
-"""Watches everything the scheduler looks at, and keeps the picture up with it."""
+"""Watches everything the scheduler looks at, and keeps the state up with it."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from accelet.runtime.logs import Log
 from accelet.scheduler.gangs.workload import Workload, parse_workload
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.record import SELECTOR, Record, parse_record
-from accelet.scheduler.state import Picture
+from accelet.scheduler.state import SchedulerState
 
 _log = Log(__name__)
 
@@ -54,14 +54,14 @@ class Watching:
     def __init__(
         self,
         api: WatchApi,
-        picture: Picture,
+        state: SchedulerState,
         metrics: SchedulerMetrics,
         *,
         pod_changed: Callable[[Change[Pod]], None],
         changed: Callable[[], None],
         clock: Clock | None = None,
     ) -> None:
-        self._api, self._picture, self._metrics = api, picture, metrics
+        self._api, self._state, self._metrics = api, state, metrics
         self._clock: Clock = clock or SystemClock()
         self._pod_changed, self._changed = pod_changed, changed
         self._pods = Reflector(
@@ -98,7 +98,7 @@ class Watching:
         await self._found_owners.wait()
 
     async def refresh(self) -> None:
-        """Brings the picture up to date; what a former leader wrote last is in it then.
+        """Brings the state up to date; what a former leader wrote last is in it then.
 
         Raises:
             KubeError: the API server did not answer.
@@ -152,30 +152,30 @@ class Watching:
 
     def _see_pod(self, change: Change[Pod]) -> None:
         if change.after is not None:
-            self._picture.set_pod(change.after)
+            self._state.set_pod(change.after)
         else:
-            self._picture.remove_pod(change.key, self._clock.now_s())
+            self._state.remove_pod(change.key, self._clock.now_s())
         self._pod_changed(change)
 
     def _see_node(self, change: Change[Node]) -> None:
         if change.after is None:
-            self._picture.remove_node(change.key[1])
+            self._state.remove_node(change.key[1])
             self._changed()
-        elif self._picture.set_node(change.after):
+        elif self._state.set_node(change.after):
             self._changed()
 
     def _see_record(self, change: Change[Record]) -> None:
         if change.after is not None:
-            self._picture.set_record(change.after)
+            self._state.set_record(change.after)
         else:
-            self._picture.remove_record(change.key)
+            self._state.remove_record(change.key)
         self._changed()
 
     def _see_workload(self, kind: str, change: Change[Workload]) -> None:
         if change.after is not None:
-            self._picture.set_workload(change.after)
+            self._state.set_workload(change.after)
         else:
-            self._picture.remove_workload(kind, *change.key)
+            self._state.remove_workload(kind, *change.key)
         self._changed()
 
     def _count(self, error: KubeError) -> None:

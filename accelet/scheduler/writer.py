@@ -21,7 +21,7 @@ from accelet.scheduler.gangs.grouping import is_ours
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.record import Record, parse_record
 from accelet.scheduler.release import Lift, lift_patch
-from accelet.scheduler.state import Picture
+from accelet.scheduler.state import SchedulerState
 
 _TRIES = 4
 
@@ -34,7 +34,7 @@ class RefusedError(KubeError):
     """The API server does not allow a plan's pods to be released; the text says why."""
 
 
-class HandApi(Protocol):
+class PlanApi(Protocol):
     """The requests it takes; `accelet.kube.client.Client` is one."""
 
     async def get(self, resource: ApiResource, namespace: str | None, name: str) -> bytes: ...
@@ -59,22 +59,22 @@ class HandApi(Protocol):
     ) -> bytes: ...
 
 
-class Hand:
-    """Acts on the API server, and tells the picture at once what came of it.
+class PlanWriter:
+    """Acts on the API server, and tells the state at once what came of it.
 
     Every method raises NotLeadingError before a write once `may_write` says no, and KubeError.
     """
 
     def __init__(
-        self, api: HandApi, picture: Picture, metrics: SchedulerMetrics, may_write: Callable[[], bool]
+        self, api: PlanApi, state: SchedulerState, metrics: SchedulerMetrics, may_write: Callable[[], bool]
     ) -> None:
-        self._api, self._picture, self._metrics, self._may_write = api, picture, metrics, may_write
+        self._api, self._state, self._metrics, self._may_write = api, state, metrics, may_write
 
     async def write(self, record: Record) -> bool:
         """Writes a plan down, or takes over the one that is there already; whether that is the same.
 
         Raises:
-            OverflowError: the gang is too large for one plan.
+            PlanTooLargeError: the gang is too large for one plan.
         """
         body, (namespace, name) = record.to_body(), record.key
         self._check()
@@ -86,7 +86,7 @@ class Hand:
         except (ExistsError, ConflictError):
             raw = await self._api.get(CONFIG_MAPS, namespace, name)
         standing = parse_record(raw)
-        self._picture.set_record(standing)
+        self._state.set_record(standing)
         return standing.placements == record.placements
 
     async def erase(self, record: Record) -> None:
@@ -94,7 +94,7 @@ class Hand:
         self._check()
         with suppress(NotFoundError):
             await self._api.delete(CONFIG_MAPS, *record.key)
-        self._picture.remove_record(record.key)
+        self._state.remove_record(record.key)
 
     async def rehearse(self, lifts: Iterable[Lift]) -> None:
         """Asks the API server about one pod of each shape, without effect.
@@ -102,7 +102,7 @@ class Hand:
         Raises:
             RefusedError: it says no.
         """
-        by_shape = {(self._picture.shape(lift.pod), lift.pod.gates): lift for lift in lifts}
+        by_shape = {(self._state.shape(lift.pod), lift.pod.gates): lift for lift in lifts}
         for lift in by_shape.values():
             try:
                 await self._lift(lift, dry_run=True)
@@ -130,7 +130,7 @@ class Hand:
         """One pod's patch, on its newest version."""
         for tries_left in range(_TRIES - 1, -1, -1):
             self._check()
-            pod, patch = lift.pod, lift_patch(lift, self._picture.prefix)
+            pod, patch = lift.pod, lift_patch(lift, self._state.prefix)
             try:
                 raw = await self._api.patch(PODS, pod.namespace, pod.name, patch, "merge", dry_run=dry_run)
             except NotFoundError:
@@ -139,12 +139,12 @@ class Hand:
                 if not tries_left:
                     raise
                 newer = await self._read(pod)
-                if newer is None or not any(is_ours(gate, self._picture.prefix) for gate in newer.gates):
+                if newer is None or not any(is_ours(gate, self._state.prefix) for gate in newer.gates):
                     return
                 lift = replace(lift, pod=newer)
                 continue
             if not dry_run:
-                self._picture.renew_pod(parse_pod(raw))
+                self._state.renew_pod(parse_pod(raw))
                 self._metrics.released.inc()
             return
 
@@ -154,7 +154,7 @@ class Hand:
             newer = parse_pod(await self._api.get(PODS, pod.namespace, pod.name))
         except NotFoundError:
             return None
-        self._picture.renew_pod(newer)
+        self._state.renew_pod(newer)
         return newer if newer.uid == pod.uid else None
 
     def _check(self) -> None:

@@ -18,8 +18,9 @@ from accelet.kube.nodes import Node
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
 from accelet.scheduler.cards.labels import read_card_labels, read_links
-from accelet.scheduler.cards.needs import Amounts, CardNeeds, NeedsError, read_needs
+from accelet.scheduler.cards.needs import Amounts, CardNeeds, read_needs
 from accelet.scheduler.cards.state import CardState, CardStates
+from accelet.scheduler.errors import NeedsError
 
 NO_CARDS = "publish no cards"
 UNREADABLE = f"publish an unreadable {NODE_CARDS_ANNOTATION}"
@@ -93,7 +94,7 @@ class _Taken:
     whole: int = 0
 
 
-class CardBook:
+class CardAccount:
     """Cards by node. A pod may be seen before its node, and a node may come back."""
 
     def __init__(self) -> None:

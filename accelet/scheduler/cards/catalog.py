@@ -6,7 +6,7 @@ from threading import Lock
 
 import numpy as np
 
-from accelet.scheduler.cards.account import CardBook
+from accelet.scheduler.cards.account import CardAccount
 from accelet.scheduler.cards.choice import fit_pods, fit_quickly
 from accelet.scheduler.cards.needs import CardNeeds
 from accelet.scheduler.cards.reasons import UNDECIDED, describe_refusal
@@ -164,7 +164,7 @@ class NodesCards:
     why, to follow a number of nodes.
     """
 
-    def __init__(self, catalog: CardCatalog, book: CardBook, leaf_of: Mapping[str, int]) -> None:
+    def __init__(self, catalog: CardCatalog, book: CardAccount, leaf_of: Mapping[str, int]) -> None:
         self.catalog = catalog
         self.budget = Budget()
         self.now = np.full(len(leaf_of), UNKNOWN, dtype=np.int64)

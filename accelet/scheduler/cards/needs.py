@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from accelet.assignments.assignment import MAX_TILE, excerpt, printable
 from accelet.assignments.nodecards import MAX_CARDS, capacity_names
 from accelet.kube.pods import Container, Pod
+from accelet.scheduler.errors import NeedsError
 
 CARD_RESOURCES = ("gpu.intel.com/i915", "gpu.intel.com/xe")
 """What counts cards where no settings say otherwise."""
@@ -19,10 +20,6 @@ DENY = "gas-deny"
 
 _CARD = re.compile(r"card(?:0|[1-9][0-9]{0,5})")
 _MOST = 2**60
-
-
-class NeedsError(Exception):
-    """What a pod asks of cards contradicts itself. The text is a sentence for people."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -1,4 +1,4 @@
-"""The search for cards: depth first, and nothing is tried twice that nobody can tell apart."""
+"""The depth-first search for cards; choices between cards that do not differ are tried once."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Literal, TypeVar

@@ -9,7 +9,7 @@ from accelet.accelerators.device import UnitId
 from accelet.assignments.nodecards import MILLICORES, NodeCard
 from accelet.kube.nodes import Node
 from accelet.kube.objects import ObjectKey
-from accelet.scheduler.cards.account import CardBook, Use
+from accelet.scheduler.cards.account import CardAccount, Use
 from accelet.scheduler.cards.labels import CardLabels, read_card_labels
 from accelet.scheduler.cards.needs import Amounts
 from accelet.scheduler.cards.state import CardState
@@ -126,14 +126,14 @@ class ClusterView:
     totals: tuple[TotalView, ...]
 
 
-def view_cluster(nodes: Iterable[Node], book: CardBook) -> ClusterView:
+def view_cluster(nodes: Iterable[Node], book: CardAccount) -> ClusterView:
     """The nodes, in order of their names, as `book` counts their cards."""
     ordered = sorted(nodes, key=lambda node: node.name)
     views = tuple(_view_node(node, book) for node in ordered)
     return ClusterView(views, tuple(_totals(views, book)))
 
 
-def _view_node(node: Node, book: CardBook) -> NodeView:
+def _view_node(node: Node, book: CardAccount) -> NodeView:
     states = book.states(node.name) or ()
     held: defaultdict[UnitId, list[HolderView]] = defaultdict(list)
     for pod, use, card in book.holders(node.name):
@@ -229,7 +229,7 @@ def _conflicts(card: NodeCard, state: CardState, holders: Sequence[HolderView]) 
         yield f"it has {state.share_total - state.shares} holders and {state.share_total} shares"
 
 
-def _totals(nodes: Iterable[NodeView], book: CardBook) -> Iterator[TotalView]:
+def _totals(nodes: Iterable[NodeView], book: CardAccount) -> Iterator[TotalView]:
     by_resource: defaultdict[str, list[tuple[CardView, CardState]]] = defaultdict(list)
     for node in nodes:
         for card, state in zip(node.cards, book.states(node.name) or (), strict=True):

@@ -21,9 +21,11 @@ from accelet.scheduler.cluster.shape import Shape
 from accelet.scheduler.cluster.topology import Ints
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class CardRoom:
     """A `Room` of nodes with cards: `amounts` has the nodes, `codes` what is free of their cards.
+
+    `take` changes both.
 
     Pods that want nothing but a number of cards also fit where none are published: there the kubelet chooses.
     """

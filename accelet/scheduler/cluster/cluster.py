@@ -11,7 +11,7 @@ from accelet.kube.nodes import Node
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
 from accelet.kube.requests import pod_units, scheduling_units
-from accelet.scheduler.cards.account import CardBook, read_uses
+from accelet.scheduler.cards.account import CardAccount, read_uses
 from accelet.scheduler.cards.catalog import CardCatalog, NodesCards
 from accelet.scheduler.cards.needs import CARD_RESOURCES
 from accelet.scheduler.cards.search import CardPolicy
@@ -37,7 +37,7 @@ class Snapshot:
 
 
 class Cluster:
-    """One mutable picture of the cluster. A pod's event costs the same however large the cluster is."""
+    """One mutable state of the cluster. A pod's event costs the same however large the cluster is."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Cluster:
     ) -> None:
         self.scheme = scheme
         self._card_resources = card_resources
-        self._book = CardBook()
+        self._card_account = CardAccount()
         self._catalog = CardCatalog(card_policy)
         self._nodes: dict[str, Node] = {}
         self._node_rows: dict[str, int] = {}
@@ -66,7 +66,7 @@ class Cluster:
         """A node has come or changed; whether in anything that the planner looks at."""
         before = self._nodes.get(node.name)
         self._nodes[node.name] = node
-        has_other_cards = self._book.set_node(node)
+        has_other_cards = self._card_account.set_node(node)
         if before and (before.labels, barriers(before)) == (node.labels, barriers(node)):
             if before.allocatable == node.allocatable:
                 return has_other_cards
@@ -78,7 +78,7 @@ class Cluster:
     def remove_node(self, name: str) -> None:
         if self._nodes.pop(name, None) is not None:
             self._layout = None
-            self._book.remove_node(name)
+            self._card_account.remove_node(name)
 
     def set_pod(self, pod: Pod) -> None:
         """Charges a pod's node from its binding until its containers have ended for good."""
@@ -100,20 +100,20 @@ class Cluster:
     def _charge(self, pod: Pod, node: str) -> None:
         is_lasting = pod.is_mirror or any(owner.kind == "DaemonSet" for owner in pod.owners)
         self._usage.take(pod.key, node, pod_units(pod), is_lasting=is_lasting)
-        self._book.hold(pod.key, node, read_uses(pod, self._card_resources), is_lasting=is_lasting)
+        self._card_account.hold(pod.key, node, read_uses(pod, self._card_resources), is_lasting=is_lasting)
 
     def remove_pod(self, key: ObjectKey) -> None:
         self._usage.give_back(key)
-        self._book.give_back(key)
+        self._card_account.give_back(key)
 
     def keep_cards(self, pod: Pod, key: ObjectKey) -> bool:
         """Charges the cards of a pod that is gone, under another key; whether it has any."""
         if pod.node_name:
-            self._book.hold(key, pod.node_name, read_uses(pod, self._card_resources))
-        return self._book.is_charged(key)
+            self._card_account.hold(key, pod.node_name, read_uses(pod, self._card_resources))
+        return self._card_account.is_charged(key)
 
     def let_go_of_cards(self, key: ObjectKey) -> None:
-        self._book.give_back(key)
+        self._card_account.give_back(key)
 
     @property
     def nodes(self) -> Iterable[Node]:
@@ -129,9 +129,9 @@ class Cluster:
         return self._layout
 
     @property
-    def cards(self) -> CardBook:
+    def cards(self) -> CardAccount:
         """Who holds what of which node's cards."""
-        return self._book
+        return self._card_account
 
     def room(self) -> Room:
         """What is free now, to plan with."""
@@ -142,7 +142,7 @@ class Cluster:
         layout = self.layout
         if self._catalog.size > _MOST_KNOWN:
             self._catalog = CardCatalog(self._catalog.policy)
-        cards = NodesCards(self._catalog, self._book, layout.leaf_of)
+        cards = NodesCards(self._catalog, self._card_account, layout.leaf_of)
         return Snapshot(
             layout,
             self._room(layout, self._usage.free(self._leaf_rows), cards.now, cards),
@@ -155,10 +155,10 @@ class Cluster:
         leaf = layout.leaf_of.get(node)
         if leaf is None or not layout.eligible(shape.rules)[leaf]:
             return False
-        if shape.cards and not shape.cards.is_plain and not self._book.is_charged(pod):
+        if shape.cards and not shape.cards.is_plain and not self._card_account.is_charged(pod):
             # An older scheduler, which knew nothing of cards, has planned it.
             return False
-        if not self._book.still_fits(pod):
+        if not self._card_account.still_fits(pod):
             return False
         free, columns = self._usage.free(self._leaf_rows[leaf : leaf + 1])[0], self._usage.columns
         return all(resource in columns and free[columns[resource]] >= 0 for resource, _ in shape.units)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from accelet.kube.nodes import Node
 from accelet.kube.selection import NodeTerm, Requirement, Taint
 from accelet.scheduler.cluster.eligibility import barrier_text, barriers, first_barrier, holds, holds_name
-from accelet.scheduler.cluster.shape import Rules
+from accelet.scheduler.cluster.shape import NodeRules
 from accelet.scheduler.cluster.topology import Ints, Scheme, Tree, build_tree
 
 Mask = npt.NDArray[np.bool_]
@@ -35,14 +35,14 @@ class Layout:
     _barriers: tuple[tuple[Taint, ...], ...]
     _barrier_codes: Ints
     _columns: dict[str, tuple[Ints, tuple[str | None, ...]]] = field(default_factory=dict)
-    _masks: dict[Rules, Mask] = field(default_factory=dict)
+    _masks: dict[NodeRules, Mask] = field(default_factory=dict)
 
     @cached_property
     def leaf_of(self) -> Mapping[str, int]:
         """The leaf of each node by its name."""
         return {node.name: leaf for leaf, node in enumerate(self.nodes)}
 
-    def eligible(self, rules: Rules) -> Mask:
+    def eligible(self, rules: NodeRules) -> Mask:
         """Which leaves these rules allow. Not to be changed by the caller."""
         mask = self._masks.get(rules)
         if mask is None:
@@ -52,7 +52,7 @@ class Layout:
             mask = self._masks[rules] = self._untainted(rules) & self._selected(rules)
         return mask
 
-    def refusals(self, rules: Rules) -> Counter[str]:
+    def refusals(self, rules: NodeRules) -> Counter[str]:
         """How many nodes the rules refuse, by the reason for people: `12 not ready`."""
         found: Counter[str] = Counter()
         taken = np.bincount(self._barrier_codes, minlength=len(self._barriers))
@@ -65,11 +65,11 @@ class Layout:
             found["not selected by the pods' node selector or affinity"] = unselected
         return found
 
-    def _untainted(self, rules: Rules) -> Mask:
+    def _untainted(self, rules: NodeRules) -> Mask:
         passable = [first_barrier(taints, rules.tolerations) is None for taints in self._barriers]
         return np.array(passable, dtype=bool)[self._barrier_codes]
 
-    def _selected(self, rules: Rules) -> Mask:
+    def _selected(self, rules: NodeRules) -> Mask:
         mask = np.ones(len(self.nodes), dtype=bool)
         for key, value in rules.node_selector:
             mask &= self._where(key, Requirement(key, "In", (value,)))

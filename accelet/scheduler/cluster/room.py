@@ -77,9 +77,9 @@ class Room(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class NodeRoom:
-    """Room by amounts of resources alone.
+    """Room by amounts of resources alone; `take` changes `free`, also for those made of it by `without`.
 
     `columns` has the row of `free`, shape (resources, leaves), of each resource. `closed` leaves take
     nothing; `closed_for` counts them by reason.

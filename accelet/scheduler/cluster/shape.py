@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from accelet.kube.pods import Pod
 from accelet.kube.requests import pod_units
 from accelet.kube.selection import NodeTerm, Toleration
-from accelet.scheduler.cards.needs import CARD_RESOURCES, CardNeeds, NeedsError, read_needs
+from accelet.scheduler.cards.needs import CARD_RESOURCES, CardNeeds, read_needs
 from accelet.scheduler.cluster.usage import UNLIMITED
+from accelet.scheduler.errors import NeedsError
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class NodeRules:
     """Which nodes a pod may be on. `required_terms` is None without required node affinity."""
 
     node_selector: frozenset[tuple[str, str]] = frozenset()
@@ -27,7 +28,7 @@ class Shape:
     """
 
     units: frozenset[tuple[str, int]]
-    rules: Rules = Rules()
+    rules: NodeRules = NodeRules()
     cards: CardNeeds | None = None
 
 
@@ -38,7 +39,7 @@ def shape_of(pod: Pod, card_resources: Sequence[str] = CARD_RESOURCES) -> Shape:
         units=frozenset(
             (resource, min(amount, UNLIMITED)) for resource, amount in pod_units(pod).items() if amount > 0
         ),
-        rules=Rules(
+        rules=NodeRules(
             node_selector=frozenset(pod.node_selector.items()),
             required_terms=pod.required_terms,
             tolerations=frozenset(pod.tolerations),

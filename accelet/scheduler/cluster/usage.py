@@ -45,7 +45,7 @@ class Usage:
         """Sets what `node` offers and returns its row.
 
         A node that says nothing of `pods` has no limit of them: every kubelet sets one, files written by
-        hand do not.
+        writer do not.
         """
         row = self._row(node)
         columns = [self._column(resource) for resource in units]

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from accelet.kube.pods import Pod
-from accelet.scheduler.cards.needs import CARD_RESOURCES, NeedsError, read_needs
+from accelet.scheduler.cards.needs import CARD_RESOURCES, read_needs
 from accelet.scheduler.cluster.shape import Shape, shape_of
 from accelet.scheduler.cluster.topology import ROOT
+from accelet.scheduler.errors import NeedsError, UnknownLevelError
 from accelet.scheduler.gangs.annotations import Said
 from accelet.scheduler.gangs.rank import rank_of
 from accelet.scheduler.gangs.workload import Workload
@@ -229,12 +230,12 @@ def required_level(gang: Gang, levels: Sequence[str]) -> int:
     """The number of the level within which the gang must stay, ROOT if it says none.
 
     Raises:
-        LookupError: there is no such level; a sentence for people.
+        UnknownLevelError: there is no such level; a sentence for people.
     """
     if gang.required_level is None:
         return ROOT
     if gang.required_level not in levels:
-        raise LookupError(
+        raise UnknownLevelError(
             f'{REQUIRED_LEVEL} is "{gang.required_level}", but the levels are {", ".join(levels)}'
         )
     return levels.index(gang.required_level)

@@ -10,10 +10,11 @@ from accelet.scheduler.cluster.cluster import Snapshot
 from accelet.scheduler.cluster.layout import Layout
 from accelet.scheduler.cluster.room import Room
 from accelet.scheduler.cluster.topology import Ints
+from accelet.scheduler.errors import UnknownLevelError
 from accelet.scheduler.gangs.grouping import Gang, GangKey, required_level
 from accelet.scheduler.placement.fallback import place_kind_by_kind
 from accelet.scheduler.placement.plan import Plan, plan_gang
-from accelet.scheduler.placement.problem import Problem
+from accelet.scheduler.placement.problem import PlacementProblem
 from accelet.scheduler.placement.unlike import USUAL_EFFORT, Effort
 
 
@@ -93,9 +94,9 @@ def _reserve(
     tree = layout.tree
     try:
         within = required_level(gang, tree.scheme.levels)
-    except LookupError:  # its plan says so
+    except UnknownLevelError:  # its plan says so
         return None
-    now = Problem(tree, room, gang.shapes, within, gang.is_exclusive)
+    now = PlacementProblem(tree, room, gang.shapes, within, gang.is_exclusive)
     end = replace(now, room=room_in_the_end)
     scopes = list(end.demand.scopes(tree, within))
     if not scopes:
@@ -111,7 +112,7 @@ def _reserve(
     return Reservation(gang.key, frozenset(layout.nodes[leaf].name for leaf in leaves[:fewest]))
 
 
-def _room_for(problem: Problem, scope: slice) -> int:
+def _room_for(problem: PlacementProblem, scope: slice) -> int:
     """How many of the pods fit in scope, each kind by itself."""
     demand = problem.demand
     return sum(
@@ -119,7 +120,7 @@ def _room_for(problem: Problem, scope: slice) -> int:
     )
 
 
-def _emptiest_first(now: Problem, end: Problem, scope: slice) -> Ints:
+def _emptiest_first(now: PlacementProblem, end: PlacementProblem, scope: slice) -> Ints:
     """The leaves in scope that will take any of the pods, first those with the least share in use."""
     free, whole = (np.sum([slots[scope] for slots in problem.slots], axis=0) for problem in (now, end))
     leaves = np.flatnonzero(whole)
@@ -127,7 +128,7 @@ def _emptiest_first(now: Problem, end: Problem, scope: slice) -> Ints:
     return np.asarray(leaves[order] + scope.start)
 
 
-def _holds(problem: Problem, leaves: Ints) -> bool:
+def _holds(problem: PlacementProblem, leaves: Ints) -> bool:
     """Whether the gang fits on these leaves; of unlike pods, whether a rule of thumb finds a way."""
     demand = problem.demand.only(leaves)
     if len(problem.kinds) == 1:

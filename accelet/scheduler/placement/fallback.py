@@ -9,12 +9,12 @@ import numpy as np
 from accelet.scheduler.cluster.layout import Mask
 from accelet.scheduler.cluster.topology import Ints
 from accelet.scheduler.placement.identical import Shortfall, place_identical
-from accelet.scheduler.placement.problem import Demand, Problem
+from accelet.scheduler.placement.problem import Demand, PlacementProblem
 
 _MOST_OTHERS = 64
 
 
-def place_kind_by_kind(problem: Problem, demand: Demand) -> list[Ints] | None:
+def place_kind_by_kind(problem: PlacementProblem, demand: Demand) -> list[Ints] | None:
     """The leaves of each kind's pods, each kind placed as near together as the kinds before it leave room.
 
     Only leaves with slots in `demand` are used. The kind that has the least room for its number goes
@@ -40,7 +40,7 @@ def place_kind_by_kind(problem: Problem, demand: Demand) -> list[Ints] | None:
     return placed
 
 
-def place_most_first(problem: Problem, demand: Demand) -> Ints | None:
+def place_most_first(problem: PlacementProblem, demand: Demand) -> Ints | None:
     """The leaf of each rank: the most numerous kind at its best, every other pod at the best leaf then left.
 
     None where a pod finds none, or where the other pods are too many for this.

@@ -8,9 +8,10 @@ from accelet.kube.pods import Pod
 from accelet.scheduler.cluster.layout import Layout
 from accelet.scheduler.cluster.room import Room
 from accelet.scheduler.cluster.topology import ROOT, Ints
+from accelet.scheduler.errors import UnknownLevelError
 from accelet.scheduler.gangs.grouping import Gang, required_level
 from accelet.scheduler.placement.identical import Shortfall, place_identical
-from accelet.scheduler.placement.problem import Problem
+from accelet.scheduler.placement.problem import PlacementProblem
 from accelet.scheduler.placement.repair import repair
 from accelet.scheduler.placement.unlike import USUAL_EFFORT, Effort, place_unlike
 from accelet.scheduler.placement.why import explain_shortfall, explain_unlike, level_name
@@ -77,9 +78,9 @@ def plan_gang(gang: Gang, layout: Layout, room: Room, effort: Effort = USUAL_EFF
         return Plan(gang, reason=f"waits for {gang.missing} of its {gang.size} pods to be created")
     try:
         within = required_level(gang, layout.tree.scheme.levels)
-    except LookupError as error:
-        return Plan(gang, reason=str(error.args[0]))
-    problem = Problem(layout.tree, room, gang.shapes, within, gang.is_exclusive)
+    except UnknownLevelError as error:
+        return Plan(gang, reason=str(error))
+    problem = PlacementProblem(layout.tree, room, gang.shapes, within, gang.is_exclusive)
     kept = _kept(gang, layout)
     if any(leaf is not None for leaf in kept):
         plan, leaves = _repair(gang, _around_kept(problem, kept), kept, layout, effort)
@@ -93,7 +94,7 @@ def plan_gang(gang: Gang, layout: Layout, room: Room, effort: Effort = USUAL_EFF
     return replace(plan, assignments=tuple(assignments))
 
 
-def _place(gang: Gang, problem: Problem, layout: Layout, effort: Effort) -> tuple[Plan, list[int]]:
+def _place(gang: Gang, problem: PlacementProblem, layout: Layout, effort: Effort) -> tuple[Plan, list[int]]:
     tree = problem.tree
     if len(problem.kinds) > 1:
         outcome = place_unlike(problem, effort)
@@ -123,7 +124,7 @@ def _kept(gang: Gang, layout: Layout) -> list[int | None]:
     return kept
 
 
-def _around_kept(problem: Problem, kept: list[int | None]) -> Problem:
+def _around_kept(problem: PlacementProblem, kept: list[int | None]) -> PlacementProblem:
     """The problem within that domain of the required level in which the gang is already."""
     if problem.within == ROOT:
         return problem
@@ -134,7 +135,7 @@ def _around_kept(problem: Problem, kept: list[int | None]) -> Problem:
 
 
 def _repair(
-    gang: Gang, problem: Problem, kept: list[int | None], layout: Layout, effort: Effort
+    gang: Gang, problem: PlacementProblem, kept: list[int | None], layout: Layout, effort: Effort
 ) -> tuple[Plan, list[int]]:
     repaired = repair(problem, kept, effort)
     if repaired is None:

@@ -52,7 +52,7 @@ class Demand:
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class PlacementProblem:
     """Pods of these shapes in rank order, to be placed within one domain of level `within`.
 
     If `is_exclusive`, no two of them on one leaf.

@@ -8,7 +8,7 @@ import numpy as np
 
 from accelet.scheduler.cluster.topology import ROOT, Ints
 from accelet.scheduler.placement.identical import Shortfall, place_identical
-from accelet.scheduler.placement.problem import Problem
+from accelet.scheduler.placement.problem import PlacementProblem
 from accelet.scheduler.placement.unlike import Effort, place_unlike
 
 
@@ -24,7 +24,7 @@ class Repaired:
     lower_bound: int
 
 
-def repair(problem: Problem, kept: Sequence[int | None], effort: Effort) -> Repaired | None:
+def repair(problem: PlacementProblem, kept: Sequence[int | None], effort: Effort) -> Repaired | None:
     """Fills the gaps of a gang next to the pods on either side of them; None where one finds no place.
 
     `kept` has, by rank, the leaf of a pod that stays, or None; `problem` is of the lost ones. A gap of one
@@ -67,7 +67,7 @@ def _gaps(kept: Sequence[int | None]) -> Iterator[range]:
             yield range(ranks[0], ranks[-1] + 1)
 
 
-def _length(problem: Problem, leaves: Sequence[int | None]) -> int:
+def _length(problem: PlacementProblem, leaves: Sequence[int | None]) -> int:
     """The distance along those neighbours in rank of which both have a leaf.
 
     It is also the least for a gap between two ends: distances in a tree obey the triangle inequality.
@@ -76,7 +76,7 @@ def _length(problem: Problem, leaves: Sequence[int | None]) -> int:
     return sum(problem.tree.length(np.array(pair)) for pair in pairs)
 
 
-def _fill(problem: Problem, ends: tuple[int | None, int | None], effort: Effort) -> Ints | None:
+def _fill(problem: PlacementProblem, ends: tuple[int | None, int | None], effort: Effort) -> Ints | None:
     """The leaves of one gap's pods, given those of the pods before and after it."""
     if len(problem.shapes) == 1:
         costs = _costs(problem, ends)
@@ -90,7 +90,7 @@ def _fill(problem: Problem, ends: tuple[int | None, int | None], effort: Effort)
     return min(ways, key=lambda way: _length(problem, (ends[0], *way.tolist(), ends[1])), default=None)
 
 
-def _ways(problem: Problem, ends: tuple[int | None, int | None], effort: Effort) -> Iterator[Ints]:
+def _ways(problem: PlacementProblem, ends: tuple[int | None, int | None], effort: Effort) -> Iterator[Ints]:
     """Placements within each domain around the ends, from near to far."""
     tree = problem.tree
     for level in range(tree.lowest, ROOT - 1, -1):
@@ -110,7 +110,7 @@ def _ways(problem: Problem, ends: tuple[int | None, int | None], effort: Effort)
                 yield found[::-1]
 
 
-def _costs(problem: Problem, ends: tuple[int | None, int | None]) -> Ints:
+def _costs(problem: PlacementProblem, ends: tuple[int | None, int | None]) -> Ints:
     """What each leaf costs for a gap of one pod."""
     everywhere = np.arange(problem.tree.leaf_count)
     costs = np.zeros(len(everywhere), dtype=np.int64)
@@ -120,6 +120,6 @@ def _costs(problem: Problem, ends: tuple[int | None, int | None]) -> Ints:
     return costs
 
 
-def _least(problem: Problem, ends: tuple[int | None, int | None]) -> int:
+def _least(problem: PlacementProblem, ends: tuple[int | None, int | None]) -> int:
     """What the best leaf for a gap of one pod costs."""
     return int(_costs(problem, ends)[problem.slots[0] > 0].min(initial=2**62))

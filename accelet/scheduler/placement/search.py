@@ -8,7 +8,7 @@ import numpy as np
 from accelet.scheduler.cluster.shape import Shape
 from accelet.scheduler.cluster.topology import ROOT, Ints
 from accelet.scheduler.placement.certificate import forced_tail
-from accelet.scheduler.placement.problem import Problem
+from accelet.scheduler.placement.problem import PlacementProblem
 
 _MOST_PODS = 64
 """More would be too many for the depth of the search, and for it ever to end."""
@@ -18,7 +18,7 @@ _LEAVES_A_TRY = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """`leaves` is the best placement seen, if any is better than what was known.
 
     `is_complete` says that there is no better one.
@@ -28,21 +28,21 @@ class Found:
     is_complete: bool
 
 
-def search(problem: Problem, below: int | None, tries: int) -> Found:
+def search(problem: PlacementProblem, below: int | None, tries: int) -> SearchResult:
     """Looks for a placement of less distance than `below` (None: for any), in at most `tries` tries.
 
     Depth first by rank, nearest leaf first; a branch ends where its distance and that which neighbours in
     rank force on the rest are no better than the best.
     """
     if len(problem.shapes) > _MOST_PODS:
-        return Found(None, is_complete=False)
+        return SearchResult(None, is_complete=False)
     walk = _Walk(problem, below, tries)
     is_complete = walk.place(0, 0)
-    return Found(walk.best, is_complete)
+    return SearchResult(walk.best, is_complete)
 
 
 class _Walk:
-    def __init__(self, problem: Problem, below: int | None, tries: int) -> None:
+    def __init__(self, problem: PlacementProblem, below: int | None, tries: int) -> None:
         self._problem, self._below, self._tries = problem, below, tries
         self._tree, self._shapes = problem.tree, problem.shapes
         self._tail = forced_tail(problem.tree, problem.demand)

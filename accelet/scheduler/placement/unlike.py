@@ -9,7 +9,7 @@ from accelet.scheduler.cluster.topology import ROOT, Ints, Tree
 from accelet.scheduler.placement.certificate import Bound, lower_bound
 from accelet.scheduler.placement.fallback import place_kind_by_kind, place_most_first, place_one_per_leaf
 from accelet.scheduler.placement.monotone import place_monotone
-from accelet.scheduler.placement.problem import Problem
+from accelet.scheduler.placement.problem import PlacementProblem
 from accelet.scheduler.placement.search import search
 
 _MOST_CELLS = 2**24
@@ -50,7 +50,7 @@ class Outcome:
     is_settled: bool
 
 
-def place_unlike(problem: Problem, effort: Effort = USUAL_EFFORT) -> Outcome:
+def place_unlike(problem: PlacementProblem, effort: Effort = USUAL_EFFORT) -> Outcome:
     """Places unlike pods as near together as `effort` allows.
 
     The problem is NP-hard (3-PARTITION is a case of it), so that the least distance is promised only
@@ -69,7 +69,9 @@ def place_unlike(problem: Problem, effort: Effort = USUAL_EFFORT) -> Outcome:
 
 
 class _Solver:
-    def __init__(self, problem: Problem, bound: Bound, scopes: Sequence[slice], effort: Effort) -> None:
+    def __init__(
+        self, problem: PlacementProblem, bound: Bound, scopes: Sequence[slice], effort: Effort
+    ) -> None:
         self._problem, self._bound, self._scopes, self._effort = problem, bound, scopes, effort
         self._tree, self._demand = problem.tree, problem.demand
         self._cells = effort.cells

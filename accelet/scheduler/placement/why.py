@@ -7,13 +7,13 @@ import numpy as np
 from accelet.scheduler.cluster.topology import ROOT
 from accelet.scheduler.placement.identical import Shortfall
 from accelet.scheduler.placement.knapsack import parent_room
-from accelet.scheduler.placement.problem import Problem
+from accelet.scheduler.placement.problem import PlacementProblem
 
 _SPOKEN = {"subblock": "sub-block"}
 _MOST_REASONS = 4
 
 
-def explain_shortfall(problem: Problem, kind: int, short: Shortfall) -> str:
+def explain_shortfall(problem: PlacementProblem, kind: int, short: Shortfall) -> str:
     """`needs 8 nodes in one sub-block, best has 6 (b1/s3); of 40 nodes: 30 short of nvidia.com/gpu`."""
     if never := problem.room.impossibility(problem.kinds[kind]):
         return never
@@ -30,7 +30,7 @@ def explain_shortfall(problem: Problem, kind: int, short: Shortfall) -> str:
     return sentence + _refusals(problem.room.refusals(problem.kinds[kind]), len(slots))
 
 
-def explain_unlike(problem: Problem, *, is_settled: bool) -> str:
+def explain_unlike(problem: PlacementProblem, *, is_settled: bool) -> str:
     """The kind of pod or the amount of which there is least, where one alone is short."""
     tree, demand = problem.tree, problem.demand
     for kind, (slots, count) in enumerate(zip(demand.slots, demand.counts, strict=True)):
@@ -48,7 +48,7 @@ def explain_unlike(problem: Problem, *, is_settled: bool) -> str:
     return f"no place was found for its {pods} unlike pods together in {where}; that is not proven impossible"
 
 
-def level_name(problem: Problem) -> str:
+def level_name(problem: PlacementProblem) -> str:
     """What people call the level within which the pods must stay."""
     level = problem.tree.scheme.levels[problem.within]
     return _SPOKEN.get(level, level)

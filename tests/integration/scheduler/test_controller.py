@@ -21,8 +21,8 @@ from accelet.scheduler.gangs.workload import parse_workload
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.record import Placement, Record
 from accelet.scheduler.settings import SchedulerSettings
-from accelet.scheduler.state import Picture
-from accelet.scheduler.writer import Hand
+from accelet.scheduler.state import SchedulerState
+from accelet.scheduler.writer import PlanWriter
 from tests.integration.kube.fakeapi import Drop, Fault
 from tests.integration.kube.waiting import eventually
 from tests.integration.scheduler.world import JOBS, NODES, PODS, World
@@ -32,7 +32,7 @@ def plan(node: str) -> Record:
     return Record(GangKey("ml", "train", "Job"), (Placement("p", "u", node),), 0, 0)
 
 
-class FaultyPicture(Picture):
+class FaultyState(SchedulerState):
     """Makes something of a gang named `broken` that no gang should be."""
 
     def gangs(self) -> list[Gang]:
@@ -40,8 +40,8 @@ class FaultyPicture(Picture):
 
 
 @pytest.fixture
-def picture() -> Picture:
-    return FaultyPicture(Scheme(), GATE_PREFIX)
+def state() -> SchedulerState:
+    return FaultyState(Scheme(), GATE_PREFIX)
 
 
 @pytest.fixture
@@ -55,32 +55,36 @@ def metrics(registry: CollectorRegistry) -> SchedulerMetrics:
 
 
 @pytest.fixture
-async def hand(
-    world: World, picture: Picture, metrics: SchedulerMetrics, tmp_path: Path
-) -> AsyncIterator[Hand]:
+async def writer(
+    world: World, state: SchedulerState, metrics: SchedulerMetrics, tmp_path: Path
+) -> AsyncIterator[PlanWriter]:
     client = await Client.connect(world.api.write_kubeconfig(tmp_path / "kubeconfig", "a-token"))
-    yield Hand(client, picture, metrics, lambda: True)
+    yield PlanWriter(client, state, metrics, lambda: True)
     client.close()
 
 
-async def test_a_plan_that_is_there_already_is_taken_over(hand: Hand, picture: Picture) -> None:
-    assert await hand.write(plan("n1"))
-    assert not await hand.write(plan("n0"))
-    assert [one.placements for one in picture.records.values()] == [plan("n1").placements]
+async def test_a_plan_that_is_there_already_is_taken_over(writer: PlanWriter, state: SchedulerState) -> None:
+    assert await writer.write(plan("n1"))
+    assert not await writer.write(plan("n0"))
+    assert [one.placements for one in state.records.values()] == [plan("n1").placements]
 
 
 async def test_a_plan_whose_answer_was_lost_is_the_own_one(
-    world: World, hand: Hand, picture: Picture
+    world: World, writer: PlanWriter, state: SchedulerState
 ) -> None:
     world.api.faults.append(Fault(Drop(after=True), method="POST", path="/configmaps"))
     with pytest.raises(UnavailableError):
-        await hand.write(plan("n0"))
-    assert await hand.write(plan("n0"))
-    assert [one.placements for one in picture.records.values()] == [plan("n0").placements]
+        await writer.write(plan("n0"))
+    assert await writer.write(plan("n0"))
+    assert [one.placements for one in state.records.values()] == [plan("n0").placements]
 
 
 async def test_a_fault_of_ours_with_one_gang_is_told_and_stops_no_other(
-    world: World, hand: Hand, picture: Picture, metrics: SchedulerMetrics, registry: CollectorRegistry
+    world: World,
+    writer: PlanWriter,
+    state: SchedulerState,
+    metrics: SchedulerMetrics,
+    registry: CollectorRegistry,
 ) -> None:
     world.is_binding = False
     world.add_nodes(1, 1, 2)
@@ -88,13 +92,13 @@ async def test_a_fault_of_ours_with_one_gang_is_told_and_stops_no_other(
     world.add_job("good", 1)
     await eventually(lambda: len(world.gated()) == 2)
     for node in world.state.list(NODES, {}, None)["items"]:
-        picture.set_node(parse_node(json.dumps(node).encode()))
+        state.set_node(parse_node(json.dumps(node).encode()))
     for job in world.state.list(JOBS, {}, None)["items"]:
-        picture.set_workload(parse_workload(json.dumps(job).encode(), kind="Job"))
+        state.set_workload(parse_workload(json.dumps(job).encode(), kind="Job"))
     for pod in world.state.list(PODS, {}, None)["items"]:
-        picture.set_pod(parse_pod(json.dumps(pod).encode()))
+        state.set_pod(parse_pod(json.dumps(pod).encode()))
     said: list[Message] = []
-    controller = Controller(picture, hand, SchedulerSettings(version="v1"), metrics, said.append)
+    controller = Controller(state, writer, SchedulerSettings(version="v1"), metrics, said.append)
     running = asyncio.create_task(controller.run())
     await eventually(lambda: world.gated() == ["broken-0"])
     running.cancel()

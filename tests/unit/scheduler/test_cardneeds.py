@@ -10,10 +10,10 @@ from accelet.scheduler.cards.needs import (
     Amounts,
     CardNeeds,
     ContainerNeed,
-    NeedsError,
     Successor,
     read_needs,
 )
+from accelet.scheduler.errors import NeedsError
 
 I915, XE = "gpu.intel.com/i915", "gpu.intel.com/xe"
 

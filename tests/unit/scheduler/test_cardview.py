@@ -10,7 +10,7 @@ from accelet.accelerators.device import Health, UnitId
 from accelet.assignments.assignment import unit
 from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard, render_node_cards
 from accelet.kube.nodes import Node
-from accelet.scheduler.cards.account import CardBook, Use
+from accelet.scheduler.cards.account import CardAccount, Use
 from accelet.scheduler.cards.choice import fit_pods
 from accelet.scheduler.cards.needs import Amounts, CardNeeds, ContainerNeed
 from accelet.scheduler.cards.view import CardView, ClusterView, TotalView, view_cluster
@@ -39,9 +39,9 @@ def use(name: str, number: int, *tiles: int, resource: str = I915, **each: int) 
     return Use(name, resource, unit(UnitId(f"c{number}"), *tiles), Amounts(len(tiles), **each))
 
 
-def book_of(*nodes: Node, **pods: Sequence[Use]) -> CardBook:
+def book_of(*nodes: Node, **pods: Sequence[Use]) -> CardAccount:
     """Pods are all on the first of the nodes."""
-    book = CardBook()
+    book = CardAccount()
     for one in nodes:
         book.set_node(one)
     for name, uses in pods.items():
@@ -180,10 +180,10 @@ def test_totals_are_by_resource_and_tell_fragments_from_whole_cards() -> None:
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> tuple[list[Node], CardBook]:
+def clusters(draw: st.DrawFn) -> tuple[list[Node], CardAccount]:
     """Up to three nodes, with holders by right and forged ones."""
     nodes = []
-    book = CardBook()
+    book = CardAccount()
     for name in ("n0", "n1", "n2")[: draw(st.integers(1, 3))]:
         cards = [
             replace(
@@ -224,7 +224,7 @@ def _uses(draw: st.DrawFn) -> Use:
 
 
 @given(clusters())
-def test_what_is_free_is_what_the_scheduler_has_to_give(cluster: tuple[list[Node], CardBook]) -> None:
+def test_what_is_free_is_what_the_scheduler_has_to_give(cluster: tuple[list[Node], CardAccount]) -> None:
     nodes, book = cluster
     for shown in view_cluster(nodes, book).nodes:
         for one, state in zip(shown.cards, book.states(shown.name) or (), strict=True):
@@ -237,7 +237,7 @@ def test_what_is_free_is_what_the_scheduler_has_to_give(cluster: tuple[list[Node
             event(" ".join(sorted({tile.state for tile in one.tiles})))
 
 
-def _whole(book: CardBook, name: str, of: CardView) -> object:
+def _whole(book: CardAccount, name: str, of: CardView) -> object:
     """The card as it is when all have ended; no card where containers have it that nobody assigned it to."""
     found = next(state for state in book.states_in_the_end(name) or () if state.id == of.id)
     return found if found.is_open and len(found.tiles) == found.tile_count and not of.unassigned else None
@@ -245,7 +245,7 @@ def _whole(book: CardBook, name: str, of: CardView) -> object:
 
 @given(clusters())
 def test_the_most_that_is_free_on_one_card_fits_and_no_more_does(
-    cluster: tuple[list[Node], CardBook],
+    cluster: tuple[list[Node], CardAccount],
 ) -> None:
     nodes, book = cluster
 
@@ -269,7 +269,7 @@ def test_the_most_that_is_free_on_one_card_fits_and_no_more_does(
 
 @given(clusters())
 def test_conflicts_are_shown_exactly_where_the_scheduler_would_not_let_a_pod_go(
-    cluster: tuple[list[Node], CardBook],
+    cluster: tuple[list[Node], CardAccount],
 ) -> None:
     nodes, book = cluster
     for shown in view_cluster(nodes, book).nodes:

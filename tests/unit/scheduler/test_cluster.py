@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from accelet.kube.objects import Condition, Owner
 from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.layout import Mask
-from accelet.scheduler.cluster.shape import Rules, shape_of
+from accelet.scheduler.cluster.shape import NodeRules, shape_of
 from accelet.scheduler.cluster.topology import Scheme
 from tests.unit.scheduler.values import GPU, node, pod
 
@@ -98,13 +98,13 @@ def test_in_the_end_only_pods_that_stay_with_their_node_take_anything() -> None:
     assert (GPU, 1) in shape.units
 
 
-class _Forgetful(dict[Rules, Mask]):
+class _Forgetful(dict[NodeRules, Mask]):
     """Emptied by another thread as soon as anything is in it."""
 
-    def __setitem__(self, rules: Rules, mask: Mask) -> None:
+    def __setitem__(self, rules: NodeRules, mask: Mask) -> None:
         pass
 
 
 def test_rules_are_judged_though_another_thread_forgets_them() -> None:
     layout = replace(Cluster(Scheme(), [node("n")]).layout, _masks=_Forgetful())
-    assert layout.eligible(Rules()).tolist() == [True]
+    assert layout.eligible(NodeRules()).tolist() == [True]

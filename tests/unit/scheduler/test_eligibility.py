@@ -14,7 +14,7 @@ from accelet.scheduler.cluster.eligibility import (
     tolerates,
 )
 from accelet.scheduler.cluster.layout import lay_out
-from accelet.scheduler.cluster.shape import Rules
+from accelet.scheduler.cluster.shape import NodeRules
 from accelet.scheduler.cluster.topology import Scheme
 
 
@@ -175,7 +175,7 @@ def test_judging_values_once_agrees_with_judging_every_node(
         for number, (labels, taints, is_cordoned) in enumerate(nodes)
     ]
     layout = lay_out(Scheme(), listed)
-    rules = Rules(frozenset(selector.items()), terms, tolerations)
+    rules = NodeRules(frozenset(selector.items()), terms, tolerations)
     judged = [
         first_barrier(barriers(node), tolerations) is None
         and all(node.labels.get(key) == value for key, value in selector.items())

@@ -13,7 +13,7 @@ from accelet.scheduler.gangs.grouping import EXCLUSIVE, GATE_PREFIX, REQUIRED_LE
 from accelet.scheduler.gangs.workload import Workload
 from accelet.scheduler.placement.certificate import lower_bound
 from accelet.scheduler.placement.plan import plan_gang, plan_gangs
-from accelet.scheduler.placement.problem import Problem
+from accelet.scheduler.placement.problem import PlacementProblem
 from accelet.scheduler.placement.unlike import Effort, place_unlike
 from tests.unit.scheduler.instances import random_instance
 from tests.unit.scheduler.values import GPU, node, plan, plan_one, pod
@@ -147,7 +147,7 @@ def test_a_bound_is_right_however_little_is_searched(seed: int) -> None:
     cluster = Cluster(instance.scheme, instance.nodes, instance.bound)
     shapes = tuple(shape_of(of) for of in instance.gated)
     within = -1 if instance.level is None else instance.level
-    problem = Problem(cluster.layout.tree, cluster.room(), shapes, within, instance.is_exclusive)
+    problem = PlacementProblem(cluster.layout.tree, cluster.room(), shapes, within, instance.is_exclusive)
     least = instance.least_distance()
     bound = lower_bound(problem.tree, problem.demand)
     assert least is None or (not bound.is_hopeless and bound.distance <= least)

@@ -11,10 +11,11 @@ from accelet.kube.pods import Pod
 from accelet.kube.selection import NodeTerm, Requirement
 from accelet.scheduler.cluster.shape import shape_of
 from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.errors import PlanTooLargeError
 from accelet.scheduler.gangs.grouping import CARDS_GATE, GATE_PREFIX, GangKey
 from accelet.scheduler.record import Placement, Record, parse_record
 from accelet.scheduler.release import Lift, Steps, lift_patch, next_steps
-from accelet.scheduler.state import KILLED_WITHIN_S, Picture
+from accelet.scheduler.state import KILLED_WITHIN_S, SchedulerState
 from tests.unit.scheduler.card_values import card, card_container, card_node, card_pod
 from tests.unit.scheduler.values import node, pod
 
@@ -47,7 +48,7 @@ def test_a_plan_nested_too_deeply_is_named() -> None:
 
 def test_a_gang_too_large_for_one_config_map_is_refused() -> None:
     many = tuple(Placement(f"a-rather-long-name-{i:05}", "u" * 36, "node" * 8) for i in range(10_000))
-    with pytest.raises(OverflowError, match="10,000 pods"):
+    with pytest.raises(PlanTooLargeError, match="10,000 pods"):
         replace(_RECORD, placements=many).to_body()
 
 
@@ -118,61 +119,61 @@ def test_only_our_gates_are_lifted() -> None:
     assert spec["schedulingGates"] == [{"name": "a.example/x"}, {"name": "b.example/y"}]
 
 
-def _picture() -> Picture:
-    picture = Picture(Scheme(), GATE_PREFIX)
+def _state() -> SchedulerState:
+    state = SchedulerState(Scheme(), GATE_PREFIX)
     for index in range(3):
-        picture.set_node(node(f"n{index}", f"b/s/h{index}"))
-    return picture
+        state.set_node(node(f"n{index}", f"b/s/h{index}"))
+    return state
 
 
-def _free(picture: Picture) -> list[int]:
-    return [int(slots) for slots in picture.cluster.room().slots(shape_of(pod("any")))]
+def _free(state: SchedulerState) -> list[int]:
+    return [int(slots) for slots in state.cluster.room().slots(shape_of(pod("any")))]
 
 
 def test_a_written_plan_holds_its_room_until_its_pods_are_bound_or_gone() -> None:
-    picture = _picture()
+    state = _state()
     for index in range(3):
-        picture.set_pod(_pod(index, gpus=8))
-    assert len(picture.gangs()) == 1
-    picture.set_record(_RECORD)
-    assert (_free(picture), picture.gangs()) == ([0, 0, 0], [])
-    picture.set_pod(replace(_pod(0, gpus=8, on="n0"), resource_version="8"))
-    assert _free(picture) == [0, 0, 0]
-    picture.remove_pod(("ml", "j-1"), 0.0)
-    assert _free(picture) == [0, 8, 0]
-    picture.set_pod(replace(_pod(1, gpus=8), uid="another", resource_version="9"))
-    assert _free(picture) == [0, 8, 0], "the plan was for its predecessor"
-    (gang,) = picture.gangs()
+        state.set_pod(_pod(index, gpus=8))
+    assert len(state.gangs()) == 1
+    state.set_record(_RECORD)
+    assert (_free(state), state.gangs()) == ([0, 0, 0], [])
+    state.set_pod(replace(_pod(0, gpus=8, on="n0"), resource_version="8"))
+    assert _free(state) == [0, 0, 0]
+    state.remove_pod(("ml", "j-1"), 0.0)
+    assert _free(state) == [0, 8, 0]
+    state.set_pod(replace(_pod(1, gpus=8), uid="another", resource_version="9"))
+    assert _free(state) == [0, 8, 0], "the plan was for its predecessor"
+    (gang,) = state.gangs()
     assert [member.node_name for member in gang.members] == ["n0", None, "n2"]
-    picture.remove_record(_RECORD.key)
-    assert _free(picture) == [0, 8, 8]
+    state.remove_record(_RECORD.key)
+    assert _free(state) == [0, 8, 8]
 
 
 def test_old_news_is_ignored() -> None:
-    picture = _picture()
+    state = _state()
     newer = replace(_pod(0), resource_version="10", gates=())
-    picture.set_pod(newer)
-    picture.set_pod(_pod(0))
-    assert picture.pods["ml", "j-0"] == newer
-    picture.set_record(replace(_RECORD, resource_version="10"))
-    picture.set_record(replace(_RECORD, placements=(), resource_version="9"))
-    assert len(picture.records[_RECORD.key].placements) == 3
+    state.set_pod(newer)
+    state.set_pod(_pod(0))
+    assert state.pods["ml", "j-0"] == newer
+    state.set_record(replace(_RECORD, resource_version="10"))
+    state.set_record(replace(_RECORD, placements=(), resource_version="9"))
+    assert len(state.records[_RECORD.key].placements) == 3
 
 
 def test_a_node_whose_room_somebody_took_does_not_take_a_planned_pod_any_more() -> None:
-    picture = _picture()
-    picture.set_pod(_pod(0, gpus=8))
-    picture.set_record(replace(_RECORD, placements=_RECORD.placements[:1]))
-    assert len(picture.steps(picture.records[_RECORD.key]).lifts) == 1
-    picture.set_pod(pod("thief", on="n0", gpus=1))
-    assert len(picture.steps(picture.records[_RECORD.key]).lost) == 1
-    picture.remove_pod(("ml", "thief"), 0.0)
-    picture.set_node(node("n0", "b/s/h0", is_cordoned=True))
-    assert len(picture.steps(picture.records[_RECORD.key]).lost) == 1
-    picture.set_node(node("n0", "b/s/h0"))
-    assert len(picture.steps(picture.records[_RECORD.key]).lifts) == 1
-    picture.remove_node("n0")
-    assert len(picture.steps(picture.records[_RECORD.key]).lost) == 1
+    state = _state()
+    state.set_pod(_pod(0, gpus=8))
+    state.set_record(replace(_RECORD, placements=_RECORD.placements[:1]))
+    assert len(state.steps(state.records[_RECORD.key]).lifts) == 1
+    state.set_pod(pod("thief", on="n0", gpus=1))
+    assert len(state.steps(state.records[_RECORD.key]).lost) == 1
+    state.remove_pod(("ml", "thief"), 0.0)
+    state.set_node(node("n0", "b/s/h0", is_cordoned=True))
+    assert len(state.steps(state.records[_RECORD.key]).lost) == 1
+    state.set_node(node("n0", "b/s/h0"))
+    assert len(state.steps(state.records[_RECORD.key]).lifts) == 1
+    state.remove_node("n0")
+    assert len(state.steps(state.records[_RECORD.key]).lost) == 1
 
 
 _ONE_TILE = '{"version":1,"containers":{"main":{"gpu.intel.com/i915":[{"unit":"0000-00-00.0","tiles":[0]}]}}}'
@@ -189,85 +190,85 @@ def _lifted(at: str) -> Pod:
 _ASKED = ("gpu.intel.com/i915", "gpu.intel.com/tiles")
 
 
-def _tiles(picture: Picture) -> set[int]:
-    states = picture.cluster.cards.states("a")
+def _tiles(state: SchedulerState) -> set[int]:
+    states = state.cluster.cards.states("a")
     assert states is not None
     return set(states[0].tiles)
 
 
 def test_a_released_pod_holds_its_cards_until_it_is_bound_though_its_plan_is_gone() -> None:
-    picture = Picture(Scheme(), GATE_PREFIX)
-    picture.set_node(card_node("a", card(0)))
-    picture.set_pod(card_pod("p"))
+    state = SchedulerState(Scheme(), GATE_PREFIX)
+    state.set_node(card_node("a", card(0)))
+    state.set_pod(card_pod("p"))
     gang = GangKey("ml", "p", "pod")
     plan = Record(gang, (Placement("p", "uid-p", "a", _ONE_TILE),), 0, 0)
-    picture.set_record(plan)
-    assert _tiles(picture) == {1}
-    picture.set_pod(_lifted("a"))
-    picture.remove_record(plan.key)
-    assert _tiles(picture) == {1}
-    picture.set_pod(replace(_lifted("a"), node_name="a", resource_version="9"))
-    assert _tiles(picture) == {1}
-    picture.remove_pod(("ml", "p"), 0.0)
-    assert _tiles(picture) == {0, 1}
+    state.set_record(plan)
+    assert _tiles(state) == {1}
+    state.set_pod(_lifted("a"))
+    state.remove_record(plan.key)
+    assert _tiles(state) == {1}
+    state.set_pod(replace(_lifted("a"), node_name="a", resource_version="9"))
+    assert _tiles(state) == {1}
+    state.remove_pod(("ml", "p"), 0.0)
+    assert _tiles(state) == {0, 1}
 
 
 def test_cards_of_a_pod_deleted_by_force_are_free_when_the_kubelet_must_have_ended_it() -> None:
-    picture = Picture(Scheme(), GATE_PREFIX)
-    picture.set_node(card_node("a", card(0)))
+    state = SchedulerState(Scheme(), GATE_PREFIX)
+    state.set_node(card_node("a", card(0)))
     running = replace(_lifted("a"), node_name="a", phase="Running", grace_s=5)
-    picture.set_pod(running)
-    picture.set_pod(replace(running, grace_s=0, resource_version="9"))
-    picture.remove_pod(("ml", "p"), 100.0)
-    assert _tiles(picture) == {1}
-    picture.set_pod(replace(running, uid="successor", phase="Pending", node_name=None, annotations={}))
-    assert picture.let_go(105.0 + KILLED_WITHIN_S - 1) == 1
-    assert _tiles(picture) == {1}
-    assert picture.let_go(105.0 + KILLED_WITHIN_S) is None
-    assert _tiles(picture) == {0, 1}
+    state.set_pod(running)
+    state.set_pod(replace(running, grace_s=0, resource_version="9"))
+    state.remove_pod(("ml", "p"), 100.0)
+    assert _tiles(state) == {1}
+    state.set_pod(replace(running, uid="successor", phase="Pending", node_name=None, annotations={}))
+    assert state.let_go(105.0 + KILLED_WITHIN_S - 1) == 1
+    assert _tiles(state) == {1}
+    assert state.let_go(105.0 + KILLED_WITHIN_S) is None
+    assert _tiles(state) == {0, 1}
 
 
 def test_cards_of_a_pod_whose_containers_had_ended_are_free_at_once() -> None:
-    picture = Picture(Scheme(), GATE_PREFIX)
-    picture.set_node(card_node("a", card(0)))
+    state = SchedulerState(Scheme(), GATE_PREFIX)
+    state.set_node(card_node("a", card(0)))
     for phase in ("Succeeded", "Failed", "Pending"):
-        picture.set_pod(replace(_lifted("a"), node_name="a", phase=phase))
-        picture.remove_pod(("ml", "p"), 100.0)
-        assert _tiles(picture) == {0, 1}
-        assert picture.let_go(100.0) is None
+        state.set_pod(replace(_lifted("a"), node_name="a", phase=phase))
+        state.remove_pod(("ml", "p"), 100.0)
+        assert _tiles(state) == {0, 1}
+        assert state.let_go(100.0) is None
 
 
 def test_what_a_pod_says_that_was_never_released_holds_nothing() -> None:
-    picture = Picture(Scheme(), GATE_PREFIX)
-    picture.set_node(card_node("a", card(0)))
-    picture.set_pod(replace(_lifted("a"), gates=(CARDS_GATE,)))
-    assert _tiles(picture) == {0, 1}
-    picture.set_pod(replace(_lifted("a"), required_terms=None, resource_version="9"))
-    assert _tiles(picture) == {0, 1}
+    state = SchedulerState(Scheme(), GATE_PREFIX)
+    state.set_node(card_node("a", card(0)))
+    state.set_pod(replace(_lifted("a"), gates=(CARDS_GATE,)))
+    assert _tiles(state) == {0, 1}
+    state.set_pod(replace(_lifted("a"), required_terms=None, resource_version="9"))
+    assert _tiles(state) == {0, 1}
 
 
 def test_an_answer_does_not_bring_back_a_pod_that_is_gone() -> None:
-    picture = Picture(Scheme(), GATE_PREFIX)
-    picture.set_node(card_node("a", card(0)))
-    picture.set_pod(card_pod("p"))
-    picture.remove_pod(("ml", "p"), 0.0)
-    picture.renew_pod(_lifted("a"))
-    assert not picture.pods
-    picture.set_pod(replace(card_pod("p"), uid="successor"))
-    picture.renew_pod(_lifted("a"))
-    assert picture.pods["ml", "p"].uid == "successor"
-    picture.renew_pod(replace(_lifted("a"), uid="successor"))
-    assert not picture.pods["ml", "p"].gates
+    state = SchedulerState(Scheme(), GATE_PREFIX)
+    state.set_node(card_node("a", card(0)))
+    state.set_pod(card_pod("p"))
+    state.remove_pod(("ml", "p"), 0.0)
+    state.renew_pod(_lifted("a"))
+    assert not state.pods
+    state.set_pod(replace(card_pod("p"), uid="successor"))
+    state.renew_pod(_lifted("a"))
+    assert state.pods["ml", "p"].uid == "successor"
+    state.renew_pod(replace(_lifted("a"), uid="successor"))
+    assert not state.pods["ml", "p"].gates
 
 
 def _steps(waiting: Pod, where: Node) -> Steps:
     """Of a plan that says a node only, as those of schedulers that knew nothing of cards."""
-    picture = Picture(Scheme(), GATE_PREFIX)
-    picture.set_node(where)
-    picture.set_pod(waiting)
+    state = SchedulerState(Scheme(), GATE_PREFIX)
+    state.set_node(where)
+    state.set_pod(waiting)
     plan = Record(GangKey("ml", "p", "pod"), (Placement("p", "uid-p", "a"),), 0, 0)
-    picture.set_record(plan)
-    return picture.steps(plan)
+    state.set_record(plan)
+    return state.steps(plan)
 
 
 def test_who_needs_cards_is_not_released_without() -> None:
@@ -276,11 +277,11 @@ def test_who_needs_cards_is_not_released_without() -> None:
 
 
 def test_a_tile_out_of_service_is_not_given_by_a_plan_that_is_older() -> None:
-    picture = Picture(Scheme(), GATE_PREFIX)
-    picture.set_pod(card_pod("p"))
+    state = SchedulerState(Scheme(), GATE_PREFIX)
+    state.set_pod(card_pod("p"))
     plan = Record(GangKey("ml", "p", "pod"), (Placement("p", "uid-p", "a", _ONE_TILE),), 0, 0)
-    picture.set_record(plan)
-    picture.set_node(card_node("a", card(0), labels={"telemetry.aware/gas-tile-disable-card0_gt1": "true"}))
-    assert picture.steps(plan).lifts
-    picture.set_node(card_node("a", card(0), labels={"telemetry.aware/gas-tile-disable-card0_gt0": "true"}))
-    assert picture.steps(plan).lost
+    state.set_record(plan)
+    state.set_node(card_node("a", card(0), labels={"telemetry.aware/gas-tile-disable-card0_gt1": "true"}))
+    assert state.steps(plan).lifts
+    state.set_node(card_node("a", card(0), labels={"telemetry.aware/gas-tile-disable-card0_gt0": "true"}))
+    assert state.steps(plan).lost

@@ -9,7 +9,7 @@ from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.shape import shape_of
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import EXCLUSIVE, REQUIRED_LEVEL
-from accelet.scheduler.placement.problem import Problem
+from accelet.scheduler.placement.problem import PlacementProblem
 from accelet.scheduler.placement.repair import repair
 from accelet.scheduler.placement.unlike import USUAL_EFFORT
 from tests.unit.scheduler.values import node, plan_one, pod
@@ -89,7 +89,7 @@ def test_bounds_of_repairs_are_right_and_one_lost_pod_gets_the_best_node(
             path = [next(left) if leaf is None else leaf for leaf in kept]
             length = tree.length(np.array(path))
             best = length if best is None else min(best, length)
-    found = repair(Problem(tree, room, shapes), kept, USUAL_EFFORT)
+    found = repair(PlacementProblem(tree, room, shapes), kept, USUAL_EFFORT)
     assert room.slots(shapes[0]).tolist() == slots.tolist(), "the caller's room is left alone"
     if found is None:
         assert best is None or lost > 1

@@ -1,0 +1,17 @@
+"""What can go wrong with a gang; each text is a sentence for people."""
+
+
+class SchedulerError(Exception):
+    """Base of this package's errors."""
+
+
+class NeedsError(SchedulerError):
+    """What a pod asks of cards contradicts itself."""
+
+
+class UnknownLevelError(SchedulerError):
+    """A gang names a level that the topology does not have."""
+
+
+class PlanTooLargeError(SchedulerError):
+    """A plan does not fit into one ConfigMap."""
