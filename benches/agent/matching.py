@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import grpc.aio
 
+from accelet.fakeapi import Answer, FakeApi, Json
+from accelet.fakeapi.faults import Fault
 from accelet.fakekubelet import FakeKubelet, PodRecord, a_pod
 from accelet.kubelet.api import deviceplugin_pb2 as api
 from accelet.kubelet.api import deviceplugin_pb2_grpc as api_grpc
@@ -16,8 +18,6 @@ from benches.agent.figures import Figure, Section, median, percentile
 from benches.agent.processes import run_agent, run_bare
 from tests.integration.agent.running import GPU
 from tests.integration.identity.world import NODE, REPLICA_SET, STATEFUL_SET, World, gas, tiles_config
-from tests.integration.kube.fakeapi import Answer, FakeApi, Json
-from tests.integration.kube.fakeapi.faults import Fault
 
 if TYPE_CHECKING:  # a name of the type stubs alone
     from accelet.kubelet.api.deviceplugin_pb2_grpc import DevicePluginAsyncStub

@@ -9,11 +9,11 @@ from pathlib import Path
 from accelet.accelerators.device import UnitId
 from accelet.agent.process import Agent
 from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard, parse_node_cards
+from accelet.fakeapi import FakeApi
 from accelet.kube.nodes import Node, parse_node
 from tests.integration.agent.running import GPU, agent
 from tests.integration.identity.world import World
 from tests.integration.identity.world import node as bare_node
-from tests.integration.kube.fakeapi import FakeApi
 
 NODES = "api/v1/nodes"
 PATH = "/api/v1/nodes/node"

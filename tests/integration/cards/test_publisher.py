@@ -9,6 +9,7 @@ import pytest
 
 from accelet.accelerators.device import UnitId
 from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard
+from accelet.fakeapi import Answer, Drop, FakeApi, Fault, Json
 from accelet.kube.client import Client
 from accelet.node.cardpublisher import CardPublisher
 from tests.integration.agent.running import GPU, until
@@ -21,7 +22,6 @@ from tests.integration.cards.publishing import (
     node_of,
     writes,
 )
-from tests.integration.kube.fakeapi import Answer, Drop, FakeApi, Fault, Json
 
 CARD = NodeCard(UnitId("0000-03-00.0"), GPU, tiles=2, memory_bytes=2**34)
 OTHER = NodeCard(UnitId("0000-04-00.0"), GPU, tiles=1, memory_bytes=2**34)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION
+from accelet.fakeapi import Answer, Fault
 from accelet.fakekubelet import a_pod
 from tests.integration.agent.running import GPU, agent, scan, until
 from tests.integration.cards.publishing import (
@@ -25,7 +26,6 @@ from tests.integration.cards.publishing import (
     writes,
 )
 from tests.integration.identity.world import gpu_pod, node
-from tests.integration.kube.fakeapi import Answer, Fault
 
 GIB = 2**30
 NOTHING = (None, None, None)

@@ -10,10 +10,10 @@ from pathlib import Path
 from random import Random
 
 from accelet.agent.process import Agent
+from accelet.fakeapi import FakeApi, Json
 from accelet.fakekubelet import Container, Event, FakeKubelet, Pod, PodRecord, Rejection, a_container, a_pod
 from tests.integration.agent.running import GPU, agent, config
 from tests.integration.identity.world import REPLICA_SET, STATEFUL_SET, World, gas, tiles_config
-from tests.integration.kube.fakeapi import FakeApi, Json
 
 CARDS = 8
 SHARES = 60

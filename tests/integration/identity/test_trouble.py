@@ -7,6 +7,8 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from accelet.cli.explain import command as explain
+from accelet.fakeapi import Answer
+from accelet.fakeapi.faults import Fault
 from accelet.fakekubelet import a_container, a_pod
 from accelet.fakekubelet.faults import Refuse
 from tests.integration.agent.running import GPU, cards_config, until
@@ -21,8 +23,6 @@ from tests.integration.identity.world import (
     served,
     tiles_config,
 )
-from tests.integration.kube.fakeapi import Answer
-from tests.integration.kube.fakeapi.faults import Fault
 
 
 async def test_pod_made_anew_under_its_name_is_not_taken_for_the_old_one(folder: Path) -> None:

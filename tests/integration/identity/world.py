@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from accelet.agent.process import Agent
+from accelet.fakeapi import FakeApi, Json
 from accelet.fakekubelet import Container, FakeKubelet, Phase, Pod, PodRecord, a_pod
 from tests.integration.agent.running import GPU, agent, config
-from tests.integration.kube.fakeapi import FakeApi, Json
 
 PODS = "api/v1/pods"
 EVENTS = "apis/events.k8s.io/v1/events"

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.integration.kube.fakeapi import Answer, FakeApi, Fault
+from accelet.fakeapi import Answer, FakeApi, Fault
 
 PODS_PATH = "api/v1/pods"
 

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from accelet.fakeapi import FakeApi
 from accelet.kube.client import Client
 from accelet.kube.connection import Connection, load_api
-from tests.integration.kube.fakeapi import FakeApi
 
 
 @pytest.fixture

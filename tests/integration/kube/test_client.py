@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from accelet.fakeapi import Answer, Drop, FakeApi, Fault, Hang
 from accelet.kube.apiresources import CONFIG_MAPS, NODES, PODS
 from accelet.kube.client import Client
 from accelet.kube.errors import (
@@ -26,7 +27,6 @@ from accelet.kube.errors import (
     UnavailableError,
 )
 from accelet.kube.podparser import parse_pod
-from tests.integration.kube.fakeapi import Answer, Drop, FakeApi, Fault, Hang
 from tests.integration.kube.waiting import eventually
 from tests.unit.kube.manifests import raw_pod
 

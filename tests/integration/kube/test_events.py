@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from accelet.fakeapi import Answer, FakeApi, Fault
+from accelet.fakeapi.direct import DirectClient
+from accelet.fakeapi.state import State
 from accelet.kube.client import Client
 from accelet.kube.nodes import Node
 from accelet.kube.pods import Pod
 from accelet.kube.recording.eventlog import Limits, Message, Subject
 from accelet.kube.recording.events import EventApi, EventRecorder
-from tests.integration.kube.fakeapi import Answer, FakeApi, Fault
-from tests.integration.kube.fakeapi.direct import DirectClient
-from tests.integration.kube.fakeapi.state import State
 from tests.integration.kube.waiting import eventually
 from tests.unit.kube.clock import FakeClock, settle
 

@@ -8,11 +8,11 @@ from hypothesis import settings
 
 from accelet.control.lease import Election, Terms
 from accelet.control.leaserecord import parse_lease
+from accelet.fakeapi import FakeApi
+from accelet.fakeapi.direct import DirectClient
+from accelet.fakeapi.state import State
 from accelet.kube.apiresources import LEASES
 from accelet.kube.client import Client
-from tests.integration.kube.fakeapi import FakeApi
-from tests.integration.kube.fakeapi.direct import DirectClient
-from tests.integration.kube.fakeapi.state import State
 from tests.integration.kube.waiting import eventually
 from tests.unit.kube.clock import FakeClock, settle
 

@@ -2,11 +2,11 @@ from typing import Any
 
 import pytest
 
+from accelet.fakeapi import FakeApi
+from accelet.fakeapi.podrules import pod_rules
 from accelet.kube.apiresources import PODS
 from accelet.kube.client import Client
 from accelet.kube.errors import InvalidError
-from tests.integration.kube.fakeapi import FakeApi
-from tests.integration.kube.fakeapi.podrules import pod_rules
 from tests.integration.kube.podpatches import PATCHES
 
 

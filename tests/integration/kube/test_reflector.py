@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from accelet.fakeapi import Answer, Drop, FakeApi, Fault, Hang, Hold
 from accelet.kube.apiresources import PODS
 from accelet.kube.client import Client
 from accelet.kube.errors import ForbiddenError, KubeError, MalformedObjectError
@@ -16,7 +17,6 @@ from accelet.kube.watching.pace import Pace
 from accelet.kube.watching.reflector import Reflector
 from accelet.kube.watching.source import Scope
 from accelet.kube.watching.store import Change
-from tests.integration.kube.fakeapi import Answer, Drop, FakeApi, Fault, Hang, Hold
 from tests.integration.kube.waiting import eventually
 from tests.unit.kube.manifests import raw_pod
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from accelet.control.lease import Terms
+from accelet.fakeapi import FakeApi
 from accelet.scheduler.process import Scheduler, SchedulerOptions
 from accelet.scheduler.settings import SchedulerSettings
-from tests.integration.kube.fakeapi import FakeApi
 from tests.integration.scheduler.world import World, open_world
 
 QUICK = Terms(duration_s=1, renew_within_s=0.7, retry_s=0.1)

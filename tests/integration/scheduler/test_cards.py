@@ -2,8 +2,8 @@
 
 from accelet.assignments.gas import CARDS_ANNOTATION
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
+from accelet.fakeapi import Answer, Fault
 from accelet.scheduler.gangs.grouping import CARDS_GATE
-from tests.integration.kube.fakeapi import Answer, Fault
 from tests.integration.kube.waiting import eventually
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.world import CARD, World, pinned_node

@@ -12,7 +12,7 @@ from accelet.assignments.assignment import Assignment, unit
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION, render_own
 from accelet.cli import main
 from accelet.cli.reading.objectlists import list_card_objects
-from tests.integration.kube.fakeapi import Answer, Drop, Fault, Hang
+from accelet.fakeapi import Answer, Drop, Fault, Hang
 from tests.integration.kube.waiting import eventually
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.world import CARD, NODES, PODS, World

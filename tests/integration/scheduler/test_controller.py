@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
+from accelet.fakeapi import Drop, Fault
 from accelet.kube.client import Client
 from accelet.kube.errors import UnavailableError
 from accelet.kube.nodes import parse_node
@@ -23,7 +24,6 @@ from accelet.scheduler.record import Placement, Record
 from accelet.scheduler.settings import SchedulerSettings
 from accelet.scheduler.state import SchedulerState
 from accelet.scheduler.writer import PlanWriter
-from tests.integration.kube.fakeapi import Drop, Fault
 from tests.integration.kube.waiting import eventually
 from tests.integration.scheduler.world import JOBS, NODES, PODS, World
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tests.integration.kube.fakeapi import Seen
+from accelet.fakeapi import Seen
 from tests.integration.kube.waiting import eventually
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.world import World

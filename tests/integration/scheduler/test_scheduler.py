@@ -7,8 +7,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from accelet.fakeapi import Answer, Drop, Fault
 from accelet.scheduler.gangs.grouping import REQUIRED_LEVEL
-from tests.integration.kube.fakeapi import Answer, Drop, Fault
 from tests.integration.kube.waiting import eventually
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.world import GATE, PODS, World, pinned_node

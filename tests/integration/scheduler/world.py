@@ -13,9 +13,9 @@ from accelet.assignments.nodecards import (
     render_node_cards,
 )
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
+from accelet.fakeapi import FakeApi, Json
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import CARDS_GATE, GATE_PREFIX
-from tests.integration.kube.fakeapi import FakeApi, Json
 
 PODS, NODES, JOBS = "api/v1/pods", "api/v1/nodes", "apis/batch/v1/jobs"
 PLANS = "api/v1/configmaps"

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from accelet.agent.process import Agent
+from accelet.fakeapi import Answer, FakeApi, Fault, Hang
 from accelet.fakekubelet import FakeKubelet, a_pod
 from accelet.node.ownnode import OwnNode
 from tests.integration.agent.running import agent, until, write_config
-from tests.integration.kube.fakeapi import Answer, FakeApi, Fault, Hang
 from tests.synthetic.tpu import HOSTS
 
 TPU = "google.com/tpu"

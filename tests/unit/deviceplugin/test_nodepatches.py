@@ -13,9 +13,9 @@ from accelet.assignments.nodecards import (
     extended_capacity,
     render_node_cards,
 )
+from accelet.fakeapi.patches import merge_patch
 from accelet.kube.nodes import Node, parse_node
 from accelet.node.nodepatches import NodePatches, plan_patches
-from tests.integration.kube.fakeapi.patches import merge_patch
 from tests.unit.resourcemanager.test_nodecards import nodes
 
 OURS = [f"gpu.intel.com/{name}" for name in ("tiles", "millicores", "memory.max")]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from tests.integration.kube.fakeapi.patches import PatchError, json_patch, merge_patch
-from tests.integration.kube.fakeapi.selectors import matches
+from accelet.fakeapi.patches import PatchError, json_patch, merge_patch
+from accelet.fakeapi.selectors import matches
 
 Json = dict[str, Any]
 Key = tuple[str, str]

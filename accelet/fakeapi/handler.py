@@ -9,11 +9,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from tests.integration.kube.fakeapi.faults import Action, Answer, Drop, Hang, Hold
-from tests.integration.kube.fakeapi.state import Json, RefusedError
+from accelet.fakeapi.faults import Action, Answer, Drop, Hang, Hold
+from accelet.fakeapi.state import Json, RefusedError
 
 if TYPE_CHECKING:
-    from tests.integration.kube.fakeapi.server import FakeApi
+    from accelet.fakeapi.server import FakeApi
 
 _PATH = re.compile(
     r"/(?P<root>api/v1|apis/[^/]+/[^/]+)"

@@ -6,9 +6,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.integration.kube.fakeapi.faults import Fault
-from tests.integration.kube.fakeapi.handler import HttpServer, Seen
-from tests.integration.kube.fakeapi.state import State
+from accelet.fakeapi.faults import Fault
+from accelet.fakeapi.handler import HttpServer, Seen
+from accelet.fakeapi.state import State
 
 
 class FakeApi:
@@ -50,14 +50,14 @@ class FakeApi:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
-    def write_kubeconfig(self, path: Path, token: str = "a-token") -> Path:
+    def write_kubeconfig(self, path: Path, token: str | None = None) -> Path:
         config = {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "fake",
             "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "fake"}}],
             "clusters": [{"name": "fake", "cluster": {"server": self.url}}],
-            "users": [{"name": "fake", "user": {"token": token}}],
+            "users": [{"name": "fake", "user": {"token": "any" if token is None else token}}],
         }
         path.write_text(json.dumps(config))
         return path

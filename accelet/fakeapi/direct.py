@@ -4,11 +4,11 @@ import json
 import random
 from collections.abc import Sequence
 
+from accelet.fakeapi.state import Json, RefusedError, State
 from accelet.kube.answers import api_error
 from accelet.kube.apiresources import ApiResource, Body, PatchOf
 from accelet.kube.errors import UnavailableError
 from accelet.runtime.clock import Clock
-from tests.integration.kube.fakeapi.state import Json, RefusedError, State
 
 
 class DirectClient:
