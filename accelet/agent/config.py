@@ -12,7 +12,7 @@ from accelet.accelerators import BACKENDS
 from accelet.accelerators.backend import Backend
 from accelet.accelerators.files.backend import GenericDevice
 from accelet.accelerators.intel.monitoring import MonitoringMode, monitoring_resources
-from accelet.accelerators.scancache import ScanCache, uncached
+from accelet.accelerators.looking import Share, alone
 from accelet.accelerators.settings import Settings, overlap
 from accelet.assignments.nodecards import capacity_names
 from accelet.kubelet.resourcename import explain_bad_resource_name
@@ -53,8 +53,8 @@ class ResourceConfig:
     def name(self) -> str:
         return self.rules.resource
 
-    def backend(self, cache: ScanCache = uncached) -> Backend:
-        return self.settings.backend(cache)
+    def backend(self, share: Share = alone) -> Backend:
+        return self.settings.backend(share)
 
 
 @dataclass(frozen=True, slots=True)

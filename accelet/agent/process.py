@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from accelet.accelerators.scancache import CachedScans
+from accelet.accelerators.looking import SharedLooks
 from accelet.agent.audit import Audit
 from accelet.agent.cardnews import CardNews
 from accelet.agent.config import AgentConfig, ResourceConfig
@@ -65,7 +65,7 @@ class Agent:
         self._config_file = config_file
         self.metrics = Metrics()
         self._claims = Claims()
-        self._scans = CachedScans(LOOK_FRESH_S)
+        self._looks = SharedLooks(LOOK_FRESH_S)
         self._records = KubeletRecords(options.paths)
         self._served: dict[str, tuple[ServedResource, asyncio.Task[None]]] = {}
         self._surroundings: Surroundings | None = None
@@ -201,7 +201,7 @@ class Agent:
             paths=self._options.paths,
             records=self._records,
             claims=self._claims,
-            scan_cache=self._scans.cached,
+            share=self._looks.share,
             metrics=self.metrics,
             looked=self._cards.look,
             surroundings=self._surround(tasks) if config.rules.following is not None else None,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from accelet.accelerators.scancache import ScanCache
+from accelet.accelerators.looking import Share
 from accelet.agent.config import ResourceConfig
 from accelet.assignments.nodecards import NodeCard
 from accelet.kubelet.paths import KubeletPaths
@@ -54,7 +54,7 @@ class ServedResource:
         paths: KubeletPaths,
         records: KubeletRecords,
         claims: Claims,
-        scan_cache: ScanCache,
+        share: Share,
         metrics: Metrics,
         looked: Callable[[], None],
         surroundings: Surroundings | None = None,
@@ -66,11 +66,11 @@ class ServedResource:
         where its back-end wants the Node's labels.
         """
         self.config = config
-        self.manager = ResourceManager(config.rules, config.backend(scan_cache))
+        self.manager = ResourceManager(config.rules, config.backend(share))
         own_metrics = metrics.of(config.name)
         self._own_metrics = own_metrics
         self._claims = claims
-        self._scan_cache = scan_cache
+        self._share = share
         self._node = node
         self._tell_looked = looked
         self._pods = None if surroundings is None else surroundings.pods
@@ -134,7 +134,7 @@ class ServedResource:
     def mind_labels(self) -> None:
         """Scans with the Node's labels as they are now."""
         if self._node is not None:
-            self.manager.backend = self.config.settings.backend_on(self._node.labels, self._scan_cache)
+            self.manager.backend = self.config.settings.backend_on(self._node.labels, self._share)
             self.discovery.wake.set()
 
     def list_cards(self) -> Sequence[NodeCard] | None:

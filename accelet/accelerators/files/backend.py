@@ -18,9 +18,8 @@ from accelet.accelerators.files.units import find_path_units, find_usb_units
 from accelet.accelerators.files.usb import find_usb
 from accelet.accelerators.gathering import gather_edits
 from accelet.accelerators.inventory import Inventory, Skipped
-from accelet.accelerators.scancache import ScanCache, uncached
-from accelet.accelerators.settings import Settings
-from accelet.runtime.settings import Contradiction
+from accelet.accelerators.looking import Share, alone
+from accelet.accelerators.settings import Problem, Settings
 
 
 class FilesSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,15 +38,15 @@ class FilesSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=T
         )
         return singles + self.groups
 
-    def problems(self) -> tuple[Contradiction, ...]:
-        found: list[Contradiction] = []
+    def problems(self) -> tuple[Problem, ...]:
+        found: list[Problem] = []
         if not self.paths and not self.groups:
-            found.append(Contradiction((), "name at least one path or one group"))
+            found.append(Problem((), "name at least one path or one group"))
         if self.groups and not self.paths and self.shares != 1:
-            found.append(Contradiction(("shares",), "shares count for `paths`; in a group say `count`"))
+            found.append(Problem(("shares",), "shares count for `paths`; in a group say `count`"))
         for index, glob in enumerate(self.paths):
             if fault := find_fault(glob):
-                found.append(Contradiction(("paths", index), fault))
+                found.append(Problem(("paths", index), fault))
         for index, group in enumerate(self.groups):
             found += group_problems(("groups", index), group)
         return tuple(found)
@@ -55,7 +54,7 @@ class FilesSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=T
     def overlaps(self, other: Self) -> bool:
         return any(groups_meet(one, two) for one, two in product(self.all_groups(), other.all_groups()))
 
-    def backend(self, cache: ScanCache = uncached) -> "Files":
+    def backend(self, share: Share = alone) -> "Files":
         return Files(self)
 
 

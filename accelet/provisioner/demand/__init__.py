@@ -1,0 +1,1 @@
+"""What JobSets and Jobs ask for, read from the owners themselves."""

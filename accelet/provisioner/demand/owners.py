@@ -1,0 +1,206 @@
+"""JobSets and Jobs as values: what they say about their pods, and whether they still want them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from accelet.kube.errors import MalformedObjectError
+from accelet.kube.objects import (
+    RawObject,
+    Wire,
+    WireCondition,
+    WireObject,
+    read_conditions,
+    read_labels,
+    read_object,
+)
+from accelet.kube.podparser import parse_pod
+from accelet.kube.pods import Pod
+
+_ENDS: Final = frozenset(("Complete", "Completed", "Failed"))
+"""Conditions by which a Job or a JobSet says that it is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobTemplate:
+    """One kind of Job of an owner: `replicas` Jobs of `parallelism` pods like `pod`.
+
+    `replicated_job` is None for a Job that is its own template. `completions` is None for a work queue.
+    `annotations` are those of the Job, `pod` has those of its pods.
+    """
+
+    replicated_job: str | None
+    replicas: int
+    parallelism: int
+    completions: int | None
+    is_indexed: bool
+    pod: Pod
+    annotations: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class JobOwner:
+    """A JobSet or a Job. `controller` is the kind of what made it, None if a person did."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    annotations: Mapping[str, str]
+    is_suspended: bool
+    is_finished: bool
+    is_deleted: bool
+    templates: tuple[JobTemplate, ...]
+    controller: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.namespace}/{self.name}"
+
+
+class _WireTemplateMetadata(Wire, frozen=True):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _WirePodTemplate(Wire, frozen=True):
+    spec: dict[str, object]
+    metadata: _WireTemplateMetadata | None = None
+
+
+class _WireJobSpec(Wire, frozen=True):
+    template: _WirePodTemplate
+    parallelism: int | None = None
+    completions: int | None = None
+    completion_mode: str | None = None
+    suspend: bool | None = None
+
+
+class _WireStatus(Wire, frozen=True):
+    conditions: list[WireCondition] | None = None
+
+
+class _WireJob(WireObject, frozen=True):
+    spec: _WireJobSpec
+    status: _WireStatus | None = None
+
+
+class _WireJobTemplate(Wire, frozen=True):
+    spec: _WireJobSpec
+    metadata: _WireTemplateMetadata | None = None
+
+
+class _WireReplicatedJob(Wire, frozen=True):
+    name: str
+    template: _WireJobTemplate
+    replicas: int | None = None
+
+
+class _WireJobSetSpec(Wire, frozen=True):
+    replicated_jobs: list[_WireReplicatedJob] | None = None
+    suspend: bool | None = None
+
+
+class _WireJobSet(WireObject, frozen=True):
+    spec: _WireJobSetSpec
+    status: _WireStatus | None = None
+
+
+def parse_job(raw: RawObject) -> JobOwner:
+    """The Job that `raw` describes.
+
+    Raises:
+        MalformedObjectError: a field is not what the API promises.
+    """
+    wire = read_object(raw, "Job", _WireJob)
+    template = _read_template(None, 1, wire.spec, wire, is_indexed=wire.spec.completion_mode == "Indexed")
+    return _owner("Job", wire, wire.status, (template,), is_suspended=bool(wire.spec.suspend))
+
+
+def parse_job_set(raw: RawObject) -> JobOwner:
+    """The JobSet that `raw` describes. As its webhook does, an absent completionMode is Indexed.
+
+    Raises:
+        MalformedObjectError: a field is not what the API promises.
+    """
+    wire = read_object(raw, "JobSet", _WireJobSet)
+    templates = tuple(
+        _read_template(
+            job.name,
+            1 if job.replicas is None else job.replicas,
+            job.template.spec,
+            wire,
+            is_indexed=job.template.spec.completion_mode in (None, "Indexed"),
+            metadata=job.template.metadata,
+        )
+        for job in wire.spec.replicated_jobs or ()
+    )
+    return _owner("JobSet", wire, wire.status, templates, is_suspended=bool(wire.spec.suspend))
+
+
+def _owner(
+    kind: str,
+    wire: WireObject,
+    status: _WireStatus | None,
+    templates: tuple[JobTemplate, ...],
+    *,
+    is_suspended: bool,
+) -> JobOwner:
+    metadata = wire.metadata
+    conditions = read_conditions(status.conditions if status else None)
+    controllers = (owner.kind for owner in metadata.owner_references or () if owner.controller)
+    return JobOwner(
+        kind=kind,
+        namespace=metadata.namespace or "default",
+        name=metadata.name,
+        uid=metadata.uid or "",
+        annotations=read_labels(metadata.annotations),
+        is_suspended=is_suspended,
+        is_finished=any(one.type in _ENDS and one.status == "True" for one in conditions),
+        is_deleted=metadata.deletion_timestamp is not None,
+        templates=templates,
+        controller=next(controllers, None),
+    )
+
+
+def _read_template(
+    name: str | None,
+    replicas: int,
+    spec: _WireJobSpec,
+    owner: WireObject,
+    *,
+    is_indexed: bool,
+    metadata: _WireTemplateMetadata | None = None,
+) -> JobTemplate:
+    pods = spec.template.metadata or _WireTemplateMetadata()
+    raw = {
+        "metadata": {
+            "name": owner.metadata.name,
+            "namespace": owner.metadata.namespace,
+            "annotations": pods.annotations,
+        },
+        "spec": spec.template.spec,
+    }
+    place = "" if name is None else f"spec.replicatedJobs[{name}].template."
+    try:
+        pod = parse_pod(raw)
+    except MalformedObjectError as error:
+        kind = "Job" if name is None else "JobSet"
+        field = f"{place}spec.template.{error.field}"
+        namespace = owner.metadata.namespace or ""
+        raise MalformedObjectError(kind, namespace, owner.metadata.name, field, error.problem) from None
+    parallelism, completions = spec.parallelism, spec.completions
+    if parallelism is None and completions is None:
+        completions = 1
+    return JobTemplate(
+        replicated_job=name,
+        replicas=replicas,
+        parallelism=1 if parallelism is None else parallelism,
+        completions=completions,
+        is_indexed=is_indexed,
+        pod=pod,
+        annotations=read_labels(metadata.annotations if metadata else None),
+    )
+
+
+PARSERS: Final = {"Job": parse_job, "JobSet": parse_job_set}
+"""How each kind of owner is read."""

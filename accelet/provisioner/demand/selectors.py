@@ -1,0 +1,137 @@
+"""What pods insist on of their node, sorted into what a new pool can promise and what it cannot."""
+
+import hashlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from accelet.kube.objects import no_labels
+from accelet.kube.pods import Pod
+from accelet.provisioner.pools.machines import Refusal
+from accelet.provisioner.pools.tiers import SPOT_TAINT, Tier, TierError, Wishes, tolerates_spot
+
+ACCELERATOR: Final = "cloud.google.com/gke-tpu-accelerator"
+TOPOLOGY: Final = "cloud.google.com/gke-tpu-topology"
+CHIP_COUNT: Final = "cloud.google.com/gke-accelerator-count"
+ICI_RESILIENCY: Final = "cloud.google.com/gke-tpu-ici-resiliency"
+LOCATION_HINT: Final = "cloud.google.com/gke-location-hint"
+NODE_POOL: Final = "cloud.google.com/gke-nodepool"
+PLACEMENT_POLICY: Final = "cloud.google.com/placement-policy-name"
+RESERVATION_NAME: Final = "cloud.google.com/reservation-name"
+RESERVATION_PROJECT: Final = "cloud.google.com/reservation-project"
+ZONE: Final = "topology.kubernetes.io/zone"
+MACHINE_TYPE: Final = "node.kubernetes.io/instance-type"
+JOB_KEY: Final = "job-key"
+NAMESPACED_JOB: Final = "alpha.jobset.sigs.k8s.io/namespaced-job"
+SLICE_LABELS: Final = ("accelet.dev/slice", "accelet.dev/slice-set")
+
+_HANDLED: Final = frozenset(
+    (
+        *(ACCELERATOR, TOPOLOGY, CHIP_COUNT, ICI_RESILIENCY, MACHINE_TYPE, PLACEMENT_POLICY, ZONE),
+        *(SPOT_TAINT, RESERVATION_NAME, RESERVATION_PROJECT),
+        *(JOB_KEY, NAMESPACED_JOB, *SLICE_LABELS),
+    )
+)
+_COPIED: Final = frozenset((ICI_RESILIENCY, LOCATION_HINT))
+_GIVEN: Final = {"kubernetes.io/os": ("linux",), "kubernetes.io/arch": ("amd64",)}
+_LONGEST_VALUE: Final = 63
+_SHOWN: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Insisted:
+    """What a template's pods insist on, beyond the accelerator itself.
+
+    `labels` are to be on the pool's nodes from the start.
+    """
+
+    wishes: Wishes
+    chip_count: str | None = None
+    machine_type: str | None = None
+    ici_resiliency: str | None = None
+    placement_policy: str | None = None
+    labels: Mapping[str, str] = field(default_factory=no_labels)
+
+
+def node_selector(pod: Pod) -> Mapping[str, str]:
+    """The pod's node selector, and what its required node affinity says as plainly: one term, one value."""
+    terms = pod.required_terms or ()
+    required = terms[0].expressions if len(terms) == 1 else ()
+    plain = {one.key: one.values[0] for one in required if one.operator == "In" and len(one.values) == 1}
+    return {**plain, **pod.node_selector}
+
+
+def read_insisted(pod: Pod, allowed: Collection[str]) -> Insisted | Refusal:
+    """What the pod insists on, or why no new pool would fit it.
+
+    `allowed` are further labels which pods may have put on their nodes; who chooses a node's labels
+    chooses who else is drawn to it, so that the settings decide.
+    """
+    selector = node_selector(pod)
+    labels: dict[str, str] = {}
+    for key, value in sorted(selector.items()):
+        if key == NODE_POOL:
+            return Refusal(f"the pods insist on the node pool {value[:_SHOWN]!r}; a new one has a new name")
+        if key in _GIVEN and value not in _GIVEN[key]:
+            return Refusal(
+                f"the pods insist on {key}={value[:_SHOWN]}, and TPU machines are {_GIVEN[key][0]}"
+            )
+        if key in _COPIED or key in allowed:
+            if len(value) > _LONGEST_VALUE:
+                return Refusal(f"{key} has a value of {len(value)} characters; a label has at most 63")
+            labels[key] = value
+        elif key not in _HANDLED and key not in _GIVEN:
+            return Refusal(
+                f"the pods insist on the label {key[:_SHOWN]}={value[:_SHOWN]}, which a new pool would not "
+                "have; an administrator can allow it in node_labels"
+            )
+    tier = _read_tier(selector)
+    if isinstance(tier, Refusal):
+        return tier
+    return Insisted(
+        wishes=Wishes(tier, selector.get(ZONE, ""), tolerates_spot(pod.tolerations)),
+        chip_count=selector.get(CHIP_COUNT),
+        machine_type=selector.get(MACHINE_TYPE),
+        ici_resiliency=selector.get(ICI_RESILIENCY),
+        placement_policy=selector.get(PLACEMENT_POLICY),
+        labels=labels,
+    )
+
+
+def judge_binding(pod: Pod, namespace: str, job: str, *, is_exclusive: bool) -> Refusal | None:
+    """Why a Job could not be bound to its slice by labels, if it could not."""
+    selector = node_selector(pod)
+    value = f"{namespace}_{job}"
+    if (is_exclusive or NAMESPACED_JOB in selector) and len(value) > _LONGEST_VALUE:
+        return Refusal(
+            f"the label {NAMESPACED_JOB} would be {value[:_SHOWN]!r}, {len(value)} characters of at most 63: "
+            "give the Job or its namespace a shorter name"
+        )
+    if selector.get(NAMESPACED_JOB, value) != value:
+        return Refusal(
+            f"the pods insist on {NAMESPACED_JOB}={selector[NAMESPACED_JOB][:_SHOWN]}, not {value}"
+        )
+    if selector.get(JOB_KEY, job_key(namespace, job)) != job_key(namespace, job):
+        return Refusal(f"the pods insist on a {JOB_KEY} that is not that of the Job {namespace}/{job}"[:200])
+    return None
+
+
+def job_key(namespace: str, job: str) -> str:
+    """As JobSet's controller has it: the SHA-1 of `namespace/job`."""
+    return hashlib.sha1(f"{namespace}/{job}".encode(), usedforsecurity=False).hexdigest()
+
+
+def _read_tier(selector: Mapping[str, str]) -> Tier | Refusal | None:
+    name, spot = selector.get(RESERVATION_NAME), selector.get(SPOT_TAINT)
+    if name is not None and spot == "true":
+        return Refusal("the pods insist on a reservation and on spot machines; choose one")
+    if spot not in (None, "true"):
+        return Refusal(f"{SPOT_TAINT} must be true or absent, not {spot[:_SHOWN]!r}")
+    if name is None:
+        return Tier("spot") if spot else None
+    project = selector.get(RESERVATION_PROJECT)
+    path = f"projects/{project}/reservations/{name}" if project else name
+    try:
+        return Tier.parse(f"reservation:{path}")
+    except TierError:
+        return Refusal(f"{path[:_SHOWN]!r} is no reservation's name")

@@ -1,0 +1,81 @@
+"""One pool as it is to be made: what every provider makes its own request of."""
+
+import hashlib
+import string
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from accelet.kube.objects import no_labels
+from accelet.kube.selection import Taint
+from accelet.provisioner.pools.machines import Machines
+from accelet.provisioner.pools.tiers import SPOT_TAINT, Attempt
+
+REQUEST_LABEL: Final = "accelet.dev/slice-request"
+"""Whose pool it is: the UID of a SliceRequest. A pool without it is never touched."""
+
+FINGERPRINT_LABEL: Final = "accelet.dev/slice-fingerprint"
+CLUSTER_LABEL: Final = "accelet.dev/cluster"
+"""Whose provisioner made it: two clusters in one project leave each other's pools alone."""
+
+NOT_READY: Final = Taint("accelet.dev/slice-not-ready", "NoSchedule", "true")
+"""On every node from its start until the whole set is there, and again before it is given back."""
+
+_DIGITS: Final = string.digits + string.ascii_lowercase
+_NAME_PART: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPlan:
+    """A pool to be made, by its provider-independent facts.
+
+    `mark` is the UID of its SliceRequest, `cluster` that of ours, empty where none is known. `labels` are
+    put on the nodes beside the marks. `placement_policy` is the workload policy's name where the machines
+    need one. `slice_class` names settings an administrator gave, None for the general ones.
+    """
+
+    name: str
+    mark: str
+    cluster: str
+    machines: Machines
+    attempt: Attempt
+    labels: Mapping[str, str] = field(default_factory=no_labels)
+    placement_policy: str | None = None
+    slice_class: str | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Twelve hex digits, the same for pools of the same hardware with the same labels."""
+        machines = self.machines
+        parts = [
+            *(machines.accelerator, machines.topology, machines.machine_type, str(machines.hosts)),
+            *(self.slice_class or "", self.placement_policy or ""),
+            *(f"{key}={value}" for key, value in sorted(self.labels.items())),
+        ]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+    @property
+    def all_labels(self) -> Mapping[str, str]:
+        """The labels of the pool's nodes, with the marks by which the pool is known again."""
+        marks = {REQUEST_LABEL: self.mark, FINGERPRINT_LABEL: self.fingerprint}
+        return {**self.labels, **marks, **({CLUSTER_LABEL: self.cluster} if self.cluster else {})}
+
+    @property
+    def taints(self) -> tuple[Taint, ...]:
+        spot = (Taint(SPOT_TAINT, "NoSchedule", "true"),) if self.attempt.tier.kind == "spot" else ()
+        return (NOT_READY, *spot)
+
+
+def pool_name(request: str, uid: str, attempt: int) -> str:
+    """The pool's name of one attempt, at most 40 characters of [a-z0-9-]: the same each time it is asked."""
+    part = request.lower().replace(".", "-")[:_NAME_PART].rstrip("-")
+    digest = hashlib.sha256(uid.encode()).hexdigest()[:8]
+    return f"s-{part}-{digest}-{_base36(attempt)}"
+
+
+def _base36(number: int) -> str:
+    text = ""
+    while number:
+        number, digit = divmod(number, 36)
+        text = _DIGITS[digit] + text
+    return text or "0"

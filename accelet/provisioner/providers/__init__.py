@@ -1,0 +1,1 @@
+"""Who makes pools: one small protocol, and one package for each provider."""

@@ -1,0 +1,1 @@
+"""MachineDeployments of Cluster API."""

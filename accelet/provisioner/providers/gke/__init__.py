@@ -1,0 +1,1 @@
+"""Node pools of Google Kubernetes Engine."""

@@ -1,0 +1,103 @@
+"""A pool as GKE's nodePools.create takes it."""
+
+from typing import Any, Final
+
+from accelet.provisioner.pools.machines import Placement, Refusal
+from accelet.provisioner.pools.plan import PoolPlan
+from accelet.provisioner.settings import NodeSettings
+
+_EFFECTS: Final = {
+    "NoSchedule": "NO_SCHEDULE",
+    "PreferNoSchedule": "PREFER_NO_SCHEDULE",
+    "NoExecute": "NO_EXECUTE",
+}
+_MOST_LABELS: Final = 1024
+"""Characters of all labels of a request together (container v1, NodeConfig.labels)."""
+
+
+def render_body(plan: PoolPlan, node: NodeSettings) -> dict[str, Any] | Refusal:
+    """The body of nodePools.create. Without autoscaling: a slice is made and deleted, never resized."""
+    size = sum(len(key) + len(value) for key, value in plan.all_labels.items())
+    if size > _MOST_LABELS:
+        return Refusal(f"the labels of the pool have {size} characters together; GKE takes {_MOST_LABELS}")
+    pool: dict[str, Any] = {
+        "name": plan.name,
+        "initialNodeCount": plan.machines.hosts,
+        "config": _config(plan, node),
+        "management": {"autoRepair": True, "autoUpgrade": True},
+        "maintenancePolicy": {"exclusionUntilEndOfSupport": {"enabled": True}},
+        "maxPodsConstraint": {"maxPodsPerNode": str(node.pods_per_node)},
+        "nodeDrainConfig": {"respectPdbDuringNodePoolDeletion": True},
+    }
+    if plan.attempt.zone:
+        pool["locations"] = [plan.attempt.zone]
+    if (placement := render_placement(plan)) is not None:
+        pool["placementPolicy"] = placement
+    if node.version:
+        pool["version"] = node.version
+    if node.networks:
+        pool["networkConfig"] = {"additionalNodeNetworkConfigs": [_network(one) for one in node.networks]}
+    return {"nodePool": pool}
+
+
+def render_placement(plan: PoolPlan) -> dict[str, str] | None:
+    """The placement policy; None where a slice is a single machine, with which GKE refuses one."""
+    match plan.machines.placement:
+        case Placement.NONE:
+            return None
+        case Placement.COMPACT:
+            return {"type": "COMPACT", "tpuTopology": plan.machines.topology}
+        case Placement.WORKLOAD_POLICY:
+            return {"policyName": plan.placement_policy or ""}
+
+
+def _config(plan: PoolPlan, node: NodeSettings) -> dict[str, Any]:
+    config: dict[str, Any] = {
+        "machineType": plan.machines.machine_type,
+        "labels": dict(plan.all_labels),
+        "taints": [
+            {"key": taint.key, "value": taint.value, "effect": _EFFECTS[taint.effect]}
+            for taint in plan.taints
+        ],
+        **_tier(plan),
+    }
+    if node.service_account:
+        config["serviceAccount"] = node.service_account
+        config["oauthScopes"] = ["https://www.googleapis.com/auth/cloud-platform"]
+    if node.disk_type:
+        config["diskType"] = node.disk_type
+    if node.disk_size_gb is not None:
+        config["diskSizeGb"] = node.disk_size_gb
+    if node.boot_disk_kms_key:
+        config["bootDiskKmsKey"] = node.boot_disk_kms_key
+    if node.secondary_boot_disk:
+        config["secondaryBootDisks"] = [
+            {"diskImage": node.secondary_boot_disk, "mode": "CONTAINER_IMAGE_CACHE"}
+        ]
+        config["gcfsConfig"] = {"enabled": True}
+    if node.tags:
+        config["tags"] = list(node.tags)
+    if node.secure_boot:
+        config["shieldedInstanceConfig"] = {"enableSecureBoot": True}
+    return config
+
+
+def _tier(plan: PoolPlan) -> dict[str, Any]:
+    tier = plan.attempt.tier
+    match tier.kind:
+        case "spot":
+            return {"spot": True}
+        case "reservation":
+            affinity = {
+                "consumeReservationType": "SPECIFIC_RESERVATION",
+                "key": "compute.googleapis.com/reservation-name",
+                "values": [tier.reservation],
+            }
+            return {"reservationAffinity": affinity}
+        case "on-demand":
+            return {}
+
+
+def _network(text: str) -> dict[str, str]:
+    network, _, subnetwork = text.partition(":")
+    return {"network": network, "subnetwork": subnetwork}

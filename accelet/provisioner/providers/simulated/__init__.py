@@ -1,0 +1,1 @@
+"""Pools of Nodes that are simulated at the API server."""

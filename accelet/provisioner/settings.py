@@ -1,0 +1,172 @@
+"""The provisioner's settings file."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from accelet.provisioner.demand.slices import Demand
+from accelet.provisioner.pools.tiers import Tier, TierError
+from accelet.runtime.settings import Problem, Reader, SettingsError
+
+ProviderName = Literal["simulated", "gke", "cluster-api"]
+
+_Name = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$", description="a name of [a-z0-9.-], at most 253"
+    ),
+]
+_LabelKey = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$",
+        description="the key of a label, as example.com/team",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A contradiction: the path to a field, and a sentence."""
+
+    field: tuple[str | int, ...]
+    sentence: str
+
+
+class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the machines of a pool are given, and no author of a pod may choose. Empty is GKE's default.
+
+    `networks` are `NETWORK:SUBNETWORK`. `version` is the nodes' GKE version.
+    """
+
+    service_account: str = ""
+    disk_type: str = ""
+    disk_size_gb: Annotated[int, msgspec.Meta(ge=15, le=65536)] | None = None
+    boot_disk_kms_key: str = ""
+    secondary_boot_disk: str = ""
+    networks: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    secure_boot: bool = False
+    version: str = ""
+    pods_per_node: Annotated[int, msgspec.Meta(ge=8, le=256)] = 15
+
+    def problems(self) -> Sequence[Mistake]:
+        return [
+            Mistake(("networks", index), "must be NETWORK:SUBNETWORK")
+            for index, network in enumerate(self.networks)
+            if network.count(":") != 1 or not all(network.split(":"))
+        ]
+
+
+class GkeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster of GKE. `location` is a zone, or a region. `{topology}` in `workload_policy` is replaced."""
+
+    project: str = ""
+    location: str = ""
+    cluster: str = ""
+    workload_policy: str = "accelet-{topology}"
+    node: NodeSettings = NodeSettings()
+
+
+class TemplateRef(msgspec.Struct, frozen=True, kw_only=True):
+    """A template object of Cluster API that machines are made of."""
+
+    api_group: str
+    kind: str
+    name: str
+
+
+class ClusterApiSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How Cluster API makes machines. `{machine_type}` in a template's name is replaced."""
+
+    namespace: _Name = "default"
+    cluster: _Name = "cluster"
+    version: str = ""
+    bootstrap: TemplateRef = TemplateRef(
+        api_group="bootstrap.cluster.x-k8s.io", kind="KubeadmConfigTemplate", name="{machine_type}"
+    )
+    infrastructure: TemplateRef = TemplateRef(
+        api_group="infrastructure.cluster.x-k8s.io", kind="MachineTemplate", name="{machine_type}"
+    )
+
+
+class SliceClass(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job may choose by name with the annotation accelet.dev/slice-class."""
+
+    name: _Name
+    tiers: tuple[str, ...] = ()
+    zones: tuple[str, ...] = ()
+    node: NodeSettings = NodeSettings()
+
+    def problems(self) -> Sequence[Mistake]:
+        return _judge_tiers(self.tiers)
+
+
+class ProvisionerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be set.
+
+    Without `tiers` and `zones` the pods' node selectors choose. `node_labels` are labels that pods may
+    insist on and have put on their nodes.
+    """
+
+    version: Literal["v1"]
+    provider: ProviderName = "simulated"
+    demand: Demand = "opt-in"
+    tiers: tuple[str, ...] = ()
+    zones: tuple[str, ...] = ()
+    order: Literal["tier-first", "zone-first"] = "tier-first"
+    node_labels: tuple[_LabelKey, ...] = ()
+    classes: tuple[SliceClass, ...] = ()
+    gke: GkeSettings = GkeSettings()
+    cluster_api: ClusterApiSettings = ClusterApiSettings()
+
+    def problems(self) -> Sequence[Mistake]:
+        mistakes = list(_judge_tiers(self.tiers))
+        names = [one.name for one in self.classes]
+        mistakes += [
+            Mistake(("classes", index), f"the class {name} is given twice")
+            for index, name in enumerate(names)
+            if name in names[:index]
+        ]
+        return mistakes
+
+    def class_named(self, name: str | None) -> SliceClass | None:
+        """The class of that name, the general settings as one for None; None if there is no such class."""
+        if name is None:
+            return SliceClass(name="default", tiers=self.tiers, zones=self.zones, node=self.gke.node)
+        return next((one for one in self.classes if one.name == name), None)
+
+
+DEFAULT_SETTINGS = ProvisionerSettings(version="v1")
+
+
+def read_settings(file: Path) -> ProvisionerSettings:
+    """The settings in a file.
+
+    Raises:
+        SettingsError: they are wrong, or the file cannot be read; has every mistake.
+    """
+    reader = Reader(str(file))
+    try:
+        node = reader.parse(file.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError([Problem(str(file), 1, "", f"cannot be read: {error}")]) from None
+    settings = reader.read(node, ProvisionerSettings) if node is not None else None
+    if reader.problems or not isinstance(settings, ProvisionerSettings):
+        raise SettingsError(
+            reader.problems or [Problem(str(file), 1, "", "the file is empty; say version: v1")]
+        )
+    return settings
+
+
+def _judge_tiers(tiers: Sequence[str]) -> list[Mistake]:
+    mistakes = []
+    for index, text in enumerate(tiers):
+        try:
+            Tier.parse(text)
+        except TierError as error:
+            mistakes.append(Mistake(("tiers", index), str(error)))
+    return mistakes

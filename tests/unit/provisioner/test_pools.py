@@ -1,0 +1,188 @@
+"""Pools as they are to be made: names, marks, order of attempts, and each provider's request."""
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelet.kube.selection import Toleration
+from accelet.provisioner.demand.owners import parse_job, parse_job_set
+from accelet.provisioner.demand.slices import WantedSlice, derive_slices
+from accelet.provisioner.pools.machines import Refusal
+from accelet.provisioner.pools.plan import PoolPlan, pool_name
+from accelet.provisioner.planning import Identity, order_for, plan_pool
+from accelet.provisioner.pools.tiers import Attempt, Tier, TierError, Wishes, order_attempts, tolerates_spot
+from accelet.provisioner.providers.bodies import render_body
+from accelet.provisioner.settings import NodeSettings, ProvisionerSettings, SliceClass
+from tests.unit.provisioner.manifests import job, job_set
+
+SPOT, ON_DEMAND = Tier("spot"), Tier("on-demand")
+DEFAULT = ProvisionerSettings(version="v1")
+
+
+def _wanted(**changes: Any) -> WantedSlice:
+    return derive_slices(parse_job(job(**changes))).slices[0]
+
+
+def _plan(wanted: WantedSlice, number: int = 0, settings: ProvisionerSettings = DEFAULT) -> PoolPlan:
+    order = order_for(wanted, settings)
+    assert not isinstance(order, Refusal), order
+    plan = plan_pool(wanted, order, number, Identity(wanted.name, "a-uid", "a-cluster"), settings)
+    assert isinstance(plan, PoolPlan), plan
+    return plan
+
+
+@given(st.from_regex(r"[a-z]([-.a-z0-9]{0,60}[a-z0-9])?", fullmatch=True), st.text(), st.integers(0, 10**9))
+def test_pool_names_are_the_providers_and_the_same_each_time(request: str, uid: str, number: int) -> None:
+    name = pool_name(request, uid, number)
+
+    assert re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", name)
+    assert len(name) <= 40
+    assert pool_name(request, uid, number) == name != pool_name(request, uid, number + 1)
+
+
+def test_attempts_are_tiers_times_zones_in_their_order() -> None:
+    tiers, zones, wishes = (SPOT, ON_DEMAND), ("a", "b"), Wishes(tolerates_spot=True)
+
+    first = order_attempts(tiers, zones, wishes)
+    other = order_attempts(tiers, zones, wishes, zone_first=True)
+
+    assert [(str(one.tier), one.zone) for one in first.attempts] == [
+        ("spot", "a"),
+        ("spot", "b"),
+        ("on-demand", "a"),
+        ("on-demand", "b"),
+    ]
+    assert sorted(map(str, other.attempts)) == sorted(map(str, first.attempts))
+    assert [one.zone for one in other.attempts] == ["a", "a", "b", "b"]
+
+
+def test_a_tier_that_the_pods_could_not_use_is_left_out_with_a_reason() -> None:
+    order = order_attempts((SPOT, ON_DEMAND), ("a",), Wishes())
+
+    assert order.attempts == (Attempt(ON_DEMAND, "a"),)
+    assert order.skipped == (
+        "spot is left out: the pods do not tolerate the taint cloud.google.com/gke-spot",
+    )
+
+
+def test_what_an_administrator_did_not_offer_is_not_bought() -> None:
+    order = order_attempts((ON_DEMAND,), ("a",), Wishes(SPOT, "z"))
+
+    assert not order.attempts
+    assert "insist on spot, which the settings do not offer" in " ".join(order.skipped)
+    assert "insist on zone z, which the settings do not offer" in " ".join(order.skipped)
+
+
+def test_without_tiers_and_zones_the_pods_choose() -> None:
+    assert order_attempts((), (), Wishes(SPOT, "z")).attempts == (Attempt(SPOT, "z"),)
+    assert order_attempts((), (), Wishes()).attempts == (Attempt(ON_DEMAND, ""),)
+
+
+@pytest.mark.parametrize("text", ["", "Spot", "reservation:", "reservation:a b", "reservation:" + "x" * 300])
+def test_text_that_is_no_tier_is_refused(text: str) -> None:
+    with pytest.raises(TierError, match="is no tier: on-demand, spot or reservation:NAME"):
+        Tier.parse(text)
+
+
+def test_tolerations_of_spot_machines_are_those_that_kubernetes_means() -> None:
+    key = "cloud.google.com/gke-spot"
+
+    assert tolerates_spot([Toleration(key, "Equal", "true", "NoSchedule")])
+    assert tolerates_spot([Toleration("", "Exists")])
+    assert not tolerates_spot([Toleration(key, "Equal", "false")])
+    assert not tolerates_spot([Toleration(key, "Exists", "", "NoExecute")])
+    assert not tolerates_spot([])
+
+
+def test_gke_gets_a_compact_placement_for_machines_and_none_for_one() -> None:
+    body = render_body(_plan(_wanted()), "gke", DEFAULT)
+    single = render_body(_plan(_wanted(topology="2x4", chips=8, pods=1)), "gke", DEFAULT)
+
+    assert isinstance(body, dict)
+    assert isinstance(single, dict)
+    pool = body["nodePool"]
+    assert pool["initialNodeCount"] == 4
+    assert pool["placementPolicy"] == {"type": "COMPACT", "tpuTopology": "4x4"}
+    assert pool["config"]["machineType"] == "ct6e-standard-4t"
+    assert pool["config"]["labels"]["accelet.dev/slice-request"] == "a-uid"
+    assert pool["config"]["labels"]["accelet.dev/cluster"] == "a-cluster"
+    assert "autoscaling" not in pool
+    assert "placementPolicy" not in single["nodePool"]
+
+
+def test_tpu7x_gets_the_workload_policy_of_its_topology() -> None:
+    wanted = _wanted(accelerator="tpu7x", topology="2x2x2", pods=2)
+    body = render_body(_plan(wanted), "gke", DEFAULT)
+
+    assert isinstance(body, dict)
+    assert body["nodePool"]["placementPolicy"] == {"policyName": "accelet-2x2x2"}
+
+
+def test_tiers_are_gkes_fields() -> None:
+    settings = ProvisionerSettings(version="v1", tiers=("reservation:r1", "spot", "on-demand"))
+    wanted = _wanted(tolerations=[{"operator": "Exists"}])
+    bodies = [render_body(_plan(wanted, number, settings), "gke", settings) for number in range(3)]
+
+    configs = [body["nodePool"]["config"] for body in bodies if isinstance(body, dict)]
+    assert configs[0]["reservationAffinity"] == {
+        "consumeReservationType": "SPECIFIC_RESERVATION",
+        "key": "compute.googleapis.com/reservation-name",
+        "values": ["r1"],
+    }
+    assert configs[1]["spot"] is True
+    assert {taint["key"] for taint in configs[1]["taints"]} == {
+        "accelet.dev/slice-not-ready",
+        "cloud.google.com/gke-spot",
+    }
+    assert "spot" not in configs[2]
+
+
+def test_nobody_but_a_class_chooses_the_nodes_identity() -> None:
+    settings = ProvisionerSettings(
+        version="v1", classes=(SliceClass(name="big", node=NodeSettings(service_account="sa@p")),)
+    )
+    raw = job_set()
+    raw["metadata"]["annotations"] = {"accelet.dev/slice-class": "big"}
+    wanted = derive_slices(parse_job_set(raw)).slices[0]
+    body = render_body(_plan(wanted, settings=settings), "gke", settings)
+    raw["metadata"]["annotations"] = {"accelet.dev/slice-class": "none of these"}
+    unknown = order_for(derive_slices(parse_job_set(raw)).slices[0], settings)
+
+    assert isinstance(body, dict)
+    assert body["nodePool"]["config"]["serviceAccount"] == "sa@p"
+    assert unknown == Refusal("there is no slice class 'none of these'; there are: big")
+
+
+def test_labels_that_gke_would_not_take_are_refused() -> None:
+    keys = [f"example.com/{index:02}" for index in range(20)]
+    settings = ProvisionerSettings(version="v1", node_labels=tuple(keys))
+    raw = job(selector=dict.fromkeys(keys, "x" * 60))
+    wanted = derive_slices(parse_job(raw), keys).slices[0]
+
+    found = render_body(_plan(wanted, settings=settings), "gke", settings)
+
+    assert isinstance(found, Refusal)
+    assert re.search(
+        "the labels of the pool have 1[0-9]{3} characters together; GKE takes 1024", found.reason
+    )
+
+
+def test_cluster_api_gets_machines_of_the_types_template() -> None:
+    body = render_body(_plan(_wanted()), "cluster-api", DEFAULT)
+
+    assert isinstance(body, dict)
+    assert body["spec"]["replicas"] == 4
+    machine = body["spec"]["template"]["spec"]
+    assert machine["infrastructureRef"]["name"] == "ct6e-standard-4t"
+    labels = body["spec"]["template"]["metadata"]["labels"]
+    assert labels == body["spec"]["selector"]["matchLabels"]
+
+
+def test_the_fingerprint_is_the_hardwares() -> None:
+    one, other = _plan(_wanted()), _plan(_wanted(), number=3)
+
+    assert one.fingerprint == other.fingerprint
+    assert one.fingerprint != _plan(_wanted(topology="4x8", pods=8)).fingerprint

@@ -1,0 +1,161 @@
+"""`accelet slices plan`, as a person and as a machine use it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from accelet.cli import main
+from tests.unit.provisioner.manifests import job, job_set
+
+
+def _run(*arguments: str, given: str | None = None) -> Result:
+    return CliRunner().invoke(main, ["slices", "plan", *arguments], input=given)
+
+
+def _json(*objects: Any, flags: tuple[str, ...] = ()) -> dict[str, Any]:
+    result = _run("-f", "-", "--json", *flags, given=yaml.safe_dump_all(objects))
+    assert result.exit_code == 0, result.output
+    return dict(json.loads(result.stdout))
+
+
+def test_slices_are_shown_as_they_would_be_made() -> None:
+    found = _json(job_set(), flags=("--provider", "gke"))
+
+    assert found["refused"] == []
+    assert [one["index"] for one in found["slices"]] == [0, 1]
+    body = found["slices"][0].pop("body")
+    assert found["slices"][0] == {
+        "owner": "JobSet/ml/train",
+        "replicated_job": "w",
+        "index": 0,
+        "accelerator": "tpu-v6e-slice",
+        "topology": "4x4",
+        "hosts": 4,
+        "chips_per_host": 4,
+        "machine_type": "ct6e-standard-4t",
+        "placement": {"type": "COMPACT", "tpuTopology": "4x4"},
+    }
+    assert body["nodePool"]["initialNodeCount"] == 4
+
+
+@pytest.mark.parametrize("provider", ["gke", "simulated", "cluster-api"])
+def test_every_provider_has_its_own_request(provider: str) -> None:
+    found = _json(job(topology="2x4", chips=8, pods=1), flags=("--provider", provider))
+
+    assert found["slices"][0]["placement"] is None
+    assert found["slices"][0]["replicated_job"] is None
+    kind = {"simulated": "ConfigMap", "cluster-api": "MachineDeployment"}.get(provider)
+    assert found["slices"][0]["body"].get("kind") == kind
+
+
+def test_a_refusal_is_no_failure_and_harms_no_other() -> None:
+    malformed = job(name="odd")
+    malformed["spec"]["parallelism"] = "four"
+
+    found = _json(job_set(), job(name="bad", pods=2), malformed, {"kind": "Service", "metadata": {}})
+
+    assert len(found["slices"]) == 2
+    assert found["refused"] == [
+        {
+            "owner": "Job/ml/odd",
+            "replicated_job": None,
+            "reason": "spec.parallelism: Expected `int | null`, got `str`",
+        },
+        {
+            "owner": "Job/ml/bad",
+            "replicated_job": None,
+            "reason": "4x4 with 4 chips a pod needs 4 pods, the Job has 2",
+        },
+    ]
+
+
+def test_lists_as_kubectl_prints_them_are_taken_apart() -> None:
+    items = [{key: value for key, value in job().items() if key != "kind"}]
+
+    assert len(_json({"kind": "JobList", "items": items})["slices"]) == 1
+    assert len(_json({"kind": "List", "items": [job(), job_set()]})["slices"]) == 3
+
+
+def test_people_get_a_line_for_each_slice_and_refusal() -> None:
+    result = _run("-f", "-", given=yaml.safe_dump_all([job_set(), job(name="bad[red]", topology="5x5")]))
+
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith(
+        "JobSet/ml/train w 0: tpu-v6e-slice 4x4, 4 of ct6e-standard-4t, on-demand, pool s-"
+    )
+    assert lines[2] == (
+        "Job/ml/bad[red]: refused: tpu-v6e-slice has no topology '5x5'; the nearest are 4x8 and 4x4"
+    )
+
+
+def test_a_job_that_does_not_ask_is_planned_and_told_how() -> None:
+    raw = job()
+    raw["metadata"]["annotations"] = {}
+
+    result = _run("-f", "-", given=yaml.safe_dump(raw))
+
+    assert "pool s-" in result.stdout
+    assert 'the annotation accelet.dev/provision: "true" does' in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a: [1, 2", "neither YAML nor JSON"),
+        ("- just\n- a list", "document 1 is no Kubernetes object"),
+        ("kind: List\nitems: 7", "items is no list"),
+        ("kind: List\nitems: [7]", r"items[0] is no object"),
+        ("\x00", "neither YAML nor JSON"),
+        ("[" * 5000, "neither YAML nor JSON"),
+        ("{" + "a: {" * 150 + "}" * 151, "nested more than 100 deep"),
+        ("date: 2026-13-45", "neither YAML nor JSON"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_sentence(text: str, sentence: str) -> None:
+    result = _run("-f", "-", given=text)
+
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_a_few_lines_that_stand_for_a_billion_are_refused() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
+
+    result = _run("-f", "-", given="\n".join(lines))
+
+    assert result.exit_code == 2
+    assert "more than 500000 values" in result.stderr
+
+
+def test_an_object_that_contains_itself_is_refused() -> None:
+    result = _run("-f", "-", given="a: &a\n  b: *a\n")
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: -")
+
+
+def test_settings_are_read_and_their_mistakes_shown_with_line(tmp_path: Path) -> None:
+    config, manifest = tmp_path / "config.yaml", tmp_path / "job.yaml"
+    manifest.write_text(yaml.safe_dump(job()))
+    config.write_text("version: v1\ntiers: [spott]\n")
+    wrong = _run("-f", str(manifest), "--config", str(config))
+    config.write_text("version: v1\nprovider: gke\nzones: [us-east5-b]\n")
+    right = _run("-f", str(manifest), "--config", str(config), "--json")
+
+    assert wrong.exit_code == 2
+    assert "config.yaml:2: tiers[0]: 'spott' is no tier" in wrong.stderr
+    assert json.loads(right.stdout)["slices"][0]["body"]["nodePool"]["locations"] == ["us-east5-b"]
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    result = _run("-f", str(tmp_path / "nowhere.yaml"))
+
+    assert result.exit_code == 2
+    assert "does not exist" in result.stderr
