@@ -7,13 +7,14 @@ behaves as a real API server does, and contract tests hold it to one. It does no
 - schemas: fields that are unknown or of a wrong type are stored, and nothing is defaulted;
 - strategic merge: such a patch is taken for a merge patch, so that its lists replace whole lists;
 - owners of fields: an apply creates or merges, and what it no longer names stays;
-- grace periods: a pod that is deleted is gone at once, whatever its grace;
-- controllers: no Job makes pods and no garbage is collected.
+- grace periods: a pod that is deleted is gone at once, unless it has finalizers;
+- controllers: no Job makes pods, and no garbage is collected unless `state.collects_garbage` is set.
 """
 
 from accelet.fakeapi.faults import Answer, Drop, Fault, Hang, Hold
 from accelet.fakeapi.handler import Seen
+from accelet.fakeapi.lifecycle import Json
 from accelet.fakeapi.server import FakeApi
-from accelet.fakeapi.state import Json, RefusedError
+from accelet.fakeapi.state import RefusedError
 
 __all__ = ["Answer", "Drop", "FakeApi", "Fault", "Hang", "Hold", "Json", "RefusedError", "Seen"]

@@ -4,7 +4,8 @@ import json
 import random
 from collections.abc import Sequence
 
-from accelet.fakeapi.state import Json, RefusedError, State
+from accelet.fakeapi.lifecycle import Json
+from accelet.fakeapi.state import RefusedError, State
 from accelet.kube.answers import api_error
 from accelet.kube.apiresources import ApiResource, Body, PatchOf
 from accelet.kube.errors import UnavailableError

@@ -1,27 +1,23 @@
 """How the fake API server answers one request."""
 
 import json
-import re
 import socket
 import time
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from accelet.fakeapi.faults import Action, Answer, Drop, Hang, Hold
-from accelet.fakeapi.state import Json, RefusedError
+from accelet.fakeapi.lifecycle import Json, has_status
+from accelet.fakeapi.paths import Place, split_path
+from accelet.fakeapi.state import RefusedError
+from accelet.fakeapi.streaming import stream
 
 if TYPE_CHECKING:
     from accelet.fakeapi.server import FakeApi
 
-_PATH = re.compile(
-    r"/(?P<root>api/v1|apis/[^/]+/[^/]+)"
-    r"(?:/namespaces/(?P<namespace>[^/]+)(?=/))?/(?P<plural>[^/]+)(?:/(?P<name>[^/]+)(?:/(?P<sub>[^/]+))?)?"
-)
-
-
-_TOO_OLD: Json = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
+_LONGEST_BODY = 3 << 20
 
 
 @dataclass(frozen=True)
@@ -69,7 +65,15 @@ class Handler(BaseHTTPRequestHandler):
         query = dict(parse_qsl(url.query))
         is_watch = query.get("watch") == "true"
         length = int(self.headers.get("Content-Length", 0))
-        body = json.loads(self.rfile.read(length)) if length else None
+        if length > _LONGEST_BODY:
+            self.close_connection = True
+            self._refuse(Answer(413, "RequestEntityTooLarge", "the request is too large"))
+            return
+        try:
+            body = json.loads(self.rfile.read(length)) if length else None
+        except ValueError as error:
+            self._refuse(Answer(400, "BadRequest", f"the body is no JSON: {error}"))
+            return
         kind = self.headers.get("Content-Type", "")
         seen = Seen(time.monotonic(), self.command, url.path, query, is_watch, body, kind)
         match action := self._judge(seen):
@@ -113,29 +117,37 @@ class Handler(BaseHTTPRequestHandler):
             self._send(201 if self.command == "POST" else 200, json.dumps(answer).encode())
 
     def _answer(self, path: str, query: dict[str, str], body: Any) -> Json:
-        resource, namespace, name, subresource = _split(path)
-        dry_run = query.get("dryRun") == "All"
-        state, key = self._api.state, (namespace or "", name or "")
-        match self.command, name:
-            case "GET", None:
-                return state.list(resource, query, namespace)
-            case "GET", _:
-                return state.get(resource, key)
-            case "POST", _:
-                return state.create(resource, namespace or "", body, dry_run=dry_run)
-            case "PUT", _:
-                return state.replace(resource, key, body, dry_run=dry_run)
-            case "PATCH", _:
+        place = split_path(path)
+        if place.subresource == "status" and not has_status(place.resource):
+            raise RefusedError(404, "NotFound", "the server could not find the requested resource")
+        state = self._api.state
+        if self.command != "GET":
+            return self._write(place, body, dry_run=query.get("dryRun") == "All")
+        if place.name is None:
+            return state.list(place.resource, query, place.namespace)
+        return state.get(place.resource, place.key)
+
+    def _write(self, place: Place, body: Any, *, dry_run: bool) -> Json:
+        state, resource, key, sub = self._api.state, place.resource, place.key, place.subresource
+        match self.command, place.name, sub:
+            case "POST", None, _:
+                return state.create(resource, key[0], body, dry_run=dry_run, subresource="")
+            case "POST", str(), "binding":
+                state.bind(key, body["target"]["name"], dry_run=dry_run)
+                return {"kind": "Status", "apiVersion": "v1", "status": "Success"}
+            case "PUT", str(), _:
+                return state.replace(resource, key, body, dry_run=dry_run, subresource=sub)
+            case "PATCH", str(), _:
                 kind = self.headers["Content-Type"].removeprefix("application/").split("+")[0]
-                return state.patch(resource, key, kind, body, dry_run=dry_run, subresource=subresource)
-            case "DELETE", _:
+                return state.patch(resource, key, kind, body, dry_run=dry_run, subresource=sub)
+            case "DELETE", str(), "":
                 return state.delete(resource, key, body, dry_run=dry_run)
-        raise RefusedError(405, "MethodNotAllowed", "no such method")
+        raise RefusedError(405, "MethodNotAllowed", "the server does not allow this method")
 
     def _watch(self, path: str, query: dict[str, str]) -> None:
-        resource, namespace, *_ = _split(path)
+        place = split_path(path)
         position = int(query.get("resourceVersion") or self._api.state.version)
-        too_old = position < self._api.state.collection(resource).floor
+        too_old = position < self._api.state.collection(place.resource).floor
         if too_old and not self._api.sends_gone_as_event:
             raise RefusedError(410, "Expired", f"too old resource version: {position}")
         self.send_response(200)
@@ -144,47 +156,13 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self._api.streams += 1
         try:
-            self._stream(resource, namespace, query, position)
+            is_orderly = stream(self._api, place, query, position, self._chunk)
         finally:
             self._api.streams -= 1
-
-    def _stream(self, resource: str, namespace: str | None, query: dict[str, str], position: int) -> None:
-        api, state = self._api, self._api.state
-        generation = api.generation
-        ends_s = time.monotonic() + float(query.get("timeoutSeconds", 300))
-        while True:
-            with state.changed:
-                events = self._events(resource, position, query)
-                if not events and generation == api.generation:
-                    nap_s = min(api.bookmark_s or 1.0, max(0.0, ends_s - time.monotonic()))
-                    state.changed.wait(min(nap_s, api.lag_s / 4) if api.lag_s else nap_s)
-                    events = self._events(resource, position, query)
-                latest = state.newest(resource, time.monotonic() - api.lag_s)
-                is_ended = generation != api.generation
-                is_forgotten = position < state.collection(resource).floor
-            if is_forgotten:
-                self._chunk({"type": "ERROR", "object": _TOO_OLD})
-                return self._end()
-            for kind, obj, version in events:
-                position = version
-                if namespace in (None, obj["metadata"].get("namespace")):
-                    self._chunk({"type": kind, "object": obj})
-            if is_ended and api.breaks:
-                return self._drop()
-            if is_ended or time.monotonic() >= ends_s:
-                return self._end()
-            if not events and api.bookmark_s is not None and not api.is_stalled:
-                position = max(position, latest)
-                if query.get("allowWatchBookmarks") == "true":
-                    # Bookmarks carry an object of the kind that is empty but for its version.
-                    bookmark = {"kind": "Any", "metadata": {"resourceVersion": str(position)}, "spec": {}}
-                    self._chunk({"type": "BOOKMARK", "object": bookmark})
-
-    def _events(self, resource: str, position: int, query: dict[str, str]) -> list[tuple[str, Json, int]]:
-        if self._api.is_stalled:
-            return []
-        until_s = time.monotonic() - self._api.lag_s
-        return list(self._api.state.events(resource, position, query, until_s))
+        if is_orderly:
+            self._end()
+        else:
+            self._drop()
 
     def _chunk(self, event: Json) -> None:
         line = json.dumps(event).encode() + b"\n"
@@ -244,16 +222,3 @@ class HttpServer(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Clients that go away in the middle are what half of the tests are about."""
-
-
-def _split(path: str) -> tuple[str, str | None, str | None, str]:
-    found = _PATH.fullmatch(path)
-    if found is None:
-        raise RefusedError(404, "NotFound", "the server could not find the requested resource")
-    namespace, name = found["namespace"], found["name"]
-    return (
-        f"{found['root']}/{found['plural']}",
-        unquote(namespace) if namespace else None,
-        unquote(name) if name else None,
-        found["sub"] or "",
-    )

@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from accelet.fakeapi.state import Json
+from accelet.fakeapi.lifecycle import Json
 
 Wrong = list[tuple[str, str]]
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

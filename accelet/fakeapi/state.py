@@ -1,4 +1,4 @@
-"""The objects of a fake API server: versions, a log of changes, preconditions."""
+"""The objects of a fake API server: versions, preconditions, a log of changes."""
 
 import copy
 import threading
@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from accelet.fakeapi.history import Collection, Key, Logged
+from accelet.fakeapi.lifecycle import Json, created, deleting, find_wrong, is_let_go, orphans, written
 from accelet.fakeapi.patches import PatchError, json_patch, merge_patch
-from accelet.fakeapi.selectors import matches
 
-Json = dict[str, Any]
-Key = tuple[str, str]
-_NODES = "api/v1/nodes"
 Validate = Callable[[Json | None, Json], list[tuple[str, str]]]
 """Old object (None when created) and new one, to the (field, message) pairs that are wrong."""
 
@@ -29,42 +27,36 @@ class RefusedError(Exception):
     causes: list[tuple[str, str]] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Logged:
-    version: int
-    type: Literal["ADDED", "MODIFIED", "DELETED"]
-    before: Json | None
-    after: Json
-    at_s: float
-
-
-class Collection:
-    """All objects of one resource."""
-
-    def __init__(self) -> None:
-        self.objects: dict[Key, Json] = {}
-        self.log: list[Logged] = []
-        self.floor = 0
-
-
 class State:
-    """Every collection, one version counter, one lock. Objects handed out are copies."""
+    """Every collection, one version counter, one lock. Objects handed out are copies.
+
+    A resource is named by its path without a namespace, as `apis/batch/v1/jobs`; those in `unserved` are
+    unknown. `validate` checks what is written, by plural. With `collects_garbage`, whatever has lost all
+    its owners goes with the last of them.
+
+    A `subresource` is `status`, or empty for the object itself. None stands for whoever sets up a world and
+    may change everything, as nobody can by HTTP.
+    """
 
     def __init__(self) -> None:
         self.changed = threading.Condition(threading.RLock())
         self.version = 1000
         self.validate: dict[str, Validate] = {}
+        self.unserved: set[str] = set()
+        self.collects_garbage = False
         self._collections: dict[str, Collection] = {}
         self._snapshots: dict[str, tuple[int, list[Json]]] = {}
 
     def collection(self, resource: str) -> Collection:
+        if resource in self.unserved:
+            raise RefusedError(404, "NotFound", "the server could not find the requested resource")
         return self._collections.setdefault(resource, Collection())
 
     def get(self, resource: str, key: Key) -> Json:
         with self.changed:
             found = self.collection(resource).objects.get(key)
             if found is None:
-                raise RefusedError(404, "NotFound", f'{resource.rsplit("/", 1)[-1]} "{key[1]}" not found')
+                raise RefusedError(404, "NotFound", f'{_plural(resource)} "{key[1]}" not found')
             return copy.deepcopy(found)
 
     def list(self, resource: str, query: dict[str, str], namespace: str | None) -> Json:
@@ -76,11 +68,7 @@ class State:
                 version, objects = self._snapshots.pop(token)
             else:
                 version = self.version
-                objects = [
-                    copy.deepcopy(obj)
-                    for (space, _), obj in sorted(self.collection(resource).objects.items())
-                    if namespace in (None, space) and _selected(obj, query)
-                ]
+                objects = copy.deepcopy(self.collection(resource).selected(namespace, query))
             metadata: Json = {"resourceVersion": str(version)}
             if limit and len(objects) > limit:
                 token = uuid.uuid4().hex
@@ -101,34 +89,52 @@ class State:
                 collection.floor = self.version
             self._snapshots.clear()
 
-    def create(self, resource: str, namespace: str, body: Json, *, dry_run: bool = False) -> Json:
+    def create(
+        self,
+        resource: str,
+        namespace: str,
+        body: Json,
+        *,
+        dry_run: bool = False,
+        subresource: str | None = None,
+    ) -> Json:
         with self.changed:
-            obj = copy.deepcopy(body)
-            metadata = obj.setdefault("metadata", {})
+            named = {**body, "metadata": dict(body.get("metadata") or {})}
+            metadata = named["metadata"]
             if "name" not in metadata and "generateName" in metadata:
                 metadata["name"] = metadata["generateName"] + uuid.uuid4().hex[:5]
-            if namespace:
-                metadata["namespace"] = namespace
+            if not metadata.get("name"):
+                cause = ("metadata.name", "Required value: name or generateName is required")
+                raise RefusedError(422, "Invalid", '"" is invalid', [cause])
             key = (namespace, metadata["name"])
             if key in self.collection(resource).objects:
-                raise RefusedError(409, "AlreadyExists", f'"{key[1]}" already exists')
-            metadata["uid"] = str(uuid.uuid4())
-            metadata["creationTimestamp"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+                raise RefusedError(409, "AlreadyExists", f'{_plural(resource)} "{key[1]}" already exists')
+            obj = created(
+                resource,
+                named,
+                namespace=namespace,
+                uid=str(uuid.uuid4()),
+                now=_now(),
+                subresource=subresource,
+            )
             return self._store(resource, key, None, obj, dry_run=dry_run)
 
-    def replace(self, resource: str, key: Key, body: Json, *, dry_run: bool = False) -> Json:
+    def replace(
+        self,
+        resource: str,
+        key: Key,
+        body: Json,
+        *,
+        dry_run: bool = False,
+        subresource: str | None = None,
+    ) -> Json:
         with self.changed:
             before = self.get(resource, key)
-            obj = copy.deepcopy(body)
-            wanted = obj.setdefault("metadata", {}).get("resourceVersion")
-            if wanted and wanted != before["metadata"]["resourceVersion"]:
-                raise RefusedError(
-                    409, "Conflict", "the object has been modified; please apply your changes again"
-                )
-            for name in ("uid", "creationTimestamp", "name", "namespace"):
-                if name in before["metadata"]:
-                    obj["metadata"][name] = before["metadata"][name]
-            return self._store(resource, key, before, obj, dry_run=dry_run)
+            metadata = body.get("metadata") or {}
+            _insist(before, metadata, "resourceVersion")
+            _insist(before, metadata, "uid")
+            after = written(resource, before, body, subresource)
+            return self._store(resource, key, before, after, dry_run=dry_run)
 
     def patch(
         self,
@@ -140,59 +146,54 @@ class State:
         dry_run: bool = False,
         subresource: str | None = None,
     ) -> Json:
-        """By its `status` subresource an object's spec stays; a Node's status changes by that alone.
-
-        Without saying by which (`None`), as nobody can by HTTP, everything can be changed.
-        """
         with self.changed:
             if kind == "apply-patch" and key not in self.collection(resource).objects:
                 named = merge_patch(body, {"metadata": {"name": key[1]}})
-                return self.create(resource, key[0], named, dry_run=dry_run)
+                return self.create(resource, key[0], named, dry_run=dry_run, subresource=subresource)
             before = self.get(resource, key)
             try:
                 after = json_patch(before, body) if kind == "json-patch" else merge_patch(before, body)
             except PatchError as error:
                 raise RefusedError(422, "Invalid", f"the server rejected our request: {error}") from None
-            kept = "spec" if subresource == "status" else "status" if resource == _NODES else None
-            if subresource is not None and kept is not None:
-                after = {name: value for name, value in after.items() if name != kept}
-                after |= {kept: before[kept]} if kept in before else {}
-            return self.replace(resource, key, after, dry_run=dry_run)
+            return self.replace(resource, key, after, dry_run=dry_run, subresource=subresource)
 
     def delete(self, resource: str, key: Key, body: Json | None = None, *, dry_run: bool = False) -> Json:
+        """Takes an object away, or marks it as one to go while it has finalizers."""
         with self.changed:
             before = self.get(resource, key)
-            uid = ((body or {}).get("preconditions") or {}).get("uid")
-            if uid and uid != before["metadata"]["uid"]:
-                raise RefusedError(409, "Conflict", "Precondition failed: UID in precondition does not match")
+            wanted = (body or {}).get("preconditions") or {}
+            _insist(before, wanted, "uid")
+            _insist(before, wanted, "resourceVersion")
+            if before["metadata"].get("finalizers"):
+                return self._store(resource, key, before, deleting(before, _now()), dry_run=dry_run)
             if not dry_run:
-                after = copy.deepcopy(before)
-                after["metadata"]["resourceVersion"] = self._next()
-                del self.collection(resource).objects[key]
-                self._log(resource, "DELETED", before, after)
+                self._remove(resource, key, before, copy.deepcopy(before))
             return before
 
+    def bind(self, key: Key, node: str, *, dry_run: bool = False) -> None:
+        """What the `binding` subresource of a pod does."""
+        with self.changed:
+            pod = self.get("api/v1/pods", key)
+            if pod["spec"].get("nodeName"):
+                raise RefusedError(409, "Conflict", f'pod "{key[1]}" is already assigned to a node')
+            if pod["spec"].get("schedulingGates"):
+                cause = ("spec.schedulingGates", "Forbidden: may not assign node while it is not empty")
+                raise RefusedError(409, "Conflict", f'pod "{key[1]}" has scheduling gates', [cause])
+            pod["spec"]["nodeName"] = node
+            self.replace("api/v1/pods", key, pod, dry_run=dry_run)
+
     def newest(self, resource: str, until_s: float) -> int:
-        """The version up to which a watch is current that sees only what happened before `until_s`."""
-        later = [entry.version for entry in self.collection(resource).log if entry.at_s > until_s]
-        return min(later) - 1 if later else self.version
+        return self.collection(resource).newest(self.version, until_s)
 
     def events(
         self, resource: str, after: int, query: dict[str, str], until_s: float
     ) -> Iterator[tuple[str, Json, int]]:
-        """What a watch with these selectors sees of what has happened after a version, up to a time."""
-        for entry in self.collection(resource).log:
-            if entry.version <= after or entry.at_s > until_s:
-                continue
-            was = entry.before is not None and _selected(entry.before, query)
-            now = entry.type != "DELETED" and _selected(entry.after, query)
-            if was or now:
-                kind = "MODIFIED" if was and now else "ADDED" if now else "DELETED"
-                yield kind, entry.after, entry.version
+        return self.collection(resource).events(after, query, until_s)
 
     def _store(self, resource: str, key: Key, before: Json | None, obj: Json, *, dry_run: bool) -> Json:
-        check = self.validate.get(resource.rsplit("/", 1)[-1])
-        if check and (causes := check(before, obj)):
+        check = self.validate.get(_plural(resource))
+        causes = [*(find_wrong(before, obj) if before else ()), *(check(before, obj) if check else ())]
+        if causes:
             raise RefusedError(422, "Invalid", f'"{key[1]}" is invalid', causes)
         unchanged = before is not None and _content(before) == _content(obj)
         if dry_run or unchanged:
@@ -200,10 +201,33 @@ class State:
                 "resourceVersion", ""
             )
             return obj
+        if before is not None and is_let_go(before, obj):
+            self._remove(resource, key, before, obj)
+            return copy.deepcopy(obj)
         obj["metadata"]["resourceVersion"] = self._next()
         self.collection(resource).objects[key] = obj
         self._log(resource, "MODIFIED" if before else "ADDED", before, obj)
         return copy.deepcopy(obj)
+
+    def _remove(self, resource: str, key: Key, before: Json, last: Json) -> None:
+        last["metadata"]["resourceVersion"] = self._next()
+        del self.collection(resource).objects[key]
+        self._log(resource, "DELETED", before, last)
+        if self.collects_garbage:
+            self._collect()
+
+    def _collect(self) -> None:
+        """Deletes what has no owner any more, which may leave more without one."""
+        places = {
+            obj["metadata"]["uid"]: (resource, key)
+            for resource, collection in self._collections.items()
+            for key, obj in collection.objects.items()
+        }
+        found = [obj for collection in self._collections.values() for obj in collection.objects.values()]
+        for obj in orphans(found):
+            resource, key = places[obj["metadata"]["uid"]]
+            if key in self.collection(resource).objects and not obj["metadata"].get("deletionTimestamp"):
+                self.delete(resource, key)
 
     def _log(
         self, resource: str, kind: Literal["ADDED", "MODIFIED", "DELETED"], before: Json | None, after: Json
@@ -217,8 +241,22 @@ class State:
         return str(self.version)
 
 
-def _selected(obj: Json, query: dict[str, str]) -> bool:
-    return matches(obj, query.get("labelSelector", ""), query.get("fieldSelector", ""))
+def _insist(before: Json, wanted: Json, name: str) -> None:
+    """Refuses a write that is meant for another version, or for another object, of this name."""
+    value = wanted.get(name)
+    if not value or value == before["metadata"][name]:
+        return
+    if name == "uid":
+        raise RefusedError(409, "Conflict", "Precondition failed: UID in precondition does not match")
+    raise RefusedError(409, "Conflict", "the object has been modified; please apply your changes again")
+
+
+def _plural(resource: str) -> str:
+    return resource.rsplit("/", 1)[-1]
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _content(obj: Json) -> Json:

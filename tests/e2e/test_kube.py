@@ -4,7 +4,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,10 @@ from accelet.kube.watching.pace import Pace
 from accelet.kube.watching.reflector import Reflector
 from accelet.kube.watching.source import Scope
 from accelet.kube.watching.store import Change
+from tests.contract.apiserver import CHECKS, WIDGETS, Check, widget_definition
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
+from tests.e2e.cluster.waiting import wait_until
 from tests.integration.kube.podpatches import PATCHES
 from tests.integration.kube.waiting import eventually
 
@@ -122,6 +124,22 @@ async def test_patches_of_gated_pods_are_judged_as_the_fake_server_judges(
     else:
         with pytest.raises(InvalidError):
             await client.patch(PODS, namespace, name, patch, "merge")
+
+
+@pytest.fixture(scope="module")
+def widgets(cluster: ControlPlane) -> Iterator[None]:
+    """The custom kind of the contract, served."""
+    path, body = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", widget_definition()
+    cluster.client.send("POST", path, body)
+    wait_until("the custom kind is served", lambda: cluster.client.try_get(WIDGETS.path()), timeout_s=20)
+    yield
+    cluster.client.send("DELETE", f"{path}/{body['metadata']['name']}")
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.usefixtures("widgets")
+async def test_contract_of_the_fake_server(client: Client, namespace: str, check: Check) -> None:
+    await check(client, namespace)
 
 
 async def test_apply_and_subresources(client: Client, namespace: str) -> None:
