@@ -1,6 +1,5 @@
 """Raw pods to values."""
 
-import sys
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -19,6 +18,7 @@ from accelet.kube.objects import (
     read_object,
     read_owners,
     read_resources,
+    share_text,
 )
 from accelet.kube.pods import Container, ContainerStatus, Pod
 from accelet.kube.selection import (
@@ -125,7 +125,7 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
         )
 
     return Pod(
-        namespace=sys.intern(metadata.namespace or "default"),
+        namespace=share_text(metadata.namespace or "default"),
         name=metadata.name,
         uid=metadata.uid or "",
         resource_version=metadata.resource_version or "",
@@ -135,11 +135,11 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
         labels=read_labels(metadata.labels),
         annotations=read_labels(metadata.annotations),
         owners=read_owners(metadata.owner_references),
-        node_name=sys.intern(spec.node_name) if spec.node_name else None,
-        phase=sys.intern(status.phase or "Pending"),
-        gates=tuple(sys.intern(gate.name) for gate in spec.scheduling_gates or ()),
+        node_name=share_text(spec.node_name) if spec.node_name else None,
+        phase=share_text(status.phase or "Pending"),
+        gates=tuple(share_text(gate.name) for gate in spec.scheduling_gates or ()),
         priority=spec.priority or 0,
-        scheduler_name=sys.intern(spec.scheduler_name or "default-scheduler"),
+        scheduler_name=share_text(spec.scheduler_name or "default-scheduler"),
         node_selector=spec.node_selector or EMPTY,
         required_terms=(
             tuple(read_term(term) for term in node_affinity.required.node_selector_terms or ())
@@ -175,7 +175,7 @@ def _container(
     wire: _WireContainer, place: str, metadata: WireMetadata, *, keeps_environment: bool
 ) -> Container:
     return Container(
-        name=sys.intern(wire.name),
+        name=share_text(wire.name),
         requests=_requests(wire.resources, f"{place}.resources", metadata),
         limits=_limits(wire.resources, f"{place}.resources", metadata),
         environment=_environment(wire.env) if keeps_environment else EMPTY,
@@ -184,7 +184,7 @@ def _container(
 
 
 def _environment(wire: list[_WireVariable] | None) -> Mapping[str, str]:
-    literal = {sys.intern(v.name): v.value or "" for v in wire or () if v.value_from is None}
+    literal = {share_text(v.name): v.value or "" for v in wire or () if v.value_from is None}
     return literal or EMPTY
 
 
@@ -208,7 +208,7 @@ def _statuses(status: _WireStatus, metadata: WireMetadata) -> Mapping[str, Conta
         ("status.containerStatuses", status.container_statuses),
     ):
         for index, wire in enumerate(wires or ()):
-            found[sys.intern(wire.name)] = _container_status(wire, f"{place}[{index}]", metadata)
+            found[share_text(wire.name)] = _container_status(wire, f"{place}[{index}]", metadata)
     return found
 
 

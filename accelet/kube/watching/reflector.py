@@ -4,12 +4,14 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Generic, TypeVar
 
 import msgspec
 
 from accelet.kube.answers import api_error
 from accelet.kube.errors import KubeError, MalformedObjectError
+from accelet.kube.nesting import decode_nested
 from accelet.kube.objects import Wire
 from accelet.kube.watching.pace import (
     List,
@@ -35,6 +37,9 @@ _ITEMS_AT_ONCE = 50
 class _WireEvent(Wire, frozen=True):
     type: str
     object: msgspec.Raw
+
+
+_read_event = partial(msgspec.json.decode, type=_WireEvent)
 
 
 class Reflector(Generic[T]):
@@ -175,8 +180,8 @@ class Reflector(Generic[T]):
         """
         kind = self._scope.resource.kind
         try:
-            event = msgspec.json.decode(line, type=_WireEvent)
-        except msgspec.DecodeError as error:
+            event = decode_nested(_read_event, line)
+        except ValueError as error:
             raise MalformedObjectError(f"watch event of {kind}", "", "", "", str(error)) from None
         if event.type == "ERROR":
             raise api_error(f"watch of {kind}s", 0, bytes(event.object))
