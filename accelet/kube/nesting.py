@@ -1,7 +1,8 @@
 """JSON that is nested deeper than a parser goes: read without what nobody here looks at.
 
-The API server takes objects nested up to 10,000 deep (in `metadata.managedFields`, for instance), and whoever
-may write an object chooses how deep it is. Parsers go 1,000 deep (Python 3.11) or some 9,990 (3.12 and later).
+The API server takes objects nested up to 10,000 deep (in `metadata.managedFields`, for instance), and
+whoever may write an object chooses how deep it is. Parsers go 1,000 deep (Python 3.11) or some 9,990 (3.12
+and later).
 """
 
 import re

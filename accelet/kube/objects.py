@@ -37,8 +37,7 @@ def no_amounts() -> Amounts:
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _PROBLEM = re.compile(r"(?P<problem>.*?)(?: - at `(?:key in )?\$\.?(?P<field>.*)`)?", re.DOTALL)
-_W = TypeVar("_W", bound="WireObject")
-_S = TypeVar("_S")
+_W = TypeVar("_W")
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +223,8 @@ def _identify(raw: RawObject) -> tuple[str, str]:
         return "", ""
 
 
-def _convert(raw: RawObject, shape: type[_S]) -> _S:
+def _convert(raw: RawObject, shape: type[_W]) -> _W:
     if isinstance(raw, Mapping):
         return msgspec.convert(raw, shape)
-    return decode_nested(partial(msgspec.json.decode, type=shape), raw)
+    decoded: _W = decode_nested(partial(msgspec.json.decode, type=shape), raw)
+    return decoded

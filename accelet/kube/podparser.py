@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from itertools import islice
 
 from accelet.kube.objects import (
     EMPTY,
@@ -29,6 +30,9 @@ from accelet.kube.selection import (
     read_tolerations,
 )
 
+MOST_VARIABLES = 1000
+LONGEST_VALUE = 1000
+
 
 class _WireResources(Wire, frozen=True):
     requests: WireQuantities = None
@@ -48,7 +52,7 @@ class _WireContainer(Wire, frozen=True):
     env: list[_WireVariable] | None = None
 
 
-class _WireGate(Wire, frozen=True):
+class _WireNamed(Wire, frozen=True):
     name: str
 
 
@@ -62,7 +66,7 @@ class _WireSpec(Wire, frozen=True):
     containers: list[_WireContainer]
     init_containers: list[_WireContainer] | None = None
     node_name: str | None = None
-    scheduling_gates: list[_WireGate] | None = None
+    scheduling_gates: list[_WireNamed] | None = None
     priority: int | None = None
     scheduler_name: str | None = None
     node_selector: dict[str, str] | None = None
@@ -107,7 +111,8 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
     """The Pod that `raw` describes. As in the API, absent requests of a container are its limits.
 
     Without the containers' environment a pod takes half the memory or less, which counts where a whole
-    cluster is watched.
+    cluster is watched. With it, it is kept of containers that ask for an extended resource, as far as
+    MOST_VARIABLES and LONGEST_VALUE go: who writes a pod may fill a megabyte with it.
 
     Raises:
         MalformedObjectError: a field is not what the API promises.
@@ -178,14 +183,21 @@ def _container(
         name=share_text(wire.name),
         requests=_requests(wire.resources, f"{place}.resources", metadata),
         limits=_limits(wire.resources, f"{place}.resources", metadata),
-        environment=_environment(wire.env) if keeps_environment else EMPTY,
+        environment=(
+            _environment(wire.env) if keeps_environment and _asks_for_devices(wire.resources) else EMPTY
+        ),
         is_sidecar=place.startswith("spec.init") and wire.restart_policy == "Always",
     )
 
 
 def _environment(wire: list[_WireVariable] | None) -> Mapping[str, str]:
-    literal = {share_text(v.name): v.value or "" for v in wire or () if v.value_from is None}
-    return literal or EMPTY
+    variables = islice((v for v in wire or () if v.value_from is None), MOST_VARIABLES)
+    return {share_text(v.name): (v.value or "")[:LONGEST_VALUE] for v in variables} or EMPTY
+
+
+def _asks_for_devices(wire: _WireResources | None) -> bool:
+    asked = (*(wire.limits or ()), *(wire.requests or ())) if wire else ()
+    return any("/" in name for name in asked)
 
 
 def _requests(wire: _WireResources | None, place: str, metadata: WireMetadata) -> Amounts:

@@ -6,6 +6,7 @@ from functools import lru_cache
 from math import ceil
 
 from accelet.kube.errors import QuantityError
+from accelet.runtime.excerpts import excerpt
 
 Quantity = int | Fraction
 """An exact amount: an int where it is whole, otherwise a Fraction (`500m` is 1/2)."""
@@ -50,7 +51,7 @@ def _parse(text: str) -> Quantity:
     match = _PATTERN.fullmatch(text)
     if match is None:
         raise QuantityError(
-            f'"{text[:64]}" is no quantity: a number with n, u, m, k, M, G, T, P, E, Ki … Ei or eN'
+            f"{excerpt(text, 64)} is no quantity: a number with n, u, m, k, M, G, T, P, E, Ki … Ei or eN"
         )
     sign, digits, suffix, exponent = match.groups()
     nanos = _nanos(digits, suffix, _bounded_exponent(exponent or "0"))
