@@ -10,7 +10,7 @@ from accelet.kube.podparser import parse_pod
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import CARDS_GATE, EXCLUSIVE, GANG_SIZE, GATE_PREFIX, REQUIRED_LEVEL
 from accelet.scheduler.placement.plan import plan_gangs
-from accelet.scheduler.state import Picture
+from accelet.scheduler.state import SchedulerState
 from tests.unit.kube.manifests import Raw, raw_container, raw_pod
 from tests.unit.scheduler.values import node, pod
 
@@ -110,19 +110,19 @@ def nodes(draw: st.DrawFn) -> Raw:
 
 @given(st.lists(pods(), max_size=4), st.lists(nodes(), max_size=2))
 def test_nobody_can_keep_another_ones_gang_from_its_place(hostile: list[Raw], compromised: list[Raw]) -> None:
-    picture = Picture(Scheme(), GATE_PREFIX)
-    picture.set_node(node("good", gpus=8))
+    state = SchedulerState(Scheme(), GATE_PREFIX)
+    state.set_node(node("good", gpus=8))
     for raw in compromised:
-        picture.set_node(parse_node(raw))
+        state.set_node(parse_node(raw))
     for raw in hostile:
-        picture.set_pod(parse_pod(raw, keeps_environment=False))
-    picture.set_pod(pod("mine", namespace="good", gpus=8))
-    plans = plan_gangs(picture.gangs(), picture.cluster.layout, picture.cluster.room())
+        state.set_pod(parse_pod(raw, keeps_environment=False))
+    state.set_pod(pod("mine", namespace="good", gpus=8))
+    plans = plan_gangs(state.gangs(), state.cluster.layout, state.cluster.room())
     assert [plan.fault for plan in plans] == [None] * len(plans)
     (mine,) = (plan for plan in plans if plan.gang.key.namespace == "good")
     assert mine.nodes is not None or mine.reason is not None
     assert all(len(plan.reason or "") < 2_000 for plan in plans)
     for raw in hostile:
-        picture.remove_pod(("bad", raw["metadata"]["name"]), 0.0)
-    (plan,) = plan_gangs(picture.gangs(), picture.cluster.layout, picture.cluster.room())
+        state.remove_pod(("bad", raw["metadata"]["name"]), 0.0)
+    (plan,) = plan_gangs(state.gangs(), state.cluster.layout, state.cluster.room())
     assert plan.nodes is not None
