@@ -15,11 +15,15 @@ from accelet.accelerators.intel.monitoring import MonitoringMode, monitoring_res
 from accelet.accelerators.looking import Share, alone
 from accelet.accelerators.settings import Settings, overlap
 from accelet.assignments.nodecards import capacity_names
+from accelet.dra.names import explain_not_for_dra
 from accelet.kubelet.resourcename import explain_bad_resource_name
 from accelet.runtime.settings import Problem, Reader, SettingsError, join
 from resourcemanager.giving.policies import OnConflict, OnMismatch, OnMissing, OnUnproven, Policies
 from resourcemanager.giving.preference import Policy
 from resourcemanager.manager import Rules
+
+Serve = Literal["device-plugin", "dra"]
+"""How pods come by a resource: the kubelet's device plugin API, or Dynamic Resource Allocation."""
 
 
 class ResourceEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -30,6 +34,7 @@ class ResourceEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     policy: Policy = "none"
     distinct: bool = False
     assignment: Literal["none", "annotations"] = "none"
+    serve: Serve = "device-plugin"
     on_mismatch: OnMismatch = "strict"
     on_missing: OnMissing = "default"
     on_unproven: OnUnproven = "refuse"
@@ -48,6 +53,7 @@ class ResourceConfig:
 
     rules: Rules
     settings: Settings
+    serve: Serve = "device-plugin"
 
     @property
     def name(self) -> str:
@@ -64,6 +70,10 @@ class AgentConfig:
     resources: tuple[ResourceConfig, ...]
     publish_cards: bool = False
     nfd_features: str | None = None
+
+    def served_by(self, serve: Serve) -> tuple[ResourceConfig, ...]:
+        """The resources that pods come by in this way."""
+        return tuple(resource for resource in self.resources if resource.serve == serve)
 
 
 FeatureFilePath = Annotated[
@@ -222,8 +232,22 @@ def _read_resource(reader: Reader, node: yaml.Node, where: str) -> ResourceConfi
         return None
     if entry.assignment == "none":
         _report_idle_policies(reader, node, where)
+    if entry.serve == "dra":
+        _report_meaningless_with_dra(reader, node, where, entry, settings)
     rules = Rules(entry.name, entry.policy, entry.distinct, entry.following())
-    return ResourceConfig(rules, settings)
+    return ResourceConfig(rules, settings, entry.serve)
+
+
+def _report_meaningless_with_dra(
+    reader: Reader, node: yaml.Node, where: str, entry: ResourceEntry, settings: Settings
+) -> None:
+    """What only the device plugin API asks for, and what DRA has no form for."""
+    keys = {key.value: key for key, _ in node.value}
+    for name in ("policy", "distinct", "assignment"):
+        if getattr(entry, name) != getattr(ResourceEntry(name="", backend=""), name):
+            reader.report(keys[name], join(where, name), "means nothing with serve: dra; claims say it")
+    if reason := explain_not_for_dra(settings):
+        reader.report(keys["serve"], join(where, "serve"), reason)
 
 
 def _report_idle_policies(reader: Reader, node: yaml.Node, where: str) -> None:

@@ -177,7 +177,10 @@ class Agent:
     async def _apply(self, config: AgentConfig, tasks: asyncio.TaskGroup) -> None:
         """Stops what changed or went, then starts what is new or changed; the rest goes on untouched."""
         self._cards.hold()
-        wanted = {resource.name: resource for resource in config.resources}
+        for resource in config.served_by("dra"):
+            _log.error("serve: dra is not served yet; its slices are shown only", resource=resource.name)
+        resources = config.served_by("device-plugin")
+        wanted = {resource.name: resource for resource in resources}
         for name, (served, task) in list(self._served.items()):
             if wanted.get(name) != served.config:
                 _log.info("no longer served as it was", resource=name)
@@ -186,7 +189,7 @@ class Agent:
                 del self._served[name]
                 if name not in wanted:
                     served.forget_metrics()
-        for resource in config.resources:
+        for resource in resources:
             if resource.name not in self._served:
                 self._start(resource, tasks)
         if config.publish_cards:

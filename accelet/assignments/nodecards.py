@@ -20,8 +20,7 @@ from accelet.accelerators.device import (
     UnitId,
 )
 from accelet.accelerators.inventory import Inventory
-from accelet.assignments.assignment import MAX_COUNT, MAX_TILE
-from accelet.runtime.excerpts import printable
+from accelet.assignments.assignment import MAX_COUNT, MAX_TILE, printable
 
 NODE_CARDS_ANNOTATION = "accelet.dev/cards"
 MILLICORES = 1000

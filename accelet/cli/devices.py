@@ -1,19 +1,33 @@
 """`accelet devices`: what would be advertised, and what was skipped and why."""
 
 import json
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 import msgspec
 
 from accelet.accelerators.inventory import Inventory
+from accelet.agent.config import ResourceConfig
 from accelet.agent.configfile import ConfigFile
+from accelet.cli.drawing.pools import print_pools
 from accelet.cli.drawing.tables import print_devices
 from accelet.cli.options import choose_config, node_options
+from accelet.dra.names import driver_of
+from accelet.dra.pool import Pool
+from accelet.dra.publishing.build import build_pools
+from accelet.dra.publishing.pcieroots import read_pcie_roots
+from accelet.dra.publishing.served import ServedResource
+from accelet.dra.publishing.slices import render_all
+from accelet.dra.publishing.taints import taints_of
 from accelet.node.unitlocks import Claims
 from accelet.runtime.run import EXIT_SETTINGS
 from accelet.runtime.settings import SettingsError
 from resourcemanager.listing import Listing, next_listing
+
+_NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_LONGEST_NODE_NAME = 253
 
 
 class ShownDevice(msgspec.Struct, frozen=True):
@@ -49,9 +63,15 @@ class Shown(msgspec.Struct, frozen=True):
 
 @click.command()
 @node_options
+@click.option("--dra", "as_slices", is_flag=True, help="Show the ResourceSlices of `serve: dra`.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
-def command(config: Path | None, host_root: Path, *, as_json: bool, **_others: object) -> None:
+def command(
+    config: Path | None, host_root: Path, node_name: str, *, as_slices: bool, as_json: bool, **_others: object
+) -> None:
     """Show what would be advertised on this node and what was skipped; starts nothing."""
+    if as_slices:
+        _show_slices(config, host_root, node_name, as_json=as_json)
+        return
     try:
         shown = _show(choose_config(config), host_root)
     except SettingsError as error:
@@ -64,19 +84,53 @@ def command(config: Path | None, host_root: Path, *, as_json: bool, **_others: o
 
 
 def _show(config: Path | None, root: Path) -> Shown:
+    scanned = list(_scan(config, root))
+    resources = tuple(_show_resource(resource.name, inventory) for resource, inventory in scanned)
+    return Shown(resources, _show_skipped([inventory for _, inventory in scanned]))
+
+
+def _scan(config: Path | None, root: Path) -> Iterator[tuple[ResourceConfig, Inventory]]:
     claims = Claims()
-    resources = []
-    inventories = []
     for resource in ConfigFile(config).load().resources:
         try:
-            inventory = claims.take(resource.name, resource.backend().scan(root))
+            yield resource, claims.take(resource.name, resource.backend().scan(root))
         except OSError as error:
             text = error.strerror or str(error)
             click.echo(f"{resource.name}: cannot scan: {text}", err=True)
-            inventory = Inventory()
-        inventories.append(inventory)
-        resources.append(_show_resource(resource.name, inventory))
-    return Shown(tuple(resources), _show_skipped(inventories))
+            yield resource, Inventory()
+
+
+def _show_slices(config: Path | None, root: Path, node: str, *, as_json: bool) -> None:
+    """The ResourceSlices of every driver, as on a node that publishes for the first time."""
+    try:
+        scanned = list(_scan(choose_config(config), root))
+    except SettingsError as error:
+        click.echo(str(error), err=True)
+        raise SystemExit(EXIT_SETTINGS) from None
+    if not (_NODE_NAME.fullmatch(node) and len(node) <= _LONGEST_NODE_NAME):
+        click.echo(f"--node-name: {node!r} is no name that a Node can have", err=True)
+        raise SystemExit(EXIT_SETTINGS)
+    served: dict[str, list[ServedResource]] = {}
+    for resource, inventory in scanned:
+        driver = driver_of(resource.settings)
+        if resource.serve == "dra" and driver is not None:
+            roots = read_pcie_roots(root, (device.pci for device in inventory.devices))
+            served.setdefault(driver, []).append(
+                ServedResource(resource.name, resource.backend(), inventory, roots)
+            )
+    pools = tuple(_mark_sick(pool, served[pool.driver]) for pool in build_pools(node, served))
+    if as_json:
+        slices = [body for pool in pools for body in render_all(pool)]
+        click.echo(json.dumps({"slices": slices}, indent=2))
+    else:
+        print_pools(pools)
+    for pool in pools:
+        for sentence in pool.left_out:
+            click.echo(f"{pool.driver}: {sentence}", err=True)
+
+
+def _mark_sick(pool: Pool, resources: Sequence[ServedResource]) -> Pool:
+    return pool.with_taints(taints_of(resources))
 
 
 def _show_resource(name: str, inventory: Inventory) -> ShownResource:

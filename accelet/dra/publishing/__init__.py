@@ -1,0 +1,1 @@
+"""What of a node's hardware is published, and how the ResourceSlices come to say so."""
