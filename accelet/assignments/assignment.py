@@ -80,14 +80,3 @@ def device(name: DeviceId) -> Piece:
 def count_devices(pieces: Iterable[Piece]) -> int:
     """How many devices the pieces take: what the container has to request."""
     return sum(piece.count for piece in pieces)
-
-
-def excerpt(text: str) -> str:
-    """What a user wrote, in quotes, fit to stand in a sentence."""
-    return '"' + printable(text).replace('"', "'") + '"'
-
-
-def printable(text: str, limit: int = 40) -> str:
-    """`text` in printable ASCII and at most `limit` characters of it."""
-    shown = text[: limit + 1].encode("unicode_escape").decode("ascii")
-    return shown[:limit] + "..." if len(shown) > limit else shown

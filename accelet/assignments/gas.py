@@ -24,8 +24,8 @@ from accelet.assignments.assignment import (
     Naming,
     Pieces,
     card,
-    excerpt,
 )
+from accelet.runtime.excerpts import excerpt
 
 TIME_ANNOTATION = "gas-ts"
 CARDS_ANNOTATION = "gas-container-cards"

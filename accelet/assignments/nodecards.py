@@ -20,7 +20,8 @@ from accelet.accelerators.device import (
     UnitId,
 )
 from accelet.accelerators.inventory import Inventory
-from accelet.assignments.assignment import MAX_COUNT, MAX_TILE, printable
+from accelet.assignments.assignment import MAX_COUNT, MAX_TILE
+from accelet.runtime.excerpts import printable
 
 NODE_CARDS_ANNOTATION = "accelet.dev/cards"
 MILLICORES = 1000

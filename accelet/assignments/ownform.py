@@ -22,9 +22,8 @@ from accelet.assignments.assignment import (
     Naming,
     Piece,
     Pieces,
-    excerpt,
-    printable,
 )
+from accelet.runtime.excerpts import excerpt, printable
 
 ASSIGNMENT_ANNOTATION = "accelet.dev/assignment"
 _VERSION = 1

@@ -62,7 +62,7 @@ def api_error(request: str, code: int, body: bytes, retry_after: str | None = No
     """
     try:
         status = _READ_STATUS.decode(body)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         status = _Status()
     details = status.details or _Details()
     code = code or status.code or 500

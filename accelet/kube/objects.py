@@ -1,16 +1,17 @@
 """What all API objects have in common, and how raw JSON becomes a value or one clear error."""
 
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import TypeVar
 
 import msgspec
 
 from accelet.kube.errors import MalformedObjectError, QuantityError
+from accelet.kube.nesting import decode_nested
 from accelet.kube.quantity import Quantity, parse_quantity
 
 RawObject = bytes | msgspec.Raw | Mapping[str, object]
@@ -36,7 +37,7 @@ def no_amounts() -> Amounts:
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _PROBLEM = re.compile(r"(?P<problem>.*?)(?: - at `(?:key in )?\$\.?(?P<field>.*)`)?", re.DOTALL)
-_W = TypeVar("_W", bound="WireObject")
+_W = TypeVar("_W")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,9 @@ class _WireList(msgspec.Struct, frozen=True):
 _READ_LIST = msgspec.json.Decoder(_WireList)
 
 
+_SHARED_TEXT = 320
+"""The longest key of a label, resource or annotation, and longer than any name."""
+
 WireQuantities = dict[str, str | int | float] | None
 
 
@@ -136,10 +140,8 @@ def read_object(raw: RawObject, kind: str, shape: type[_W]) -> _W:
         MalformedObjectError: it does not fit; names the object as far as it says who it is.
     """
     try:
-        if isinstance(raw, Mapping):
-            return msgspec.convert(raw, shape)
-        return msgspec.json.decode(raw, type=shape)
-    except msgspec.DecodeError as error:
+        return _convert(raw, shape)
+    except (ValueError, RecursionError) as error:
         match = _PROBLEM.fullmatch(str(error))
         field, problem = (match["field"] or "", match["problem"]) if match else ("", str(error))
         namespace, name = _identify(raw)
@@ -153,8 +155,8 @@ def read_page(payload: bytes, kind: str) -> Page:
         MalformedObjectError: it is no list.
     """
     try:
-        answer = _READ_LIST.decode(payload)
-    except msgspec.DecodeError as error:
+        answer = decode_nested(_READ_LIST.decode, payload)
+    except ValueError as error:
         raise MalformedObjectError(f"list of {kind}s", "", "", "", str(error)) from None
     metadata = answer.metadata or _WireListMetadata()
     return Page(tuple(answer.items or ()), metadata.resource_version or "", metadata.continue_ or "")
@@ -171,8 +173,8 @@ def read_resources(wire: WireQuantities, field: str, kind: str, metadata: WireMe
     amounts: dict[str, Quantity] = {}
     for resource, text in wire.items():
         try:
-            amounts[sys.intern(resource)] = parse_quantity(str(text).strip())
-        except QuantityError as error:
+            amounts[share_text(resource)] = parse_quantity(str(text).strip())
+        except (QuantityError, ValueError) as error:  # a number of thousands of digits has no text
             place = f"{field}[{resource}]"
             raise MalformedObjectError(
                 kind, metadata.namespace or "", metadata.name, place, str(error)
@@ -180,34 +182,49 @@ def read_resources(wire: WireQuantities, field: str, kind: str, metadata: WireMe
     return amounts
 
 
+def share_text(text: str) -> str:
+    """The same text, and the same object for thousands of pods that say it.
+
+    Not `sys.intern`: what that has seen once, Python 3.12 keeps for ever, whoever wrote it.
+    """
+    return _shared(text) if len(text) <= _SHARED_TEXT else text
+
+
+@lru_cache(maxsize=16_384)
+def _shared(text: str) -> str:
+    return text
+
+
 def read_labels(wire: dict[str, str] | None) -> Mapping[str, str]:
     """Labels or annotations with shared keys, without kubectl's copy of the whole object."""
     if not wire:
         return EMPTY
-    return {sys.intern(key): value for key, value in wire.items() if key != _LAST_APPLIED}
+    return {share_text(key): value for key, value in wire.items() if key != _LAST_APPLIED}
 
 
 def read_owners(wire: Iterable[WireOwner] | None) -> tuple[Owner, ...]:
     return tuple(
-        Owner(sys.intern(o.kind), o.name, o.uid, sys.intern(o.api_version or ""), bool(o.controller))
+        Owner(share_text(o.kind), o.name, o.uid, share_text(o.api_version or ""), bool(o.controller))
         for o in wire or ()
     )
 
 
 def read_conditions(wire: Iterable[WireCondition] | None) -> tuple[Condition, ...]:
     return tuple(
-        Condition(sys.intern(c.type), sys.intern(c.status), sys.intern(c.reason or "")) for c in wire or ()
+        Condition(share_text(c.type), share_text(c.status), share_text(c.reason or "")) for c in wire or ()
     )
 
 
 def _identify(raw: RawObject) -> tuple[str, str]:
     try:
-        named = (
-            msgspec.convert(raw, _Named)
-            if isinstance(raw, Mapping)
-            else msgspec.json.decode(raw, type=_Named)
-        )
-    except msgspec.DecodeError:
+        metadata = _convert(raw, _Named).metadata
+        return str(metadata.namespace or ""), str(metadata.name or "")
+    except (ValueError, RecursionError):
         return "", ""
-    metadata = named.metadata
-    return str(metadata.namespace or ""), str(metadata.name or "")
+
+
+def _convert(raw: RawObject, shape: type[_W]) -> _W:
+    if isinstance(raw, Mapping):
+        return msgspec.convert(raw, shape)
+    decoded: _W = decode_nested(partial(msgspec.json.decode, type=shape), raw)
+    return decoded

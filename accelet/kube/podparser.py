@@ -1,8 +1,8 @@
 """Raw pods to values."""
 
-import sys
 from collections.abc import Mapping
 from datetime import datetime
+from itertools import islice
 
 from accelet.kube.objects import (
     EMPTY,
@@ -19,6 +19,7 @@ from accelet.kube.objects import (
     read_object,
     read_owners,
     read_resources,
+    share_text,
 )
 from accelet.kube.pods import Container, ContainerStatus, Pod
 from accelet.kube.selection import (
@@ -28,6 +29,9 @@ from accelet.kube.selection import (
     read_term,
     read_tolerations,
 )
+
+MOST_VARIABLES = 1000
+LONGEST_VALUE = 1000
 
 
 class _WireResources(Wire, frozen=True):
@@ -48,7 +52,7 @@ class _WireContainer(Wire, frozen=True):
     env: list[_WireVariable] | None = None
 
 
-class _WireGate(Wire, frozen=True):
+class _WireNamed(Wire, frozen=True):
     name: str
 
 
@@ -62,7 +66,7 @@ class _WireSpec(Wire, frozen=True):
     containers: list[_WireContainer]
     init_containers: list[_WireContainer] | None = None
     node_name: str | None = None
-    scheduling_gates: list[_WireGate] | None = None
+    scheduling_gates: list[_WireNamed] | None = None
     priority: int | None = None
     scheduler_name: str | None = None
     node_selector: dict[str, str] | None = None
@@ -107,7 +111,8 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
     """The Pod that `raw` describes. As in the API, absent requests of a container are its limits.
 
     Without the containers' environment a pod takes half the memory or less, which counts where a whole
-    cluster is watched.
+    cluster is watched. With it, it is kept of containers that ask for an extended resource, as far as
+    MOST_VARIABLES and LONGEST_VALUE go: who writes a pod may fill a megabyte with it.
 
     Raises:
         MalformedObjectError: a field is not what the API promises.
@@ -125,7 +130,7 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
         )
 
     return Pod(
-        namespace=sys.intern(metadata.namespace or "default"),
+        namespace=share_text(metadata.namespace or "default"),
         name=metadata.name,
         uid=metadata.uid or "",
         resource_version=metadata.resource_version or "",
@@ -135,11 +140,11 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
         labels=read_labels(metadata.labels),
         annotations=read_labels(metadata.annotations),
         owners=read_owners(metadata.owner_references),
-        node_name=sys.intern(spec.node_name) if spec.node_name else None,
-        phase=sys.intern(status.phase or "Pending"),
-        gates=tuple(sys.intern(gate.name) for gate in spec.scheduling_gates or ()),
+        node_name=share_text(spec.node_name) if spec.node_name else None,
+        phase=share_text(status.phase or "Pending"),
+        gates=tuple(share_text(gate.name) for gate in spec.scheduling_gates or ()),
         priority=spec.priority or 0,
-        scheduler_name=sys.intern(spec.scheduler_name or "default-scheduler"),
+        scheduler_name=share_text(spec.scheduler_name or "default-scheduler"),
         node_selector=spec.node_selector or EMPTY,
         required_terms=(
             tuple(read_term(term) for term in node_affinity.required.node_selector_terms or ())
@@ -175,17 +180,24 @@ def _container(
     wire: _WireContainer, place: str, metadata: WireMetadata, *, keeps_environment: bool
 ) -> Container:
     return Container(
-        name=sys.intern(wire.name),
+        name=share_text(wire.name),
         requests=_requests(wire.resources, f"{place}.resources", metadata),
         limits=_limits(wire.resources, f"{place}.resources", metadata),
-        environment=_environment(wire.env) if keeps_environment else EMPTY,
+        environment=(
+            _environment(wire.env) if keeps_environment and _asks_for_devices(wire.resources) else EMPTY
+        ),
         is_sidecar=place.startswith("spec.init") and wire.restart_policy == "Always",
     )
 
 
 def _environment(wire: list[_WireVariable] | None) -> Mapping[str, str]:
-    literal = {sys.intern(v.name): v.value or "" for v in wire or () if v.value_from is None}
-    return literal or EMPTY
+    variables = islice((v for v in wire or () if v.value_from is None), MOST_VARIABLES)
+    return {share_text(v.name): (v.value or "")[:LONGEST_VALUE] for v in variables} or EMPTY
+
+
+def _asks_for_devices(wire: _WireResources | None) -> bool:
+    asked = (*(wire.limits or ()), *(wire.requests or ())) if wire else ()
+    return any("/" in name for name in asked)
 
 
 def _requests(wire: _WireResources | None, place: str, metadata: WireMetadata) -> Amounts:
@@ -208,7 +220,7 @@ def _statuses(status: _WireStatus, metadata: WireMetadata) -> Mapping[str, Conta
         ("status.containerStatuses", status.container_statuses),
     ):
         for index, wire in enumerate(wires or ()):
-            found[sys.intern(wire.name)] = _container_status(wire, f"{place}[{index}]", metadata)
+            found[share_text(wire.name)] = _container_status(wire, f"{place}[{index}]", metadata)
     return found
 
 

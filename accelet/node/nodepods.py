@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from accelet.kube.apiresources import PODS
+from accelet.kube.barepod import parse_bare_pod
 from accelet.kube.client import Client
 from accelet.kube.errors import ConfigurationError, KubeError, NotFoundError, UnavailableError
 from accelet.kube.objects import ObjectKey
@@ -65,6 +66,7 @@ class NodePods:
             parse_pod,
             changed=self._changed,
             failed=lambda _: self._count_failure(),
+            salvage=parse_bare_pod,
         )
         recorder = EventRecorder(client, REPORTER, self._node_name)
         self._client, self._reflector, self._recorder = client, reflector, recorder

@@ -7,9 +7,9 @@ from typing import Any
 
 from accelet.provisioner.demand.owners import JobOwner
 from accelet.provisioner.demand.slices import WantedSlice, derive_slices, why_not_asked
+from accelet.provisioner.planning import Identity, order_for, plan_pool
 from accelet.provisioner.pools.machines import Refusal
 from accelet.provisioner.pools.plan import PoolPlan
-from accelet.provisioner.planning import Identity, order_for, plan_pool
 from accelet.provisioner.providers.bodies import render_body
 from accelet.provisioner.settings import ProviderName, ProvisionerSettings
 

@@ -3,6 +3,7 @@
 import logging
 import sys
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Literal, TextIO
 
 from pythonjsonlogger.json import JsonFormatter
@@ -36,6 +37,23 @@ class Log:
         self._logger.error(message, exc_info=cause or True, extra={"values": values})
 
 
+_LONGEST_TEXT = 2000
+_LONGEST_TRACEBACK = 20_000
+_MOST_ITEMS = 100
+
+
+def _bounded(value: object, longest: int = _LONGEST_TEXT) -> object:
+    """`value` as it is logged: texts may be of those who write objects, who choose how long they are."""
+    if isinstance(value, str):
+        rest = len(value) - longest
+        return value if rest <= 0 else f"{value[:longest]}… and {rest:,} characters more"
+    if isinstance(value, list | tuple | set | frozenset) and len(value) > _MOST_ITEMS:
+        return [*map(_bounded, islice(value, _MOST_ITEMS)), f"and {len(value) - _MOST_ITEMS:,} more"]
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_bounded(one) for one in value]
+    return value
+
+
 class _Formatter(JsonFormatter):
     def add_fields(
         self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]
@@ -44,9 +62,9 @@ class _Formatter(JsonFormatter):
         log_data["level"] = record.levelname.lower()
         log_data["msg"] = record.getMessage()
         values = getattr(record, "values", {})
-        log_data.update(values)
+        log_data.update({name: _bounded(value) for name, value in values.items()})
         if record.exc_info:
-            log_data["exc_info"] = self.formatException(record.exc_info)
+            log_data["exc_info"] = _bounded(self.formatException(record.exc_info), _LONGEST_TRACEBACK)
         if not values and record.name.split(".")[0] not in ("accelet", "deviceplugin"):
             log_data["logger"] = record.name
 

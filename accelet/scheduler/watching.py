@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from accelet.kube.apiresources import CONFIG_MAPS, JOBS, NODES, PODS, ApiResource
+from accelet.kube.barepod import parse_bare_pod
 from accelet.kube.errors import ForbiddenError, KubeError, NotFoundError
 from accelet.kube.nodes import Node, parse_node
 from accelet.kube.objects import Page
@@ -17,6 +18,7 @@ from accelet.kube.watching.store import Change
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.clock import Clock, SystemClock
 from accelet.runtime.logs import Log
+from accelet.runtime.supervise import supervise
 from accelet.scheduler.gangs.workload import Workload, parse_workload
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.record import SELECTOR, Record, parse_record
@@ -65,7 +67,12 @@ class Watching:
         self._clock: Clock = clock or SystemClock()
         self._pod_changed, self._changed = pod_changed, changed
         self._pods = Reflector(
-            api, Scope(PODS, page_size=1000), parse_pod, changed=self._see_pod, failed=self._count
+            api,
+            Scope(PODS, page_size=1000),
+            partial(parse_pod, keeps_environment=False),
+            changed=self._see_pod,
+            failed=self._count,
+            salvage=parse_bare_pod,
         )
         self._nodes = Reflector(
             api, Scope(NODES, page_size=1000), parse_node, changed=self._see_node, failed=self._count
@@ -86,9 +93,9 @@ class Watching:
     async def run(self) -> None:
         """Watches until it is cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._pods.run())
-            group.create_task(self._nodes.run())
-            group.create_task(self._records.run())
+            self._start(group, "pods", self._pods)
+            self._start(group, "nodes", self._nodes)
+            self._start(group, "plans", self._records)
             await self._watch_owners(group)
 
     async def synced(self) -> None:
@@ -123,7 +130,7 @@ class Watching:
                     changed=partial(self._see_workload, resource.kind),
                     failed=self._count,
                 )
-                group.create_task(reflector.run())
+                self._start(group, resource.plural, reflector)
                 if not self._found_owners.is_set():
                     await reflector.synced()
             self._found_owners.set()
@@ -149,6 +156,11 @@ class Watching:
                 backoff = backoff.failed()
             else:
                 return True
+
+    def _start(self, group: asyncio.TaskGroup, name: str, reflector: Reflector[Any]) -> None:
+        """A fault in taking over one kind of objects must not end the watches of the others."""
+        task = f"watch of {name}"
+        group.create_task(supervise(task, reflector.run, self._count_fault), name=task)
 
     def _see_pod(self, change: Change[Pod]) -> None:
         if change.after is not None:
@@ -177,6 +189,9 @@ class Watching:
         else:
             self._state.remove_workload(kind, *change.key)
         self._changed()
+
+    def _count_fault(self) -> None:
+        self._metrics.faults.labels("Fault").inc()
 
     def _count(self, error: KubeError) -> None:
         self._metrics.faults.labels(type(error).__name__).inc()

@@ -144,14 +144,14 @@ class PlanWriter:
                 lift = replace(lift, pod=newer)
                 continue
             if not dry_run:
-                self._state.renew_pod(parse_pod(raw))
+                self._state.renew_pod(parse_pod(raw, keeps_environment=False))
                 self._metrics.released.inc()
             return
 
     async def _read(self, pod: Pod) -> Pod | None:
         """The pod as it is now; None if it is gone or another."""
         try:
-            newer = parse_pod(await self._api.get(PODS, pod.namespace, pod.name))
+            newer = parse_pod(await self._api.get(PODS, pod.namespace, pod.name), keeps_environment=False)
         except NotFoundError:
             return None
         self._state.renew_pod(newer)

@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from accelet.assignments.assignment import printable
+from accelet.runtime.excerpts import printable
 from accelet.scheduler.cards.view import (
     CardView,
     ClusterView,

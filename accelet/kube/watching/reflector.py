@@ -4,12 +4,15 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Generic, TypeVar
 
 import msgspec
 
 from accelet.kube.answers import api_error
 from accelet.kube.errors import KubeError, MalformedObjectError
+from accelet.kube.nesting import decode_nested
 from accelet.kube.objects import Wire
 from accelet.kube.watching.pace import (
     List,
@@ -37,11 +40,16 @@ class _WireEvent(Wire, frozen=True):
     object: msgspec.Raw
 
 
+_read_event = partial(msgspec.json.decode, type=_WireEvent)
+
+
 class Reflector(Generic[T]):
     """Keeps `store` equal to what the API server has in `scope`, while `run` runs.
 
     `changed` is called on the event loop for each change, after the store has it; `failed` for each fault
     (a request that failed, an object that is malformed), so that it can be counted. Neither may raise.
+    A malformed object stays as it was last; of one never seen before, `salvage` may say what is still to be
+    known.
     """
 
     def __init__(
@@ -52,12 +60,13 @@ class Reflector(Generic[T]):
         *,
         changed: Callable[[Change[T]], None] | None = None,
         failed: Callable[[KubeError], None] | None = None,
+        salvage: Callable[[msgspec.Raw], T] | None = None,
         pace: Pace | None = None,
         uniform: Uniform = random.uniform,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._source, self._scope, self._parse = source, scope, parse
-        self._changed, self._failed = changed, failed
+        self._changed, self._failed, self._salvage = changed, failed, salvage
         self._pace, self._uniform, self._clock = pace or Pace(), uniform, clock
         self._listing = asyncio.Lock()
         self._synced = asyncio.Event()
@@ -130,11 +139,9 @@ class Reflector(Generic[T]):
             for number, raw in enumerate(page.items):
                 if number % _ITEMS_AT_ONCE == _ITEMS_AT_ONCE - 1:
                     await asyncio.sleep(0)  # a long page must not hold up the loop
-                try:
-                    items.append(read_item(raw, scope.resource.kind, self._parse))
-                except MalformedObjectError as error:
-                    unreadable.append((error.namespace, error.name))
-                    self._report(error)
+                item = self._read(raw, unreadable)
+                if item is not None:
+                    items.append(item)
         self._heard_s = self._clock()
         # The watch may have overtaken a list asked for on the side. Our own list decides in any case: when
         # the API server's database was restored from a backup, its versions are lower than what we knew.
@@ -175,8 +182,8 @@ class Reflector(Generic[T]):
         """
         kind = self._scope.resource.kind
         try:
-            event = msgspec.json.decode(line, type=_WireEvent)
-        except msgspec.DecodeError as error:
+            event = decode_nested(_read_event, line)
+        except ValueError as error:
             raise MalformedObjectError(f"watch event of {kind}", "", "", "", str(error)) from None
         if event.type == "ERROR":
             raise api_error(f"watch of {kind}s", 0, bytes(event.object))
@@ -185,15 +192,28 @@ class Reflector(Generic[T]):
             case "BOOKMARK":
                 self.store.advance(who.resource_version)
             case "ADDED" | "MODIFIED":
-                try:
-                    self._tell(self.store.put(read_item(event.object, kind, self._parse)))
-                except MalformedObjectError as error:
-                    self._report(error)
+                item = self._read(event.object, [])
+                if item is not None:
+                    self._tell(self.store.put(item))
             case "DELETED":
                 self._tell(self.store.remove(who.key, who.resource_version))
             case _:
                 raise MalformedObjectError(f"watch event of {kind}", *who.key, "type", repr(event.type[:32]))
         return who.resource_version
+
+    def _read(self, raw: msgspec.Raw, unreadable: list[Key]) -> Item[T] | None:
+        """One object as an item; None, and its key among the unreadable, where it is malformed."""
+        kind = self._scope.resource.kind
+        try:
+            return read_item(raw, kind, self._parse)
+        except MalformedObjectError as error:
+            key = error.namespace, error.name
+            self._report(error)
+            if self._salvage is not None and self.store.get(key) is None:
+                with suppress(MalformedObjectError):
+                    return read_item(raw, kind, self._salvage)
+            unreadable.append(key)
+            return None
 
     def _report(self, error: MalformedObjectError) -> None:
         _log.warning("object is malformed", error=str(error))

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, Literal, TypeVar
 
 import msgspec
 
 from accelet.kube.errors import MalformedObjectError
+from accelet.kube.nesting import decode_nested
 from accelet.kube.objects import Wire
 
 T = TypeVar("T")
@@ -57,14 +59,20 @@ class Identity:
     resource_version: str
 
 
+_read_identified = partial(msgspec.json.decode, type=_WireIdentified)
+
+_FAULTS_OF_PARSERS = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
+"""What code that meets a value nobody has thought of raises."""
+
+
 def read_identity(raw: msgspec.Raw, kind: str) -> Identity:
     """
     Raises:
         MalformedObjectError: it says not who it is.
     """
     try:
-        wire = msgspec.json.decode(raw, type=_WireIdentified).metadata
-    except msgspec.DecodeError as error:
+        wire = decode_nested(_read_identified, raw).metadata
+    except ValueError as error:
         raise MalformedObjectError(kind, "", "", "metadata", str(error)) from None
     return Identity((wire.namespace or "", wire.name), wire.uid or "", wire.resource_version or "")
 
@@ -72,11 +80,18 @@ def read_identity(raw: msgspec.Raw, kind: str) -> Identity:
 def read_item(raw: msgspec.Raw, kind: str, parse: Callable[[msgspec.Raw], T]) -> Item[T]:
     """The object as an item.
 
+    A fault of `parse` counts as the object's: whoever has written that one must harm no other.
+
     Raises:
-        MalformedObjectError: it says not who it is, or `parse` raised so.
+        MalformedObjectError: it says not who it is, or `parse` cannot read it.
     """
     who = read_identity(raw, kind)
-    return Item(who.key, who.uid, who.resource_version, parse(raw))
+    try:
+        value = parse(raw)
+    except _FAULTS_OF_PARSERS as fault:
+        problem = f"cannot be read ({type(fault).__name__})"
+        raise MalformedObjectError(kind, *who.key, "", problem) from fault
+    return Item(who.key, who.uid, who.resource_version, value)
 
 
 def precedes(resource_version: str, other: str, *, or_equals: bool = False) -> bool:

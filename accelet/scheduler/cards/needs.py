@@ -4,9 +4,10 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from accelet.assignments.assignment import MAX_TILE, excerpt, printable
+from accelet.assignments.assignment import MAX_TILE
 from accelet.assignments.nodecards import MAX_CARDS, capacity_names
 from accelet.kube.pods import Container, Pod
+from accelet.runtime.excerpts import excerpt, printable
 from accelet.scheduler.errors import NeedsError
 
 CARD_RESOURCES = ("gpu.intel.com/i915", "gpu.intel.com/xe")

@@ -1,8 +1,12 @@
 """What the pods of a gang say of it in their annotations."""
 
+import re
 from collections.abc import Sequence
 
 from accelet.kube.pods import Pod
+from accelet.runtime.excerpts import excerpt
+
+_NUMBER = re.compile(r"0{0,9}[1-9][0-9]{0,5}")
 
 
 class Said:
@@ -20,7 +24,7 @@ class Said:
         if len(values) > 1:
             (one, first), (two, second), *_ = values.items()
             self.object_to(
-                f'{name} is "{one}" on pod {first.name} and "{two}" on pod {second.name}: '
+                f"{name} is {excerpt(one)} on pod {first.name} and {excerpt(two)} on pod {second.name}: "
                 "the pods of a gang must agree"
             )
         return next(iter(values), None)
@@ -29,13 +33,13 @@ class Said:
         text = self.one(name)
         if text is None:
             return None
-        if not text.isdecimal() or not 0 < int(text) < 10**6:
-            self.object_to(f'{name} is "{text}", not a number of pods')
+        if not _NUMBER.fullmatch(text):
+            self.object_to(f"{name} is {excerpt(text)}, not a number of pods")
             return None
         return int(text)
 
     def truth(self, name: str) -> bool:
         text = self.one(name)
         if text not in (None, "true", "false"):
-            self.object_to(f'{name} is "{text}", neither "true" nor "false"')
+            self.object_to(f'{name} is {excerpt(text)}, neither "true" nor "false"')
         return text == "true"

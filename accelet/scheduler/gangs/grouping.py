@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from accelet.kube.pods import Pod
+from accelet.runtime.excerpts import excerpt
 from accelet.scheduler.cards.needs import CARD_RESOURCES, read_needs
 from accelet.scheduler.cluster.shape import Shape, shape_of
 from accelet.scheduler.cluster.topology import ROOT
@@ -236,6 +237,6 @@ def required_level(gang: Gang, levels: Sequence[str]) -> int:
         return ROOT
     if gang.required_level not in levels:
         raise UnknownLevelError(
-            f'{REQUIRED_LEVEL} is "{gang.required_level}", but the levels are {", ".join(levels)}'
+            f"{REQUIRED_LEVEL} is {excerpt(gang.required_level)}, but the levels are {', '.join(levels)}"
         )
     return levels.index(gang.required_level)

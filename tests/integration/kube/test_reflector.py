@@ -1,24 +1,28 @@
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import settings
 
 from accelet.fakeapi import Answer, Drop, FakeApi, Fault, Hang, Hold
 from accelet.kube.apiresources import PODS
+from accelet.kube.barepod import parse_bare_pod
 from accelet.kube.client import Client
 from accelet.kube.errors import ForbiddenError, KubeError, MalformedObjectError
+from accelet.kube.objects import Page, read_page
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
 from accelet.kube.watching.pace import Pace
 from accelet.kube.watching.reflector import Reflector
-from accelet.kube.watching.source import Scope
+from accelet.kube.watching.source import Scope, Source
 from accelet.kube.watching.store import Change
 from tests.integration.kube.waiting import eventually
 from tests.unit.kube.manifests import raw_pod
+from tests.unit.kube.test_nesting import deep_pod
 
 PODS_PATH = "api/v1/pods"
 FAST = Pace(
@@ -40,15 +44,22 @@ class Seen:
 
 @asynccontextmanager
 async def reflecting(
-    client: Client, seen: Seen | None = None, pace: Pace = FAST, **scope: Any
+    client: Source,
+    seen: Seen | None = None,
+    pace: Pace = FAST,
+    *,
+    parse: Callable[[msgspec.Raw], Pod] = parse_pod,
+    salvage: Callable[[msgspec.Raw], Pod] | None = None,
+    **scope: Any,
 ) -> AsyncIterator[Reflector[Pod]]:
     seen = seen or Seen()
     reflector = Reflector(
         client,
         Scope(PODS, **scope),
-        parse_pod,
+        parse,
         changed=seen.changes.append,
         failed=seen.faults.append,
+        salvage=salvage,
         pace=pace,
         uniform=random.Random(1).uniform,
     )
@@ -206,6 +217,74 @@ async def test_malformed_object_is_reported_and_loses_nothing_else(client: Clien
         "bad-later",
         "good",
     ]
+
+
+async def test_a_fault_of_the_parser_is_that_objects_own(client: Client, api: FakeApi) -> None:
+    def parse(raw: msgspec.Raw) -> Pod:
+        pod = parse_pod(raw)
+        if pod.name.startswith("bad"):
+            raise OverflowError("int too large to convert")
+        return pod
+
+    seen = Seen()
+    create(api, "bad-from-the-start")
+    create(api, "good")
+    async with reflecting(client, seen, parse=parse) as reflector:
+        await reflector.synced()
+        create(api, "bad-later")
+        create(api, "last")
+        await eventually(lambda: len(reflector.store) == 2)
+    assert [(type(fault), str(fault)) for fault in seen.faults] == [
+        (MalformedObjectError, "Pod ml/bad-from-the-start: cannot be read (OverflowError)"),
+        (MalformedObjectError, "Pod ml/bad-later: cannot be read (OverflowError)"),
+    ]
+
+
+class Transcript:
+    """A source that says what it is given, word for word: no fake in Python holds objects so deep."""
+
+    def __init__(self, page: bytes, *lines: bytes) -> None:
+        self._page, self._lines = page, list(lines)
+
+    async def list_pages(self, *_: object) -> AsyncIterator[Page]:
+        yield read_page(self._page, "Pod")
+
+    @asynccontextmanager
+    async def watch(self, *_: object) -> AsyncIterator[AsyncIterator[list[bytes]]]:
+        yield self._events()
+
+    async def _events(self) -> AsyncIterator[list[bytes]]:
+        yield self._lines
+        await asyncio.Event().wait()
+
+
+async def test_deeply_nested_object_is_one_like_the_others() -> None:
+    page = b'{"items": [' + deep_pod("first") + b'], "metadata": {"resourceVersion": "1"}}'
+    later = (deep_pod("second"), deep_pod("third").replace(b'"17"', b'"18"'))
+    events = [b'{"type": "ADDED", "object": ' + pod + b"}" for pod in later]
+    seen = Seen()
+    async with reflecting(Transcript(page, *events), seen) as reflector:
+        await eventually(lambda: len(reflector.store) == 3)
+    assert seen.kinds == [("added", "first"), ("added", "second"), ("added", "third")]
+    assert seen.faults == []
+
+
+async def test_of_a_malformed_object_never_seen_before_what_can_be_is_saved(
+    client: Client, api: FakeApi
+) -> None:
+    seen = Seen()
+    create(api, "good", nodeName="n0", priority=3)
+    create(api, "bad", nodeName="n0", priority="high")
+    async with reflecting(client, seen, salvage=parse_bare_pod) as reflector:
+        await reflector.synced()
+        bad = reflector.store.get(("ml", "bad"))
+        assert bad is not None
+        assert (bad.key, bad.node_name) == (("ml", "bad"), "n0")
+        api.state.patch(PODS_PATH, ("ml", "good"), "merge-patch", {"spec": {"priority": "high"}})
+        await eventually(lambda: len(seen.faults) == 2)
+        good = reflector.store.get(("ml", "good"))
+        assert good is not None
+        assert good.priority == 3, "its last readable form stays"
 
 
 async def test_refresh_overtakes_a_lagging_watch_and_nothing_comes_twice(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from accelet.kube.errors import KubeError, MalformedObjectError
 from accelet.kube.nodes import parse_node
 from accelet.kube.objects import Owner, read_page
-from accelet.kube.podparser import parse_pod
+from accelet.kube.podparser import LONGEST_VALUE, MOST_VARIABLES, parse_pod
 from accelet.kube.selection import NodeTerm, PreferredTerm, Requirement, Taint, Toleration
 from tests.unit.kube.manifests import Raw, raw_container, raw_pod
 
@@ -248,6 +248,17 @@ def test_any_damage_gives_a_pod_or_one_error_of_ours(path: list[Any], damage: ob
 
 
 def test_environment_can_be_left_out() -> None:
-    raw = raw_pod(containers=[raw_container(env=[{"name": "A", "value": "1"}])])
+    device = {"gpu.intel.com/i915": "1"}
+    raw = raw_pod(containers=[raw_container(env=[{"name": "A", "value": "1"}], limits=device)])
     assert parse_pod(raw).containers[0].environment == {"A": "1"}
     assert parse_pod(raw, keeps_environment=False).containers[0].environment == {}
+
+
+def test_environment_is_kept_only_of_containers_that_ask_for_devices_and_only_so_much() -> None:
+    env = [{"name": f"V{number}", "value": "x" * 5000} for number in range(3 * MOST_VARIABLES)]
+    device = {"gpu.intel.com/i915": "1"}
+    raw = raw_pod(containers=[raw_container(env=env), raw_container("gpu", env=env, limits=device)])
+    bare, gpu = parse_pod(raw).containers
+    assert bare.environment == {}
+    assert len(gpu.environment) == MOST_VARIABLES
+    assert {len(value) for value in gpu.environment.values()} == {LONGEST_VALUE}

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from accelet.kube.selection import Toleration
 from accelet.provisioner.demand.owners import parse_job, parse_job_set
 from accelet.provisioner.demand.slices import WantedSlice, derive_slices
+from accelet.provisioner.planning import Identity, order_for, plan_pool
 from accelet.provisioner.pools.machines import Refusal
 from accelet.provisioner.pools.plan import PoolPlan, pool_name
-from accelet.provisioner.planning import Identity, order_for, plan_pool
 from accelet.provisioner.pools.tiers import Attempt, Tier, TierError, Wishes, order_attempts, tolerates_spot
 from accelet.provisioner.providers.bodies import render_body
 from accelet.provisioner.settings import NodeSettings, ProvisionerSettings, SliceClass
