@@ -6,7 +6,7 @@ DOCKER ?= docker
 IMAGE ?= accelet
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' accelet/__init__.py)
 
-.PHONY: help demo test check e2e e2e-versions bench bench-scheduler schema thorough soak proto image clean
+.PHONY: help demo test check e2e e2e-versions bench bench-scheduler schema crds thorough soak proto image clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ bench: .venv/.ready ## speed and memory beside a bare plugin; takes about four m
 
 proto: ## generate accelet/kubelet/api from proto/
 	@proto/generate
+
+crds: .venv/.ready ## write the CustomResourceDefinitions of our kinds
+	@$(BIN)/python -m accelet.kinds deploy/crds
 
 schema: .venv/.ready ## write the JSON schemas of the configuration, of a node's cards and of scenarios
 	@$(BIN)/python -m accelet.agent.configschema > docs/config.schema.json

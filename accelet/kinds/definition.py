@@ -1,0 +1,90 @@
+"""What a CustomResourceDefinition says beside the schema."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from accelet.kinds.schema import Schema, structural_schema
+from accelet.kube.apiresources import ApiResource
+
+GROUP: Final = "accelet.dev"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of `kubectl get`. Those of a `priority` above 0 are shown by `-o wide`."""
+
+    name: str
+    path: str
+    type: str = "string"
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A kind of ours. `selectable` are the fields by which objects can be listed."""
+
+    resource: ApiResource
+    singular: str
+    short_names: tuple[str, ...]
+    spec: type[msgspec.Struct]
+    status: type[msgspec.Struct]
+    columns: tuple[Column, ...] = ()
+    selectable: tuple[str, ...] = ()
+    description: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.resource.plural}.{self.resource.group}"
+
+    def render(self) -> dict[str, Any]:
+        """The CustomResourceDefinition, with a status subresource, for namespaced objects."""
+        resource = self.resource
+        version: dict[str, Any] = {
+            "name": resource.version,
+            "served": True,
+            "storage": True,
+            "schema": {"openAPIV3Schema": self._schema()},
+            "subresources": {"status": {}},
+            "additionalPrinterColumns": [_column(column) for column in self.columns],
+        }
+        if self.selectable:
+            version["selectableFields"] = [{"jsonPath": path} for path in self.selectable]
+        return {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": self.name},
+            "spec": {
+                "group": resource.group,
+                "scope": "Namespaced",
+                "names": {
+                    "kind": resource.kind,
+                    "plural": resource.plural,
+                    "singular": self.singular,
+                    "shortNames": list(self.short_names),
+                    "listKind": f"{resource.kind}List",
+                    "categories": ["accelet"],
+                },
+                "versions": [version],
+            },
+        }
+
+    def _schema(self) -> Schema:
+        return {
+            "type": "object",
+            "description": self.description,
+            "required": ["spec"],
+            "properties": {
+                "apiVersion": {"type": "string"},
+                "kind": {"type": "string"},
+                "metadata": {"type": "object"},
+                "spec": structural_schema(self.spec),
+                "status": structural_schema(self.status),
+            },
+        }
+
+
+def _column(column: Column) -> dict[str, Any]:
+    shown: dict[str, Any] = {"name": column.name, "type": column.type, "jsonPath": column.path}
+    return shown | ({"priority": column.priority} if column.priority else {})
