@@ -3,19 +3,20 @@
 import asyncio
 import enum
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from accelet.kubelet.paths import KubeletPaths, SocketIdentity, identify_socket
+from accelet.node.server import ServeError, SocketServer
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.logs import Log
 from deviceplugin.allocator import Allocator
 from deviceplugin.metrics import ResourceMetrics
 from deviceplugin.registration import RegistrationError, register
-from deviceplugin.server import ServeError, SocketServer
 from deviceplugin.service import DevicePluginService
+from deviceplugin.sockets import make_socket_name
 from resourcemanager.manager import ResourceManager
 
 LOOK_S = 0.5
@@ -108,6 +109,13 @@ class Plugin:
         if self._service is not None:
             self._service.announce(is_urgent=is_urgent)
 
+    def told_healthy(self) -> Set[str] | None:
+        """The ids of the healthy devices that the kubelet was told of; None while it is told nothing."""
+        if not self.state.is_registered:
+            return None
+        entries = self._manager.listing.entries
+        return {str(device) for device, entry in entries.items() if entry.health.is_healthy}
+
     def distrust(self) -> None:
         """The kubelet's own account differs from what it was told: register anew."""
         self._is_distrusted = True
@@ -158,7 +166,8 @@ class Plugin:
         service = DevicePluginService(
             self._manager, self._allocator, self._root, self._metrics, self.wake.set
         )
-        server = SocketServer(self._paths.device_plugins, self.resource, service)
+        directory = self._paths.device_plugins
+        server = SocketServer(directory / make_socket_name(directory, self.resource), [service])
         try:
             await server.start()
             self._service = service

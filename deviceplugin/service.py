@@ -64,6 +64,10 @@ class DevicePluginService(api_grpc.DevicePluginServicer):
         if self._stream is not None:
             self._stream.announce(is_urgent=is_urgent)
 
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Has the server answer this service's calls."""
+        api_grpc.add_DevicePluginServicer_to_server(self, server)
+
     async def close(self) -> None:
         """Ends the stream, and any that is opened later."""
         self._is_closed = True
@@ -123,8 +127,8 @@ class DevicePluginService(api_grpc.DevicePluginServicer):
         chosen: Sequence[DeviceId]
         try:
             chosen = await self._allocator.prefer(
-                translate.from_ids(wanted.available_deviceIDs),
-                translate.from_ids(wanted.must_include_deviceIDs),
+                [DeviceId(device) for device in wanted.available_deviceIDs],
+                [DeviceId(device) for device in wanted.must_include_deviceIDs],
                 wanted.allocation_size,
                 kubelet,
             )
@@ -142,7 +146,7 @@ class DevicePluginService(api_grpc.DevicePluginServicer):
         started = time.perf_counter()
         responses = []
         for wanted in request.container_requests:
-            ids = translate.from_ids(wanted.devices_ids)
+            ids = [DeviceId(device) for device in wanted.devices_ids]
             answer = await self._allocate(ids, _caller(context))
             if isinstance(answer, Refusal):
                 _log.warning("refused", resource=self._resource, devices=ids, reason=answer.sentence)

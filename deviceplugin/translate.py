@@ -1,8 +1,8 @@
-"""Device plugin messages to our values and back."""
+"""Our values as device plugin messages."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-from accelet.accelerators.device import Device, DeviceId
+from accelet.accelerators.device import Device
 from accelet.accelerators.edits import ContainerEdits
 from accelet.kubelet.api import deviceplugin_pb2 as api
 from resourcemanager.listing import Listing
@@ -61,7 +61,3 @@ def to_allocate_message(
             for n in edits.nodes
         ],
     )
-
-
-def from_ids(ids: Sequence[str]) -> list[DeviceId]:
-    return [DeviceId(device) for device in ids]

@@ -28,7 +28,7 @@ class ConfigFile:
         self._path = path
         self._text: str | None = None
         self._unreadable: SettingsError | None = None
-        self._changed = asyncio.Event()
+        self._hint = asyncio.Event()
 
     def load(self) -> AgentConfig:
         """The configuration as it stands.
@@ -43,18 +43,18 @@ class ConfigFile:
 
     def watch_with(self, watcher: DirectoryWatcher) -> None:
         if self._path is not None:
-            watcher.watch(self._path.parent, self._changed)
+            watcher.watch(self._path.parent, self._hint)
 
-    async def changed(self) -> AgentConfig | None:
+    async def next_config(self) -> AgentConfig | None:
         """Waits for another content; None, and the reasons in the log, when it is wrong or there is none."""
         while True:
             if self._path is not None and await self._is_news(self._path):
                 return self._parse(self._path)
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
-                    await self._changed.wait()
+                    await self._hint.wait()
                     await asyncio.sleep(SETTLE_S)
-            self._changed.clear()
+            self._hint.clear()
 
     async def _is_news(self, path: Path) -> bool:
         """Reads the file; whether it says something else, or is unreadable in another way, than before."""

@@ -1,24 +1,23 @@
-"""One resource in this process: its scans and its registration, side by side."""
+"""One resource served by a device plugin: its scans and its registration, side by side."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from accelet.accelerators.looking import Share
 from accelet.agent.config import ResourceConfig
+from accelet.agent.service import SharedParts
 from accelet.assignments.nodecards import NodeCard
-from accelet.kubelet.paths import KubeletPaths
 from accelet.kubelet.podresources import PodResources
-from accelet.node.kubeletrecords import KubeletRecords
+from accelet.node.discovery import Discovery, Scan
 from accelet.node.nodeview import NodeView
 from accelet.node.podview import PodView
-from accelet.node.unitlocks import Claims
-from deviceplugin.allocator import Allocator, PlainAllocator
-from deviceplugin.discovery import Discovery
+from accelet.runtime.probes import Check
+from deviceplugin.allocator import PlainAllocator
 from deviceplugin.identity import IdentityAllocator
-from deviceplugin.metrics import Metrics
-from deviceplugin.plugin import Plugin, RegistrationState
+from deviceplugin.listingupdater import ListingUpdater, explain_too_long
+from deviceplugin.metrics import ResourceMetrics
+from deviceplugin.plugin import Plugin
 from deviceplugin.reconciler import Books
 from deviceplugin.search import MakeSearch, Search
 from resourcemanager.manager import ResourceManager
@@ -31,16 +30,16 @@ LABELS_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What resources that follow assignments ask, and have in common."""
+class PodSources:
+    """Where resources that follow assignments learn of pods, and what makes their search for a caller."""
 
     pods: PodView
     pod_resources: PodResources
     make_search: MakeSearch = Search
 
 
-class ServedResource:
-    """Serves one configured resource while `run` runs.
+class DevicePluginResource:
+    """Serves one configured resource while `run` runs; implements `accelet.agent.service.ResourceService`.
 
     A resource that has never had a device is not registered: a node without the hardware shows no trace
     of it. Once registered it stays so, down to an empty list.
@@ -49,93 +48,86 @@ class ServedResource:
     def __init__(
         self,
         config: ResourceConfig,
+        shared: SharedParts,
         *,
-        root: Path,
-        paths: KubeletPaths,
-        records: KubeletRecords,
-        claims: Claims,
-        share: Share,
-        metrics: Metrics,
-        looked: Callable[[], None],
-        surroundings: Surroundings | None = None,
+        sources: PodSources | None = None,
         node: NodeView | None = None,
     ) -> None:
-        """`looked` is called when the devices, or who holds them, were looked at and may be others.
+        """`sources` are needed where the resource follows assignments, and only there.
 
-        `surroundings` are needed where the resource follows assignments, and only there; `node` likewise
-        where its back-end wants the Node's labels.
+        `node` likewise where its back-end wants the Node's labels.
         """
         self.config = config
-        self.manager = ResourceManager(config.rules, config.backend(share))
-        own_metrics = metrics.of(config.name)
-        self._own_metrics = own_metrics
-        self._claims = claims
-        self._share = share
+        self._shared = shared
         self._node = node
-        self._tell_looked = looked
-        self._pods = None if surroundings is None else surroundings.pods
+        self._pods = None if sources is None else sources.pods
         self._has_devices = asyncio.Event()
-        self.records_changed = asyncio.Event()
-        self._identity: IdentityAllocator | None = None
-        allocator: Allocator = PlainAllocator(self.manager)
-        if surroundings is None:
-            self._books = Books(self.manager, records, own_metrics)
-        else:
-            pods, pod_resources = surroundings.pods, surroundings.pod_resources
-            self._books = Books(self.manager, records, own_metrics, pod_resources=pod_resources, pods=pods)
-            allocator = self._identity = IdentityAllocator(
-                self.manager,
-                books=self._books,
-                records=records,
-                pods=pods,
-                search=surroundings.make_search(self.manager, self._books, pods, pod_resources),
-                metrics=own_metrics,
-            )
-        self.plugin = Plugin(
-            self.manager,
-            allocator,
-            root,
-            paths,
-            own_metrics,
+        self._records_hint = asyncio.Event()
+        self._node_metrics = shared.metrics.node.of(config.name)
+        self._metrics = shared.metrics.plugins.of(config.name)
+        self._manager = ResourceManager(config.rules, config.backend(shared.share))
+        self._books, self._identity = _follow_pods(self._manager, shared, self._metrics, sources)
+        self.audited = self._plugin = Plugin(
+            self._manager,
+            self._identity or PlainAllocator(self._manager),
+            shared.root,
+            shared.paths,
+            self._metrics,
             before_registration=None if self._identity is None else self._identity.before_registration,
         )
-        self.discovery = Discovery(
-            self.manager,
-            root,
-            keep_books=self._books.keep,
-            claims=claims,
-            changed=self._changed,
-            scanned=looked,
-            metrics=own_metrics,
+        self._updater = ListingUpdater(
+            self._manager, read_records=self._books.keep, announce=self._announce, metrics=self._metrics
+        )
+        self._discovery = Discovery(
+            config.name,
+            lambda: self._manager.backend.scan(shared.root),
+            locks=shared.locks,
+            take=self._take,
+            explain_unusable=explain_too_long,
+            metrics=self._node_metrics,
             node=node,
         )
 
     @property
-    def state(self) -> RegistrationState | None:
-        """Where the registration stands; None while there is nothing to register."""
-        return self.plugin.state if self._has_devices.is_set() else None
+    def name(self) -> str:
+        return self.config.name
 
     async def run(self) -> None:
         """Scans and stays registered, for ever."""
         if self._node is not None:
             await self._node.asked(LABELS_S)
-            self.mind_labels()
+            self.note_labels()
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self.discovery.run(), name=f"discovery {self.config.name}")
-                tasks.create_task(self._stay_registered(), name=f"plugin {self.config.name}")
+                tasks.create_task(self._discovery.run(), name=f"discovery {self.name}")
+                tasks.create_task(self._stay_registered(), name=f"plugin {self.name}")
                 if self._identity is not None:
-                    tasks.create_task(self._confirm(), name=f"books {self.config.name}")
+                    tasks.create_task(self._confirm(), name=f"records {self.name}")
         finally:
-            self._claims.release(self.config.name)
+            self._shared.locks.release(self.name)
             if self._node is not None:
-                self._node.report(self.config.name, ())
+                self._node.report(self.name, ())
 
-    def mind_labels(self) -> None:
+    def check(self) -> Check:
+        if (problem := self._discovery.problem) is not None:
+            return Check(self.name, is_ok=False, detail=problem)
+        if not self._has_devices.is_set():
+            return Check(self.name, is_ok=True, detail="no such device on this node")
+        state = self._plugin.state
+        return Check(self.name, state.is_registered, f"{state.reason} for {time.time() - state.since:.0f} s")
+
+    def note_hardware_hint(self) -> None:
+        self._discovery.wake.set()
+
+    def note_kubelet_hint(self) -> None:
+        self._plugin.wake.set()
+        self._records_hint.set()
+
+    def note_labels(self) -> None:
         """Scans with the Node's labels as they are now."""
         if self._node is not None:
-            self.manager.backend = self.config.settings.backend_on(self._node.labels, self._share)
-            self.discovery.wake.set()
+            self._manager.backend = self.config.settings.backend_on(self._node.labels, self._shared.share)
+            self._discovery.wake.set()
 
     def list_cards(self) -> Sequence[NodeCard] | None:
         """The cards that schedulers may assign parts of; None while they are not known.
@@ -144,34 +136,53 @@ class ServedResource:
         """
         if self._pods is None:
             return ()
-        if not self.discovery.has_scanned:
+        if not self._updater.has_scanned:
             return None
-        return self.manager.list_cards({**self._pods.deleted(), **self._pods.pods()})
+        return self._manager.list_cards({**self._pods.deleted(), **self._pods.pods()})
 
     @property
     def knows_holders(self) -> bool:
-        """Whether it can be told which holders of the cards are assigned them."""
         return self._pods is None or self._pods.is_synced
 
     def forget_metrics(self) -> None:
-        self._own_metrics.forget()
+        self._metrics.forget()
+        self._node_metrics.forget()
+
+    async def _take(self, scan: Scan) -> None:
+        await self._updater.take(scan)
+        self._shared.refresh_cards()
+
+    def _announce(self, is_urgent: bool) -> None:
+        if self._manager.listing.entries:
+            self._has_devices.set()
+        self._plugin.announce(is_urgent=is_urgent)
 
     async def _stay_registered(self) -> None:
         await self._has_devices.wait()
-        await self.plugin.run()
+        await self._plugin.run()
 
     async def _confirm(self) -> None:
         """Looks at the kubelet's records soon after they changed: whom our answers were for."""
         while True:
-            await self.records_changed.wait()
+            await self._records_hint.wait()
             await asyncio.sleep(CONFIRM_GATHER_S)
-            self.records_changed.clear()
-            before = self.manager.ledger
+            self._records_hint.clear()
+            before = self._manager.ledger
             await self._books.follow_checkpoint()
-            if self.manager.ledger is not before:
-                self._tell_looked()
+            if self._manager.ledger is not before:
+                self._shared.refresh_cards()
 
-    def _changed(self, is_urgent: bool) -> None:
-        if self.manager.listing.entries:
-            self._has_devices.set()
-        self.plugin.announce(is_urgent=is_urgent)
+
+def _follow_pods(
+    manager: ResourceManager, shared: SharedParts, metrics: ResourceMetrics, sources: PodSources | None
+) -> tuple[Books, IdentityAllocator | None]:
+    """Who keeps the ledger, and who finds out whose each call is, where assignments are followed."""
+    records = shared.records
+    if sources is None:
+        return Books(manager, records, metrics), None
+    pods, pod_resources = sources.pods, sources.pod_resources
+    books = Books(manager, records, metrics, pod_resources=pod_resources, pods=pods)
+    search = sources.make_search(manager, books, pods, pod_resources)
+    return books, IdentityAllocator(
+        manager, books=books, records=records, pods=pods, search=search, metrics=metrics
+    )

@@ -21,7 +21,7 @@ from accelet.dra.publishing.pcieroots import read_pcie_roots
 from accelet.dra.publishing.served import ServedResource
 from accelet.dra.publishing.slices import render_all
 from accelet.dra.publishing.taints import taints_of
-from accelet.node.unitlocks import Claims
+from accelet.node.unitlocks import UnitLocks
 from accelet.runtime.run import EXIT_SETTINGS
 from accelet.runtime.settings import SettingsError
 from resourcemanager.listing import Listing, next_listing
@@ -90,10 +90,10 @@ def _show(config: Path | None, root: Path) -> Shown:
 
 
 def _scan(config: Path | None, root: Path) -> Iterator[tuple[ResourceConfig, Inventory]]:
-    claims = Claims()
+    locks = UnitLocks()
     for resource in ConfigFile(config).load().resources:
         try:
-            yield resource, claims.take(resource.name, resource.backend().scan(root))
+            yield resource, locks.take(resource.name, resource.backend().scan(root))
         except OSError as error:
             text = error.strerror or str(error)
             click.echo(f"{resource.name}: cannot scan: {text}", err=True)

@@ -20,7 +20,7 @@ LOOK_S = 60.0
 REST_S = 1.0
 """From one change of the Node to the next: a storm of pods is to be none of writes. The first is at once."""
 
-LOOK_AFTER_KUBELET_S = 5.0
+REFRESH_AFTER_KUBELET_S = 5.0
 """A kubelet that starts may set the Node's amounts to 0, which takes it a moment."""
 
 _log = Log(__name__)
@@ -85,15 +85,15 @@ class CardPublisher:
             self._published = None
             self._wake.set()
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """The cards may have changed; costs nothing where they have not."""
         if self._is_on:
             self._wake.set()
 
-    def look_after_kubelet(self) -> None:
+    def refresh_after_kubelet(self) -> None:
         """A kubelet has started: what it did to the Node is to be seen soon."""
-        self._due_s = min(self._due_s, asyncio.get_running_loop().time() + LOOK_AFTER_KUBELET_S)
-        self.look()
+        self._due_s = min(self._due_s, asyncio.get_running_loop().time() + REFRESH_AFTER_KUBELET_S)
+        self.refresh()
 
     async def run(self, api: NodeApi) -> None:
         """Publishes for ever."""

@@ -1,4 +1,4 @@
-"""Two agents on one socket directory take turns."""
+"""One agent at a time serves from the kubelet's directory."""
 
 import asyncio
 import contextlib
@@ -18,8 +18,8 @@ _log = Log(__name__)
 
 
 @contextlib.asynccontextmanager
-async def turn(directory: Path) -> AsyncIterator[None]:
-    """Waits until no other agent serves from `directory`, and keeps it until the end or the process's death.
+async def lock_directory(directory: Path) -> AsyncIterator[None]:
+    """Waits until no other agent serves from `directory`; locked until the block or the process ends.
 
     gRPC's C core takes over another server's socket path without a word, so nothing else would tell.
 

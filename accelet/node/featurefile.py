@@ -41,7 +41,7 @@ class FeatureFile:
         self._place = None if path is None else self._root / path.lstrip("/")
         self._wake.set()
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """The cards may have changed."""
         if self._place is not None:
             self._wake.set()

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import TypeVar
 
 from accelet.kube.apiresources import PODS
@@ -20,7 +19,7 @@ from accelet.kube.recording.events import EventRecorder
 from accelet.kube.watching.reflector import Reflector
 from accelet.kube.watching.source import Scope
 from accelet.kube.watching.store import Change
-from accelet.runtime.backoff import Backoff
+from accelet.node.apiconnection import ApiConnection
 from accelet.runtime.logs import Log
 
 READ_S = 1.0
@@ -34,7 +33,6 @@ DELETED_S = 60.0
 
 REPORTER = "accelet.dev/agent"
 _ACTION = "Allocate"
-_THREADS = 3
 
 T = TypeVar("T")
 _log = Log(__name__)
@@ -43,10 +41,10 @@ _log = Log(__name__)
 class NodePods:
     """Implements `accelet.node.podview.PodView` while `run` runs; before and after, nothing is known."""
 
-    def __init__(self, node_name: str, kubeconfig: Path | None, failed: Callable[[], None]) -> None:
+    def __init__(self, node_name: str, connection: ApiConnection, failed: Callable[[], None]) -> None:
         """`failed` is called for each failure of the watch, to be counted."""
         self._node_name = node_name
-        self._kubeconfig = kubeconfig
+        self._connection = connection
         self._count_failure = failed
         self._client: Client | None = None
         self._recorder: EventRecorder | None = None
@@ -58,13 +56,13 @@ class NodePods:
 
     async def run(self) -> None:
         """Watches for ever."""
-        client = await self._connect()
+        client = await self._connection.client(self._report_no_connection)
         scope = Scope(PODS, field_selector=f"spec.nodeName={self._node_name}", starts_from_cache=True)
         reflector = Reflector(
             client,
             scope,
             parse_pod,
-            changed=self._changed,
+            changed=self._take_change,
             failed=lambda _: self._count_failure(),
             salvage=parse_bare_pod,
         )
@@ -79,25 +77,17 @@ class NodePods:
             self._client = self._reflector = self._recorder = None
             self._synced.clear()
             self._pods.clear()
-            client.close()
 
-    async def _connect(self) -> Client:
-        backoff = Backoff(first_s=5.0, most_s=300.0)
-        while True:
-            try:
-                return await Client.connect(self._kubeconfig, threads=_THREADS)
-            except ConfigurationError as error:
-                _log.error("cannot reach the API server, which assignments need", reason=str(error))
-                self._count_failure()
-                await asyncio.sleep(backoff.wait_s)
-                backoff = backoff.failed()
+    def _report_no_connection(self, error: ConfigurationError) -> None:
+        _log.error("cannot reach the API server, which assignments need", reason=str(error))
+        self._count_failure()
 
     async def _note_sync(self, reflector: Reflector[Pod]) -> None:
         await reflector.synced()
         self._synced.set()
         _log.info("knows the pods of this node", pods=len(self._pods))
 
-    def _changed(self, change: Change[Pod]) -> None:
+    def _take_change(self, change: Change[Pod]) -> None:
         if change.before is not None and change.after is None:
             uid = kubelet_uid(change.before)
             self._pods.pop(uid, None)

@@ -3,16 +3,16 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from random import uniform
 
 from accelet.kube.apiresources import NODES
 from accelet.kube.client import Client
-from accelet.kube.errors import ConfigurationError, KubeError
+from accelet.kube.errors import KubeError
 from accelet.kube.nodes import parse_node
 from accelet.kube.objects import no_labels
 from accelet.kube.recording.eventlog import Message, Subject
 from accelet.kube.recording.events import EventRecorder
+from accelet.node.apiconnection import ApiConnection
 from accelet.node.cardpublisher import CardPublisher
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.logs import Log
@@ -27,9 +27,6 @@ server would forget it after an hour.
 REPORTER = "accelet.dev/agent"
 REASON = "HardwareContradiction"
 _ACTION = "Discover"
-_THREADS = 3
-"""One for reading, one for Events, one for publishing, so that none waits for the others."""
-
 _log = Log(__name__)
 
 
@@ -39,20 +36,20 @@ class OwnNode:
     def __init__(
         self,
         node_name: str,
-        kubeconfig: Path | None,
+        connection: ApiConnection,
         *,
-        changed: Callable[[], None],
+        labels_changed: Callable[[], None],
         failed: Callable[[], None],
         publisher: CardPublisher | None = None,
         read_s: float = READ_S,
     ) -> None:
-        """`changed` is called when the labels are others than before, `failed` for each failure to read.
+        """`labels_changed` is called when the labels are others, `failed` for each failure to read them.
 
-        `publisher` is run with the same connection.
+        `publisher` is run beside it.
         """
         self._node_name = node_name
-        self._kubeconfig = kubeconfig
-        self._tell_changed = changed
+        self._connection = connection
+        self._labels_changed = labels_changed
         self._count_failure = failed
         self._publisher = publisher
         self._read_s = read_s
@@ -64,7 +61,7 @@ class OwnNode:
 
     async def run(self) -> None:
         """Reads the Node for ever."""
-        client = await self._connect()
+        client = await self._connection.client(self._fail)
         recorder = self._recorder = EventRecorder(client, REPORTER, self._node_name)
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -74,7 +71,6 @@ class OwnNode:
                     tasks.create_task(self._publisher.run(client), name="cards of the Node")
         finally:
             self._recorder = None
-            client.close()
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -93,18 +89,8 @@ class OwnNode:
             if sentence not in before:
                 self._say(resource, sentence)
 
-    async def _connect(self) -> Client:
-        backoff = self._backoff()
-        while True:
-            try:
-                return await Client.connect(self._kubeconfig, threads=_THREADS)
-            except ConfigurationError as error:
-                self._fail(error)
-            await asyncio.sleep(backoff.wait_s)
-            backoff = backoff.failed()
-
     async def _read_on(self, client: Client) -> None:
-        backoff = self._backoff()
+        backoff = Backoff(first_s=self._read_s / 30, most_s=self._read_s)
         while True:
             for resource, contradictions in self._contradictions.items():
                 for sentence in contradictions:
@@ -120,16 +106,13 @@ class OwnNode:
             # The agents of a cluster must not all ask at once.
             await asyncio.sleep(wait_s * uniform(0.9, 1.1))  # noqa: S311  no secret
 
-    def _backoff(self) -> Backoff:
-        return Backoff(first_s=self._read_s / 30, most_s=self._read_s)
-
     def _take(self, labels: Mapping[str, str]) -> None:
         if self._is_failing:
             self._is_failing = False
             _log.info("reads the Node's labels again")
         if labels != self._labels:
             self._labels = labels
-            self._tell_changed()
+            self._labels_changed()
         self._asked.set()
 
     def _fail(self, error: KubeError) -> None:

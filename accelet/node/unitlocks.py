@@ -1,37 +1,67 @@
-"""No hardware is served by two resources at once."""
+"""No hardware is served by two resources at once, nor by two processes."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from accelet.accelerators.device import UnitId
 from accelet.accelerators.inventory import Inventory, Skipped
+from accelet.node.lockfile import LockFile
 
 
-class Claims:
-    """Who serves which unit. The first to find a unit keeps it until it no longer finds it.
+class UnitLocks:
+    """Which resource of this process serves which unit: the first to find it, for as long as it finds it.
 
+    With a file, no two processes that share it serve the same unit either: an agent and the one that
+    replaces it, whatever they serve it by. A unit of a process that has died is free at the next scan.
     Settings that plainly contradict each other never come so far; two globs may still match one card.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, file: LockFile | None = None) -> None:
+        self._file = file
         self._holder: dict[UnitId, str] = {}
 
     def take(self, resource: str, inventory: Inventory) -> Inventory:
-        """The inventory without what another resource serves; that is skipped with its reason."""
+        """The inventory without what another resource or process serves; that is skipped with its reason.
+
+        Raises:
+            OSError: the file cannot be opened or locked; nothing more is held than before.
+        """
         found = {device.unit for device in inventory.devices}
-        for unit in [
+        self._mend_file()
+        self._let_go(
             unit for unit, holder in self._holder.items() if holder == resource and unit not in found
-        ]:
-            del self._holder[unit]
-        taken = {unit for unit in sorted(found) if self._holder.setdefault(unit, resource) != resource}
-        if not taken:
-            return inventory
-        skipped = tuple(
-            Skipped(unit, "served-elsewhere", f"the resource {self._holder[unit]} serves it already", unit)
-            for unit in sorted(taken)
         )
-        devices = tuple(device for device in inventory.devices if device.unit not in taken)
+        reasons: dict[UnitId, str] = {}
+        for unit in sorted(found):
+            holder = self._holder.get(unit)
+            if holder is None and self._lock(unit):
+                self._holder[unit] = resource
+            elif holder is None:
+                reasons[unit] = "another process on this node serves it already"
+            elif holder != resource:
+                reasons[unit] = f"the resource {holder} serves it already"
+        if not reasons:
+            return inventory
+        skipped = tuple(Skipped(unit, "served-elsewhere", reason, unit) for unit, reason in reasons.items())
+        devices = tuple(device for device in inventory.devices if device.unit not in reasons)
         return replace(inventory, devices=devices, skipped=inventory.skipped + skipped)
 
     def release(self, resource: str) -> None:
         """The resource is served no more."""
-        self._holder = {unit: holder for unit, holder in self._holder.items() if holder != resource}
+        self._let_go(unit for unit, holder in self._holder.items() if holder == resource)
+
+    def _let_go(self, units: Iterable[UnitId]) -> None:
+        for unit in list(units):
+            del self._holder[unit]
+            if self._file is not None:
+                self._file.unlock(unit)
+
+    def _lock(self, unit: UnitId) -> bool:
+        return self._file is None or self._file.lock(unit)
+
+    def _mend_file(self) -> None:
+        """Locks in the new file what is held, where somebody has replaced the file."""
+        if self._file is not None and self._file.open():
+            lost = [unit for unit in sorted(self._holder) if not self._file.lock(unit)]
+            for unit in lost:
+                del self._holder[unit]

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard, parse_node_cards
-from deviceplugin.discovery import SCAN_S
+from accelet.node.discovery import SCAN_S
 from tests.e2e.agent import AGENT, device_pod, wait_for_allocatable, write_cards
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.https_client import Client, Json, RefusedError

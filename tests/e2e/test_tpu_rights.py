@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 import pytest
 import yaml
 
+from accelet.node.apiconnection import ApiConnection
 from accelet.node.ownnode import OwnNode
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.https_client import Client, RefusedError
@@ -54,7 +55,8 @@ async def test_labels_are_read_and_events_are_found_where_people_look(
 ) -> None:
     authority = cluster.authority.keys.certificate
     path = write_kubeconfig(tmp_path / "kubeconfig", server=cluster.url, ca=authority, credentials=token)
-    own = OwnNode(NAME, path, changed=lambda: None, failed=lambda: None, read_s=1.0)
+    connection = ApiConnection(path)
+    own = OwnNode(NAME, connection, labels_changed=lambda: None, failed=lambda: None, read_s=1.0)
 
     def events() -> list[Any]:
         found: list[Any] = json.loads(workloads.client.send("GET", EVENTS))["items"]
@@ -71,6 +73,7 @@ async def test_labels_are_read_and_events_are_found_where_people_look(
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
+        connection.close()
     assert events()[0]["message"] == "google.com/tpu: two sources disagree"
 
 

@@ -248,7 +248,8 @@ async def test_ending_removes_its_own_sockets_and_no_others(folder: Path, config
                 await until_ready(running)
                 assert not stale.exists()
             left = {path.name for path in kubelet.plugins_dir.iterdir()}
-        assert left == {stranger.name, "kubelet.sock", "kubelet_internal_checkpoint", ".accelet.lock"}
+        locks = {".accelet.lock", ".accelet-units.lock"}
+        assert left == {stranger.name, "kubelet.sock", "kubelet_internal_checkpoint", *locks}
 
 
 async def test_one_resource_that_is_cut_off_leaves_the_other_alone(folder: Path, config_file: Path) -> None:

@@ -52,7 +52,7 @@ class Published:
 
     def set(self, *cards: NodeCard) -> None:
         self.cards = cards
-        self.publisher.look()
+        self.publisher.refresh()
 
     def said(self, *cards: NodeCard) -> Callable[[], bool]:
         """Whether the Node says these cards, and offers their parts."""
@@ -135,7 +135,7 @@ async def test_change_is_published_at_once_and_not_by_the_timer(api: FakeApi, fo
         await until(published.said(CARD))
         published.set(CARD, OTHER)
         await until(published.said(CARD, OTHER), timeout_s=1)
-        published.publisher.look()
+        published.publisher.refresh()
         published.set()
         await until(published.said(), timeout_s=1)
 
@@ -147,7 +147,7 @@ async def test_cards_that_are_not_known_leave_what_is_said_and_are_waited_for_in
         published.publisher.switch(is_on=True)
         await until(published.said(CARD))
         published.cards = None
-        published.publisher.look()
+        published.publisher.refresh()
         await until(lambda: published.asked_in_vain == 1)
         asked = api.count(path=PATH)
         await asyncio.sleep(0.1)  # what does not happen can only be waited for
@@ -225,6 +225,6 @@ async def test_kubelet_that_starts_has_the_node_looked_at_soon(api: FakeApi, fol
         published.publisher.switch(is_on=True)
         await until(published.said(CARD))
         published.change({"status": {"capacity": ZEROS, "allocatable": ZEROS}})
-        published.publisher.look_after_kubelet()
+        published.publisher.refresh_after_kubelet()
         await until(published.said(CARD), timeout_s=10)
         assert writes(api) == 3

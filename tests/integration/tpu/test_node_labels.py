@@ -11,6 +11,7 @@ import pytest
 from accelet.agent.process import Agent
 from accelet.fakeapi import Answer, FakeApi, Fault, Hang
 from accelet.fakekubelet import FakeKubelet, a_pod
+from accelet.node.apiconnection import ApiConnection
 from accelet.node.ownnode import OwnNode
 from tests.integration.agent.running import agent, until, write_config
 from tests.synthetic.tpu import HOSTS
@@ -125,13 +126,17 @@ async def test_without_a_way_to_an_api_server_chips_are_served(folder: Path, api
 
 @asynccontextmanager
 async def knowing(
-    folder: Path, api: FakeApi, *, changed: Callable[[], None] = lambda: None
+    folder: Path, api: FakeApi, *, labels_changed: Callable[[], None] = lambda: None
 ) -> AsyncIterator[tuple[OwnNode, list[int]]]:
     """The Node read all the time, and the failures to read it."""
     failures: list[int] = []
-    kubeconfig = api.write_kubeconfig(folder / "kubeconfig")
+    connection = ApiConnection(api.write_kubeconfig(folder / "kubeconfig"))
     node = OwnNode(
-        "node", kubeconfig, changed=changed, failed=lambda: failures.append(len(failures)), read_s=0.05
+        "node",
+        connection,
+        labels_changed=labels_changed,
+        failed=lambda: failures.append(len(failures)),
+        read_s=0.05,
     )
     running = asyncio.create_task(node.run())
     try:
@@ -140,12 +145,13 @@ async def knowing(
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
+        connection.close()
 
 
 async def test_labels_are_read_again_and_stay_known_while_nobody_answers(folder: Path, api: FakeApi) -> None:
     make_node(api, OF_A_SLICE)
     changes: list[None] = []
-    async with knowing(folder, api, changed=lambda: changes.append(None)) as (node, failures):
+    async with knowing(folder, api, labels_changed=lambda: changes.append(None)) as (node, failures):
         await until(lambda: node.labels == OF_A_SLICE)
         fault = Fault(Answer(403, "Forbidden"), path="/nodes/", times=1000)
         api.faults.append(fault)

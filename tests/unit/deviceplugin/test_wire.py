@@ -10,7 +10,7 @@ from accelet.accelerators.device import HEALTHY, Device, DeviceId, Health, UnitI
 from accelet.accelerators.edits import ContainerEdits, DeviceNode, Mount
 from accelet.kubelet.paths import MAX_SOCKET_PATH
 from deviceplugin import translate
-from deviceplugin.server import PREFIX, make_socket_name
+from deviceplugin.sockets import PREFIX, make_socket_name
 from resourcemanager.listing import Listed, Listing
 
 ids = st.text("abc019._-", min_size=1, max_size=63).map(DeviceId)

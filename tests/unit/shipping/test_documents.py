@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from accelet.agent.metrics import AgentMetrics
 from deviceplugin import plugin
-from deviceplugin.metrics import Metrics
 
 PROJECT = Path(__file__).parent.parent.parent.parent
 OPERATING = (PROJECT / "docs" / "operating.md").read_text()
@@ -27,7 +27,7 @@ AGENT_SOURCES = [
 
 def metrics() -> dict[str, tuple[str, ...]]:
     """The labels of each metric, by the name that Prometheus shows."""
-    registry = Metrics().registry
+    registry = AgentMetrics().registry
     named = {}
     for family in registry.collect():
         name = family.name + ("_total" if family.type == "counter" else "")

@@ -1,20 +1,16 @@
-"""One gRPC server on one socket file of its own."""
+"""One gRPC server on one socket file, for any of the kubelet's services."""
 
 import asyncio
 import os
-import re
-import secrets
 import socket
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import grpc
 
-from accelet.kubelet.api import deviceplugin_pb2_grpc as api_grpc
 from accelet.kubelet.paths import MAX_SOCKET_PATH
-from deviceplugin.service import DevicePluginService
 
-PREFIX = "accelet-"
-_MAX_SLUG = 40
 _GRACE_S = 0.5
 
 
@@ -22,25 +18,27 @@ class ServeError(Exception):
     """The socket cannot be served; the text says why."""
 
 
-def make_socket_name(directory: Path, resource: str) -> str:
-    """A file name for one registration in `directory`, never used again; as telling as its path may be long.
+class SocketService(Protocol):
+    """One service, or several, of a server."""
 
-    gRPC's C core takes over a path in use and later unlinks it by name, and kubelets tell registrations
-    apart by their path (from 1.37), so no two of ours may share one; a process id is no help, since in a
-    container it is always 1.
-    """
-    unique = f"{secrets.token_hex(6)}.sock"
-    room = MAX_SOCKET_PATH - len(os.fsencode(directory / f"{PREFIX}-{unique}"))
-    slug = re.sub(r"[^a-z0-9]+", "-", resource.lower())[: max(0, min(room, _MAX_SLUG))].strip("-")
-    return f"{PREFIX}{slug}-{unique}"
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Has the server answer this service's calls."""
+        ...
+
+    async def close(self) -> None:
+        """Ends the streams that are open, and any that is opened later."""
+        ...
 
 
 class SocketServer:
-    """Serves one DevicePlugin service at a socket file until stopped."""
+    """Serves at a socket file, which nobody else may have or ever had, until stopped.
 
-    def __init__(self, directory: Path, resource: str, service: DevicePluginService) -> None:
-        self.path = directory / make_socket_name(directory, resource)
-        self._service = service
+    gRPC's C core takes over a path in use without a word and later unlinks it by name.
+    """
+
+    def __init__(self, path: Path, services: Sequence[SocketService]) -> None:
+        self.path = path
+        self._services = tuple(services)
         self._starting: asyncio.Task[None] | None = None
         self._server = grpc.aio.server(
             options=[
@@ -49,7 +47,8 @@ class SocketServer:
                 ("grpc.http2.max_ping_strikes", 0),
             ]
         )
-        api_grpc.add_DevicePluginServicer_to_server(service, self._server)
+        for service in self._services:
+            service.add_to(self._server)
 
     async def start(self) -> None:
         """Binds the socket and serves.
@@ -71,7 +70,7 @@ class SocketServer:
         await asyncio.shield(self._starting)
 
     async def stop(self) -> None:
-        """Ends the stream, lets calls under way finish for a moment, removes the socket file.
+        """Ends the streams, lets calls under way finish for a moment, removes the socket file.
 
         To be called also when `start` was cut short. Whoever is cancelled while waiting for it, even twice,
         leaves an end that takes its course.
@@ -86,7 +85,7 @@ class SocketServer:
 
     async def _end(self) -> None:
         try:
-            await self._service.close()
+            await asyncio.gather(*(service.close() for service in self._services))
         finally:
             if self._starting is not None:
                 await asyncio.wait([self._starting])
@@ -102,11 +101,3 @@ def _explain_no_socket(path: Path) -> str:
             return error.strerror or str(error)
     path.unlink(missing_ok=True)
     return "it failed once, and would work now"
-
-
-def remove_stale_sockets(directory: Path) -> list[str]:
-    """Removes what an earlier process of ours left; only to be called by the one that owns the directory."""
-    stale = [path for path in directory.glob(f"{PREFIX}*.sock") if path.is_socket()]
-    for path in stale:
-        path.unlink(missing_ok=True)
-    return sorted(path.name for path in stale)

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Protocol
 
-from accelet.agent.resource import ServedResource
 from accelet.kubelet.errors import PodResourcesError
 from accelet.kubelet.paths import KubeletPaths
 from accelet.kubelet.podresources import PodResources
@@ -16,19 +16,34 @@ SECOND_LOOK_S = 2.0
 _log = Log(__name__)
 
 
+class Audited(Protocol):
+    """One resource whose list the kubelet was told."""
+
+    @property
+    def resource(self) -> str: ...
+
+    def told_healthy(self) -> Set[str] | None:
+        """The ids of the healthy devices that the kubelet was told of; None while it is told nothing."""
+        ...
+
+    def distrust(self) -> None:
+        """The kubelet's own account differs from what it was told: register anew."""
+        ...
+
+
 class Audit:
     """Asks the kubelet now and then; a node where podresources cannot be reached goes without."""
 
     def __init__(
         self,
         paths: KubeletPaths,
-        served: Callable[[], Sequence[ServedResource]],
+        list_audited: Callable[[], Sequence[Audited]],
         *,
         period_s: float = AUDIT_S,
         second_look_s: float = SECOND_LOOK_S,
     ) -> None:
         self._socket = paths.pod_resources_socket
-        self._served = served
+        self._list_audited = list_audited
         self._period_s = period_s
         self._second_look_s = second_look_s
         self._last_error: str | None = None
@@ -42,11 +57,11 @@ class Audit:
                 if not suspects:
                     continue
                 await asyncio.sleep(self._second_look_s)
-                for resource in suspects & await self._differing(pod_resources):
-                    _log.warning("the kubelet's list differs from ours", resource=resource.config.name)
-                    resource.plugin.distrust()
+                for audited in suspects & await self._differing(pod_resources):
+                    _log.warning("the kubelet's list differs from ours", resource=audited.resource)
+                    audited.distrust()
 
-    async def _differing(self, pod_resources: PodResources) -> Set[ServedResource]:
+    async def _differing(self, pod_resources: PodResources) -> Set[Audited]:
         try:
             believed = await pod_resources.allocatable()
         except PodResourcesError as error:
@@ -55,15 +70,10 @@ class Audit:
                 _log.info("cannot audit", reason=str(error))
             return set()
         self._last_error = None
-        return {resource for resource in self._served() if differs(resource, believed)}
+        return {audited for audited in self._list_audited() if differs(audited, believed)}
 
 
-def differs(resource: ServedResource, believed: Mapping[str, Set[str]]) -> bool:
-    """Whether a registered resource's healthy devices are not those the kubelet has."""
-    state = resource.state
-    if state is None or not state.is_registered:
-        return False
-    told = {
-        str(device) for device, entry in resource.manager.listing.entries.items() if entry.health.is_healthy
-    }
-    return told != set(believed.get(resource.config.name, ()))
+def differs(audited: Audited, believed: Mapping[str, Set[str]]) -> bool:
+    """Whether the kubelet believes in other healthy devices than it was told of."""
+    told = audited.told_healthy()
+    return told is not None and told != set(believed.get(audited.resource, ()))

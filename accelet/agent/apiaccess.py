@@ -1,0 +1,63 @@
+"""What the agent reads and says at the API server.
+
+Imported only where a resource needs it: the way there costs 20 MiB.
+"""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from accelet.node.apiconnection import ApiConnection
+from accelet.node.cardpublisher import CardPublisher
+from accelet.node.metrics import NodeMetrics
+from accelet.node.nodepods import NodePods
+from accelet.node.ownnode import OwnNode
+from accelet.runtime.supervise import supervise
+
+
+class ApiAccess:
+    """The node's pods and its Node over one connection, each followed from when it is first wanted."""
+
+    def __init__(
+        self,
+        node_name: str,
+        kubeconfig: Path | None,
+        *,
+        tasks: asyncio.TaskGroup,
+        metrics: NodeMetrics,
+        labels_changed: Callable[[], None],
+        publisher: CardPublisher,
+    ) -> None:
+        """`labels_changed` is called when the Node's labels are others; `publisher` is run with the Node."""
+        self._node_name = node_name
+        self._connection = ApiConnection(kubeconfig)
+        self._tasks = tasks
+        self._metrics = metrics
+        self._labels_changed = labels_changed
+        self._publisher = publisher
+        self._pods: NodePods | None = None
+        self._node: OwnNode | None = None
+
+    def follow_pods(self) -> NodePods:
+        if self._pods is None:
+            count = self._metrics.watch_failures.inc
+            self._pods = NodePods(self._node_name, self._connection, count)
+            run = supervise("pods of this node", self._pods.run, count)
+            self._tasks.create_task(run, name="pods of this node")
+        return self._pods
+
+    def follow_node(self) -> OwnNode:
+        if self._node is None:
+            count = self._metrics.node_failures.inc
+            self._node = OwnNode(
+                self._node_name,
+                self._connection,
+                labels_changed=self._labels_changed,
+                failed=count,
+                publisher=self._publisher,
+            )
+            self._tasks.create_task(supervise("the Node", self._node.run, count), name="the Node")
+        return self._node
+
+    def close(self) -> None:
+        self._connection.close()

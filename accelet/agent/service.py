@@ -1,0 +1,68 @@
+"""What the agent's process needs of a resource, whatever it is served by, and what it gives to each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from accelet.accelerators.looking import Share
+from accelet.agent.config import ResourceConfig
+from accelet.agent.metrics import AgentMetrics
+from accelet.kubelet.paths import KubeletPaths
+from accelet.node.audit import Audited
+from accelet.node.kubeletrecords import KubeletRecords
+from accelet.node.publishing import CardSource
+from accelet.node.unitlocks import UnitLocks
+from accelet.runtime.probes import Check
+
+
+class ResourceService(CardSource, Protocol):
+    """One configured resource, served while `run` runs. The other methods never block."""
+
+    @property
+    def config(self) -> ResourceConfig: ...
+
+    @property
+    def audited(self) -> Audited | None:
+        """What the kubelet was told of it, where that can be compared with the kubelet's own account."""
+        ...
+
+    async def run(self) -> None:
+        """Serves for ever."""
+        ...
+
+    def check(self) -> Check:
+        """Whether it is served, for readiness."""
+        ...
+
+    def note_hardware_hint(self) -> None:
+        """The hardware may have changed."""
+        ...
+
+    def note_kubelet_hint(self) -> None:
+        """The kubelet may have restarted, or written its records."""
+        ...
+
+    def note_labels(self) -> None:
+        """The Node's labels are others."""
+        ...
+
+    def forget_metrics(self) -> None:
+        """It is configured no more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SharedParts:
+    """What all resources of a process have in common. `root` is the folder where the host's files are seen.
+
+    `refresh_cards` is to be called when the cards, or who holds them, were looked at and may be others.
+    """
+
+    root: Path
+    paths: KubeletPaths
+    records: KubeletRecords
+    locks: UnitLocks
+    share: Share
+    metrics: AgentMetrics
+    refresh_cards: Callable[[], None]

@@ -1,0 +1,146 @@
+"""Scans one resource's hardware on a timer and on hints, and hands on what the resource may serve of it."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from accelet.accelerators.device import Health
+from accelet.accelerators.inventory import Inventory
+from accelet.node.nodeview import NodeView
+from accelet.node.unitlocks import UnitLocks
+from accelet.runtime.logs import Log
+
+SCAN_S = 5.0
+HINT_GATHER_S = 0.1
+
+LOOK_FRESH_S = 0.05
+"""Resources that scan so close together look at the host once.
+
+Less than HINT_GATHER_S: what a look found that began before a hint is no answer to it.
+"""
+
+FAILURES_TO_DISTRUST = 3
+"""After so many failed scans in a row the last good one is no longer believed."""
+
+_log = Log(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What a resource may serve now; where `problem` says why that cannot be told, as it was last known."""
+
+    inventory: Inventory
+    problem: str | None = None
+
+
+class ScanMetrics(Protocol):
+    """The metrics of one resource's scans."""
+
+    def observe_scan(self, seconds: float) -> None: ...
+
+    def count_scan_failure(self) -> None: ...
+
+    def set_found(self, *, skipped: int, warnings: int) -> None: ...
+
+
+def next_scan(now_s: float) -> float:
+    """When to scan again without a hint: at multiples of SCAN_S, half of it away at least.
+
+    So all resources of a process scan at the same moments and can look at the host together.
+    """
+    return round(now_s / SCAN_S + 1) * SCAN_S
+
+
+class Discovery:
+    """Keeps a service of one resource told what there is; `problem` is why that is not current, if so.
+
+    `wake` is set for a scan at once.
+    """
+
+    def __init__(
+        self,
+        resource: str,
+        scan: Callable[[], Inventory],
+        *,
+        locks: UnitLocks,
+        take: Callable[[Scan], Awaitable[None]],
+        explain_unusable: Callable[[Inventory], str | None] = lambda _: None,
+        metrics: ScanMetrics,
+        node: NodeView | None = None,
+    ) -> None:
+        """`scan` reads the hardware as `Backend.scan` does; it is called on a thread, and may raise OSError.
+
+        `take` is awaited with each scan, failed ones included.
+
+        `explain_unusable` says why the service cannot make use of an inventory, None where it can: such a
+        scan has failed. `node` is told what contradicts itself.
+        """
+        self.problem: str | None = "not scanned yet"
+        self.wake = asyncio.Event()
+        self._resource = resource
+        self._read_hardware = scan
+        self._locks = locks
+        self._take = take
+        self._explain_unusable = explain_unusable
+        self._metrics = metrics
+        self._node = node
+        self._last = Inventory()
+        self._failures = 0
+        self._warnings: tuple[str, ...] = ()
+
+    async def run(self) -> None:
+        """Scans for ever."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self.wake.clear()
+            await self.scan_once()
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(next_scan(loop.time())):
+                    await self.wake.wait()
+                    await asyncio.sleep(HINT_GATHER_S)  # a device comes with several files
+
+    async def scan_once(self) -> None:
+        """One scan, taken over by the service."""
+        scan = await self._scan()
+        self._last = scan.inventory
+        await self._take(scan)
+        self._report_warnings(scan.inventory.warnings)
+        self._metrics.set_found(skipped=len(scan.inventory.skipped), warnings=len(self._warnings))
+        self.problem = scan.problem
+
+    async def _scan(self) -> Scan:
+        started = time.perf_counter()
+        try:
+            inventory = await asyncio.to_thread(self._read_hardware)
+            took_s = time.perf_counter() - started
+            problem = self._explain_unusable(inventory)
+            if problem is None:
+                inventory = self._locks.take(self._resource, inventory)
+        except OSError as error:
+            self._metrics.count_scan_failure()
+            self._failures += 1
+            return self._fail(f"{error.strerror}: {error.filename}" if error.filename else str(error))
+        self._failures = 0
+        self._metrics.observe_scan(took_s)
+        return Scan(inventory) if problem is None else self._fail(problem)
+
+    def _fail(self, problem: str) -> Scan:
+        if problem != self.problem:
+            _log.error("cannot take a scan over", resource=self._resource, reason=problem)
+        self.problem = problem
+        if self._failures < FAILURES_TO_DISTRUST:
+            return Scan(self._last, problem)
+        unknown = Health(f"the node's devices cannot be scanned: {problem}")
+        devices = tuple(replace(device, health=unknown) for device in self._last.devices)
+        return Scan(replace(self._last, devices=devices), problem)
+
+    def _report_warnings(self, warnings: tuple[str, ...]) -> None:
+        for warning in warnings:
+            if warning not in self._warnings:
+                _log.warning("found a contradiction", resource=self._resource, warning=warning)
+        self._warnings = warnings
+        if self._node is not None:
+            self._node.report(self._resource, warnings)

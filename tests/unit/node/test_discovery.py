@@ -1,0 +1,142 @@
+"""When hardware is scanned, and what the service is told of it."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelet.accelerators.device import Device, DeviceId, UnitId
+from accelet.accelerators.inventory import Inventory
+from accelet.node.discovery import (
+    FAILURES_TO_DISTRUST,
+    HINT_GATHER_S,
+    LOOK_FRESH_S,
+    SCAN_S,
+    Discovery,
+    Scan,
+    next_scan,
+)
+from accelet.node.lockfile import LockFile
+from accelet.node.unitlocks import UnitLocks
+
+NOW = st.floats(min_value=0, max_value=1e8)
+FOUND = Inventory((Device(DeviceId("a-s0"), UnitId("a")),))
+
+
+@given(NOW)
+def test_next_scan_is_about_a_period_away_and_at_a_moment_common_to_all(now_s: float) -> None:
+    at = next_scan(now_s)
+    assert at % SCAN_S == 0
+    assert SCAN_S / 2 - 1e-6 <= at - now_s <= SCAN_S * 3 / 2 + 1e-6
+
+
+@given(NOW, st.floats(min_value=0, max_value=SCAN_S / 4))
+def test_resources_that_scanned_together_scan_together_again(tick: float, took_s: float) -> None:
+    started = next_scan(tick)
+    assert next_scan(started) == next_scan(started + took_s) == started + SCAN_S
+
+
+def test_look_from_before_a_hint_is_no_answer_to_it() -> None:
+    assert LOOK_FRESH_S < HINT_GATHER_S
+
+
+class Counts:
+    def __init__(self) -> None:
+        self.scans = self.failures = self.skipped = self.warnings = 0
+
+    def observe_scan(self, seconds: float) -> None:
+        self.scans += 1
+
+    def count_scan_failure(self) -> None:
+        self.failures += 1
+
+    def set_found(self, *, skipped: int, warnings: int) -> None:
+        self.skipped, self.warnings = skipped, warnings
+
+
+class Hardware:
+    """What is found next: an inventory, or an error."""
+
+    def __init__(self) -> None:
+        self.state: Inventory | OSError = FOUND
+
+    def scan(self) -> Inventory:
+        if isinstance(self.state, OSError):
+            raise self.state
+        return self.state
+
+
+class Watched:
+    """A discovery of `hardware`, and all it told."""
+
+    def __init__(
+        self,
+        locks: UnitLocks | None = None,
+        explain_unusable: Callable[[Inventory], str | None] = lambda _: None,
+    ) -> None:
+        self.hardware, self.counts = Hardware(), Counts()
+        self.told: asyncio.Queue[Scan] = asyncio.Queue()
+        self.discovery = Discovery(
+            "example.com/device",
+            self.hardware.scan,
+            locks=locks or UnitLocks(),
+            take=self._take,
+            explain_unusable=explain_unusable,
+            metrics=self.counts,
+        )
+
+    async def _take(self, scan: Scan) -> None:
+        await self.told.put(scan)
+
+    async def scan(self) -> Scan:
+        await self.discovery.scan_once()
+        return self.told.get_nowait()
+
+
+async def test_failed_scan_is_told_with_its_problem_and_the_last_good_inventory() -> None:
+    watched = Watched()
+    assert watched.discovery.problem == "not scanned yet"
+    assert await watched.scan() == Scan(FOUND)
+    assert watched.discovery.problem is None
+    watched.hardware.state = OSError(5, "Input/output error", "/sys")
+    for _ in range(FAILURES_TO_DISTRUST - 1):
+        assert await watched.scan() == Scan(FOUND, "Input/output error: /sys")
+    assert watched.discovery.problem == "Input/output error: /sys"
+    (device,) = (await watched.scan()).inventory.devices
+    assert device.health.reason == "the node's devices cannot be scanned: Input/output error: /sys"
+    assert watched.counts.failures == FAILURES_TO_DISTRUST
+    watched.hardware.state = FOUND
+    assert await watched.scan() == Scan(FOUND)
+    assert watched.discovery.problem is None
+
+
+async def test_inventory_that_the_service_cannot_use_leaves_the_last_good_one_believed() -> None:
+    watched = Watched(explain_unusable=lambda inventory: None if len(inventory.devices) < 2 else "too many")
+    await watched.scan()
+    more = (*FOUND.devices, Device(DeviceId("b-s0"), UnitId("b")))
+    watched.hardware.state = Inventory(more)
+    for _ in range(FAILURES_TO_DISTRUST + 1):
+        assert await watched.scan() == Scan(FOUND, "too many")
+
+
+async def test_where_units_cannot_be_locked_none_is_served_and_the_reason_is_told(tmp_path: Path) -> None:
+    watched = Watched(UnitLocks(LockFile(tmp_path / "nowhere" / "locks")))
+    scan = await watched.scan()
+    assert scan.inventory.devices == ()
+    assert scan.problem == f"No such file or directory: {tmp_path / 'nowhere' / 'locks'}"
+    (tmp_path / "nowhere").mkdir()
+    assert await watched.scan() == Scan(FOUND)
+
+
+async def test_hint_has_the_hardware_scanned_at_once() -> None:
+    watched = Watched()
+    running = asyncio.create_task(watched.discovery.run())
+    try:
+        await watched.told.get()
+        watched.discovery.wake.set()
+        async with asyncio.timeout(SCAN_S / 2):  # the timer takes longer
+            await watched.told.get()
+    finally:
+        running.cancel()
