@@ -101,6 +101,14 @@ def find_wrong(before: Json, after: Json) -> Iterator[tuple[str, str]]:
         yield "metadata.finalizers", f"{message}, found new finalizers {sorted(added)}"
 
 
+def find_meddling(before: Json, body: Json, *, is_patch: bool) -> Iterator[tuple[str, str]]:
+    """What a writer may not set of an object that is there; another uid in a PUT is a conflict instead."""
+    old, new = before["metadata"], body.get("metadata") or {}
+    for name in ("uid", "deletionTimestamp") if is_patch else ("deletionTimestamp",):
+        if new.get(name) and new[name] != old.get(name):
+            yield f"metadata.{name}", f'Invalid value: "{new[name]}": field is immutable'
+
+
 def orphans(objects: Iterable[Json]) -> list[Json]:
     """The objects whose owners are all gone, as the garbage collector finds them."""
     everything = list(objects)

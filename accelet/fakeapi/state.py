@@ -10,7 +10,16 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from accelet.fakeapi.history import Collection, Key, Logged
-from accelet.fakeapi.lifecycle import Json, created, deleting, find_wrong, is_let_go, orphans, written
+from accelet.fakeapi.lifecycle import (
+    Json,
+    created,
+    deleting,
+    find_meddling,
+    find_wrong,
+    is_let_go,
+    orphans,
+    written,
+)
 from accelet.fakeapi.patches import PatchError, json_patch, merge_patch
 
 Validate = Callable[[Json | None, Json], list[tuple[str, str]]]
@@ -105,7 +114,7 @@ class State:
                 metadata["name"] = metadata["generateName"] + uuid.uuid4().hex[:5]
             if not metadata.get("name"):
                 cause = ("metadata.name", "Required value: name or generateName is required")
-                raise RefusedError(422, "Invalid", '"" is invalid', [cause])
+                raise _invalid("", [cause])
             key = (namespace, metadata["name"])
             if key in self.collection(resource).objects:
                 raise RefusedError(409, "AlreadyExists", f'{_plural(resource)} "{key[1]}" already exists')
@@ -130,11 +139,8 @@ class State:
     ) -> Json:
         with self.changed:
             before = self.get(resource, key)
-            metadata = body.get("metadata") or {}
-            _insist(before, metadata, "resourceVersion")
-            _insist(before, metadata, "uid")
-            after = written(resource, before, body, subresource)
-            return self._store(resource, key, before, after, dry_run=dry_run)
+            _insist(before, body.get("metadata") or {}, "uid")
+            return self._write(resource, key, before, body, dry_run=dry_run, subresource=subresource)
 
     def patch(
         self,
@@ -155,7 +161,9 @@ class State:
                 after = json_patch(before, body) if kind == "json-patch" else merge_patch(before, body)
             except PatchError as error:
                 raise RefusedError(422, "Invalid", f"the server rejected our request: {error}") from None
-            return self.replace(resource, key, after, dry_run=dry_run, subresource=subresource)
+            return self._write(
+                resource, key, before, after, dry_run=dry_run, subresource=subresource, is_patch=True
+            )
 
     def delete(self, resource: str, key: Key, body: Json | None = None, *, dry_run: bool = False) -> Json:
         """Takes an object away, or marks it as one to go while it has finalizers."""
@@ -190,11 +198,29 @@ class State:
     ) -> Iterator[tuple[str, Json, int]]:
         return self.collection(resource).events(after, query, until_s)
 
+    def _write(
+        self,
+        resource: str,
+        key: Key,
+        before: Json,
+        body: Json,
+        *,
+        dry_run: bool,
+        subresource: str | None,
+        is_patch: bool = False,
+    ) -> Json:
+        _insist(before, body.get("metadata") or {}, "resourceVersion")
+        causes = list(find_meddling(before, body, is_patch=is_patch))
+        if causes and subresource is not None:
+            raise _invalid(key[1], causes)
+        after = written(resource, before, body, subresource)
+        return self._store(resource, key, before, after, dry_run=dry_run)
+
     def _store(self, resource: str, key: Key, before: Json | None, obj: Json, *, dry_run: bool) -> Json:
         check = self.validate.get(_plural(resource))
         causes = [*(find_wrong(before, obj) if before else ()), *(check(before, obj) if check else ())]
         if causes:
-            raise RefusedError(422, "Invalid", f'"{key[1]}" is invalid', causes)
+            raise _invalid(key[1], causes)
         unchanged = before is not None and _content(before) == _content(obj)
         if dry_run or unchanged:
             obj["metadata"]["resourceVersion"] = (before or {"metadata": {}})["metadata"].get(
@@ -239,6 +265,11 @@ class State:
     def _next(self) -> str:
         self.version += 1
         return str(self.version)
+
+
+def _invalid(name: str, causes: list[tuple[str, str]]) -> RefusedError:
+    said = ", ".join(f"{field}: {message}" for field, message in causes)
+    return RefusedError(422, "Invalid", f'"{name}" is invalid: {said}', causes)
 
 
 def _insist(before: Json, wanted: Json, name: str) -> None:

@@ -81,8 +81,13 @@ async def refuses_what_is_meant_for_another_version(client: Client, namespace: s
 async def refuses_what_is_meant_for_a_predecessor(client: Client, namespace: str) -> None:
     await create(client, namespace, widget("w"))
     uid = {"metadata": {"uid": "00000000-0000-0000-0000-000000000000"}}
-    with pytest.raises(ConflictError):
+    with pytest.raises(InvalidError, match=r"metadata\.uid"):
         await client.patch(WIDGETS, namespace, "w", {**uid, "spec": {"size": 3}}, "merge")
+    of_another = widget("w", metadata={**uid["metadata"], "resourceVersion": "1"})
+    with pytest.raises(ConflictError):
+        await client.patch(WIDGETS, namespace, "w", of_another, "merge")
+    with pytest.raises(ConflictError):
+        await client.replace(WIDGETS, namespace, "w", of_another)
     with pytest.raises(ConflictError):
         await client.delete(WIDGETS, namespace, "w", uid="00000000-0000-0000-0000-000000000000")
 
@@ -127,9 +132,9 @@ async def keeps_what_has_finalizers(client: Client, namespace: str) -> None:
 
 async def does_not_let_a_writer_delete(client: Client, namespace: str) -> None:
     await create(client, namespace, widget("w"))
-    going = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "labels": {"a": "b"}}}
-    after = json.loads(await client.patch(WIDGETS, namespace, "w", going, "merge"))
-    assert "deletionTimestamp" not in after["metadata"]
+    going = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    with pytest.raises(InvalidError, match=r"metadata\.deletionTimestamp"):
+        await client.patch(WIDGETS, namespace, "w", going, "merge")
 
 
 async def selects_by_labels_and_names(client: Client, namespace: str) -> None:
