@@ -1,6 +1,7 @@
 """`accelet agent`: the node agent."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 # The C core writes connection notices to stderr, which would stand between the JSON lines.
@@ -12,11 +13,10 @@ import click
 import accelet
 from accelet.agent.configfile import ConfigFile
 from accelet.agent.process import Agent, AgentOptions
+from accelet.cli.ending import run_process
 from accelet.cli.options import choose_config, kubeconfig_option, kubelet_paths, node_options
 from accelet.runtime.logs import Level, Log, configure_logs
-from accelet.runtime.probes import AddressError, parse_address
-from accelet.runtime.run import EXIT_FAILED, EXIT_SETTINGS, FatalError, exit_now, run_until_signal
-from accelet.runtime.settings import SettingsError
+from accelet.runtime.probes import parse_address
 
 _log = Log(__name__)
 
@@ -56,21 +56,9 @@ def command(
         http=http,
         kubeconfig=str(kubeconfig) if kubeconfig else "in cluster",
     )
-    try:
-        options = AgentOptions(host_root, paths, node_name, parse_address(http) if http else None, kubeconfig)
-        code = run_until_signal(_run(options, file))
-    except SettingsError as error:
-        click.echo(str(error), err=True)
-        code = EXIT_SETTINGS
-    except AddressError as error:
-        click.echo(f"--http: {error}", err=True)
-        code = EXIT_SETTINGS
-    except FatalError as error:
-        _log.error("cannot go on", reason=str(error))
-        code = EXIT_FAILED
-    _log.info("ended", exit_code=code)
-    exit_now(code)
+    run_process(_run(AgentOptions(host_root, paths, node_name, None, kubeconfig), http, file))
 
 
-async def _run(options: AgentOptions, config: Path | None) -> None:
-    await Agent(options, ConfigFile(config)).run()
+async def _run(options: AgentOptions, http: str, config: Path | None) -> None:
+    address = parse_address(http) if http else None
+    await Agent(replace(options, http=address), ConfigFile(config)).run()

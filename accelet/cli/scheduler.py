@@ -1,16 +1,15 @@
 """`accelet scheduler`: the topology-aware gang scheduler."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 import accelet
-from accelet.kube.errors import KubeError
+from accelet.cli.ending import run_process
 from accelet.runtime.logs import Level, Log, configure_logs
-from accelet.runtime.probes import AddressError, parse_address
-from accelet.runtime.run import EXIT_FAILED, EXIT_SETTINGS, exit_now, run_until_signal
-from accelet.runtime.settings import SettingsError
+from accelet.runtime.probes import parse_address
 from accelet.scheduler.gangs.grouping import GATE_PREFIX
 from accelet.scheduler.process import Scheduler, SchedulerOptions
 from accelet.scheduler.settings import DEFAULT_SETTINGS, read_settings
@@ -57,19 +56,10 @@ def command(
     if not gate_prefix:
         raise click.BadParameter("an empty prefix would lift every gate", param_hint="--gate-prefix")
     _log.info("starting", version=accelet.__version__, config=str(config or "built in"), pid=os.getpid())
-    try:
-        settings = read_settings(config) if config else DEFAULT_SETTINGS
-        address = parse_address(http) if http else None
-        options = SchedulerOptions(kubeconfig, namespace, gate_prefix, address)
-        code = run_until_signal(Scheduler(options, settings).run())
-    except SettingsError as error:
-        click.echo(str(error), err=True)
-        code = EXIT_SETTINGS
-    except AddressError as error:
-        click.echo(f"--http: {error}", err=True)
-        code = EXIT_SETTINGS
-    except KubeError as error:
-        _log.error("cannot go on", reason=str(error))
-        code = EXIT_FAILED
-    _log.info("ended", exit_code=code)
-    exit_now(code)
+    run_process(_run(SchedulerOptions(kubeconfig, namespace, gate_prefix), http, config))
+
+
+async def _run(options: SchedulerOptions, http: str, config: Path | None) -> None:
+    settings = read_settings(config) if config else DEFAULT_SETTINGS
+    address = parse_address(http) if http else None
+    await Scheduler(replace(options, http=address), settings).run()

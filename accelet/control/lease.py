@@ -5,7 +5,6 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Protocol
 
 from accelet.control.leaserecord import (
     LeaseRecord,
@@ -17,22 +16,12 @@ from accelet.control.leaserecord import (
     observe,
     parse_lease,
 )
-from accelet.kube.apiresources import LEASES, ApiResource, Body
+from accelet.kube.apiresources import LEASES, ObjectApi
 from accelet.kube.errors import ConflictError, KubeError, NotFoundError
-from accelet.runtime.clock import Clock, SystemClock, within
+from accelet.runtime.clock import SYSTEM_CLOCK, Clock, within
 from accelet.runtime.logs import Log
 
 _log = Log(__name__)
-
-
-class LeaseApi(Protocol):
-    """The requests an election makes; `accelet.kube.client.Client` is one."""
-
-    async def get(self, resource: ApiResource, namespace: str | None, name: str) -> bytes: ...
-
-    async def create(self, resource: ApiResource, namespace: str | None, body: Body) -> bytes: ...
-
-    async def replace(self, resource: ApiResource, namespace: str | None, name: str, body: Body) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +45,18 @@ class Election:
 
     def __init__(
         self,
-        api: LeaseApi,
+        api: ObjectApi,
         namespace: str,
         name: str,
         me: str,
         *,
         terms: Terms | None = None,
-        clock: Clock | None = None,
+        clock: Clock = SYSTEM_CLOCK,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
         self._api, self._namespace, self._name, self._me = api, namespace, name, me
         self._terms, self._uniform = terms or Terms(), uniform
-        self._clock: Clock = clock or SystemClock()
+        self._clock = clock
         self._seen: Observation | None = None
         self._until_s: float | None = None
 

@@ -5,10 +5,12 @@ import heapq
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
+from accelet.control.errors import ControlError
 from accelet.kube.errors import KubeError
 from accelet.runtime.backoff import Backoff
-from accelet.runtime.clock import Clock, SystemClock, wait_for_event
+from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from accelet.runtime.logs import Log
+from accelet.runtime.waiting import left_s, wait_for_hint
 
 K = TypeVar("K", bound=Hashable)
 _log = Log(__name__)
@@ -87,8 +89,8 @@ class Schedule(Generic[K]):
 class WorkQueue(Generic[K]):
     """A schedule with tasks that work on it, on one event loop."""
 
-    def __init__(self, clock: Clock | None = None, *, first_s: float = 0.05, most_s: float = 60.0) -> None:
-        self._clock: Clock = clock or SystemClock()
+    def __init__(self, clock: Clock = SYSTEM_CLOCK, *, first_s: float = 0.05, most_s: float = 60.0) -> None:
+        self._clock = clock
         self._schedule: Schedule[K] = Schedule(first_s, most_s)
         self._changed = asyncio.Event()
         self._working = 0
@@ -117,8 +119,8 @@ class WorkQueue(Generic[K]):
                 key = self._schedule.take(self._clock.now_s()) if self._working < parallel else None
                 if key is None:
                     due_s = self._schedule.next_due_s if self._working < parallel else None
-                    wait_s = None if due_s is None else max(0.0, due_s - self._clock.now_s())
-                    await wait_for_event(self._clock, self._changed, wait_s)
+                    wait_s = left_s(due_s, self._clock.now_s())
+                    await wait_for_hint(self._changed, wait_s, self._clock)
                 else:
                     self._working += 1
                     group.create_task(self._look(look, key))
@@ -126,7 +128,7 @@ class WorkQueue(Generic[K]):
     async def _look(self, look: Callable[[K], Awaitable[float | None]], key: K) -> None:
         try:
             again_s = await look(key)
-        except KubeError as error:
+        except (KubeError, ControlError) as error:
             wait_s = self._schedule.retry(key, self._clock.now_s())
             _log.warning("failed; trying again", key=key, error=str(error), wait_s=wait_s)
         except Exception:  # whatever it is, it is a fault of ours with this one key

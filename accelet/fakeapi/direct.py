@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from accelet.fakeapi.lifecycle import Json
 from accelet.fakeapi.state import RefusedError, State
@@ -23,17 +24,17 @@ class DirectClient:
         self.is_cut_off = False
 
     async def get(self, resource: ApiResource, namespace: str | None, name: str) -> bytes:
-        return await self._do("GET", resource, namespace, name)
+        return await self._do(_Request("GET", resource, namespace, name))
 
     async def create(
         self, resource: ApiResource, namespace: str | None, body: Body, *, dry_run: bool = False
     ) -> bytes:
-        return await self._do("POST", resource, namespace, "", body, dry_run=dry_run)
+        return await self._do(_Request("POST", resource, namespace, "", body, dry_run=dry_run))
 
     async def replace(
         self, resource: ApiResource, namespace: str | None, name: str, body: Body, *, dry_run: bool = False
     ) -> bytes:
-        return await self._do("PUT", resource, namespace, name, body, dry_run=dry_run)
+        return await self._do(_Request("PUT", resource, namespace, name, body, dry_run=dry_run))
 
     async def patch(
         self,
@@ -43,52 +44,74 @@ class DirectClient:
         patch: Body | Sequence[Body],
         of: PatchOf,
         *,
+        subresource: str = "",
         dry_run: bool = False,
     ) -> bytes:
-        return await self._do("PATCH", resource, namespace, name, patch, dry_run=dry_run, of=of)
+        return await self._do(
+            _Request("PATCH", resource, namespace, name, patch, of, subresource, dry_run=dry_run)
+        )
 
-    async def _do(
+    async def delete(
         self,
-        method: str,
         resource: ApiResource,
         namespace: str | None,
         name: str,
-        body: Body | Sequence[Body] | None = None,
         *,
+        uid: str | None = None,
         dry_run: bool = False,
-        of: PatchOf = "merge",
     ) -> bytes:
-        request = f"{method} {resource.path(namespace, name or None)}"
+        body = {"preconditions": {"uid": uid}} if uid else None
+        return await self._do(_Request("DELETE", resource, namespace, name, body, dry_run=dry_run))
+
+    async def _do(self, request: "_Request") -> bytes:
         await self._delay()
         if self.is_cut_off or self._chance.random() < self.fault_rate:
             raise UnavailableError(f"{request}: injected")
-        collection = resource.path().removeprefix("/")
-        key = (namespace or "", name)
         try:
-            answer = self._act(method, collection, key, json.loads(json.dumps(body)), of, dry_run=dry_run)
+            answer = request.answer(self._state)
         except RefusedError as refused:
             status = {"reason": refused.reason, "message": refused.message}
-            raise api_error(request, refused.status, json.dumps(status).encode()) from None
+            raise api_error(str(request), refused.status, json.dumps(status).encode()) from None
         await self._delay()
-        if method != "GET" and self.write_answer_s:
+        if request.method != "GET" and self.write_answer_s:
             await self._clock.sleep(self.write_answer_s)
         if self.is_cut_off or self._chance.random() < self.fault_rate:
             raise UnavailableError(f"{request}: injected after the write")
         return json.dumps(answer).encode()
 
-    def _act(
-        self, method: str, collection: str, key: tuple[str, str], body: Json, of: PatchOf, *, dry_run: bool
-    ) -> Json:
-        match method:
-            case "GET":
-                return self._state.get(collection, key)
-            case "POST":
-                return self._state.create(collection, key[0], body, dry_run=dry_run)
-            case "PUT":
-                return self._state.replace(collection, key, body, dry_run=dry_run)
-            case _:
-                return self._state.patch(collection, key, f"{of}-patch", body, dry_run=dry_run)
-
     async def _delay(self) -> None:
         if self.slowest_s:
             await self._clock.sleep(self._chance.uniform(0.0, self.slowest_s))
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    method: str
+    resource: ApiResource
+    namespace: str | None
+    name: str
+    body: Body | Sequence[Body] | None = None
+    of: PatchOf = "merge"
+    subresource: str = ""
+    dry_run: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.resource.path(self.namespace, self.name or None, self.subresource)}"
+
+    def answer(self, state: State) -> Json:
+        collection = self.resource.path().removeprefix("/")
+        key = (self.namespace or "", self.name)
+        body: Json = json.loads(json.dumps(self.body))
+        sub, dry_run = self.subresource, self.dry_run
+        match self.method:
+            case "GET":
+                return state.get(collection, key)
+            case "POST":
+                return state.create(collection, key[0], body, dry_run=dry_run, subresource="")
+            case "PUT":
+                return state.replace(collection, key, body, dry_run=dry_run, subresource=sub)
+            case "DELETE":
+                return state.delete(collection, key, body, dry_run=dry_run)
+            case _:
+                kind = f"{self.of}-patch"
+                return state.patch(collection, key, kind, body, dry_run=dry_run, subresource=sub)

@@ -1,8 +1,8 @@
 """What is asked of the API server: kinds of objects, and where it has them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 from urllib.parse import quote
 
 Body = Mapping[str, object]
@@ -39,3 +39,42 @@ CONFIG_MAPS = ApiResource("ConfigMap", "configmaps")
 EVENTS = ApiResource("Event", "events", "events.k8s.io")
 LEASES = ApiResource("Lease", "leases", "coordination.k8s.io")
 JOBS = ApiResource("Job", "jobs", "batch")
+
+
+class ObjectApi(Protocol):
+    """Requests about single objects, raw JSON in and out; `accelet.kube.client.Client` makes them.
+
+    Every method raises KubeError.
+    """
+
+    async def get(self, resource: ApiResource, namespace: str | None, name: str) -> bytes: ...
+
+    async def create(
+        self, resource: ApiResource, namespace: str | None, body: Body, *, dry_run: bool = False
+    ) -> bytes: ...
+
+    async def replace(
+        self, resource: ApiResource, namespace: str | None, name: str, body: Body, *, dry_run: bool = False
+    ) -> bytes: ...
+
+    async def patch(
+        self,
+        resource: ApiResource,
+        namespace: str | None,
+        name: str,
+        patch: Body | Sequence[Body],
+        of: PatchOf,
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> bytes: ...
+
+    async def delete(
+        self,
+        resource: ApiResource,
+        namespace: str | None,
+        name: str,
+        *,
+        uid: str | None = None,
+        dry_run: bool = False,
+    ) -> bytes: ...

@@ -96,3 +96,10 @@ class TooManyError(ApiError): ...
 
 
 class ServerError(ApiError): ...
+
+
+def is_refusal(error: Exception | None) -> bool:
+    """Whether the same request will get the same answer until somebody changes something."""
+    return isinstance(error, ApiError) and not isinstance(
+        error, GoneError | TooManyError | ServerError | ConflictError
+    )

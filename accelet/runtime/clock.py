@@ -24,12 +24,18 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
+SYSTEM_CLOCK: Clock = SystemClock()
+"""The machine's own; it has no state."""
+
+
 async def within(clock: Clock, seconds: float, call: Coroutine[Any, Any, R]) -> R:
     """What `call` returns.
 
     Raises:
         TimeoutError: it took longer than `seconds` by `clock`, and was cancelled.
     """
+    if isinstance(clock, SystemClock):  # needs no tasks
+        return await _within(seconds, call)
     work = asyncio.ensure_future(call)
     timer = asyncio.ensure_future(clock.sleep(seconds))
     try:
@@ -42,15 +48,11 @@ async def within(clock: Clock, seconds: float, call: Coroutine[Any, Any, R]) -> 
         timer.cancel()
 
 
-async def wait_for_event(clock: Clock, event: asyncio.Event, at_most_s: float | None) -> None:
-    """Returns once `event` is set, or after `at_most_s` by `clock`."""
-    if at_most_s is None:
-        await event.wait()
-        return
-    is_set = asyncio.ensure_future(event.wait())
-    timer = asyncio.ensure_future(clock.sleep(at_most_s))
+async def _within(seconds: float, call: Coroutine[Any, Any, R]) -> R:
     try:
-        await asyncio.wait({is_set, timer}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        is_set.cancel()
-        timer.cancel()
+        async with asyncio.timeout(seconds) as deadline:
+            return await call
+    except TimeoutError:
+        if not deadline.expired():
+            raise
+        raise TimeoutError(f"not done within {seconds:g} s") from None

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Literal, TextIO
@@ -9,32 +10,47 @@ from typing import Any, Literal, TextIO
 from pythonjsonlogger.json import JsonFormatter
 
 Level = Literal["debug", "info", "warning", "error"]
+_LEVELS: Mapping[Level, int] = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
 
 
 class Log:
     """Writes constant messages with named values: `log.info("registered", resource=name)`."""
 
-    def __init__(self, name: str) -> None:
-        self._logger = logging.getLogger(name)
+    def __init__(self, name: str, **bound: object) -> None:
+        self._logger, self._bound = logging.getLogger(name), bound
+
+    def bind(self, **values: object) -> "Log":
+        """A log whose every line has these values as well."""
+        return Log(self._logger.name, **{**self._bound, **values})
 
     def debug(self, message: str, **values: object) -> None:
-        self._logger.debug(message, extra={"values": values})
+        self.write("debug", message, **values)
 
     def info(self, message: str, **values: object) -> None:
-        self._logger.info(message, extra={"values": values})
+        self.write("info", message, **values)
 
     def warning(self, message: str, **values: object) -> None:
-        self._logger.warning(message, extra={"values": values})
+        self.write("warning", message, **values)
 
     def error(self, message: str, **values: object) -> None:
-        self._logger.error(message, extra={"values": values})
+        self.write("error", message, **values)
 
     def exception(self, message: str, cause: Exception | None = None, **values: object) -> None:
         """An error of ours, with its traceback in the field `exc_info` of the one line.
 
         Without `cause` it is the one that is being handled.
         """
-        self._logger.error(message, exc_info=cause or True, extra={"values": values})
+        extra = {"values": {**self._bound, **values}}
+        self._logger.error(message, exc_info=cause or True, extra=extra)
+
+    def write(self, level: Level, message: str, **values: object) -> None:
+        """A line of a level that is only known when it is written."""
+        self._logger.log(_LEVELS[level], message, extra={"values": {**self._bound, **values}})
 
 
 _LONGEST_TEXT = 2000

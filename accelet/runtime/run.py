@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, NoReturn
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -39,7 +39,7 @@ def run_until_signal(main: Coroutine[Any, Any, None]) -> int:
     return loop.run_until_complete(supervised())
 
 
-def exit_now(code: int) -> None:
+def exit_now(code: int) -> NoReturn:
     """Ends the process without waiting for threads: one may hang in a read of a dead device's file."""
     sys.stdout.flush()
     sys.stderr.flush()

@@ -10,9 +10,9 @@ from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
 from accelet.kube.recording.eventlog import Message
 from accelet.kube.watching.store import Change
-from accelet.runtime.clock import Clock, SystemClock
+from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from accelet.runtime.logs import Log
-from accelet.scheduler.errors import PlanTooLargeError
+from accelet.scheduler.errors import LiftRefusedError, PlanTooLargeError
 from accelet.scheduler.events import GangEvents
 from accelet.scheduler.gangs.grouping import Gang, GangKey, gang_key, is_gated
 from accelet.scheduler.metrics import SchedulerMetrics
@@ -22,7 +22,7 @@ from accelet.scheduler.record import Placement, Record
 from accelet.scheduler.release import Steps
 from accelet.scheduler.settings import SchedulerSettings
 from accelet.scheduler.state import SchedulerState
-from accelet.scheduler.writer import PlanWriter, RefusedError
+from accelet.scheduler.writer import PlanWriter
 
 _log = Log(__name__)
 
@@ -48,12 +48,12 @@ class Controller:
         metrics: SchedulerMetrics,
         say: Callable[[Message], None],
         *,
-        clock: Clock | None = None,
+        clock: Clock = SYSTEM_CLOCK,
         wall_s: Callable[[], float] = time.time,
     ) -> None:
         self._state, self._writer, self._settings = state, writer, settings
         self._metrics, self._wall_s = metrics, wall_s
-        self._clock: Clock = clock or SystemClock()
+        self._clock = clock
         self._events = GangEvents(say, self._clock)
         self._queue: WorkQueue[ObjectKey] = WorkQueue(self._clock)
         self._arrived_s: dict[GangKey, float] = {}
@@ -207,7 +207,7 @@ class Controller:
                 if not steps.is_begun:
                     await self._writer.rehearse(steps.lifts)
                 await self._writer.lift(steps.lifts)
-            except RefusedError as error:
+            except LiftRefusedError as error:
                 await self._writer.erase(record)
                 self._refuse(record.gang, str(error), [lift.pod for lift in steps.lifts])
                 return None

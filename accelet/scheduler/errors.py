@@ -15,3 +15,7 @@ class UnknownLevelError(SchedulerError):
 
 class PlanTooLargeError(SchedulerError):
     """A plan does not fit into one ConfigMap."""
+
+
+class LiftRefusedError(SchedulerError):
+    """The API server does not allow a plan's pods to be released; the text says why."""

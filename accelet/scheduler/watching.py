@@ -7,24 +7,21 @@ from typing import Any, Protocol
 
 from accelet.kube.apiresources import CONFIG_MAPS, JOBS, NODES, PODS, ApiResource
 from accelet.kube.barepod import parse_bare_pod
-from accelet.kube.errors import ForbiddenError, KubeError, NotFoundError
+from accelet.kube.errors import KubeError
 from accelet.kube.nodes import Node, parse_node
-from accelet.kube.objects import Page
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
+from accelet.kube.served import ListApi, is_served
 from accelet.kube.watching.reflector import Reflector
 from accelet.kube.watching.source import Scope, Source
 from accelet.kube.watching.store import Change
-from accelet.runtime.backoff import Backoff
-from accelet.runtime.clock import Clock, SystemClock
-from accelet.runtime.logs import Log
+from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from accelet.runtime.supervise import supervise
+from accelet.runtime.tasks import task_group
 from accelet.scheduler.gangs.workload import Workload, parse_workload
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.record import SELECTOR, Record, parse_record
 from accelet.scheduler.state import SchedulerState
-
-_log = Log(__name__)
 
 OWNERS = (
     JOBS,
@@ -40,14 +37,11 @@ OWNERS = (
 """Kinds that say how many pods they make at one time. A cluster need not know all of them."""
 
 _LOOK_AGAIN_S = 60.0
+_UNSEEN = "owners of this kind are not seen"
 
 
-class WatchApi(Source, Protocol):
+class WatchApi(Source, ListApi, Protocol):
     """The requests it takes; `accelet.kube.client.Client` is one."""
-
-    async def list_page(
-        self, resource: ApiResource, namespace: str | None = None, query: dict[str, str] | None = None
-    ) -> Page: ...
 
 
 class Watching:
@@ -61,10 +55,10 @@ class Watching:
         *,
         pod_changed: Callable[[Change[Pod]], None],
         changed: Callable[[], None],
-        clock: Clock | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._api, self._state, self._metrics = api, state, metrics
-        self._clock: Clock = clock or SystemClock()
+        self._clock = clock
         self._pod_changed, self._changed = pod_changed, changed
         self._pods = Reflector(
             api,
@@ -92,7 +86,7 @@ class Watching:
 
     async def run(self) -> None:
         """Watches until it is cancelled."""
-        async with asyncio.TaskGroup() as group:
+        async with task_group() as group:
             self._start(group, "pods", self._pods)
             self._start(group, "nodes", self._nodes)
             self._start(group, "plans", self._records)
@@ -119,7 +113,9 @@ class Watching:
         unknown = list(OWNERS)
         while True:
             for resource in list(unknown):
-                if not await self._is_served(resource):
+                # Asked until there is an answer: a gang could be taken for one of unknown size otherwise,
+                # and be placed incomplete.
+                if not await is_served(self._api, resource, self._count, unseen=_UNSEEN):
                     continue
                 unknown.remove(resource)
                 parse = partial(parse_workload, kind=resource.kind)
@@ -134,28 +130,7 @@ class Watching:
                 if not self._found_owners.is_set():
                     await reflector.synced()
             self._found_owners.set()
-            await asyncio.sleep(_LOOK_AGAIN_S)
-
-    async def _is_served(self, resource: ApiResource) -> bool:
-        """Whether objects of this kind can be watched; asks until there is an answer.
-
-        Without it, a gang could be taken for one of unknown size, and be placed incomplete.
-        """
-        backoff = Backoff(first_s=0.1, most_s=5.0)
-        while True:
-            try:
-                await self._api.list_page(resource, None, {"limit": "1"})
-            except NotFoundError:
-                return False
-            except ForbiddenError as error:
-                _log.warning("owners of this kind are not seen", kind=resource.kind, error=str(error))
-                return False
-            except KubeError as error:
-                self._count(error)
-                await asyncio.sleep(backoff.wait_s)
-                backoff = backoff.failed()
-            else:
-                return True
+            await self._clock.sleep(_LOOK_AGAIN_S)
 
     def _start(self, group: asyncio.TaskGroup, name: str, reflector: Reflector[Any]) -> None:
         """A fault in taking over one kind of objects must not end the watches of the others."""

@@ -15,7 +15,6 @@ from accelet.assignments.gas import CARDS_ANNOTATION, TILES_ANNOTATION, TIME_ANN
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
 from accelet.scheduler.cards.needs import ALLOW, CARD_RESOURCES, DENY, LINKED, SAME_CARD, SINGLE_NUMA
 from accelet.scheduler.gangs.grouping import CARDS_GATE
-from accelet.scheduler.process import LEASE
 from accelet.scheduler.record import LABEL
 from accelet.scheduler.settings import read_settings
 from tests.e2e.cluster.binaries import Binaries
@@ -23,7 +22,7 @@ from tests.e2e.cluster.workloads import COLLECTIONS, Workloads
 from tests.e2e.kustomize import DEPLOY, build
 
 POLICIES = DEPLOY / "policies"
-SCHEDULER = f"system:serviceaccount:kube-system:{LEASE}"
+SCHEDULER = "system:serviceaccount:kube-system:accelet-scheduler"
 PARTS = ("gpu.intel.com/tiles", "gpu.intel.com/millicores", "gpu.intel.com/memory.max")
 WISHES = (ALLOW, DENY, SAME_CARD, LINKED, SINGLE_NUMA)
 Manifest = dict[str, Any]

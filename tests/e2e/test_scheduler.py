@@ -20,7 +20,6 @@ from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import EXCLUSIVE, GATE_PREFIX, REQUIRED_LEVEL
-from accelet.scheduler.process import LEASE
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
 
@@ -93,7 +92,7 @@ async def kubeconfig(cluster: ControlPlane, client: Client, tmp_path: Path) -> P
         await client.patch(
             resource, namespace, name, manifest, "apply", dry_run=manifest["kind"] == "Deployment"
         )
-    path = f"/api/v1/namespaces/kube-system/serviceaccounts/{LEASE}/token"
+    path = "/api/v1/namespaces/kube-system/serviceaccounts/accelet-scheduler/token"
     answer = json.loads(cluster.client.send("POST", path, {"spec": {}}))
     ca = cluster.authority.keys.certificate
     token = Token(answer["status"]["token"])

@@ -4,37 +4,20 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Protocol
 
-from accelet.kube.apiresources import EVENTS, ApiResource, Body, PatchOf
-from accelet.kube.errors import (
-    ApiError,
-    ExistsError,
-    KubeError,
-    NotFoundError,
-    ServerError,
-    TooManyError,
-)
+from accelet.kube.apiresources import EVENTS, ObjectApi
+from accelet.kube.errors import ExistsError, KubeError, NotFoundError, is_refusal
 from accelet.kube.recording.eventlog import EventLog, Limits, Message, Series, Subject
 from accelet.runtime.backoff import Backoff
-from accelet.runtime.clock import Clock, SystemClock, wait_for_event
+from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from accelet.runtime.logs import Log
+from accelet.runtime.waiting import wait_for_hint
 
 _log = Log(__name__)
 _LONGEST_NOTE = 1024
 _LONGEST_WORD = 128
 _LONGEST_NAME = 253
 _TRIES = 5
-
-
-class EventApi(Protocol):
-    """The requests a recorder makes; `accelet.kube.client.Client` is one."""
-
-    async def create(self, resource: ApiResource, namespace: str | None, body: Body) -> bytes: ...
-
-    async def patch(
-        self, resource: ApiResource, namespace: str | None, name: str, patch: Body, of: PatchOf
-    ) -> bytes: ...
 
 
 class EventRecorder:
@@ -45,16 +28,16 @@ class EventRecorder:
 
     def __init__(
         self,
-        api: EventApi,
+        api: ObjectApi,
         reporter: str,
         instance: str,
         *,
         limits: Limits | None = None,
-        clock: Clock | None = None,
+        clock: Clock = SYSTEM_CLOCK,
         wall_time: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._api, self._reporter, self._instance = api, reporter, instance
-        self._clock: Clock = clock or SystemClock()
+        self._clock = clock
         self._wall_time = wall_time
         self._events = EventLog(limits or Limits(), self._clock.now_s())
         self._said = asyncio.Event()
@@ -92,7 +75,7 @@ class EventRecorder:
                         if backoff.tries >= _TRIES:
                             self._events.drop(series)
                 case wait_s:
-                    await wait_for_event(self._clock, self._said, wait_s)
+                    await wait_for_hint(self._said, wait_s, self._clock)
 
     async def _send(self, series: Series) -> bool:
         """Whether to go on: a series is sent or given up, and False if it should be tried again."""
@@ -110,7 +93,7 @@ class EventRecorder:
         except ExistsError:
             return True  # another name will do
         except KubeError as error:
-            lasting = isinstance(error, ApiError) and not isinstance(error, TooManyError | ServerError)
+            lasting = is_refusal(error)
             if lasting:
                 self._events.drop(series)
             _log.warning("event is not sent", error=str(error), reason=series.message.reason)

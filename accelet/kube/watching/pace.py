@@ -5,12 +5,10 @@ from dataclasses import dataclass, replace
 
 from accelet.kube.errors import (
     ApiError,
-    ConflictError,
     GoneError,
     KubeError,
     MalformedObjectError,
-    ServerError,
-    TooManyError,
+    is_refusal,
 )
 
 Uniform = Callable[[float, float], float]
@@ -124,7 +122,7 @@ def _back_off(
     progress: Progress, error: KubeError | None, pace: Pace, uniform: Uniform
 ) -> tuple[float, Progress]:
     """How long to wait, and the progress that remembers it."""
-    if _is_refusal(error):
+    if is_refusal(error):
         again = (pace.refused_again_s, max(pace.refused_again_s, pace.most_s))
         wait_s = uniform(*(again if progress.refusals else pace.refused_s))
         return wait_s, replace(progress, refusals=progress.refusals + 1)
@@ -138,10 +136,3 @@ def _back_off(
 
 def _watch_timeout_s(pace: Pace, uniform: Uniform) -> int:
     return max(1, round(uniform(*pace.watch_s)))
-
-
-def _is_refusal(error: KubeError | None) -> bool:
-    """Whether the same request will get the same answer until somebody changes something."""
-    return isinstance(error, ApiError) and not isinstance(
-        error, GoneError | TooManyError | ServerError | ConflictError
-    )

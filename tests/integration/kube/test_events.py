@@ -11,11 +11,13 @@ import pytest
 from accelet.fakeapi import Answer, FakeApi, Fault
 from accelet.fakeapi.direct import DirectClient
 from accelet.fakeapi.state import State
+from accelet.kube.apiresources import ObjectApi
 from accelet.kube.client import Client
 from accelet.kube.nodes import Node
 from accelet.kube.pods import Pod
 from accelet.kube.recording.eventlog import Limits, Message, Subject
-from accelet.kube.recording.events import EventApi, EventRecorder
+from accelet.kube.recording.events import EventRecorder
+from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from tests.integration.kube.waiting import eventually
 from tests.unit.kube.clock import FakeClock, settle
 
@@ -29,7 +31,7 @@ MESSAGE = Message(
 
 @asynccontextmanager
 async def recording(
-    client: EventApi, limits: Limits = FAST, clock: FakeClock | None = None
+    client: ObjectApi, limits: Limits = FAST, clock: Clock = SYSTEM_CLOCK
 ) -> AsyncIterator[EventRecorder]:
     recorder = EventRecorder(client, "accelet.dev/agent", "accelet-x2x4z", limits=limits, clock=clock)
     task = asyncio.create_task(recorder.run())

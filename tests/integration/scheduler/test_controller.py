@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
+from accelet.control.writer import FencedWriter
 from accelet.fakeapi import Drop, Fault
 from accelet.kube.client import Client
 from accelet.kube.errors import UnavailableError
@@ -59,7 +60,7 @@ async def writer(
     world: World, state: SchedulerState, metrics: SchedulerMetrics, tmp_path: Path
 ) -> AsyncIterator[PlanWriter]:
     client = await Client.connect(world.api.write_kubeconfig(tmp_path / "kubeconfig", "a-token"))
-    yield PlanWriter(client, state, metrics, lambda: True)
+    yield PlanWriter(FencedWriter(client, lambda: True), state, metrics)
     client.close()
 
 

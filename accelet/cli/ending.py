@@ -1,0 +1,46 @@
+"""How a process of ours ends: every error as one sentence, and with one exit code."""
+
+from collections.abc import Coroutine
+from typing import Any, NoReturn
+
+import click
+
+from accelet.control.errors import ControlError
+from accelet.kube.errors import KubeError
+from accelet.runtime.logs import Log
+from accelet.runtime.probes import AddressError
+from accelet.runtime.run import (
+    EXIT_FAILED,
+    EXIT_OK,
+    EXIT_SETTINGS,
+    FatalError,
+    exit_now,
+    run_until_signal,
+)
+from accelet.runtime.settings import SettingsError
+
+_log = Log(__name__)
+
+
+def run_process(main: Coroutine[Any, Any, None]) -> NoReturn:
+    """Runs `main` until it ends, fails or is told to end by a signal, and ends the process.
+
+    It ends with 0, with 2 where the user has said something wrong, and with 1 for anything else.
+    """
+    code = EXIT_OK
+    try:
+        code = run_until_signal(main)
+    except SettingsError as error:
+        click.echo(str(error), err=True)
+        code = EXIT_SETTINGS
+    except AddressError as error:
+        click.echo(f"--http: {error}", err=True)
+        code = EXIT_SETTINGS
+    except (FatalError, KubeError, ControlError) as error:
+        _log.error("cannot go on", reason=str(error))
+        code = EXIT_FAILED
+    except Exception:  # a fault of ours: its traceback belongs into the log's one line, not before a user
+        _log.exception("fault; cannot go on")
+        code = EXIT_FAILED
+    _log.info("ended", exit_code=code)
+    exit_now(code)

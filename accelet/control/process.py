@@ -1,0 +1,105 @@
+"""A controller's process: it watches always and acts while it leads."""
+
+import os
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from prometheus_client import CollectorRegistry
+
+from accelet.control.lease import Election, Terms
+from accelet.control.writer import FencedWriter
+from accelet.kube.client import Client
+from accelet.kube.errors import KubeError
+from accelet.kube.recording.events import EventRecorder
+from accelet.runtime.backoff import Backoff
+from accelet.runtime.logs import Log
+from accelet.runtime.probes import Check, ProbeServer
+from accelet.runtime.tasks import task_group
+from accelet.runtime.waiting import until_it_works
+
+_log = Log(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerOptions:
+    """How one replica of the controller `name` runs; all replicas share the Lease `accelet-NAME`.
+
+    `kubeconfig` None stands for the pod's own service account, `http` None for no HTTP port. At most
+    `threads` requests are under way at a time, besides watches.
+    """
+
+    name: str
+    kubeconfig: Path | None = None
+    namespace: str = "kube-system"
+    http: tuple[str, int] | None = None
+    threads: int = 8
+    terms: Terms = field(default_factory=Terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """The API server as a controller has it: `client` to look, `writer` to act, `events` to say so."""
+
+    client: Client
+    writer: FencedWriter
+    events: EventRecorder
+
+
+class ControllerWork(Protocol):
+    """What a controller itself is."""
+
+    def readiness(self) -> Sequence[Check]:
+        """What /readyz tells; asked on the event loop, so it must not wait."""
+        ...
+
+    async def watch(self) -> None:
+        """Keeps up with the cluster until it is cancelled, leading or not."""
+        ...
+
+    async def lead(self) -> None:
+        """Acts until it is cancelled. Begins with `refreshed`: the former leader's last act must be known."""
+        ...
+
+
+async def run_controller(
+    options: ControllerOptions, registry: CollectorRegistry, make: Callable[[Surface], ControllerWork]
+) -> None:
+    """Runs what `make` makes until it is cancelled; the Lease is then given back.
+
+    Raises:
+        KubeError: there is no usable way to the API server.
+        AddressError: the HTTP port cannot be opened.
+        Exception: what the first task of the controller failed with.
+    """
+    client = await Client.connect(options.kubeconfig, threads=options.threads)
+    # A renewal of the lease must not wait behind other requests.
+    electoral = await Client.connect(options.kubeconfig)
+    me = f"{os.environ.get('HOSTNAME', options.name)}-{secrets.token_hex(4)}"
+    lease = f"accelet-{options.name}"
+    election = Election(electoral, options.namespace, lease, me, terms=options.terms)
+    events = EventRecorder(client, f"accelet.dev/{options.name}", me)
+    work = make(Surface(client, FencedWriter(client, lambda: election.is_leader), events))
+    server = None
+    try:
+        server = ProbeServer(options.http, registry, work.readiness) if options.http else None
+        async with task_group() as tasks:
+            tasks.create_task(work.watch(), name="watch")
+            tasks.create_task(events.run(), name="events")
+            tasks.create_task(election.run(work.lead), name="lead")
+    finally:
+        client.close()
+        electoral.close()
+        if server is not None:
+            server.close()
+
+
+async def refreshed(refresh: Callable[[], Awaitable[None]]) -> None:
+    """Refreshes until it works: to begin with a stale state would be to act against the last leader."""
+
+    def say(error: KubeError, wait_s: float) -> None:
+        _log.warning("cannot read the cluster", error=str(error), next_s=wait_s)
+
+    await until_it_works(refresh, KubeError, say, backoff=Backoff(first_s=0.1, most_s=5.0))
