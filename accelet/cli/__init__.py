@@ -37,14 +37,24 @@ class _LazyGroup(click.Group):
         except ModuleNotFoundError as error:
             if error.name != "numpy":
                 raise
-            text = f"{cmd_name} needs numpy: pip install 'accelet[scheduler]'"
-            raise click.ClickException(text) from None
+            return _without_numpy(cmd_name)
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
+
+
+def _without_numpy(name: str) -> click.Command:
+    """Stands for a command that cannot be loaded: it has help and completes, and says what it needs."""
+    lenient = {"ignore_unknown_options": True, "allow_extra_args": True}
+
+    @click.command(name, help=_COMMANDS[name][1], context_settings=lenient)
+    def command() -> None:
+        raise click.ClickException(f"{name} needs numpy: pip install 'accelet[scheduler]'")
+
+    return command
 
 
 @click.group(

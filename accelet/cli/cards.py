@@ -5,10 +5,10 @@ from pathlib import Path
 
 import click
 import msgspec
-from rich.console import Console
 
 from accelet.cli.drawing.cards import print_cards
-from accelet.cli.options import kubeconfig_option
+from accelet.cli.drawing.output import Output
+from accelet.cli.options import own_kubeconfig_option
 from accelet.cli.reading.cardobjects import CardObjects
 from accelet.cli.reading.objectfiles import OBJECT_FILE, read_objects, read_scheduler_settings, refuse_twins
 from accelet.kube.errors import ConfigurationError, KubeError
@@ -23,7 +23,7 @@ from accelet.scheduler.state import SchedulerState
 
 
 @click.command("cards")
-@kubeconfig_option
+@own_kubeconfig_option
 @click.option(
     "--nodes",
     "node_file",
@@ -69,7 +69,7 @@ def command(
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(view), indent=2).decode())
     else:
-        print_cards(Console(highlight=False), view)
+        print_cards(Output(), view)
 
 
 def _view(objects: CardObjects, settings: SchedulerSettings, wanted: str | None) -> ClusterView:
@@ -108,7 +108,7 @@ def _read_cluster(kubeconfig: Path | None) -> CardObjects:
     try:
         return asyncio.run(list_card_objects(kubeconfig))
     except ConfigurationError as error:
-        hint = "" if kubeconfig else "; outside of a pod, give --kubeconfig FILE"
+        hint = "" if kubeconfig else "\nOutside of a pod, give --kubeconfig FILE or set KUBECONFIG."
         click.echo(f"{error}{hint}", err=True)
     except TimeoutError:
         click.echo(f"the API server has not answered within {API_S:.0f} s", err=True)

@@ -4,15 +4,16 @@ import asyncio
 import dataclasses
 import json
 import os
-from pathlib import Path
+import shlex
+import sys
 
 # Read by gRPC's C core when it is loaded; its notices would land in the output.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 import click
-from rich.console import Console
-from rich.table import Table
 
+from accelet.cli.drawing.output import Output
+from accelet.cli.drawing.records import Records, styled
 from accelet.fakekubelet.behaviour import VERSIONS
 from accelet.fakekubelet.conformance import (
     CHECKS,
@@ -26,6 +27,7 @@ from accelet.fakekubelet.conformance import (
 from accelet.fakekubelet.conformance.launch import KUBELET_DIR
 
 _COLOURS = {Status.PASS: "green", Status.FAIL: "red", Status.SKIP: "yellow"}
+_WORDS = {Status.PASS: "passed", Status.FAIL: "failed", Status.SKIP: "not judged"}
 
 
 @click.command("conformance")
@@ -73,18 +75,21 @@ def command(
         raise click.UsageError("give --unplug-command and --replug-command together")
     if mount_namespace:
         _refuse_no_namespace()
+    for name, words in (("--unplug-command", unplug_command), ("--replug-command", replug_command)):
+        if words is not None:
+            _refuse_no_command(name, words)
     hardware = CommandHardware(unplug_command, replug_command) if unplug_command and replug_command else None
-    console = Console(stderr=True)
-    with console.status("starting", spinner="dots") as status:
+    launcher = _launcher(plugin_command, mount_namespace=mount_namespace)
+    with Output(sys.stderr).progress("starting") as progress:
 
         def done(result: Result) -> None:
-            status.update(f"{result.id} {result.title}: {result.status.value}")
+            progress.say(f"{result.id} {result.title}: {_WORDS[result.status]}")
 
         try:
             results = asyncio.run(
                 run_checks(
                     _chosen(only),
-                    CommandLauncher(plugin_command, mount_namespace),
+                    launcher,
                     version=kubelet_version,
                     resource=resource,
                     hardware=hardware,
@@ -92,13 +97,29 @@ def command(
                     done=done,
                 )
             )
-        except FileNotFoundError as error:
+        except OSError as error:
             raise click.UsageError(f"cannot start the plugin: {error}") from None
     if as_json:
         click.echo(json.dumps({"checks": [_plain(result) for result in results]}, indent=2))
     else:
         _show(results)
     raise SystemExit(1 if any(result.status is Status.FAIL for result in results) else 0)
+
+
+def _launcher(command: str, *, mount_namespace: bool) -> CommandLauncher:
+    _refuse_no_command("--plugin-command", command)
+    return CommandLauncher(command, mount_namespace)
+
+
+def _refuse_no_command(option: str, command: str) -> None:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise click.UsageError(f"{option}: {command!r} cannot be split into words: {error}") from None
+    if not words or not words[0]:
+        raise click.UsageError(f"{option}: there is no command in {command!r}")
+    if "\0" in command:
+        raise click.UsageError(f"{option}: a command has no NUL characters")
 
 
 def _refuse_no_namespace() -> None:
@@ -124,11 +145,17 @@ def _plain(result: Result) -> dict[str, str]:
 
 
 def _show(results: list[Result]) -> None:
-    table = Table("", "Check", "", "Finding", title="Device plugin conformance", title_justify="left")
-    for result in results:
-        colour = _COLOURS[result.status]
-        table.add_row(result.id, result.title, f"[{colour}]{result.status.value}[/]", result.detail)
-    console = Console(width=None if Path("/dev/tty").exists() and Console().is_terminal else 140)
-    console.print(table)
+    output = Output()
+    output.line(styled("Device plugin conformance", "bold"))
+    rows = [
+        (
+            result.id,
+            result.title,
+            styled(_WORDS[result.status], _COLOURS[result.status]),
+            result.detail.splitlines(),
+        )
+        for result in results
+    ]
+    output.table(Records(("ID", "CHECK", "OUTCOME", "FINDING"), rows))
     counts = {status: sum(result.status is status for result in results) for status in Status}
-    console.print(", ".join(f"{count} {status.value}" for status, count in counts.items()))
+    output.line(", ".join(f"{count} {_WORDS[status]}" for status, count in counts.items()))

@@ -14,6 +14,7 @@ import click
 import msgspec
 
 from accelet.cli.demo_run import DemoError, run_demo
+from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.tables import print_demo
 
 DEMO_NODE = resources.files("accelet.cli").joinpath("demo_node.yaml")
@@ -44,4 +45,4 @@ def command(node: Path | None, *, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
     else:
-        print_demo(report)
+        print_demo(Output(), report)

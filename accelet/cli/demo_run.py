@@ -4,12 +4,13 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 
+from accelet.agent.configfile import ConfigFile
 from accelet.fakekubelet import FakeKubelet, Pod, PodRecord, StillWaitingError, a_container, a_pod
 from accelet.runtime.run import EXIT_FAILED
 
@@ -80,7 +81,8 @@ async def run_demo(folder: Path, node: Path) -> Report:
         first_list_s = time.monotonic() - started
         await asyncio.sleep(QUIET_S)
         found = _resources(kubelet)
-        pods = [await kubelet.admit(pod) for pod in _pods(found)]
+        sizes = await asyncio.to_thread(_sizes, *_host_of(node))
+        pods = [await kubelet.admit(pod) for pod in _pods(found, sizes)]
         recovery = await _restart(kubelet, found, pods)
         seen = tuple(container for record in pods for container in _containers(record))
     return Report(VERSION, round(first_list_s, 3), found, seen, recovery)
@@ -89,11 +91,28 @@ async def run_demo(folder: Path, node: Path) -> Report:
 def _agent_options(folder: Path, node: Path) -> list[str]:
     """What the agent is told of the node: a configuration, or a folder with sys/, dev/ and config.yaml."""
     options = ["--kubelet-dir", str(folder), "--http", "127.0.0.1:0"]
+    root, config = _host_of(node)
+    options += ["--host-root", str(root)]
+    return options if config is None else [*options, "--config", str(config)]
+
+
+def _host_of(node: Path) -> tuple[Path, Path | None]:
+    """The root of the host and the configuration file, None for the built-in one."""
     if not node.is_dir():
-        return [*options, "--host-root", "/", "--config", str(node)]
+        return Path("/"), node
     config = node / "config.yaml"
-    options += ["--host-root", str(node)]
-    return [*options, "--config", str(config)] if config.exists() else options
+    return node, config if config.exists() else None
+
+
+def _sizes(root: Path, config: Path | None) -> Mapping[str, tuple[int, ...]]:
+    """How many devices of each resource a container can be given at once, smallest first."""
+    sizes = {}
+    for resource in ConfigFile(config).load().resources:
+        backend = resource.backend()
+        inventory = backend.scan(root)
+        every = range(1, len(inventory.devices) + 1)
+        sizes[resource.name] = tuple(size for size in every if backend.valid_sets(inventory, size) != [])
+    return sizes
 
 
 @asynccontextmanager
@@ -152,20 +171,24 @@ def _resources(kubelet: FakeKubelet) -> tuple[SeenResource, ...]:
     return tuple(SeenResource(name, len(view.healthy), len(view.unhealthy)) for name, view in views)
 
 
-def _pods(resources: tuple[SeenResource, ...]) -> Iterable[Pod]:
-    """For each resource a pod that asks for one device, one for two, and one with two containers."""
+def _pods(resources: tuple[SeenResource, ...], sizes: Mapping[str, tuple[int, ...]]) -> Iterable[Pod]:
+    """For each resource a pod that asks for the least there is, another if there is room, and a greedy one.
+
+    The least is one device; where containers are given whole sets only, the smallest set.
+    """
     for resource in resources:
         short = resource.name.rpartition("/")[2]
-        limits = {resource.name: 1}
+        least = min(sizes.get(resource.name, ()), default=1)
+        limits = {resource.name: least}
         if resource.healthy == 0:
             yield a_pod(f"{short}-hopeless", limits=limits)
             continue
         yield a_pod(f"{short}-one", limits=limits)
-        if resource.healthy >= 3:
+        if resource.healthy >= 3 * least:
             yield a_pod(
                 f"{short}-pair", containers=[a_container("left", limits), a_container("right", limits)]
             )
-        elif resource.healthy == 2:
+        elif resource.healthy >= 2 * least:
             yield a_pod(f"{short}-other", limits=limits)
         yield a_pod(f"{short}-greedy", limits={resource.name: resource.healthy + 1})
 

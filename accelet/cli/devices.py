@@ -11,9 +11,10 @@ import msgspec
 from accelet.accelerators.inventory import Inventory
 from accelet.agent.config import ResourceConfig
 from accelet.agent.configfile import ConfigFile
+from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.pools import print_pools
 from accelet.cli.drawing.tables import print_devices
-from accelet.cli.options import choose_config, node_options
+from accelet.cli.options import IN_THE_POD, choose_config, node_options, refuse_no_host
 from accelet.dra.names import driver_of
 from accelet.dra.pool import Pool
 from accelet.dra.publishing.build import build_pools
@@ -69,6 +70,7 @@ def command(
     config: Path | None, host_root: Path, node_name: str, *, as_slices: bool, as_json: bool, **_others: object
 ) -> None:
     """Show what would be advertised on this node and what was skipped; starts nothing."""
+    refuse_no_host(host_root)
     if as_slices:
         _show_slices(config, host_root, node_name, as_json=as_json)
         return
@@ -80,7 +82,20 @@ def command(
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(shown), indent=2))
     else:
-        print_devices(shown)
+        print_devices(Output(), shown)
+        if (hint := _hint(shown, host_root)) is not None:
+            click.echo(hint)
+
+
+def _hint(shown: Shown, root: Path) -> str | None:
+    """What an answer without any device may come from."""
+    if not shown.resources:
+        return "The configuration serves no resource: its `resources` are empty."
+    if any(resource.devices for resource in shown.resources) or root == IN_THE_POD:
+        return None
+    if (IN_THE_POD / "sys").is_dir() and (IN_THE_POD / "dev").is_dir():
+        return f"In the agent's pod the host is seen under {IN_THE_POD}: give --host-root {IN_THE_POD}"
+    return None
 
 
 def _show(config: Path | None, root: Path) -> Shown:
@@ -123,7 +138,7 @@ def _show_slices(config: Path | None, root: Path, node: str, *, as_json: bool) -
         slices = [body for pool in pools for body in render_all(pool)]
         click.echo(json.dumps({"slices": slices}, indent=2))
     else:
-        print_pools(pools)
+        print_pools(Output(), pools)
     for pool in pools:
         for sentence in pool.left_out:
             click.echo(f"{pool.driver}: {sentence}", err=True)

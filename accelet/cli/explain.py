@@ -14,8 +14,9 @@ import msgspec
 
 from accelet.accelerators.inventory import Inventory
 from accelet.agent.configfile import ConfigFile
+from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.tables import print_explained
-from accelet.cli.options import choose_config, kubeconfig_option, kubelet_paths, node_options
+from accelet.cli.options import choose_config, kubelet_paths, node_options, own_kubeconfig_option
 from accelet.kube.errors import KubeError, NotFoundError
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
@@ -33,7 +34,7 @@ API_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """The whole answer; `notes` say which source was silent, for people."""
+    """The whole answer; `notes` say which source was silent."""
 
     pod: str
     uid: str
@@ -53,7 +54,7 @@ class Seen:
 
 @click.command()
 @node_options
-@kubeconfig_option
+@own_kubeconfig_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 @click.argument("pod", metavar="NAMESPACE/POD")
 def command(
@@ -71,7 +72,7 @@ def command(
     records, the pod's annotation and the environment agree. Run it on the pod's node, or in the agent's pod.
     """
     namespace, slash, name = pod.partition("/")
-    if not (namespace and slash and name):
+    if not (namespace and slash and name) or "/" in name:
         raise click.UsageError(f"{pod!r} is no pod; write NAMESPACE/POD")
     try:
         resources = _read_resources(choose_config(config), host_root)
@@ -87,11 +88,9 @@ def command(
         raise SystemExit(EXIT_FAILED)
     explained = explain(pod, seen, resources)
     if as_json:
-        plain = msgspec.to_builtins(explained)
-        del plain["notes"]
-        click.echo(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode())
+        click.echo(msgspec.json.format(msgspec.json.encode(explained), indent=2).decode())
     else:
-        print_explained(explained)
+        print_explained(Output(), explained)
 
 
 @dataclass(frozen=True, slots=True)

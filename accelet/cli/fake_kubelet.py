@@ -5,7 +5,9 @@ import dataclasses
 import json
 import os
 import signal
+import socket
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 # Read by gRPC's C core when it is loaded; its notices would land in the output.
@@ -24,6 +26,7 @@ from accelet.fakekubelet.scenario import (
     standing_problems,
 )
 from accelet.fakekubelet.trace import Event
+from accelet.kubelet.paths import DEFAULT_KUBELET_DIR
 from accelet.runtime.settings import SettingsError
 
 
@@ -51,6 +54,7 @@ def command(
     Exit codes: 0 all went well, 1 the plugin misbehaved (it says in what), 2 the arguments or the
     scenario are wrong.
     """
+    _refuse_real_kubelet(folder)
     try:
         script = read_scenario(scenario) if scenario is not None else None
     except SettingsError as error:
@@ -66,6 +70,26 @@ def command(
     kubelet = FakeKubelet(folder, version=version, seed=seed)
     kubelet.trace.listen(_printer(as_json=as_json))
     raise SystemExit(asyncio.run(_run(kubelet, script)))
+
+
+def _refuse_real_kubelet(folder: Path) -> None:
+    """A kubelet empties its folder when it starts, and so does this one.
+
+    Raises:
+        click.BadParameter: the folder is a real kubelet's, or somebody answers at a kubelet.sock in it.
+    """
+    if folder.resolve() == DEFAULT_KUBELET_DIR:
+        raise click.BadParameter(
+            f"{folder} is the real kubelet's own: give a folder of its own, an empty one", param_hint="--dir"
+        )
+    for path in (folder / "device-plugins" / "kubelet.sock", folder / "pod-resources" / "kubelet.sock"):
+        with socket.socket(socket.AF_UNIX) as probe, suppress(OSError):
+            probe.settimeout(1)
+            probe.connect(os.fspath(path))
+            raise click.BadParameter(
+                f"a kubelet answers at {path}, and its sockets would be removed: give another folder",
+                param_hint="--dir",
+            )
 
 
 def _printer(*, as_json: bool) -> Callable[[Event], None]:

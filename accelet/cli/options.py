@@ -11,6 +11,9 @@ from accelet.kubelet.paths import DEFAULT_KUBELET_DIR, KubeletPaths
 
 DEFAULT_CONFIG_PATH = Path("/etc/accelet/config.yaml")
 
+IN_THE_POD = Path("/host")
+"""Where the agent's pod sees its host, by daemonset.yaml."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -74,6 +77,34 @@ def kubeconfig_option(command: F) -> F:
         envvar="ACCELET_KUBECONFIG",
         help="How to reach the API server.  [default: the pod's service account]",
     )(command)
+
+
+def own_kubeconfig_option(command: F) -> F:
+    """How a person's command reaches the API server: as kubectl does."""
+    return click.option(
+        "--kubeconfig",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        envvar=["ACCELET_KUBECONFIG", "KUBECONFIG"],
+        help="How to reach the API server; one file, also in KUBECONFIG.  "
+        "[default: the pod's service account]",
+    )(command)
+
+
+def refuse_no_host(root: Path) -> None:
+    """Ends the command where `root` cannot be a host's root.
+
+    Raises:
+        click.BadParameter: there is no such folder, or no sys/ and dev/ in it.
+    """
+    if not root.is_dir():
+        what = "is no folder" if root.exists() else "is not there"
+        raise click.BadParameter(f"{root} {what}", param_hint="--host-root")
+    missing = [name for name in ("sys", "dev") if not (root / name).is_dir()]
+    if missing:
+        raise click.BadParameter(
+            f"no {' and no '.join(missing)} in {root}: give the folder under which the host's are seen",
+            param_hint="--host-root",
+        )
 
 
 def choose_config(given: Path | None) -> Path | None:

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
-from rich.console import Console
 
+from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.plans import describe_assignment, draw_plans
 from accelet.cli.reading.objectfiles import OBJECT_FILE, read_objects, read_scheduler_settings, refuse_twins
 from accelet.kube.nodes import parse_node
@@ -68,7 +68,7 @@ def command(
     if as_json:
         click.echo(json.dumps({"jobs": [_job(plan) for plan in plans]}, indent=2))
     else:
-        draw_plans(Console(highlight=False), cluster.layout, plans)
+        draw_plans(Output(), cluster.layout, plans)
 
 
 def _find_gangs(

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
+from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.slices import print_offline_plan
 from accelet.cli.reading.manifests import read_manifests
 from accelet.cli.reading.objectfiles import UnreadableInputError
@@ -61,7 +61,7 @@ def plan(*, file: Path, provider: ProviderName | None, config: Path | None, as_j
     if as_json:
         click.echo(json.dumps(_as_json(found), indent=2))
     else:
-        print_offline_plan(Console(highlight=False), found)
+        print_offline_plan(Output(), found)
     for note in found.notes:
         click.echo(note, err=True)
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import platform
+import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
@@ -13,9 +14,10 @@ from pathlib import Path
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 import click
-from rich.console import Console
+from rich.text import Text
 
-from accelet.cli.drawing.tables import make_table
+from accelet.cli.drawing.output import Output
+from accelet.cli.drawing.records import Records, styled
 from benches.agent.allocating import measure_allocate
 from benches.agent.figures import Figure, Section
 from benches.agent.listing import measure_long_list
@@ -50,10 +52,10 @@ def main(only: tuple[str, ...], *, as_json: bool) -> None:
     compile_ahead()
     machine = _machine()
     chosen = [MEASUREMENTS[name] for name in only or MEASUREMENTS]
-    status = Console(stderr=True)
+    status = Output(sys.stderr)
     sections: list[Section] = []
     for number, measure in enumerate(chosen, 1):
-        with status.status(f"measuring, {number} of {len(chosen)}"):
+        with status.progress(f"measuring, {number} of {len(chosen)}"):
             sections += asyncio.run(_measure(measure))
     if as_json:
         click.echo(json.dumps({"machine": machine, "sections": _plain(sections)}, indent=2))
@@ -86,29 +88,30 @@ def _machine() -> str:
 
 
 def _show(sections: list[Section], machine: str) -> None:
-    console = Console(highlight=False, width=None if Console().is_terminal else 110)
-    console.print(f"\n[bold]What the agent costs[/], beside a bare gRPC plugin, on {machine}")
+    output = Output()
+    output.line()
+    output.line(styled("What the agent costs", "bold"), f", beside a bare gRPC plugin, on {machine}")
     for section in sections:
-        table = make_table("", "ACCELET", "BARE", "AIM", "")
-        for column, width in zip(table.columns, (32, 9, 9, 10, 0), strict=True):
-            column.min_width = width
-        for column in table.columns[1:4]:
-            column.justify = "right"
-        for figure in section.figures:
-            table.add_row(
+        output.line()
+        output.line(styled(section.title, "bold"))
+        rows = [
+            (
                 figure.name,
                 _written(figure.value, figure.unit),
                 "" if figure.bare is None else _written(figure.bare, figure.unit),
                 "" if figure.aim is None else f"≤ {figure.aim:g} {figure.unit}",
                 _remark(figure),
             )
-        console.print(f"\n[bold]{section.title}[/]")
-        console.print(table)
+            for figure in section.figures
+        ]
+        widths = {"FIGURE": 32, "ACCELET": 9, "BARE": 9, "AIM": 10}
+        figures = frozenset({"ACCELET", "BARE", "AIM"})
+        output.table(Records(("FIGURE", "ACCELET", "BARE", "AIM", "VERDICT"), rows, widths, figures))
 
 
-def _remark(figure: Figure) -> str:
-    verdict = f"[{_COLOURS[figure.verdict]}]{figure.verdict}[/]" if figure.verdict else ""
-    return f"{verdict}  [dim]{figure.note}[/]".strip()
+def _remark(figure: Figure) -> Text:
+    verdict = styled(figure.verdict, _COLOURS[figure.verdict]) if figure.verdict else styled("")
+    return verdict + styled(f"  {figure.note}" if figure.note else "", "dim")
 
 
 def _written(value: float, unit: str) -> str:

@@ -73,7 +73,7 @@ def test_command_on_the_node_sees_the_kubelets_own_folders(node: Node) -> None:
 def test_kubelet_meets_copies_of_the_kernel_settings_it_changes(node: Node) -> None:
     for setting in KERNEL_SETTINGS:
         assert node.path(setting).stat().st_dev != setting.stat().st_dev
-    assert node.path("/proc/sys/kernel/panic").read_text() == "10"
+    assert node.path("/proc/sys/kernel/panic").read_text().strip() == "10"
 
 
 def test_process_on_the_node_is_started_and_ended(node: Node) -> None:

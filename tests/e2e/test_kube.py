@@ -32,6 +32,7 @@ from tests.e2e.cluster.waiting import wait_until
 from tests.integration.kube.podpatches import PATCHES
 from tests.integration.kube.waiting import eventually
 
+SERVICE_ACCOUNTS = ApiResource("ServiceAccount", "serviceaccounts")
 NAMESPACES = ApiResource("Namespace", "namespaces")
 QUICK = Pace(first_s=0.05, most_s=1.0, healthy_s=1.0, watch_s=(2.0, 4.0))
 
@@ -43,10 +44,23 @@ async def client(cluster: ControlPlane) -> AsyncIterator[Client]:
     client.close()
 
 
+async def default_account(client: Client, namespace: str) -> None:
+    """Waits for the account without which no pod is admitted; a controller makes it."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                await client.get(SERVICE_ACCOUNTS, namespace, "default")
+            except NotFoundError:
+                await asyncio.sleep(0.05)
+            else:
+                return
+
+
 @pytest.fixture
 async def namespace(client: Client) -> AsyncIterator[str]:
     name = f"kube-{random.randrange(1 << 32):08x}"
     await client.create(NAMESPACES, None, {"metadata": {"name": name}})
+    await default_account(client, name)
     yield name
     await client.delete(NAMESPACES, None, name)
 

@@ -220,4 +220,6 @@ resources:
 
 if __name__ == "__main__":
     # python -m tests.synthetic.tpu v5e-8 FOLDER; accelet demo --node FOLDER
+    if len(sys.argv) != 3 or sys.argv[1] not in HOSTS:
+        sys.exit(f"usage: python -m tests.synthetic.tpu SHAPE FOLDER; SHAPE is one of {', '.join(HOSTS)}")
     HOSTS[sys.argv[1]].with_files({"config.yaml": CONFIG}).write(Path(sys.argv[2]))

@@ -5,11 +5,12 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import NamedTuple
 
-from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 from rich.tree import Tree as Drawing
 
 from accelet.assignments.assignment import Assignment
+from accelet.cli.drawing.output import Output
+from accelet.cli.drawing.records import styled
 from accelet.scheduler.cluster.layout import Layout
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.placement.plan import Plan
@@ -26,17 +27,17 @@ class _Seat(NamedTuple):
     assignment: Assignment | None
 
 
-def draw_plans(console: Console, layout: Layout, plans: list[Plan]) -> None:
+def draw_plans(output: Output, layout: Layout, plans: list[Plan]) -> None:
     """Prints each gang with its verdict and, where it is placed, the part of the network it uses."""
     if not plans:
-        console.print("No gated pods: there is nothing to plan.")
+        output.line("No gated pods: there is nothing to plan.")
     scheme = layout.tree.scheme
     paths = {node.name: scheme.path(node.labels) for node in layout.nodes}
     for plan in plans:
         drawing = Drawing(_verdict(plan))
         if plan.nodes is not None:
             _draw_places(drawing, plan, paths, scheme)
-        console.print(drawing)
+        output.drawing(drawing)
 
 
 def describe_assignment(assignment: Assignment) -> Mapping[str, str]:
@@ -47,17 +48,17 @@ def describe_assignment(assignment: Assignment) -> Mapping[str, str]:
     }
 
 
-def _verdict(plan: Plan) -> str:
-    name, pods = escape(str(plan.gang.key)), _plural(len(plan.gang.pods), "pod")
+def _verdict(plan: Plan) -> Text:
+    name, pods = styled(str(plan.gang.key), "bold"), _plural(len(plan.gang.pods), "pod")
     if plan.nodes is None:
-        return f"[bold]{name}[/] {pods} [yellow]waiting[/]: {escape(plan.reason or '')}"
+        return name + styled(f" {pods} ") + styled("waiting", "yellow") + styled(f": {plan.reason or ''}")
     nodes = _plural(len(set(plan.nodes)), "node")
     if plan.is_optimal:
-        proof = "[green]optimal[/]"
+        proof = styled("optimal", "green")
     else:
         gap = (plan.distance or 0) - plan.lower_bound
-        proof = f"[yellow]at most {gap:,} more than the least possible[/]"
-    return f"[bold]{name}[/] {pods} on {nodes}, distance {plan.distance:,}, {proof}"
+        proof = styled(f"at most {gap:,} more than the least possible", "yellow")
+    return name + styled(f" {pods} on {nodes}, distance {plan.distance:,}, ") + proof
 
 
 def _draw_places(
@@ -71,18 +72,18 @@ def _draw_places(
     for node, pods in by_node.items():
         path = paths.get(node)
         if path is None:
-            branch = drawing.add(f"{escape(node)} [dim](without topology labels)[/]")
+            branch = drawing.add(styled(node) + styled(" (without topology labels)", "dim"))
         else:
             for depth in range(1, len(path) + 1):
                 if path[:depth] not in branches:
-                    label = f"[dim]{scheme.levels[depth - 1]}[/] {escape(path[depth - 1])}"
+                    label = styled(scheme.levels[depth - 1], "dim") + styled(f" {path[depth - 1]}")
                     branches[path[:depth]] = branches[path[: depth - 1]].add(label)
-            branch = branches[path].add(f"[cyan]{escape(node)}[/]")
+            branch = branches[path].add(styled(node, "cyan"))
         for line in _lines(pods):
             branch.add(line)
 
 
-def _lines(seats: list[_Seat]) -> Iterator[str]:
+def _lines(seats: list[_Seat]) -> Iterator[Text]:
     """One line a pod, with its cards below, or one a run of ranks where there are many without cards."""
     for has_cards, some in groupby(seats, key=lambda seat: seat.assignment is not None):
         pods = list(some)
@@ -92,21 +93,20 @@ def _lines(seats: list[_Seat]) -> Iterator[str]:
             yield from _runs(pods)
 
 
-def _line(seat: _Seat) -> str:
+def _line(seat: _Seat) -> Text:
     cards = describe_assignment(seat.assignment) if seat.assignment else {}
-    given = (f"\n  {escape(container)}: [cyan]{escape(text)}[/]" for container, text in cards.items())
-    return f"rank {seat.rank}  {escape(seat.pod)}{''.join(given)}"
+    given = (styled(f"  {container}: ") + styled(text, "cyan") for container, text in cards.items())
+    return Text("\n").join([styled(f"rank {seat.rank}  {seat.pod}"), *given])
 
 
-def _runs(seats: list[_Seat]) -> Iterator[str]:
+def _runs(seats: list[_Seat]) -> Iterator[Text]:
     for _, run in groupby(enumerate(seats), key=lambda item: item[1].rank - item[0]):
         members = [seat for _, seat in run]
         first, last = members[0], members[-1]
         if first is last:
             yield _line(first)
         else:
-            pods = f"{escape(first.pod)} … {escape(last.pod)}"
-            yield f"ranks {first.rank}-{last.rank}  {pods}"
+            yield styled(f"ranks {first.rank}-{last.rank}  {first.pod} … {last.pod}")
 
 
 def _plural(count: int, noun: str) -> str:

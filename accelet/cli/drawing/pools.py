@@ -2,28 +2,28 @@
 
 from collections.abc import Sequence
 
-from rich.console import Console
-from rich.markup import escape
-
-from accelet.cli.drawing.tables import make_table
+from accelet.cli.drawing.output import Output
+from accelet.cli.drawing.records import Cell, Records, styled
 from accelet.dra.pool import Pool, PoolDevice
 from accelet.dra.publishing.slices import amount_text, divide
 
+_HEADS = ("DEVICE", "TYPE", "MADE OF", "SHARED BY", "TAINTS")
 
-def print_pools(pools: Sequence[Pool]) -> None:
-    console = Console(highlight=False)
+
+def print_pools(output: Output, pools: Sequence[Pool]) -> None:
     if not pools:
-        console.print("No resource of the configuration has serve: dra.")
+        output.line("No resource of the configuration has serve: dra.")
     for pool in pools:
         count = f"{len(pool.devices)} devices in {len(divide(pool))} slices"
-        console.print(f"[bold]{pool.driver}[/]  pool {escape(pool.node)}: {count}")
-        table = make_table("DEVICE", "TYPE", "MADE OF", "SHARED BY", "TAINTS")
-        for device in pool.devices:
-            made_of = " ".join(device.counters) or " ".join(sorted(device.units))
-            taints = " ".join(f"{taint.key}:{taint.effect}" for taint in device.taints)
-            table.add_row(device.name, device.kind, escape(made_of), _shared_by(device), taints)
+        output.line(styled(pool.driver, "bold"), f"  pool {pool.node}: {count}")
         if pool.devices:
-            console.print(table)
+            output.table(Records(_HEADS, list(map(_row, pool.devices))))
+
+
+def _row(device: PoolDevice) -> tuple[Cell, ...]:
+    made_of = " ".join(device.counters) or " ".join(sorted(device.units))
+    taints = " ".join(f"{taint.key}:{taint.effect}" for taint in device.taints)
+    return device.name, device.kind, made_of, _shared_by(device), taints
 
 
 def _shared_by(device: PoolDevice) -> str:

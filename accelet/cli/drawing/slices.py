@@ -1,19 +1,18 @@
 """Slices as people look at them."""
 
-from rich.console import Console
-
+from accelet.cli.drawing.output import Output
 from accelet.provisioner.offline import OfflinePlan, PlannedSlice
 
 
-def print_offline_plan(console: Console, found: OfflinePlan) -> None:
+def print_offline_plan(output: Output, found: OfflinePlan) -> None:
     """What would be made, what would not and why: a line each, none of it folded."""
     for planned in found.slices:
-        _print(console, _describe(planned))
+        output.line(_describe(planned))
     for refused in found.refused:
         job = f" {refused.replicated_job}" if refused.replicated_job else ""
-        _print(console, f"{refused.owner}{job}: refused: {refused.reason}")
+        output.line(f"{refused.owner}{job}: refused: {refused.reason}")
     if not found.slices and not found.refused:
-        _print(console, "No JobSet or Job in it asks for TPUs.")
+        output.line("No JobSet or Job in it asks for TPUs.")
 
 
 def _describe(planned: PlannedSlice) -> str:
@@ -24,7 +23,3 @@ def _describe(planned: PlannedSlice) -> str:
         f"{wanted.owner}{job}: {machines.accelerator} {machines.topology}, "
         f"{machines.hosts} of {machines.machine_type}, {attempt.tier}{where}, pool {planned.pool.name}"
     )
-
-
-def _print(console: Console, line: str) -> None:
-    console.print(line, markup=False, soft_wrap=True)

@@ -3,132 +3,132 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
+
+from accelet.cli.drawing.output import Output
+from accelet.cli.drawing.records import Records, styled
 
 if TYPE_CHECKING:
-    from accelet.cli.demo_run import Report, SeenResource
-    from accelet.cli.devices import Shown
+    from accelet.cli.demo_run import Report, SeenContainer, SeenResource
+    from accelet.cli.devices import Shown, ShownDevice
     from accelet.cli.explain import Explained
 
-
-def make_table(*columns: str) -> Table:
-    """An empty table in the house's style."""
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
+_DEVICE_HEADS = ("DEVICE", "CARD", "TILE", "NUMA", "HEALTH", "NODES")
+_EXPLAINED_HEADS = ("CONTAINER", "RESOURCE", "DEVICES", "TILES", "MASK", "PROOF", "WHY")
 
 
-def print_devices(shown: "Shown") -> None:
-    console = Console(highlight=False)
+def print_devices(output: Output, shown: "Shown") -> None:
     for resource in shown.resources:
         healthy = sum(device.health == "Healthy" for device in resource.devices)
         count = f"{healthy} of {len(resource.devices)} healthy" if resource.devices else "no devices"
-        console.print(f"[bold]{resource.name}[/]  {count}")
+        output.line(styled(resource.name, "bold"), f"  {count}")
         if resource.devices:
-            table = make_table("DEVICE", "CARD", "TILE", "NUMA", "HEALTH", "NODES")
-            for device in resource.devices:
-                table.add_row(
-                    device.id,
-                    device.card or "",
-                    "" if device.tile is None else str(device.tile),
-                    " ".join(map(str, device.numa_nodes)),
-                    "[green]Healthy[/]" if device.reason is None else f"[red]{escape(device.reason)}[/]",
-                    " ".join(device.nodes),
-                )
-            console.print(table)
+            output.table(Records(_DEVICE_HEADS, list(map(_device_row, resource.devices))))
+            output.line()
     if shown.skipped:
-        console.print("[bold]Skipped[/]")
-        table = make_table("PATH", "CODE", "WHY")
-        for skipped in shown.skipped:
-            table.add_row(escape(skipped.path), skipped.code, escape(skipped.reason))
-        console.print(table)
-    if not shown.skipped and not any(resource.devices for resource in shown.resources):
-        console.print("No accelerator was found, and nothing that looks like one.")
+        output.line(styled("Skipped", "bold"))
+        rows = [(skipped.path, skipped.code, skipped.reason) for skipped in shown.skipped]
+        output.table(Records(("PATH", "CODE", "WHY"), rows))
+    if shown.resources and not shown.skipped and not any(resource.devices for resource in shown.resources):
+        output.line("No accelerator was found, and nothing that looks like one.")
 
 
-def print_explained(explained: "Explained") -> None:
-    console = Console(highlight=False)
-    console.print(f"[bold]{escape(explained.pod)}[/]  {explained.uid or 'its UID is not known'}")
-    table = make_table("CONTAINER", "RESOURCE", "DEVICES", "TILES", "MASK", "PROOF", "WHY")
-    for one in explained.containers:
-        tiles = (f"{card} {','.join(map(str, tiles))}" for card, tiles in one.tiles.items())
-        colour = "green" if one.agrees else "red"
-        table.add_row(
+def _device_row(device: "ShownDevice") -> tuple[str | Text, ...]:
+    return (
+        device.id,
+        device.card or "",
+        "" if device.tile is None else str(device.tile),
+        " ".join(map(str, device.numa_nodes)),
+        styled("Healthy", "green") if device.reason is None else styled(device.reason, "red"),
+        " ".join(device.nodes),
+    )
+
+
+def print_explained(output: Output, explained: "Explained") -> None:
+    output.line(styled(explained.pod, "bold"), f"  {explained.uid or 'its UID is not known'}")
+    rows = [
+        (
             one.name,
             one.resource,
-            "\n".join(one.devices),
-            "\n".join(tiles),
+            one.devices,
+            [f"{card} {','.join(map(str, tiles))}" for card, tiles in one.tiles.items()],
             one.mask or "",
             one.proof or "",
-            f"[{colour}]{escape(one.reason)}[/]",
+            styled(one.reason, "green" if one.agrees else "red"),
         )
-    console.print(table)
+        for one in explained.containers
+    ]
+    output.table(Records(_EXPLAINED_HEADS, rows))
     for note in explained.notes:
-        console.print(escape(note))
+        output.line(note)
 
 
-def print_demo(report: "Report") -> None:
-    console = Console(highlight=False)
-    console.print(
-        f"\n[bold]The agent registered[/] with a fake kubelet {report.kubelet}; "
-        f"the first list came after {report.first_list_s:.2f} s."
+def print_demo(output: Output, report: "Report") -> None:
+    output.line()
+    output.line(
+        styled("The agent registered", "bold"),
+        f" with a fake kubelet {report.kubelet}; the first list came after {report.first_list_s:.2f} s.",
     )
-    console.print(_resource_table(report.resources))
-    console.print("[bold]Pods arrived[/], and this is what their containers were given.")
-    table = make_table("POD/CONTAINER", "DEVICES", "NODES", "MASK, ENV")
-    for column in table.columns[:3]:
-        column.no_wrap = True
-    for seen in report.containers:
-        name = f"{seen.pod}/{seen.container}"
-        if seen.rejected is None:
-            table.add_row(
-                name, "\n".join(seen.devices), _fold_paths(seen.nodes), _show_environment(seen.environment)
-            )
-        else:
-            table.add_row(name, "[red]rejected[/]", "", "")
-    console.print(table)
-    for message in dict.fromkeys(seen.rejected for seen in report.containers if seen.rejected is not None):
-        console.print(f"[red]rejected[/] {escape(message.removeprefix('Pod was rejected: '))}")
+    _print_resources(output, report.resources)
+    output.line(styled("Pods arrived", "bold"), ", and this is what their containers were given.")
+    _print_containers(output, report.containers)
     recovery = report.recovery
-    lost = f", [red]{recovery.lost} lost theirs[/]" if recovery.lost else ""
-    console.print(
-        "\n[bold]The kubelet restarted[/] and wiped every socket; all was registered again after "
-        f"{recovery.seconds:.2f} s.\n{recovery.kept} running pods kept their devices{lost}."
+    output.line(
+        styled("The kubelet restarted", "bold"),
+        f" and wiped every socket; all was registered again after {recovery.seconds:.2f} s.",
     )
-    console.print(_resource_table(recovery.resources))
+    lost = styled(f", {recovery.lost} lost theirs" if recovery.lost else "", "red")
+    output.line(f"{recovery.kept} running pods kept their devices", lost, ".")
+    _print_resources(output, recovery.resources)
 
 
-def _fold_paths(paths: Sequence[str]) -> str:
+def _print_containers(output: Output, containers: "Sequence[SeenContainer]") -> None:
+    rows = [
+        (
+            f"{seen.pod}/{seen.container}",
+            seen.devices,
+            _fold_paths(seen.nodes),
+            _environment(seen.environment),
+        )
+        if seen.rejected is None
+        else (f"{seen.pod}/{seen.container}", styled("rejected", "red"), "", "")
+        for seen in containers
+    ]
+    output.table(Records(("POD/CONTAINER", "DEVICES", "NODES", "MASK, ENV"), rows))
+    output.line()
+    rejected = {seen.pod: seen.rejected for seen in containers if seen.rejected is not None}
+    for pod, message in rejected.items():
+        output.line(styled(f"{pod} rejected: ", "red"), message.removeprefix("Pod was rejected: "))
+    if rejected:
+        output.line()
+
+
+def _fold_paths(paths: Sequence[str]) -> Sequence[str]:
     """Paths by folder: `/dev/dri/{card0,renderD128}`."""
     folders: dict[str, list[str]] = {}
     for path in paths:
         folder, _, name = path.rpartition("/")
         folders.setdefault(folder, []).append(name)
-    return "\n".join(
+    return [
         f"{folder}/{names[0]}" if len(names) == 1 else f"{folder}/{{{','.join(names)}}}"
         for folder, names in folders.items()
-    )
+    ]
 
 
-def _show_environment(environment: Mapping[str, str]) -> str:
+def _environment(environment: Mapping[str, str]) -> Sequence[Text]:
     """Level Zero's variables as one mask, the others as they are."""
     lines = []
     if mask := environment.get("ZE_AFFINITY_MASK"):
-        lines.append(f"[cyan]{escape(mask)}[/] {escape(environment.get('ZE_FLAT_DEVICE_HIERARCHY', ''))}")
+        lines.append(styled(mask, "cyan") + styled(f" {environment.get('ZE_FLAT_DEVICE_HIERARCHY', '')}"))
     lines += [
-        f"{name}=[cyan]{escape(value)}[/]"
+        styled(f"{name}=") + styled(value, "cyan")
         for name, value in environment.items()
         if not name.startswith("ZE_")
     ]
-    return "\n".join(lines)
+    return lines
 
 
-def _resource_table(resources: "tuple[SeenResource, ...]") -> Table:
-    table = make_table("RESOURCE", "HEALTHY", "UNHEALTHY")
-    for resource in resources:
-        table.add_row(resource.name, str(resource.healthy), str(resource.unhealthy))
-    return table
+def _print_resources(output: Output, resources: "Sequence[SeenResource]") -> None:
+    rows = [(resource.name, str(resource.healthy), str(resource.unhealthy)) for resource in resources]
+    output.table(Records(("RESOURCE", "HEALTHY", "UNHEALTHY"), rows))
+    output.line()

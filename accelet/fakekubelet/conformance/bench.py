@@ -20,6 +20,8 @@ from accelet.fakekubelet.trace import StillWaitingError
 _SETTLING_S = 0.2
 """How long after its first resource a plugin may register its others."""
 
+_LAST_LINES, _MOST_OF_A_LINE = 5, 300
+
 PATIENCE_S = 10.0
 """How long a check waits for what has to come before it can begin."""
 
@@ -190,6 +192,14 @@ class Bench:
         if self.plugin.pid is None:
             raise SkippedError("needs a process")
         return self.plugin.pid
+
+
+def last_words(output: str) -> str:
+    """The last whole lines of what a plugin wrote, for a sentence that says how it ended."""
+    lines = [line[:_MOST_OF_A_LINE] for line in output.splitlines() if line.strip()][-_LAST_LINES:]
+    if not lines:
+        return "wrote nothing"
+    return f"wrote: {lines[0]}" if len(lines) == 1 else "\n".join(["wrote at the end:", *lines])
 
 
 async def timed(work: Awaitable[object]) -> float:

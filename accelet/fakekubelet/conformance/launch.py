@@ -4,7 +4,7 @@ import asyncio
 import os
 import shlex
 import signal
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -12,6 +12,8 @@ from typing import IO, Final, Protocol
 
 KUBELET_DIR: Final = Path("/var/lib/kubelet")
 """Where plugins look that know no other place."""
+
+_END_BYTES: Final = 4000
 
 _UNSHARE: Final = ("unshare", "--mount", "--propagation", "private")
 _BIND: Final = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
@@ -43,7 +45,7 @@ class Plugin(Protocol):
         ...
 
     def output(self) -> str:
-        """The end of what it wrote."""
+        """The end of what it wrote, from the beginning of a line where there is one."""
         ...
 
 
@@ -109,8 +111,12 @@ class _Process:
     def output(self) -> str:
         if self.written.closed:
             return ""
-        self.written.seek(0)
-        return self.written.read()[-2000:].decode(errors="replace").strip()
+        size = self.written.seek(0, os.SEEK_END)
+        self.written.seek(max(0, size - _END_BYTES))
+        end = self.written.read()
+        if size > _END_BYTES:
+            end = end.partition(b"\n")[2] or end
+        return end.decode(errors="replace").strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +134,16 @@ class CommandLauncher:
         words = words_of(self.command, places(KUBELET_DIR if self.mount_namespace else root))
         if self.mount_namespace:
             words = [*_UNSHARE, "sh", "-c", _BIND, "sh", str(root), str(KUBELET_DIR), *words]
-        written = TemporaryFile()  # noqa: SIM115 - lives as long as the process
-        process = await asyncio.create_subprocess_exec(
-            *words,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=written,
-            stderr=written,
-            start_new_session=True,
-        )
+        with ExitStack() as stack:
+            written = stack.enter_context(TemporaryFile())
+            process = await asyncio.create_subprocess_exec(
+                *words,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=written,
+                stderr=written,
+                start_new_session=True,
+            )
+            stack.pop_all()  # it lives as long as the process
         return _Process(process, written)
 
 

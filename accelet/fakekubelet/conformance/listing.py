@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from accelet.fakekubelet.conformance.bench import Bench, Check, FailedError, SkippedError
+from accelet.fakekubelet.conformance.launch import Hardware
 from accelet.fakekubelet.devices.devicemanager import HEALTHY, PluginDevice
 from accelet.fakekubelet.pods import a_pod
+from accelet.fakekubelet.resource import ResourceView
 from accelet.fakekubelet.services.plugin import MAX_RECEIVE_BYTES
 from accelet.fakekubelet.trace import StillWaitingError
 from accelet.kubelet.api import deviceplugin_pb2 as api
@@ -88,7 +90,34 @@ async def knows_two_words(bench: Bench) -> str:
         raise FailedError(
             f"health is {odd[0]!r}; the kubelet knows Healthy, and takes all else for unhealthy"
         )
+    if bench.hardware is not None:
+        return await _says_unhealthy(bench, bench.hardware, view)
+    if all(device.health == HEALTHY for device in view.last_list):
+        raise SkippedError("all is healthy; give --unplug-command and --replug-command to see the other word")
     return "Healthy and Unhealthy"
+
+
+async def _says_unhealthy(bench: Bench, hardware: Hardware, view: ResourceView) -> str:
+    """What it calls a device that was taken away."""
+    if not view.healthy:
+        return "Unhealthy"
+    device = min(view.healthy)
+    await hardware.unplug(bench.root, device)
+    try:
+        await bench.kubelet.trace.until(
+            lambda: device not in view.healthy,
+            "the device to be noticed as gone",
+            timeout_s=PATIENCE_UNPLUG_S,
+        )
+    except StillWaitingError:
+        raise SkippedError("it does not notice (see L10)") from None
+    finally:
+        await hardware.replug(bench.root, device)
+    if device not in view.listed:
+        raise SkippedError("what is unplugged leaves its list")
+    if (health := view.listed[device].health) != "Unhealthy":
+        raise FailedError(f"health is {health!r} once {device} was unplugged; the word is Unhealthy")
+    return "Healthy, and Unhealthy once unplugged"
 
 
 async def leaves_out_what_it_does_not_know(bench: Bench) -> str:

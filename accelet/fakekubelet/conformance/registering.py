@@ -14,6 +14,7 @@ from accelet.fakekubelet.conformance.bench import (
     Check,
     FailedError,
     SkippedError,
+    last_words,
 )
 from accelet.fakekubelet.faults import Refuse
 from accelet.fakekubelet.resource import ResourceView
@@ -34,17 +35,23 @@ async def registers(bench: Bench) -> str:
     try:
         await asyncio.wait({coming, ending}, return_when=asyncio.FIRST_COMPLETED)
         if not coming.done():
-            raise FailedError(f"it ended with {ending.result()} and wrote: {plugin.output()[-300:]}")
+            raise FailedError(f"it ended with {ending.result()} and {last_words(plugin.output())}")
         view = coming.result()
     except StillWaitingError:
-        raise FailedError(
-            f"nothing registered and listed in {PATIENCE_S:g} s; it runs and wrote: {plugin.output()[-300:]}"
-        ) from None
+        raise FailedError(f"{_what_is_missing(bench)}; it runs and {last_words(plugin.output())}") from None
     finally:
         for task in (coming, ending):
             task.cancel()
         await asyncio.gather(coming, ending, return_exceptions=True)
     return f"{view.resource} with {len(view.last_list)} devices"
+
+
+def _what_is_missing(bench: Bench) -> str:
+    others = sorted({call.resource for call in bench.kubelet.register_calls} - {bench.resource})
+    if bench.resource is None:
+        return f"nothing registered and listed in {PATIENCE_S:g} s"
+    instead = f"; what registered is {', '.join(others)}" if others else ""
+    return f"{bench.resource} did not register and list in {PATIENCE_S:g} s{instead}"
 
 
 async def serves_first(bench: Bench) -> str:

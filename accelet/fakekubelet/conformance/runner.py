@@ -72,7 +72,9 @@ async def _run(check: Check, bench: Bench) -> Result:
     try:
         async with bench:
             finding = await check.run(bench)
-    except (FailedError, KubeletCrash, StillWaitingError, PodRejectedError) as error:
+    except FailedError as error:
+        return Result(check.id, check.title, Status.FAIL, str(error))
+    except (KubeletCrash, StillWaitingError, PodRejectedError) as error:
         return Result(check.id, check.title, Status.FAIL, str(error).splitlines()[0])
     except KubeletDownError as error:
         return Result(check.id, check.title, Status.FAIL, f"it went away meanwhile: {error}")

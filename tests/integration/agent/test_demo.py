@@ -7,6 +7,7 @@ from click.testing import CliRunner, Result
 
 from accelet.cli import main
 from tests.integration.agent.running import cards_config, config
+from tests.synthetic.tpu import HOSTS
 
 
 def demo(*words: str) -> Result:
@@ -58,3 +59,11 @@ def test_node_without_devices_is_told(folder: Path) -> None:
     refused = demo("--node", str(folder))
     assert refused.exit_code == 1
     assert "no device to show" in refused.output
+
+
+def test_a_host_that_is_given_whole_only_is_asked_for_whole(folder: Path) -> None:
+    text = "version: v1\nresources: [{name: google.com/tpu, backend: tpu}]\n"
+    HOSTS["v5e-8"].with_files({"config.yaml": text}).write(folder)
+    shown = json.loads(demo("--json", "--node", str(folder)).output)
+    given = {seen["pod"]: len(seen["devices"]) for seen in shown["containers"]}
+    assert given == {"tpu-one": 8, "tpu-greedy": 0}

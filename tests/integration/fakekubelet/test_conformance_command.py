@@ -50,7 +50,7 @@ def test_the_table_is_for_people(devices: Path) -> None:
     done = conformance("--plugin-command", f"{SAMPLE} {devices}", "--only", "R1")
     assert "registers and lists its devices" in done.stdout
     assert "example.com/sample with 4 devices" in done.stdout
-    assert "1 pass, 0 fail, 0 skip" in done.stdout
+    assert "1 passed, 0 failed, 0 not judged" in done.stdout
 
 
 def test_a_plugin_that_ends_at_once_fails_and_its_last_words_are_shown() -> None:
@@ -93,3 +93,31 @@ def test_a_plugin_may_see_a_var_lib_kubelet_of_its_own(devices: Path) -> None:
     )
     assert [check["status"] for check in json.loads(done.stdout)["checks"]] == ["pass"] * 3
     assert sorted(KUBELET_DIR.iterdir()) == before
+
+
+def test_what_a_plugin_says_is_no_markup() -> None:
+    said = "no device [/dev/x] [main]"
+    done = conformance("--plugin-command", f"sh -c 'echo \"{said}\"; exit 3'")
+    assert done.returncode == 1
+    assert said in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_the_last_lines_of_a_plugin_that_ended_are_shown() -> None:
+    done = conformance("--plugin-command", "sh -c 'seq 1 4000; echo the cause; exit 3'", "--json")
+    detail = json.loads(done.stdout)["checks"][0]["detail"]
+    assert detail == "it ended with 3 and wrote at the end:\n3997\n3998\n3999\n4000\nthe cause"
+
+
+def test_a_resource_that_is_not_registered_is_told_with_those_that_are(devices: Path) -> None:
+    wrong = ["--resource", "example.com/other", "--only", "R1", "--json"]
+    done = conformance("--plugin-command", f"{SAMPLE} {devices}", *wrong)
+    detail = json.loads(done.stdout)["checks"][0]["detail"]
+    assert detail.startswith("example.com/other did not register and list in 10 s")
+    assert "what registered is example.com/sample" in detail
+
+
+def test_what_was_not_seen_is_not_judged(devices: Path) -> None:
+    done = conformance("--plugin-command", f"{SAMPLE} {devices}", "--only", "R1,L7,A13,A14", "--json")
+    found = {check["id"]: check["status"] for check in json.loads(done.stdout)["checks"]}
+    assert found == {"R1": "pass", "L7": "skip", "A13": "skip", "A14": "skip"}

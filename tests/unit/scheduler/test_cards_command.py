@@ -100,13 +100,12 @@ def lines(result: Result) -> list[str]:
     return [line.rstrip() for line in result.stdout.splitlines()]
 
 
-def test_the_drawing_shows_each_card_its_tiles_and_holders_in_eighty_columns(tmp_path: Path) -> None:
+def test_the_drawing_shows_each_card_its_tiles_and_holders_in_a_line(tmp_path: Path) -> None:
     drawn = lines(run(tmp_path, NODES, PODS))
     assert drawn == [
         "gpu-a  2 of 8 tiles free, 1 of 4 cards wholly free",
         "CARD   MODEL   TILES  MILLI   MEMORY  HOLDERS",
-        "card0  0x0bd5  ██      1000  40/64Gi  tile 0 ml/train-0/main",
-        "                                      tile 1 ml/train-1/main",
+        "card0  0x0bd5  ██      1000  40/64Gi  tile 0 ml/train-0/main, tile 1 ml/train-1/main",
         "card1  0x0bd5  ▒▒       600  56/64Gi  all ml/serve/main",
         "card2  0x0bd5  ··      1000  64/64Gi",
         "card3  0x0bd5  xx      1000  64/64Gi  out of service",
@@ -123,7 +122,6 @@ def test_the_drawing_shows_each_card_its_tiles_and_holders_in_eighty_columns(tmp
         "  · free  █ held  ▒ shared  x out of service",
         "  MILLI, MEMORY: millicores and memory that are free",
     ]
-    assert max(map(len, drawn)) <= 80
 
 
 def test_the_documented_drawing_is_this_one(tmp_path: Path) -> None:
@@ -177,13 +175,11 @@ def test_the_total_tells_scattered_tiles_from_free_cards(tmp_path: Path) -> None
     assert any(line.startswith("  the most that one card has free: 1 tile,") for line in drawn)
 
 
-def test_long_names_and_many_tiles_fold_within_eighty_columns(tmp_path: Path) -> None:
+def test_many_tiles_and_long_names_are_one_line_in_a_pipe(tmp_path: Path) -> None:
     name = "a-job-with-a-name-that-nobody-can-remember-0123456789-abcdefghij-0"
     drawn = lines(run(tmp_path, [node("n", card(0, tiles=40))], [pod(name, "n", assignment(0, 17), tiles=1)]))
-    assert max(map(len, drawn)) <= 80
-    assert [line[15:31].strip() for line in drawn[2:5]] == ["·" * 16, "·█" + "·" * 14, "·" * 8]
-    holders = drawn[1].index("HOLDERS")
-    assert "".join(line[holders:] for line in drawn[2:6]) == f"tile 17ml/{name}/main"
+    assert "·" * 17 + "█" + "·" * 22 in drawn[2]
+    assert drawn[2].endswith(f"tile 17 ml/{name}/main")
 
 
 def test_nothing_free_is_said(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 import accelet
 from accelet.accelerators.tpu.claims import TPU_ENV_PATH
@@ -73,15 +74,22 @@ def test_settings_commented_out_are_understood() -> None:
     assert {"gpu.intel.com/flex170", "accelet.dev/fuse", "gpu.intel.com/monitoring"} < set(served)
 
 
-def test_arguments_are_those_of_the_command(container: dict[str, Any]) -> None:
+def parameters(container: dict[str, Any]) -> dict[str, Any]:
+    """What the agent takes from the container's arguments and environment."""
     name, *arguments = container["args"]
     assert name == "agent"
-    context = command.make_context("agent", arguments)
-    host_root = str(context.params["host_root"])
+    told = {entry["name"]: entry["value"] for entry in container["env"] if "value" in entry}
+    with CliRunner(env=told).isolation():
+        return command.make_context("agent", arguments).params
+
+
+def test_arguments_are_those_of_the_command(container: dict[str, Any]) -> None:
+    told = parameters(container)
+    host_root = str(told["host_root"])
     mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert {f"{host_root}/dev", f"{host_root}/sys/class"} <= mounts
-    assert str(context.params["kubelet_dir"] / "device-plugins") in mounts
-    assert parse_address(context.params["http"])[1] == container["ports"][0]["containerPort"]
+    assert str(told["kubelet_dir"] / "device-plugins") in mounts
+    assert parse_address(told["http"])[1] == container["ports"][0]["containerPort"]
 
 
 def test_image_is_of_this_version(container: dict[str, Any]) -> None:
@@ -191,7 +199,7 @@ def test_tpu_nodes_mount_what_their_back_end_reads_and_writes(container: dict[st
     (patched,) = pod["containers"]
     assert patched["name"] == container["name"]
     host_paths = {volume["name"]: volume["hostPath"]["path"] for volume in pod["volumes"]}
-    root = command.make_context("agent", container["args"][1:]).params["host_root"]
+    root = parameters(container)["host_root"]
     for mount in patched["volumeMounts"]:
         assert mount["mountPath"] == f"{root}{host_paths[mount['name']]}"
     writable = [host_paths[mount["name"]] for mount in patched["volumeMounts"] if not mount.get("readOnly")]
