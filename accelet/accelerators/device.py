@@ -12,6 +12,9 @@ DeviceId = NewType("DeviceId", str)
 UnitId = NewType("UnitId", str)
 """Stable name of a physical unit (a GPU, a TPU chip, a path); its tiles and shares have it in common."""
 
+CARD_NAME = r"card(?:0|[1-9][0-9]{0,5})"
+"""The pattern of a GPU's DRM name, `card3`: of its folder in sysfs and wherever people name a card."""
+
 DEVICE_ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,63}")
 """The kubelet takes any text as an id; this is what survives every consumer of one."""
 

@@ -1,24 +1,13 @@
 """What every back-end's settings can do, and how two resources' settings may contradict each other."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from accelet.accelerators.backend import Backend
-from accelet.accelerators.looking import Share, alone
-
-FieldPath = tuple[str | int, ...]
-"""Where in a resource's settings: `("match", "driver", 0)`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A contradiction between fields that are each well formed: where, and a sentence."""
-
-    field: FieldPath
-    sentence: str
+from accelet.accelerators.scancache import ScanCache, uncached
+from accelet.runtime.settings import Contradiction
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -27,7 +16,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     Types and constraints of the fields say what each may hold; `problems` what they may not say together.
     """
 
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[Contradiction, ...]:
         """The contradictions in these settings; a back-end is made only where there are none."""
         return ()
 
@@ -35,8 +24,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Whether both may claim one unit, as far as settings alone tell; `other` is of this class."""
         raise NotImplementedError
 
-    def backend(self, share: Share = alone) -> Backend:
-        """The back-end that does what these settings say; `share` lets it look together with others."""
+    def backend(self, cache: ScanCache = uncached) -> Backend:
+        """The back-end that does what these settings say; `cache` lets it scan together with others."""
         raise NotImplementedError
 
     @property
@@ -44,9 +33,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Whether the back-end is to know its Node's labels, which only the API server can tell."""
         return False
 
-    def backend_on(self, labels: Mapping[str, str], share: Share = alone) -> Backend:
+    def backend_on(self, labels: Mapping[str, str], cache: ScanCache = uncached) -> Backend:
         """The back-end on a Node with these labels."""
-        return self.backend(share)
+        return self.backend(cache)
 
 
 def overlap(one: Settings, other: Settings) -> bool:

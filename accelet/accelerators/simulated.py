@@ -1,28 +1,29 @@
 """The `simulated` back-end: GPUs described in YAML, each standing for nodes the host really has."""
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Self
 
 import msgspec
-import yaml
 from msgspec import Meta
 
 from accelet.accelerators.backend import Tiles
-from accelet.accelerators.device import Device, DeviceId, Health, TileLink, UnitId
+from accelet.accelerators.device import CARD_NAME, Device, DeviceId, Health, TileLink, UnitId
 from accelet.accelerators.edits import ContainerEdits, DeviceNode
 from accelet.accelerators.errors import ScanError
-from accelet.accelerators.intel.card import Card, Kind, Unit
+from accelet.accelerators.intel.card import Card, Granularity, Kind
 from accelet.accelerators.intel.edits import gpu_edits
 from accelet.accelerators.intel.gpu import Shares, select_cards
 from accelet.accelerators.intel.match import CardMatch, Driver, PciDeviceId
-from accelet.accelerators.intel.scan import Found
+from accelet.accelerators.intel.scan import CardScan
 from accelet.accelerators.inventory import Inventory
-from accelet.accelerators.looking import Share, alone
 from accelet.accelerators.pci import PciAddress
-from accelet.accelerators.settings import FieldPath, Problem, Settings
+from accelet.accelerators.scancache import ScanCache, uncached
+from accelet.accelerators.settings import Settings
+from accelet.runtime.settings import Contradiction, FieldPath, Problem, Reader
+
+_TOLD_PROBLEMS = 5
 
 HostPath = Annotated[str, Meta(pattern="^/", description="an absolute path")]
 Pci = Annotated[
@@ -58,7 +59,7 @@ class SimulatedCard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     pci: Pci
     nodes: Annotated[tuple[SimulatedNode, ...], Meta(min_length=1)]
-    card: Annotated[str, Meta(pattern="^card[0-9]+$")] | None = None
+    card: Annotated[str, Meta(pattern=f"^{CARD_NAME}$", description="a DRM name, as card3")] | None = None
     driver: Driver = "i915"
     device_id: PciDeviceId | None = None
     kind: Kind = "discrete"
@@ -74,9 +75,8 @@ class SimulatedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     cards: tuple[SimulatedCard, ...]
 
-
-# Read on several threads, so made ready before there are any: see docs/decisions/0003.
-msgspec.json.Decoder(SimulatedFile)
+    def problems(self) -> tuple[Contradiction, ...]:
+        return _contradictions(self.cards)
 
 
 class SimulatedSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,14 +85,14 @@ class SimulatedSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fiel
     cards: tuple[SimulatedCard, ...] | None = None
     file: HostPath | None = None
     match: CardMatch = msgspec.field(default_factory=CardMatch)
-    unit: Unit = "card"
+    unit: Granularity = "card"
     shares: Shares = 1
     pci_order: bool = True
 
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[Contradiction, ...]:
         if (self.cards is None) == (self.file is None):
-            return (Problem((), "a simulated resource has either cards or a file that lists them"),)
-        return tuple(Problem(("cards", *path), said) for path, said in _contradictions(self.cards or ()))
+            return (Contradiction((), "a simulated resource has either cards or a file that lists them"),)
+        return _contradictions(self.cards or ())
 
     def overlaps(self, other: Self) -> bool:
         if not self.match.overlaps(other.match):
@@ -102,7 +102,7 @@ class SimulatedSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fiel
         mine, theirs = ({str(_address(card)) for card in cards or ()} for cards in (self.cards, other.cards))
         return not mine.isdisjoint(theirs)
 
-    def backend(self, share: Share = alone) -> "Simulated":
+    def backend(self, cache: ScanCache = uncached) -> "Simulated":
         return Simulated(self)
 
 
@@ -117,7 +117,7 @@ class Simulated:
         if self.settings.file is not None:
             cards = read_simulated_file(Path(self.settings.file)).cards
         links = _links(cards or ())
-        found = Found(tuple(_card(card, index, links) for index, card in enumerate(cards or ())))
+        found = CardScan(tuple(_card(card, index, links) for index, card in enumerate(cards or ())))
         chosen = self.settings
         return select_cards(found, chosen.match, chosen.unit, chosen.shares, by_path="none")
 
@@ -136,38 +136,41 @@ class Simulated:
         return gpu_edits(devices, tiles, environment, emit_pci_order=self.settings.pci_order)
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML without YAML 1.1's surprises: 0000:03:00.0 is a text, not a number in base 60; 0x56c0 too."""
-
-
-_Loader.yaml_implicit_resolvers = {}
-for _tag, _pattern, _first in (
-    ("tag:yaml.org,2002:null", r"^(?:~|null|)$", ["~", "n", ""]),
-    ("tag:yaml.org,2002:bool", r"^(?:true|false)$", ["t", "f"]),
-    ("tag:yaml.org,2002:int", r"^[-+]?(?:0|[1-9][0-9]*)$", list("-+0123456789")),
-):
-    _Loader.add_implicit_resolver(_tag, re.compile(_pattern), _first)
-
-
 def read_simulated_file(path: Path) -> SimulatedFile:
     """The cards a file describes.
 
     Raises:
-        ScanError: the file cannot be read, or what it says is not a list of cards.
+        ScanError: the file cannot be read, or what it says is no list of cards: its first mistakes.
     """
+    reader = Reader(str(path))
     try:
-        described = msgspec.convert(yaml.load(path.read_text(), _Loader), SimulatedFile)  # noqa: S506 - a SafeLoader
+        node = reader.parse(path.read_text())
     except OSError as error:
         raise ScanError(f"cannot read the simulated cards in {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError, msgspec.ValidationError) as error:
-        raise ScanError(f"{path} does not describe simulated cards: {error}") from error
-    for place, said in _contradictions(described.cards):
-        raise ScanError(f"{path} does not describe simulated cards: card {place[0]}: {said}")
-    return described
+    except UnicodeDecodeError as error:
+        raise ScanError(f"{path} does not describe simulated cards: it is not UTF-8") from error
+    described = reader.read(node, SimulatedFile) if node is not None else None
+    if isinstance(described, SimulatedFile) and not reader.problems:
+        return described
+    raise ScanError(f"{path} does not describe simulated cards: {_describe_problems(reader.problems)}")
 
 
-def _contradictions(cards: Sequence[SimulatedCard]) -> Iterator[tuple[FieldPath, str]]:
-    """What the cards may not say together: where in the list of them, and a sentence."""
+def _describe_problems(problems: Sequence[Problem]) -> str:
+    if not problems:
+        return "it is empty"
+    told = [
+        f"line {each.line}: {each.where or 'the file'}: {each.sentence}" for each in problems[:_TOLD_PROBLEMS]
+    ]
+    more = len(problems) - len(told)
+    return "; ".join(told) + (f"; and {more} more" if more else "")
+
+
+def _contradictions(cards: Sequence[SimulatedCard]) -> tuple[Contradiction, ...]:
+    """What the `cards` may not say together."""
+    return tuple(Contradiction(("cards", *path), said) for path, said in _find_contradictions(cards))
+
+
+def _find_contradictions(cards: Sequence[SimulatedCard]) -> Iterator[tuple[FieldPath, str]]:
     seen: set[UnitId] = set()
     for index, card in enumerate(cards):
         unit = _unit(card.pci)

@@ -12,7 +12,7 @@ from accelet.accelerators import BACKENDS
 from accelet.accelerators.backend import Backend
 from accelet.accelerators.files.backend import GenericDevice
 from accelet.accelerators.intel.monitoring import MonitoringMode, monitoring_resources
-from accelet.accelerators.looking import Share, alone
+from accelet.accelerators.scancache import ScanCache, uncached
 from accelet.accelerators.settings import Settings, overlap
 from accelet.assignments.nodecards import capacity_names
 from accelet.dra.names import explain_not_for_dra
@@ -59,8 +59,8 @@ class ResourceConfig:
     def name(self) -> str:
         return self.rules.resource
 
-    def backend(self, share: Share = alone) -> Backend:
-        return self.settings.backend(share)
+    def backend(self, cache: ScanCache = uncached) -> Backend:
+        return self.settings.backend(cache)
 
 
 @dataclass(frozen=True, slots=True)

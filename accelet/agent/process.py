@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accelet.accelerators.looking import SharedLooks
+from accelet.accelerators.scancache import CachedScans
 from accelet.agent.config import AgentConfig, ResourceConfig
 from accelet.agent.configfile import ConfigFile
 from accelet.agent.metrics import AgentMetrics
@@ -76,7 +76,7 @@ class Agent:
             options.paths,
             KubeletRecords(options.paths),
             UnitLocks(LockFile(options.paths.device_plugins / UNIT_LOCKS)),
-            SharedLooks(LOOK_FRESH_S).share,
+            CachedScans(LOOK_FRESH_S).cached,
             self.metrics,
             self._cards.refresh,
         )

@@ -65,7 +65,7 @@ class DevicePluginResource:
         self._records_hint = asyncio.Event()
         self._node_metrics = shared.metrics.node.of(config.name)
         self._metrics = shared.metrics.plugins.of(config.name)
-        self._manager = ResourceManager(config.rules, config.backend(shared.share))
+        self._manager = ResourceManager(config.rules, config.backend(shared.scan_cache))
         self._books, self._identity = _follow_pods(self._manager, shared, self._metrics, sources)
         self.audited = self._plugin = Plugin(
             self._manager,
@@ -126,7 +126,9 @@ class DevicePluginResource:
     def note_labels(self) -> None:
         """Scans with the Node's labels as they are now."""
         if self._node is not None:
-            self._manager.backend = self.config.settings.backend_on(self._node.labels, self._shared.share)
+            self._manager.backend = self.config.settings.backend_on(
+                self._node.labels, self._shared.scan_cache
+            )
             self._discovery.wake.set()
 
     def list_cards(self) -> Sequence[NodeCard] | None:

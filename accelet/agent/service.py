@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from accelet.accelerators.looking import Share
+from accelet.accelerators.scancache import ScanCache
 from accelet.agent.config import ResourceConfig
 from accelet.agent.metrics import AgentMetrics
 from accelet.kubelet.paths import KubeletPaths
@@ -63,6 +63,6 @@ class SharedParts:
     paths: KubeletPaths
     records: KubeletRecords
     locks: UnitLocks
-    share: Share
+    scan_cache: ScanCache
     metrics: AgentMetrics
     refresh_cards: Callable[[], None]

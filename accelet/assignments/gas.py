@@ -15,6 +15,7 @@ tiles of a slot name cards of the same slot, all of them or none.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from accelet.accelerators.device import CARD_NAME
 from accelet.assignments.assignment import (
     ANY_RESOURCE,
     MAX_TILE,
@@ -35,7 +36,7 @@ _MAX_LENGTH = 256 * 1024
 """Of all annotations of an object together, by the API server."""
 
 _TIME = re.compile(r"[0-9]{1,19}")
-_CARD = re.compile(r"card(?:0|[1-9][0-9]{0,5})")
+_CARD = re.compile(CARD_NAME)
 _TILE = re.compile(r"gt(0|[1-9][0-9]{0,2})")
 
 _Tiles = Mapping[str, frozenset[int]]

@@ -1,7 +1,6 @@
 """The provisioner's settings file."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,7 +8,7 @@ import msgspec
 
 from accelet.provisioner.demand.slices import Demand
 from accelet.provisioner.pools.tiers import Tier, TierError
-from accelet.runtime.settings import Problem, Reader, SettingsError
+from accelet.runtime.settings import Contradiction, Problem, Reader, SettingsError
 
 ProviderName = Literal["simulated", "gke", "cluster-api"]
 
@@ -26,14 +25,6 @@ _LabelKey = Annotated[
         description="the key of a label, as example.com/team",
     ),
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Mistake:
-    """A contradiction: the path to a field, and a sentence."""
-
-    field: tuple[str | int, ...]
-    sentence: str
 
 
 class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,9 +44,9 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     pods_per_node: Annotated[int, msgspec.Meta(ge=8, le=256)] = 15
 
-    def problems(self) -> Sequence[Mistake]:
+    def problems(self) -> Sequence[Contradiction]:
         return [
-            Mistake(("networks", index), "must be NETWORK:SUBNETWORK")
+            Contradiction(("networks", index), "must be NETWORK:SUBNETWORK")
             for index, network in enumerate(self.networks)
             if network.count(":") != 1 or not all(network.split(":"))
         ]
@@ -101,7 +92,7 @@ class SliceClass(msgspec.Struct, frozen=True, kw_only=True):
     zones: tuple[str, ...] = ()
     node: NodeSettings = NodeSettings()
 
-    def problems(self) -> Sequence[Mistake]:
+    def problems(self) -> Sequence[Contradiction]:
         return _judge_tiers(self.tiers)
 
 
@@ -123,11 +114,11 @@ class ProvisionerSettings(msgspec.Struct, frozen=True, kw_only=True):
     gke: GkeSettings = GkeSettings()
     cluster_api: ClusterApiSettings = ClusterApiSettings()
 
-    def problems(self) -> Sequence[Mistake]:
+    def problems(self) -> Sequence[Contradiction]:
         mistakes = list(_judge_tiers(self.tiers))
         names = [one.name for one in self.classes]
         mistakes += [
-            Mistake(("classes", index), f"the class {name} is given twice")
+            Contradiction(("classes", index), f"the class {name} is given twice")
             for index, name in enumerate(names)
             if name in names[:index]
         ]
@@ -162,11 +153,11 @@ def read_settings(file: Path) -> ProvisionerSettings:
     return settings
 
 
-def _judge_tiers(tiers: Sequence[str]) -> list[Mistake]:
+def _judge_tiers(tiers: Sequence[str]) -> list[Contradiction]:
     mistakes = []
     for index, text in enumerate(tiers):
         try:
             Tier.parse(text)
         except TierError as error:
-            mistakes.append(Mistake(("tiers", index), str(error)))
+            mistakes.append(Contradiction(("tiers", index), str(error)))
     return mistakes

@@ -4,7 +4,7 @@ import difflib
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 import yaml
@@ -34,17 +34,19 @@ class SettingsError(Exception):
         self.problems = tuple(problems)
 
 
-class Contradiction(Protocol):
-    """What a settings type itself finds wrong: the path to the field that best mends it, and a sentence.
+FieldPath = tuple[str | int, ...]
+"""Where in a value that was read: `("match", "driver", 0)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """What fields that are each well formed may not say together: the one to change, and a sentence.
 
     A Struct that can tell has a method `problems()` which returns them.
     """
 
-    @property
-    def field(self) -> tuple[str | int, ...]: ...
-
-    @property
-    def sentence(self) -> str: ...
+    field: FieldPath
+    sentence: str
 
 
 @dataclass(slots=True)
@@ -130,14 +132,12 @@ class Reader:
 
     def check(self, made: object, node: yaml.Node, where: str) -> None:
         """Reports what the value itself says is contradictory, at the line of the field it names."""
-        problems: Callable[[], Sequence[Contradiction]] | None = getattr(made, "problems", None)
-        if problems is None:
-            return
-        for problem in problems():
+        find: Callable[[], Sequence[Contradiction]] | None = getattr(made, "problems", None)
+        for found in find() if find is not None else ():
             place = where
-            for part in problem.field:
+            for part in found.field:
                 place = f"{place}[{part}]" if isinstance(part, int) else join(place, part)
-            self.report(_node_at(node, problem.field), place, problem.sentence)
+            self.report(_node_at(node, found.field), place, found.sentence)
 
     def _read_union(self, node: yaml.Node, kind: Any, where: str) -> Any:
         choices = [choice for choice in get_args(kind) if choice is not type(None)]
@@ -206,7 +206,7 @@ def _fits_shape(node: yaml.Node, kind: Any) -> bool:
     return isinstance(node, yaml.ScalarNode)
 
 
-def _node_at(node: yaml.Node, field: tuple[str | int, ...]) -> yaml.Node:
+def _node_at(node: yaml.Node, field: FieldPath) -> yaml.Node:
     for part in field:
         if isinstance(node, yaml.MappingNode):
             node = next((value for key, value in node.value if key.value == part), node)

@@ -1,13 +1,12 @@
 """The scheduler's settings file."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 
-from accelet.runtime.settings import Problem, Reader, SettingsError
+from accelet.runtime.settings import Contradiction, Problem, Reader, SettingsError
 from accelet.scheduler.cards.needs import CARD_RESOURCES
 from accelet.scheduler.cards.search import CardPolicy
 from accelet.scheduler.cluster.topology import MOST_WEIGHT, Scheme
@@ -20,14 +19,6 @@ _ResourceName = Annotated[
     ),
 ]
 _Seconds = Annotated[float, msgspec.Meta(ge=0)]
-
-
-@dataclass(frozen=True, slots=True)
-class Mistake:
-    """A contradiction: the path to a field, and a sentence."""
-
-    field: tuple[str | int, ...]
-    sentence: str
 
 
 class LevelSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,8 +42,8 @@ class CardSettings(msgspec.Struct, frozen=True, kw_only=True):
     resources: tuple[_ResourceName, ...] = CARD_RESOURCES
     policy: CardPolicy = "packed"
 
-    def problems(self) -> Sequence[Mistake]:
-        return [] if self.resources else [Mistake(("resources",), "name at least one")]
+    def problems(self) -> Sequence[Contradiction]:
+        return [] if self.resources else [Contradiction(("resources",), "name at least one")]
 
 
 class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,15 +61,15 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     quiet_s: _Seconds = 1.0
     stranded_after_s: _Seconds = 30.0
 
-    def problems(self) -> Sequence[Mistake]:
+    def problems(self) -> Sequence[Contradiction]:
         """What is wrong with the levels as a whole."""
         sets = {len(level.labels) for level in self.levels}
         if len(sets) > 1:
-            return [Mistake(("levels",), "every level needs as many labels as the others")]
+            return [Contradiction(("levels",), "every level needs as many labels as the others")]
         try:
             self.scheme()
         except ValueError as error:
-            return [Mistake(("levels",), str(error))]
+            return [Contradiction(("levels",), str(error))]
         return []
 
     def scheme(self) -> Scheme:

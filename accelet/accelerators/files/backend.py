@@ -18,8 +18,9 @@ from accelet.accelerators.files.units import find_path_units, find_usb_units
 from accelet.accelerators.files.usb import find_usb
 from accelet.accelerators.gathering import gather_edits
 from accelet.accelerators.inventory import Inventory, Skipped
-from accelet.accelerators.looking import Share, alone
-from accelet.accelerators.settings import Problem, Settings
+from accelet.accelerators.scancache import ScanCache, uncached
+from accelet.accelerators.settings import Settings
+from accelet.runtime.settings import Contradiction
 
 
 class FilesSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,15 +39,15 @@ class FilesSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=T
         )
         return singles + self.groups
 
-    def problems(self) -> tuple[Problem, ...]:
-        found: list[Problem] = []
+    def problems(self) -> tuple[Contradiction, ...]:
+        found: list[Contradiction] = []
         if not self.paths and not self.groups:
-            found.append(Problem((), "name at least one path or one group"))
+            found.append(Contradiction((), "name at least one path or one group"))
         if self.groups and not self.paths and self.shares != 1:
-            found.append(Problem(("shares",), "shares count for `paths`; in a group say `count`"))
+            found.append(Contradiction(("shares",), "shares count for `paths`; in a group say `count`"))
         for index, glob in enumerate(self.paths):
             if fault := find_fault(glob):
-                found.append(Problem(("paths", index), fault))
+                found.append(Contradiction(("paths", index), fault))
         for index, group in enumerate(self.groups):
             found += group_problems(("groups", index), group)
         return tuple(found)
@@ -54,7 +55,7 @@ class FilesSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=T
     def overlaps(self, other: Self) -> bool:
         return any(groups_meet(one, two) for one, two in product(self.all_groups(), other.all_groups()))
 
-    def backend(self, share: Share = alone) -> "Files":
+    def backend(self, cache: ScanCache = uncached) -> "Files":
         return Files(self)
 
 

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from accelet.accelerators.files.globs import find_fault, globs_meet
-from accelet.accelerators.settings import FieldPath, Problem
+from accelet.runtime.settings import Contradiction, FieldPath
 
 MountPath = Annotated[str, Meta(pattern="^(/.*)?$", description="an absolute path in the container")]
 HostGlob = Annotated[
@@ -61,18 +61,18 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     usb: tuple[UsbDevice, ...] = ()
 
 
-def group_problems(where: FieldPath, group: Group) -> list[Problem]:
+def group_problems(where: FieldPath, group: Group) -> list[Contradiction]:
     found = []
     if not group.paths and not group.usb:
-        found.append(Problem(where, "a group needs paths or usb"))
+        found.append(Contradiction(where, "a group needs paths or usb"))
     for index, path in enumerate(group.paths):
         here = (*where, "paths", index)
         if fault := find_fault(path.path):
-            found.append(Problem((*here, "path"), fault))
+            found.append(Contradiction((*here, "path"), fault))
         if path.type == "Mount" and path.permissions:
-            found.append(Problem((*here, "permissions"), "a Mount has no permissions; it has readOnly"))
+            found.append(Contradiction((*here, "permissions"), "a Mount has no permissions; it has readOnly"))
         if path.type == "Device" and path.read_only:
-            found.append(Problem((*here, "readOnly"), "a Device has no readOnly; it has permissions"))
+            found.append(Contradiction((*here, "readOnly"), "a Device has no readOnly; it has permissions"))
     return found
 
 

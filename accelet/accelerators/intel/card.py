@@ -9,7 +9,7 @@ from accelet.accelerators.edits import DeviceNode, Mount
 from accelet.accelerators.pci import PciAddress
 
 Kind = Literal["integrated", "discrete"]
-Unit = Literal["card", "tile"]
+Granularity = Literal["card", "tile"]
 ByPath = Literal["none", "single", "all"]
 
 ASSUMED_DRIVER = "i915"
@@ -55,7 +55,7 @@ class Card:
         return self.pci is None, self.pci or PciAddress(0, 0, 0, 0), number, name
 
 
-def offer_cards(cards: Iterable[Card], unit: Unit, shares: int, by_path: ByPath) -> tuple[Device, ...]:
+def offer_cards(cards: Iterable[Card], unit: Granularity, shares: int, by_path: ByPath) -> tuple[Device, ...]:
     """Each card, or each tile of it, `shares` times: in order of hardware, then tile, then share.
 
     Ids are the unit's, then `-t1` for a tile, then `-s0` for a share where there are several.
@@ -64,7 +64,7 @@ def offer_cards(cards: Iterable[Card], unit: Unit, shares: int, by_path: ByPath)
     return tuple(device for card in ordered for device in _offer_card(card, unit, shares, by_path))
 
 
-def _offer_card(card: Card, unit: Unit, shares: int, by_path: ByPath) -> Iterator[Device]:
+def _offer_card(card: Card, unit: Granularity, shares: int, by_path: ByPath) -> Iterator[Device]:
     pci = None if card.pci is None else str(card.pci)
     numa_nodes = () if card.numa_node is None else (card.numa_node,)
     mounts = _by_path_mounts(card, by_path)

@@ -11,12 +11,12 @@ from msgspec import Meta
 from accelet.accelerators.backend import Tiles
 from accelet.accelerators.device import Device, DeviceId
 from accelet.accelerators.edits import ContainerEdits
-from accelet.accelerators.intel.card import ByPath, Card, Unit, offer_cards
+from accelet.accelerators.intel.card import ByPath, Card, Granularity, offer_cards
 from accelet.accelerators.intel.edits import gpu_edits
 from accelet.accelerators.intel.match import CardMatch
-from accelet.accelerators.intel.scan import CardFinder, Found
+from accelet.accelerators.intel.scan import CardFinder, CardScan
 from accelet.accelerators.inventory import Inventory, Skipped
-from accelet.accelerators.looking import Look, Share, alone
+from accelet.accelerators.scancache import HostScan, ScanCache, uncached
 from accelet.accelerators.settings import Settings
 
 Shares = Annotated[int, Meta(ge=1, le=10_000, description="holders of one device at a time")]
@@ -31,7 +31,7 @@ class IntelGpuSettings(Settings, frozen=True, kw_only=True, forbid_unknown_field
     """
 
     match: CardMatch = msgspec.field(default_factory=CardMatch)
-    unit: Unit = "card"
+    unit: Granularity = "card"
     shares: Shares = 1
     by_path: ByPath = "single"
     pci_order: bool = True
@@ -39,8 +39,8 @@ class IntelGpuSettings(Settings, frozen=True, kw_only=True, forbid_unknown_field
     def overlaps(self, other: Self) -> bool:
         return self.match.overlaps(other.match)
 
-    def backend(self, share: Share = alone) -> "IntelGpu":
-        return IntelGpu(self, share(CardFinder))
+    def backend(self, cache: ScanCache = uncached) -> "IntelGpu":
+        return IntelGpu(self, cache(CardFinder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class IntelGpu:
     """Implements `accelet.accelerators.backend.Backend`."""
 
     settings: IntelGpuSettings
-    find: Look[Found]
+    find: HostScan[CardScan]
 
     def scan(self, root: Path) -> Inventory:
         chosen = self.settings
@@ -69,7 +69,9 @@ class IntelGpu:
         return gpu_edits(devices, tiles, environment, emit_pci_order=self.settings.pci_order)
 
 
-def select_cards(found: Found, match: CardMatch, unit: Unit, shares: int, by_path: ByPath) -> Inventory:
+def select_cards(
+    found: CardScan, match: CardMatch, unit: Granularity, shares: int, by_path: ByPath
+) -> Inventory:
     """The devices one resource makes of the cards that were found."""
     refusals = [(card, match.refusal(card)) for card in found.cards]
     chosen = [card for card, refusal in refusals if refusal is None]

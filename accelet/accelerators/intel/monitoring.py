@@ -14,9 +14,9 @@ from accelet.accelerators.gathering import gather_edits
 from accelet.accelerators.hostfiles import is_node, read_names
 from accelet.accelerators.intel.card import Card
 from accelet.accelerators.intel.match import SERVED_DRIVERS, Driver
-from accelet.accelerators.intel.scan import CardFinder, Found
+from accelet.accelerators.intel.scan import CardFinder, CardScan
 from accelet.accelerators.inventory import Inventory
-from accelet.accelerators.looking import Look, Share, alone
+from accelet.accelerators.scancache import HostScan, ScanCache, uncached
 from accelet.accelerators.settings import Settings
 
 MonitoringMode = Literal["none", "single", "split"]
@@ -31,8 +31,8 @@ class MonitoringSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fie
         """Two that show the same cards do not compete for them, but their device ids must differ."""
         return self.driver == other.driver
 
-    def backend(self, share: Share = alone) -> "Monitoring":
-        return Monitoring(self, share(CardFinder))
+    def backend(self, cache: ScanCache = uncached) -> "Monitoring":
+        return Monitoring(self, cache(CardFinder))
 
 
 def monitoring_resources(
@@ -56,7 +56,7 @@ class Monitoring:
     """
 
     settings: MonitoringSettings
-    find: Look[Found]
+    find: HostScan[CardScan]
 
     def scan(self, root: Path) -> Inventory:
         found = self.find(root)

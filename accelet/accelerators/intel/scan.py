@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from accelet.accelerators.device import UnitId
+from accelet.accelerators.device import CARD_NAME, UnitId
 from accelet.accelerators.hostfiles import read_inodes, read_link_name, read_text
 from accelet.accelerators.intel.card import Card
 from accelet.accelerators.intel.sysfs import INTEL, CardFolder
@@ -14,11 +14,11 @@ from accelet.accelerators.pci import PciAddress
 
 _BUS = "sys/bus/pci/devices"
 _DISPLAY_CLASS = "0x03"
-_CARD_NAME = re.compile(r"card([0-9]{1,9})")
+_CARD_NAME = re.compile(CARD_NAME)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CardScan:
     """What one look at sysfs found, in order of hardware."""
 
     cards: tuple[Card, ...] = ()
@@ -32,7 +32,7 @@ class CardFinder:
     def __init__(self) -> None:
         self._functions = _DisplayFunctions()
 
-    def __call__(self, root: Path) -> Found:
+    def __call__(self, root: Path) -> CardScan:
         """Reads every card below `root`; a node without DRM has none.
 
         Raises:
@@ -44,7 +44,7 @@ class CardFinder:
         return replace(found, skipped=found.skipped + without_drm)
 
 
-def _find_cards(root: Path) -> Found:
+def _find_cards(root: Path) -> CardScan:
     cards: dict[UnitId, Card] = {}
     skipped: list[Skipped] = []
     warnings: list[str] = []
@@ -59,7 +59,7 @@ def _find_cards(root: Path) -> Found:
         else:
             cards[found.unit] = found
     ordered = sorted(cards.values(), key=lambda card: card.hardware_order)
-    return Found(tuple(ordered), tuple(skipped), tuple(warnings))
+    return CardScan(tuple(ordered), tuple(skipped), tuple(warnings))
 
 
 def _card_names(root: Path) -> list[str]:

@@ -17,9 +17,9 @@ from accelet.accelerators.hostfiles import is_folder, is_node, read_link_name, r
 from accelet.accelerators.intel.card import BY_PATH_FOLDER, Card, Kind
 from accelet.accelerators.inventory import Skipped
 from accelet.accelerators.pci import PciAddress
+from accelet.accelerators.pciconfig import find_config_fault
 
 INTEL = "0x8086"
-_INTEL_BYTES = bytes.fromhex("8680")
 _INTEGRATED_BUS_DEVICE = (0, 0, 2)
 
 
@@ -164,20 +164,7 @@ class CardFolder:
         """A card that fell off the bus reads as all ones. A sleeping one is not woken to ask."""
         if self._text("device/power/runtime_status") == "suspended":
             return HEALTHY
-        try:
-            with (self.folder / "device/config").open("rb") as config:
-                vendor = config.read(2)
-        except (FileNotFoundError, PermissionError):
-            return HEALTHY
-        except OSError as error:
-            return Health(f"its PCI configuration cannot be read: {error.strerror}")
-        if vendor == _INTEL_BYTES:
-            return HEALTHY
-        if vendor == b"\xff\xff":
-            return Health("its PCI configuration reads 0xffff: the card no longer answers on the bus")
-        return Health(
-            f"its PCI configuration reads vendor 0x{vendor[::-1].hex() or '(nothing)'}, not {INTEL}"
-        )
+        return Health(find_config_fault(self.folder / "device/config", INTEL, "card"))
 
     def _names(self, path: str) -> tuple[str, ...]:
         return read_names(f"{self.folder}/{path}")

@@ -15,13 +15,13 @@ from accelet.accelerators.errors import EditsError
 from accelet.accelerators.gathering import gather_edits
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.tpu.boxes import SIZES, box_shape, order_by_rest
-from accelet.accelerators.tpu.claims import claims_of_labels, claims_of_settings, is_ici_resilient
 from accelet.accelerators.tpu.environment import describe_box, describe_process, describe_whole_host
 from accelet.accelerators.tpu.health import chip_files
 from accelet.accelerators.tpu.host import Group, Host, host_of
 from accelet.accelerators.tpu.refusal import explain_not_a_box, explain_not_whole
 from accelet.accelerators.tpu.scan import scan_chips
 from accelet.accelerators.tpu.shape import Shape
+from accelet.accelerators.tpu.statements import is_ici_resilient, statements_of_labels, statements_of_settings
 
 if TYPE_CHECKING:  # the settings name their back-end, so they import this module
     from accelet.accelerators.tpu.settings import TpuSettings
@@ -44,8 +44,8 @@ class TpuBackend:
         """Reads the chips below `root`: `Backend.scan`."""
         inventory = scan_chips(
             root,
-            claims_of_settings(self.settings.topology),
-            claims_of_labels(self.node_labels),
+            statements_of_settings(self.settings.topology),
+            statements_of_labels(self.node_labels),
             check_owners=self.settings.check_owners,
         )
         if self.settings.mode == "whole-host" or host_of(inventory).is_whole_slice:

@@ -9,16 +9,16 @@ from accelet.accelerators.edits import DeviceNode
 from accelet.accelerators.hostfiles import exists_on_host
 from accelet.accelerators.inventory import Inventory, Skipped
 from accelet.accelerators.tpu.chips import Chip, find_foreign, join_functions
-from accelet.accelerators.tpu.claims import TPU_ENV_PATH, Claims, claims_of_tpu_env
 from accelet.accelerators.tpu.generation import DeviceFiles
 from accelet.accelerators.tpu.health import VFIO_CONTAINER, ChipFile, chip_files, find_health
+from accelet.accelerators.tpu.hostslice import decide
 from accelet.accelerators.tpu.owners import find_owners
+from accelet.accelerators.tpu.statements import TPU_ENV_PATH, Statements, statements_of_tpu_env
 from accelet.accelerators.tpu.sysfs import PCI_DEVICES, VFIO_DRIVER, Function, Unreadable, read_functions
 from accelet.accelerators.tpu.table import GOOGLE_VENDOR
-from accelet.accelerators.tpu.topology import decide
 
 
-def scan_chips(root: Path, settings: Claims, labels: Claims, *, check_owners: bool) -> Inventory:
+def scan_chips(root: Path, settings: Statements, labels: Statements, *, check_owners: bool) -> Inventory:
     """Reads sysfs, /dev and /etc/tpu below `root`; `settings` and `labels` say more about the host.
 
     Raises:
@@ -113,16 +113,16 @@ def _warn(chips: Sequence[Chip]) -> Iterator[str]:
 
 
 def _with_topology(
-    root: Path, inventory: Inventory, chips: Sequence[Chip], settings: Claims, labels: Claims
+    root: Path, inventory: Inventory, chips: Sequence[Chip], settings: Statements, labels: Statements
 ) -> Inventory:
     generations = {chip.generation for chip in chips}
     generation = generations.pop() if len(generations) == 1 else None
     if generation is None:
         return inventory
-    tpu_env = claims_of_tpu_env(_read_tpu_env(root))
+    tpu_env = statements_of_tpu_env(_read_tpu_env(root))
     sources = (settings, tpu_env, labels)
-    claims = [claim for source in sources for claim in source.claims]
-    topology = decide(generation, len(chips), claims)
+    statements = [statement for source in sources for statement in source.statements]
+    topology = decide(generation, len(chips), statements)
     unread = [warning for source in sources for warning in source.warnings]
     host, slice_ = topology.host_shape, topology.slice_shape
     return replace(

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Literal, Self
 
-from accelet.accelerators.looking import Share, alone
-from accelet.accelerators.settings import Problem, Settings
+from accelet.accelerators.scancache import ScanCache, uncached
+from accelet.accelerators.settings import Settings
 from accelet.accelerators.tpu.backend import TpuBackend
 from accelet.accelerators.tpu.shape import Shape, ShapeError
+from accelet.runtime.settings import Contradiction
 
 
 class TpuSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,35 +35,35 @@ class TpuSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     check_owners: bool = False
     log_folder: str | None = "/tmp/tpu_logs"  # noqa: S108  the folder that collectors of TPU logs read
 
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[Contradiction, ...]:
         return tuple(self._find_problems())
 
-    def _find_problems(self) -> Iterator[Problem]:
+    def _find_problems(self) -> Iterator[Contradiction]:
         if self.mode == "whole-host":
             for name in ("check", "half_bounds", "visible_chips"):
                 if getattr(self, name) != getattr(TpuSettings(), name):
-                    yield Problem((name,), "has a meaning only with mode: sub-host")
+                    yield Contradiction((name,), "has a meaning only with mode: sub-host")
         if self.topology is not None:
             try:
                 Shape.parse(self.topology)
             except ShapeError as error:
-                yield Problem(("topology",), str(error))
+                yield Contradiction(("topology",), str(error))
         if self.log_folder is not None and not _is_plain_absolute(self.log_folder):
-            yield Problem(("log_folder",), f"{self.log_folder!r} is not an absolute path without '..'")
+            yield Contradiction(("log_folder",), f"{self.log_folder!r} is not an absolute path without '..'")
 
     def overlaps(self, other: Self) -> bool:
         """Always: a node's chips belong to one host, and are given out by one resource."""
         return True
 
-    def backend(self, share: Share = alone) -> TpuBackend:
+    def backend(self, cache: ScanCache = uncached) -> TpuBackend:
         return TpuBackend(self)
 
     @property
     def wants_node_labels(self) -> bool:
         return self.node_labels
 
-    def backend_on(self, labels: Mapping[str, str], share: Share = alone) -> TpuBackend:
-        return self.backend(share).with_node_labels(labels)
+    def backend_on(self, labels: Mapping[str, str], cache: ScanCache = uncached) -> TpuBackend:
+        return self.backend(cache).with_node_labels(labels)
 
 
 def _is_plain_absolute(path: str) -> bool:

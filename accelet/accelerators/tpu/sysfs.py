@@ -8,6 +8,7 @@ from typing import Final
 
 from accelet.accelerators.hostfiles import read_link_name, read_names, read_text
 from accelet.accelerators.pci import PciAddress
+from accelet.accelerators.pciconfig import find_config_fault
 from accelet.accelerators.tpu.table import GOOGLE_VENDOR
 
 PCI_DEVICES: Final = "sys/bus/pci/devices"
@@ -82,7 +83,7 @@ def _read_function(root: Path, address: PciAddress, accel: int | None) -> Functi
         driver=read_link_name(folder / "driver"),
         iommu_group=group,
         accel=accel,
-        config_fault=_find_config_fault(folder / "config"),
+        config_fault=find_config_fault(folder / "config", GOOGLE_VENDOR, "chip"),
         group_strangers=() if group is None else tuple(_find_strangers(root, group, address)),
     )
 
@@ -107,24 +108,6 @@ def _accels_by_address(root: Path) -> dict[PciAddress, int]:
         if match and address is not None:
             found[address] = int(match[1])
     return found
-
-
-def _find_config_fault(path: Path) -> str | None:
-    """What a look at the configuration says: a device that does not answer reads as all ones."""
-    try:
-        with path.open("rb") as file:
-            start = file.read(4)
-    except (FileNotFoundError, PermissionError):
-        return None
-    except OSError as error:
-        return f"its PCI configuration cannot be read: {error.strerror}"
-    if start[:2] == b"\xff\xff":
-        return "its PCI configuration reads 0xffff: the chip no longer answers on the bus"
-    if start[:2] != bytes.fromhex(GOOGLE_VENDOR.removeprefix("0x"))[::-1]:
-        return (
-            f"its PCI configuration reads vendor 0x{start[1::-1].hex() or '(nothing)'}, not {GOOGLE_VENDOR}"
-        )
-    return None
 
 
 def _find_strangers(root: Path, group: int, address: PciAddress) -> Iterator[str]:

@@ -1,13 +1,13 @@
 """What a scenario file may say: one action a step."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
 from accelet.fakekubelet.pods import Container, Pod, a_container, a_pod
-from accelet.runtime.settings import Problem, Reader, SettingsError
+from accelet.runtime.settings import Contradiction, Problem, Reader, SettingsError
 
 Name = Annotated[str, Meta(min_length=1, max_length=253)]
 Count = Annotated[int, Meta(ge=0)]
@@ -58,12 +58,14 @@ class Admit(_Action, frozen=True):
     message: str | None = None
     within_s: Seconds = 30.0
 
-    def problems(self) -> "list[Mistake]":
+    def problems(self) -> list[Contradiction]:
         names = [each.name for each in (*self.init_containers, *self.containers)]
         if self.limits and self.containers:
-            return [Mistake(("limits",), "is for a pod with one container; give it with the containers")]
+            return [
+                Contradiction(("limits",), "is for a pod with one container; give it with the containers")
+            ]
         if len(set(names)) != len(names):
-            return [Mistake(("containers",), "have the same name twice")]
+            return [Contradiction(("containers",), "have the same name twice")]
         return []
 
     def as_pod(self) -> Pod:
@@ -114,9 +116,9 @@ class Fault(_Action, frozen=True):
     hang: bool = False
     times: Annotated[int, Meta(ge=1)] | None = None
 
-    def problems(self) -> "list[Mistake]":
+    def problems(self) -> list[Contradiction]:
         if sum((self.refuse is not None, self.late_s is not None, self.hang)) != 1:
-            return [Mistake((), "give one of refuse, late_s and hang")]
+            return [Contradiction((), "give one of refuse, late_s and hang")]
         return []
 
 
@@ -136,13 +138,6 @@ class Pause(_Action, frozen=True):
     """Lets time pass."""
 
     seconds: Seconds
-
-
-class Mistake(NamedTuple):
-    """A contradiction in a step, at a field of it."""
-
-    field: tuple[str | int, ...]
-    sentence: str
 
 
 class Step(_Action, frozen=True):
@@ -168,11 +163,11 @@ class Step(_Action, frozen=True):
     unknown_fields: Switch | None = None
     pause: Pause | None = None
 
-    def problems(self) -> list[Mistake]:
+    def problems(self) -> list[Contradiction]:
         given = self._given()
         if len(given) == 1:
             return []
-        return [Mistake((), f"a step is one action, not {', '.join(given) or 'none'}")]
+        return [Contradiction((), f"a step is one action, not {', '.join(given) or 'none'}")]
 
     def _given(self) -> list[str]:
         return [name for name in self.__struct_fields__ if getattr(self, name) is not None]

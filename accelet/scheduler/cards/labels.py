@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from accelet.accelerators.device import TileLink
+from accelet.accelerators.device import CARD_NAME, TileLink
 from accelet.assignments.nodecards import NodeCard
 
-_DISABLE = re.compile(r"gas-disable-(card[0-9]{1,6})")
-_TILE_OUT = re.compile(r"gas-tile-(?:disable|deschedule)-(card[0-9]{1,6})_gt([0-9]{1,3})")
-_TILE_PREFERRED = re.compile(r"gas-tile-preferred-(card[0-9]{1,6})")
+_DISABLE = re.compile(rf"gas-disable-({CARD_NAME})")
+_TILE_OUT = re.compile(rf"gas-tile-(?:disable|deschedule)-({CARD_NAME})_gt([0-9]{{1,3}})")
+_TILE_PREFERRED = re.compile(rf"gas-tile-preferred-({CARD_NAME})")
 _PREFERRED = "gas-prefer-gpu"
 _GROUP = "PCI_GROUP"
 _LINK = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})-([0-9]{1,3})\.([0-9]{1,3})")

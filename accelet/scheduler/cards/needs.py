@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from accelet.accelerators.device import CARD_NAME
 from accelet.assignments.assignment import MAX_TILE
 from accelet.assignments.nodecards import MAX_CARDS, capacity_names
 from accelet.kube.pods import Container, Pod
@@ -19,7 +20,7 @@ SINGLE_NUMA = "gas-allocate-single-numa"
 ALLOW = "gas-allow"
 DENY = "gas-deny"
 
-_CARD = re.compile(r"card(?:0|[1-9][0-9]{0,5})")
+_CARD = re.compile(CARD_NAME)
 _MOST = 2**60
 
 

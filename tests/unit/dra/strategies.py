@@ -6,7 +6,7 @@ from accelet.accelerators.device import HEALTHY, Device, DeviceId, Health, UnitI
 from accelet.accelerators.edits import DeviceNode
 from accelet.accelerators.files.backend import Files, FilesSettings
 from accelet.accelerators.intel.gpu import IntelGpu, IntelGpuSettings
-from accelet.accelerators.intel.scan import Found
+from accelet.accelerators.intel.scan import CardScan
 from accelet.accelerators.inventory import Inventory
 from accelet.dra.publishing.served import ServedResource
 
@@ -15,7 +15,7 @@ GIB = 2**30
 
 def gpu_backend() -> IntelGpu:
     """What computes masks; it never looks at hardware."""
-    return IntelGpu(IntelGpuSettings(), lambda _root: Found())
+    return IntelGpu(IntelGpuSettings(), lambda _root: CardScan())
 
 
 def gpu(

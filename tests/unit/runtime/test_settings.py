@@ -1,19 +1,12 @@
 """Strict settings: every mistake at once, each with its line."""
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelet.runtime.settings import Reader
-
-
-@dataclass(frozen=True)
-class Wrong:
-    field: tuple[str | int, ...]
-    sentence: str
+from accelet.runtime.settings import Contradiction, Reader
 
 
 class Leaf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -22,8 +15,12 @@ class Leaf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     policy: Literal["none", "packed"] = "none"
     ids: tuple[str, ...] = ()
 
-    def problems(self) -> list[Wrong]:
-        return [Wrong(("shares",), "needs a policy")] if self.shares > 1 and self.policy == "none" else []
+    def problems(self) -> list[Contradiction]:
+        return (
+            [Contradiction(("shares",), "needs a policy")]
+            if self.shares > 1 and self.policy == "none"
+            else []
+        )
 
 
 class Tree(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

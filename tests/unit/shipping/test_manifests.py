@@ -10,8 +10,8 @@ import yaml
 from click.testing import CliRunner
 
 import accelet
-from accelet.accelerators.tpu.claims import TPU_ENV_PATH
 from accelet.accelerators.tpu.settings import TpuSettings
+from accelet.accelerators.tpu.statements import TPU_ENV_PATH
 from accelet.agent.config import DEFAULT_CONFIG, parse_config
 from accelet.cli.agent import command
 from accelet.runtime.probes import parse_address

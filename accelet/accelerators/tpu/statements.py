@@ -23,7 +23,7 @@ _TPU_ENV_LINE: Final = re.compile(r"""\s*([A-Z_]+)\s*:\s*(['"]?)(.*?)\2\s*""")
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Statement:
     """What one source says of a host: its generation, its slice's shape, its number of chips; None where
     silent.
 
@@ -37,21 +37,21 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
-    """Claims in order of trust, and a sentence for each word in them that cannot be read."""
+class Statements:
+    """Statements in order of trust, and a sentence for each word in them that cannot be read."""
 
-    claims: tuple[Claim, ...] = ()
+    statements: tuple[Statement, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-def claims_of_settings(topology: str | None) -> Claims:
-    return Claims() if topology is None else _read("the setting topology", topology=topology)
+def statements_of_settings(topology: str | None) -> Statements:
+    return Statements() if topology is None else _read("the setting topology", topology=topology)
 
 
-def claims_of_tpu_env(text: str | None) -> Claims:
+def statements_of_tpu_env(text: str | None) -> Statements:
     """What a TPU VM's `/etc/tpu/tpu-env` says: lines of `KEY: 'value'`; None if there is no such file."""
     if text is None:
-        return Claims()
+        return Statements()
     matches = (_TPU_ENV_LINE.fullmatch(line) for line in text.splitlines())
     values = {match[1]: match[3] for match in matches if match and match[3]}
     bounds = values.get("CHIPS_PER_HOST_BOUNDS") or values.get("TPU_CHIPS_PER_HOST_BOUNDS")
@@ -63,9 +63,9 @@ def claims_of_tpu_env(text: str | None) -> Claims:
     )
 
 
-def claims_of_labels(labels: Mapping[str, str]) -> Claims:
+def statements_of_labels(labels: Mapping[str, str]) -> Statements:
     """What the Node's labels say, as three sources: the TPU labels, the machine type's name."""
-    claims = _read(
+    statements = _read(
         "a label of the Node",
         accelerator=_first(labels, ACCELERATOR_LABELS),
         topology=_first(labels, TOPOLOGY_LABELS),
@@ -73,9 +73,9 @@ def claims_of_labels(labels: Mapping[str, str]) -> Claims:
     )
     machine = machine_named(labels.get(MACHINE_LABEL, ""))
     if machine is None:
-        return claims
-    by_machine = Claim(f"the machine type {machine.name}", chips=machine.chips)
-    return Claims((*claims.claims, by_machine), claims.warnings)
+        return statements
+    by_machine = Statement(f"the machine type {machine.name}", chips=machine.chips)
+    return Statements((*statements.statements, by_machine), statements.warnings)
 
 
 def is_ici_resilient(labels: Mapping[str, str]) -> bool:
@@ -90,7 +90,7 @@ def _read(
     topology: str | None = None,
     bounds: str | None = None,
     count: str | None = None,
-) -> Claims:
+) -> Statements:
     warnings: list[str] = []
 
     def shape_of(text: str | None) -> Shape | None:
@@ -114,8 +114,8 @@ def _read(
     if accelerator is not None and generation is None:
         warnings.append(f"{source}: the accelerator {accelerator!r} is not known")
     if generation is None and slice_shape is None and chips is None:
-        return Claims((), tuple(warnings))
-    return Claims((Claim(source, generation, slice_shape, chips),), tuple(warnings))
+        return Statements((), tuple(warnings))
+    return Statements((Statement(source, generation, slice_shape, chips),), tuple(warnings))
 
 
 def _first(labels: Mapping[str, str], names: Sequence[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""Looks at the host that several resources have in common."""
+"""Scans of the host that several resources have in common."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,14 +8,14 @@ import pytest
 from accelet.accelerators.intel.gpu import IntelGpuSettings
 from accelet.accelerators.intel.match import CardMatch
 from accelet.accelerators.intel.scan import CardFinder
-from accelet.accelerators.looking import Look, SharedLooks, alone
+from accelet.accelerators.scancache import CachedScans, HostScan, uncached
 from tests.synthetic.gpus import Gpu, write_gpus
 
 FOR_EVER_S = 3600.0
 
 
 class Counting:
-    """Makes looks of which each finds the next number; the first `failures` fail."""
+    """Makes scans of which each finds the next number; the first `failures` fail."""
 
     def __init__(self, failures: int = 0) -> None:
         self.made = 0
@@ -24,49 +24,49 @@ class Counting:
     def __call__(self, root: Path) -> int:
         self.made += 1
         if self.made <= self._failures:
-            raise OSError("cannot look")
+            raise OSError("cannot scan")
         return self.made
 
 
-def maker(counting: Counting) -> Callable[[], Look[int]]:
+def maker(counting: Counting) -> Callable[[], HostScan[int]]:
     return lambda: counting
 
 
-def test_resources_with_the_same_look_look_once(tmp_path: Path) -> None:
-    looks = SharedLooks(FOR_EVER_S)
+def test_resources_with_the_same_scan_scan_once(tmp_path: Path) -> None:
+    scans = CachedScans(FOR_EVER_S)
     make = maker(Counting())
-    assert [looks.share(make)(tmp_path) for _ in range(3)] == [1, 1, 1]
+    assert [scans.cached(make)(tmp_path) for _ in range(3)] == [1, 1, 1]
 
 
-def test_resources_with_other_looks_look_for_themselves(tmp_path: Path) -> None:
-    looks = SharedLooks(FOR_EVER_S)
-    assert [looks.share(maker(Counting()))(tmp_path) for _ in range(2)] == [1, 1]
+def test_resources_with_other_scans_scan_for_themselves(tmp_path: Path) -> None:
+    scans = CachedScans(FOR_EVER_S)
+    assert [scans.cached(maker(Counting()))(tmp_path) for _ in range(2)] == [1, 1]
 
 
-def test_look_is_made_anew_when_it_is_no_longer_fresh(tmp_path: Path) -> None:
-    look = SharedLooks(fresh_s=-1.0).share(maker(Counting()))
-    assert [look(tmp_path) for _ in range(3)] == [1, 2, 3]
+def test_scan_is_made_anew_when_it_is_no_longer_fresh(tmp_path: Path) -> None:
+    scan = CachedScans(fresh_s=-1.0).cached(maker(Counting()))
+    assert [scan(tmp_path) for _ in range(3)] == [1, 2, 3]
 
 
-def test_look_that_failed_is_made_again_by_the_next(tmp_path: Path) -> None:
-    look = SharedLooks(FOR_EVER_S).share(maker(Counting(failures=1)))
-    with pytest.raises(OSError, match="cannot look"):
-        look(tmp_path)
-    assert look(tmp_path) == 2
+def test_scan_that_failed_is_made_again_by_the_next(tmp_path: Path) -> None:
+    scan = CachedScans(FOR_EVER_S).cached(maker(Counting(failures=1)))
+    with pytest.raises(OSError, match="cannot scan"):
+        scan(tmp_path)
+    assert scan(tmp_path) == 2
 
 
 def test_two_resources_share_what_is_seen_of_the_cards(tmp_path: Path) -> None:
-    share = SharedLooks(FOR_EVER_S).share
-    first = IntelGpuSettings(match=CardMatch(driver=("i915",))).backend(share)
-    other = IntelGpuSettings(match=CardMatch(driver=("xe",))).backend(share)
+    cached = CachedScans(FOR_EVER_S).cached
+    first = IntelGpuSettings(match=CardMatch(driver=("i915",))).backend(cached)
+    other = IntelGpuSettings(match=CardMatch(driver=("xe",))).backend(cached)
     write_gpus(tmp_path, [Gpu(0, "0000:03:00.0"), Gpu(1, "0000:04:00.0", driver="xe")])
     assert [device.card for device in first.scan(tmp_path).devices] == ["card0"]
     write_gpus(tmp_path, [])
     assert [device.card for device in other.scan(tmp_path).devices] == ["card1"]
 
 
-def test_without_sharing_each_scan_sees_the_host_as_it_is(tmp_path: Path) -> None:
-    finder = alone(CardFinder)
+def test_without_a_cache_each_scan_sees_the_host_as_it_is(tmp_path: Path) -> None:
+    finder = uncached(CardFinder)
     write_gpus(tmp_path, [Gpu(0, "0000:03:00.0")])
     assert [card.name for card in finder(tmp_path).cards] == ["card0"]
     write_gpus(tmp_path, [])

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.tpu import TpuBackend, TpuSettings
-from accelet.accelerators.tpu.claims import Claim, claims_of_labels, claims_of_tpu_env
+from accelet.accelerators.tpu.hostslice import decide
 from accelet.accelerators.tpu.shape import Shape
+from accelet.accelerators.tpu.statements import Statement, statements_of_labels, statements_of_tpu_env
 from accelet.accelerators.tpu.table import GENERATIONS, V4, V5E
-from accelet.accelerators.tpu.topology import decide
 from tests.synthetic.tpu import HOSTS
 
 GKE = "cloud.google.com/gke-tpu-"
@@ -123,9 +123,9 @@ def test_disagreement_is_a_warning_and_the_chips_stay(
 
 
 def test_sources_that_count_differently_are_a_warning() -> None:
-    claims = [Claim("one", chips=8), Claim("other", chips=4)]
+    statements = [Statement("one", chips=8), Statement("other", chips=4)]
 
-    topology = decide(V5E, 4, claims)
+    topology = decide(V5E, 4, statements)
 
     assert topology.host_shape == Shape(2, 4)
     assert topology.warnings[0] == "other gives this host 4 chips, another source 8: 8 it is"
@@ -153,12 +153,12 @@ def test_more_chips_than_any_host_has_are_served_without_bounds() -> None:
 def test_tpu_env_is_read_in_every_quoting() -> None:
     text = "TOPOLOGY: \"4x4\"\n  CHIPS_PER_HOST_BOUNDS: 2,2,1\nnot a line\nACCELERATOR_TYPE: ''\n"
 
-    assert claims_of_tpu_env(text).claims == (Claim("/etc/tpu/tpu-env", None, Shape(4, 4), 4),)
+    assert statements_of_tpu_env(text).statements == (Statement("/etc/tpu/tpu-env", None, Shape(4, 4), 4),)
 
 
 @given(st.text())
 def test_no_text_of_a_tpu_env_is_an_error(text: str) -> None:
-    claims_of_tpu_env(text)
+    statements_of_tpu_env(text)
 
 
 @given(
@@ -167,12 +167,12 @@ def test_no_text_of_a_tpu_env_is_an_error(text: str) -> None:
     )
 )
 def test_no_label_is_an_error(labels: dict[str, str]) -> None:
-    claims_of_labels(labels)
+    statements_of_labels(labels)
 
 
 shapes = st.builds(Shape, *[st.integers(1, 24)] * 3)
-claims = st.builds(
-    Claim,
+statements = st.builds(
+    Statement,
     st.just("a source"),
     st.none() | st.sampled_from(GENERATIONS),
     st.none() | shapes,
@@ -180,9 +180,9 @@ claims = st.builds(
 )
 
 
-@given(st.sampled_from(GENERATIONS), st.integers(1, 16), st.lists(claims, max_size=4))
+@given(st.sampled_from(GENERATIONS), st.integers(1, 16), st.lists(statements, max_size=4))
 def test_whatever_is_said_a_host_holds_its_chips_and_fills_its_slice(
-    generation: object, found: int, said: list[Claim]
+    generation: object, found: int, said: list[Statement]
 ) -> None:
     topology = decide(generation, found, said)  # type: ignore[arg-type]  # one of GENERATIONS
 

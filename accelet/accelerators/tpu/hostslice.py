@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from accelet.accelerators.tpu.claims import Claim
 from accelet.accelerators.tpu.generation import Generation
 from accelet.accelerators.tpu.shape import Shape
+from accelet.accelerators.tpu.statements import Statement
 
 
 @dataclass(frozen=True, slots=True)
-class Topology:
+class HostSlice:
     """The shape of a whole host and of its slice, both None where nothing fits; `warnings` are
     disagreements.
     """
@@ -19,7 +19,7 @@ class Topology:
     warnings: tuple[str, ...] = ()
 
 
-def decide(generation: Generation, found: int, claims: Sequence[Claim]) -> Topology:
+def decide(generation: Generation, found: int, statements: Sequence[Statement]) -> HostSlice:
     """Holds what the sources say against the `found` chips, one or more.
 
     The chips that are there decide what kind of host it is; a source may say that there should be more of
@@ -27,36 +27,38 @@ def decide(generation: Generation, found: int, claims: Sequence[Claim]) -> Topol
     warning.
     """
     warnings = [
-        f"{claim.source} names {claim.generation.name} TPUs, the chips found are {generation.name}: "
+        f"{statement.source} names {statement.generation.name} TPUs, the chips found are {generation.name}: "
         "they are served as what they are"
-        for claim in claims
-        if claim.generation not in {None, generation}
+        for statement in statements
+        if statement.generation not in {None, generation}
     ]
-    host_shape, of_count = _decide_host(generation, found, claims)
+    host_shape, of_count = _decide_host(generation, found, statements)
     warnings += of_count
     if host_shape is None:
-        return Topology(None, None, tuple(warnings))
-    slice_shape, of_slice = _decide_slice(generation, host_shape, claims)
-    return Topology(host_shape, slice_shape, (*warnings, *of_slice))
+        return HostSlice(None, None, tuple(warnings))
+    slice_shape, of_slice = _decide_slice(generation, host_shape, statements)
+    return HostSlice(host_shape, slice_shape, (*warnings, *of_slice))
 
 
 def _decide_host(
-    generation: Generation, found: int, claims: Sequence[Claim]
+    generation: Generation, found: int, statements: Sequence[Statement]
 ) -> tuple[Shape | None, list[str]]:
     sizes = generation.chips_per_host
     fitting = min((size for size in sizes if size >= found), default=None)
     warnings: list[str] = []
     expected: int | None = None
-    for claim in claims:
-        if claim.chips is None:
+    for statement in statements:
+        if statement.chips is None:
             continue
-        if claim.chips not in sizes or claim.chips < found:
-            warnings.append(f"{claim.source} gives this host {_chips(claim.chips)}, {found} were found")
-        elif expected is None:
-            expected = claim.chips
-        elif claim.chips != expected:
+        if statement.chips not in sizes or statement.chips < found:
             warnings.append(
-                f"{claim.source} gives this host {_chips(claim.chips)}, another source {expected}: "
+                f"{statement.source} gives this host {_chips(statement.chips)}, {found} were found"
+            )
+        elif expected is None:
+            expected = statement.chips
+        elif statement.chips != expected:
+            warnings.append(
+                f"{statement.source} gives this host {_chips(statement.chips)}, another source {expected}: "
                 f"{expected} it is"
             )
     chips = expected or fitting
@@ -73,17 +75,19 @@ def _decide_host(
     return generation.host_shape(chips), warnings
 
 
-def _decide_slice(generation: Generation, host: Shape, claims: Sequence[Claim]) -> tuple[Shape, list[str]]:
+def _decide_slice(
+    generation: Generation, host: Shape, statements: Sequence[Statement]
+) -> tuple[Shape, list[str]]:
     chosen: Shape | None = None
     warnings: list[str] = []
-    for claim in claims:
-        said = claim.slice_shape
+    for statement in statements:
+        said = statement.slice_shape
         if said is None:
             continue
         text = said.text(generation.dimensions)
         if said.divided_by(host) is None:
             warnings.append(
-                f"{claim.source} gives the topology {text}, which hosts of {_chips(host.chips)} "
+                f"{statement.source} gives the topology {text}, which hosts of {_chips(host.chips)} "
                 f"({host.text(generation.dimensions)}) cannot form: it is not used"
             )
         elif chosen is None:
@@ -91,12 +95,12 @@ def _decide_slice(generation: Generation, host: Shape, claims: Sequence[Claim]) 
             known = generation.topologies()
             if known and said not in known:
                 warnings.append(
-                    f"{claim.source} gives the topology {text}, which is not known for {generation.name}: "
-                    "it is used as it stands"
+                    f"{statement.source} gives the topology {text}, which is not known for "
+                    f"{generation.name}: it is used as it stands"
                 )
         elif said != chosen:
             warnings.append(
-                f"{claim.source} gives the topology {text}, another source "
+                f"{statement.source} gives the topology {text}, another source "
                 f"{chosen.text(generation.dimensions)}: {chosen.text(generation.dimensions)} is used"
             )
     return chosen or host, warnings
