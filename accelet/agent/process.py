@@ -20,7 +20,7 @@ from accelet.node.audit import Audit
 from accelet.node.discovery import LOOK_FRESH_S
 from accelet.node.kubeletdirectory import KubeletDirectory
 from accelet.node.kubeletrecords import KubeletRecords
-from accelet.node.lockfile import UNIT_LOCKS, LockFile
+from accelet.node.namelocks import UNIT_LOCKS, NameLocks
 from accelet.node.publishing import CardPublishing
 from accelet.node.unitlocks import UnitLocks
 from accelet.runtime.logs import Log
@@ -75,7 +75,7 @@ class Agent:
             options.root,
             options.paths,
             KubeletRecords(options.paths),
-            UnitLocks(LockFile(options.paths.device_plugins / UNIT_LOCKS)),
+            UnitLocks(NameLocks(options.paths.device_plugins / UNIT_LOCKS)),
             CachedScans(LOOK_FRESH_S).cached,
             self.metrics,
             self._cards.refresh,

@@ -19,15 +19,16 @@ _THREADS = 6
 class ApiConnection:
     """Connects when first asked for, and again and again until that works."""
 
-    def __init__(self, kubeconfig: Path | None) -> None:
+    def __init__(self, kubeconfig: Path | None, *, first_try_s: float = FIRST_TRY_S) -> None:
         """`kubeconfig` None stands for the service account of this pod."""
         self._kubeconfig = kubeconfig
+        self._first_try_s = first_try_s
         self._client: Client | None = None
         self._connecting = asyncio.Lock()
 
     async def client(self, failed: Callable[[ConfigurationError], None]) -> Client:
         """The client, which is everybody's and not to be closed; `failed` is called for each try in vain."""
-        backoff = Backoff(first_s=FIRST_TRY_S, most_s=LAST_TRY_S)
+        backoff = Backoff(first_s=self._first_try_s, most_s=LAST_TRY_S)
         while True:
             try:
                 return await self._connect()

@@ -1,33 +1,34 @@
 """No hardware is served by two resources at once, nor by two processes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import replace
 
 from accelet.accelerators.device import UnitId
 from accelet.accelerators.inventory import Inventory, Skipped
-from accelet.node.lockfile import LockFile
+from accelet.node.namelocks import NameLocks
 
 
 class UnitLocks:
     """Which resource of this process serves which unit: the first to find it, for as long as it finds it.
 
-    With a file, no two processes that share it serve the same unit either: an agent and the one that
-    replaces it, whatever they serve it by. A unit of a process that has died is free at the next scan.
+    With `shared` locks, no two processes that share them serve the same unit either: an agent and the one
+    that replaces it, whatever they serve it by. A unit of a process that has died is free at the next scan.
     Settings that plainly contradict each other never come so far; two globs may still match one card.
     """
 
-    def __init__(self, file: LockFile | None = None) -> None:
-        self._file = file
+    def __init__(self, shared: NameLocks | None = None) -> None:
+        self._shared = shared
         self._holder: dict[UnitId, str] = {}
 
     def take(self, resource: str, inventory: Inventory) -> Inventory:
         """The inventory without what another resource or process serves; that is skipped with its reason.
 
         Raises:
-            OSError: the file cannot be opened or locked; nothing more is held than before.
+            OSError: the locks that are shared cannot be had.
         """
         found = {device.unit for device in inventory.devices}
-        self._mend_file()
+        for unit in self._renew():
+            self._holder.pop(unit)
         self._let_go(
             unit for unit, holder in self._holder.items() if holder == resource and unit not in found
         )
@@ -53,15 +54,13 @@ class UnitLocks:
     def _let_go(self, units: Iterable[UnitId]) -> None:
         for unit in list(units):
             del self._holder[unit]
-            if self._file is not None:
-                self._file.unlock(unit)
+            if self._shared is not None:
+                self._shared.unlock(unit)
 
     def _lock(self, unit: UnitId) -> bool:
-        return self._file is None or self._file.lock(unit)
+        return self._shared is None or self._shared.lock(unit)
 
-    def _mend_file(self) -> None:
-        """Locks in the new file what is held, where somebody has replaced the file."""
-        if self._file is not None and self._file.open():
-            lost = [unit for unit in sorted(self._holder) if not self._file.lock(unit)]
-            for unit in lost:
-                del self._holder[unit]
+    def _renew(self) -> Set[UnitId]:
+        """The units that others have taken over since somebody removed the files of the locks."""
+        lost = frozenset() if self._shared is None else self._shared.renew()
+        return self._holder.keys() & lost

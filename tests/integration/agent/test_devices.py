@@ -1,8 +1,13 @@
 """What the kubelet is told of devices, and what containers get, over real sockets."""
 
+from dataclasses import replace
 from pathlib import Path
 
+from accelet.accelerators.device import Device, DeviceId, UnitId
+from accelet.accelerators.inventory import Inventory
 from accelet.fakekubelet import FakeKubelet, a_container, a_pod
+from accelet.node.namelocks import UNIT_LOCKS, NameLocks
+from accelet.node.unitlocks import UnitLocks
 from tests.integration.agent.running import (
     GPU,
     agent,
@@ -13,6 +18,8 @@ from tests.integration.agent.running import (
     until_said,
     write_config,
 )
+
+UNITS = ["0000-03-00.0", "0000-04-00.0"]
 
 
 async def test_container_gets_the_nodes_of_its_device(folder: Path) -> None:
@@ -122,3 +129,19 @@ async def test_folder_that_takes_no_socket_is_told_and_tried_again(folder: Path)
         await kubelet.replace_directory()
         await until_ready(running)
         await kubelet.resource(GPU).devices(healthy=1)
+
+
+async def test_unit_that_another_process_serves_is_left_to_it_until_that_ends(folder: Path) -> None:
+    path = write_config(folder, cards_config(2))
+    async with FakeKubelet(folder) as kubelet:
+        others = UnitLocks(NameLocks(kubelet.plugins_dir / UNIT_LOCKS))
+        both = Inventory(tuple(Device(DeviceId(unit), UnitId(unit)) for unit in UNITS))
+        others.take("another", replace(both, devices=both.devices[:1]))
+        async with agent(folder, path) as running:
+            gpu = kubelet.resource(GPU)
+            assert list(await gpu.devices(healthy=1)) == UNITS[1:]
+            assert [one.unit for one in others.take("another", both).devices] == [UNITS[0]]
+            others.release("another")
+            await scan(folder, running)
+            assert list(await gpu.devices(healthy=2)) == UNITS
+        assert others.take("another", both) == both

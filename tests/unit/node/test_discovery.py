@@ -18,7 +18,7 @@ from accelet.node.discovery import (
     Scan,
     next_scan,
 )
-from accelet.node.lockfile import LockFile
+from accelet.node.namelocks import NameLocks
 from accelet.node.unitlocks import UnitLocks
 
 NOW = st.floats(min_value=0, max_value=1e8)
@@ -122,7 +122,7 @@ async def test_inventory_that_the_service_cannot_use_leaves_the_last_good_one_be
 
 
 async def test_where_units_cannot_be_locked_none_is_served_and_the_reason_is_told(tmp_path: Path) -> None:
-    watched = Watched(UnitLocks(LockFile(tmp_path / "nowhere" / "locks")))
+    watched = Watched(UnitLocks(NameLocks(tmp_path / "nowhere" / "locks")))
     scan = await watched.scan()
     assert scan.inventory.devices == ()
     assert scan.problem == f"No such file or directory: {tmp_path / 'nowhere' / 'locks'}"

@@ -1,5 +1,6 @@
 """No hardware is served by two resources at once, nor by two processes."""
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from accelet.accelerators.device import Device, DeviceId, UnitId
 from accelet.accelerators.inventory import Inventory
-from accelet.node.lockfile import LockFile
+from accelet.node.namelocks import NameLocks
 from accelet.node.unitlocks import UnitLocks
 
 SERVE_UNTIL_KILLED = """
@@ -39,8 +40,8 @@ def reasons(inventory: Inventory) -> list[tuple[str, str, str]]:
 
 
 def locks_in(folder: Path) -> UnitLocks:
-    """Locks as another process would have them: each object opens the file for itself."""
-    return UnitLocks(LockFile(folder / "locks"))
+    """Locks as another process would have them: each object opens the files for itself."""
+    return UnitLocks(NameLocks(folder / "locks"))
 
 
 def test_first_to_find_a_unit_keeps_it_and_the_other_says_why_not() -> None:
@@ -97,20 +98,22 @@ def test_killed_process_frees_its_units(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_replaced", [False, True], ids=["removed", "replaced"])
-def test_who_removes_the_file_takes_no_unit_from_its_holder(tmp_path: Path, is_replaced: bool) -> None:
+def test_who_removes_the_files_takes_no_unit_from_its_holder(tmp_path: Path, is_replaced: bool) -> None:
     old, new = locks_in(tmp_path), locks_in(tmp_path)
     old.take("one", found("a"))
-    (tmp_path / "locks").unlink()
+    (file,) = (tmp_path / "locks").iterdir()
+    shutil.rmtree(tmp_path / "locks")
     if is_replaced:
-        (tmp_path / "locks").touch()
+        file.parent.mkdir()
+        file.touch()
     assert units(old.take("one", found("a"))) == ["a"]
     assert units(new.take("one", found("a"))) == []
 
 
-def test_of_two_who_got_one_unit_while_the_file_was_gone_only_the_second_keeps_it(tmp_path: Path) -> None:
+def test_of_two_who_got_one_unit_while_the_files_were_gone_only_the_second_keeps_it(tmp_path: Path) -> None:
     old, new = locks_in(tmp_path), locks_in(tmp_path)
     old.take("one", found("a", "b"))
-    (tmp_path / "locks").unlink()
+    shutil.rmtree(tmp_path / "locks")
     assert units(new.take("one", found("a"))) == ["a"]
     assert units(old.take("one", found("a", "b"))) == ["b"]
     assert units(new.take("one", found("a", "b"))) == ["a"]
@@ -121,15 +124,14 @@ def test_folder_that_is_gone_for_a_moment_costs_no_unit(tmp_path: Path) -> None:
     folder.mkdir()
     locks = locks_in(folder)
     locks.take("one", found("a"))
-    (folder / "locks").unlink()
-    folder.rmdir()
+    shutil.rmtree(folder)
     assert units(locks.take("one", found("a"))) == ["a"]
     folder.mkdir()
     assert units(locks.take("one", found("a"))) == ["a"]
     assert units(locks_in(folder).take("one", found("a"))) == []
 
 
-def test_without_a_place_for_the_file_nothing_is_served(tmp_path: Path) -> None:
+def test_without_a_place_for_the_files_nothing_is_served(tmp_path: Path) -> None:
     locks = locks_in(tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError):
         locks.take("one", found("a"))
