@@ -4,29 +4,27 @@ import asyncio
 import time
 import uuid
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from accelet.accelerators.device import DeviceId
-from accelet.kube.poduid import PodUid
 from accelet.kubelet.paths import SocketIdentity
 from accelet.node.kubeletrecords import KubeletRecords
 from accelet.node.podview import PodView
 from accelet.runtime.logs import Log
 from deviceplugin.metrics import ResourceMetrics
-from deviceplugin.reconciler import Books
+from deviceplugin.reconciler import Reconciler
+from deviceplugin.screening import Screener
 from deviceplugin.search import Found, Searching
 from resourcemanager.allocation import Allocation, Refusal
 from resourcemanager.manager import ResourceManager
-from resourcemanager.matching.candidates import list_needs
-from resourcemanager.matching.inquiry import Match, NoProof
+from resourcemanager.matching.admissions import Admissions
+from resourcemanager.matching.inquiry import Doubt, Match, NoProof
 
 ALLOCATE_S = 2.0
 """The longest an Allocate takes: the kubelet admits no other pod meanwhile."""
 
 PREFER_S = 1.5
 """Likewise for a preference. Without one the kubelet chooses by chance, which Allocate may have to refuse."""
-
-FIRST_LIST_S = 2.0
-"""How long the first registration waits for the pods of this node."""
 
 _REASONS = {"mismatch": "AssignmentMismatch", "conflict": "AssignmentConflict"}
 REFUSED = "AllocationRefused"
@@ -44,14 +42,15 @@ class IdentityAllocator:
         self,
         manager: ResourceManager,
         *,
-        books: Books,
+        reconciler: Reconciler,
         records: KubeletRecords,
         pods: PodView,
         search: Searching,
+        screener: Screener,
         metrics: ResourceMetrics,
     ) -> None:
         self._manager = manager
-        self._books = books
+        self._reconciler = reconciler
         self._records = records
         self._kubelet: SocketIdentity | None = None
         self._pods = pods
@@ -59,31 +58,40 @@ class IdentityAllocator:
         self._search = search
         self._lock = asyncio.Lock()
         self._preferred: tuple[frozenset[DeviceId], Found] | None = None
-        self._turned_away: frozenset[PodUid] = frozenset()
-        self._older: frozenset[PodUid] = frozenset()
+        self._screener = screener
+        self._admissions = Admissions()
 
     @property
     def _resource(self) -> str:
         return self._manager.rules.resource
 
-    async def before_registration(self) -> None:
-        """Notes the pods that a kubelet which did not know the resource may have admitted without devices."""
-        async with self._lock:
-            await self._meet_kubelet()
-        checkpoint = await self._records.checkpoint()
-        if checkpoint is not None and self._resource in checkpoint.registered:
-            return
-        await self._pods.synced(FIRST_LIST_S)
-        pods = self._pods.pods()
-        self._older = frozenset(uid for uid, pod in pods.items() if list_needs(pod, self._resource))
+    async def run(self) -> None:
+        """Finds out, after each registration, which pods the kubelet admitted without devices."""
+        await self._screener.run()
 
-    async def _meet_kubelet(self) -> None:
-        """A kubelet that has just started knows what it wrote before, and may be another version."""
+    async def screened(self) -> None:
+        """Waits until that is known of the last registration."""
+        await self._screener.done()
+
+    async def before_registration(self) -> None:
+        """Notes what another kubelet changes, and which pods it admitted before it knew the resource."""
+        async with self._lock:
+            is_new = await self._meet_kubelet()
+            await self._screener.begin(self._admissions, is_new_kubelet=is_new)
+
+    async def _meet_kubelet(self) -> bool:
+        """A kubelet that has just started knows what it wrote before, and may be another version.
+
+        It asks for pods anew that the one before it has turned away without having told the API server.
+        """
         self._preferred = None
         kubelet, self._kubelet = self._kubelet, self._records.kubelet()
-        if kubelet != self._kubelet:
-            self._search.forget_kubelet()
-            await self._books.follow_checkpoint(is_after_answers=True)
+        if kubelet == self._kubelet:
+            return False
+        self._search.forget_kubelet()
+        self._admissions = Admissions(listed=frozenset(self._pods.pods()))
+        await self._reconciler.follow_checkpoint(is_after_answers=True)
+        return True
 
     async def prefer(
         self, available: Collection[DeviceId], must_include: Collection[DeviceId], size: int, kubelet: str
@@ -103,8 +111,7 @@ class IdentityAllocator:
             self._metrics.count_match(_describe(found.step))
             answer = self._manager.allocate_for(requested, found.step, found.pods, uuid.uuid4().hex)
             self._say(found.step, answer)
-            if isinstance(answer, Refusal) and isinstance(found.step, Match):
-                self._note_turned_away(found.step, found)
+            self._note(found, answer)
             return answer
 
     def _just_found(self, requested: Sequence[DeviceId]) -> Found | None:
@@ -121,20 +128,32 @@ class IdentityAllocator:
             return None
         return preferred[1] if isinstance(preferred[1].step, Match) else None
 
-    def _note_turned_away(self, match: Match, found: Found) -> None:
+    def _note(self, found: Found, answer: Allocation | Refusal) -> None:
         """An admission that was refused is over; for a container that starts again the kubelet asks again."""
-        if not match.pod.has_started:
-            self._turned_away = (self._turned_away & found.pods.keys()) | {match.owner.pod_uid}
+        step = found.step
+        if isinstance(step, Match) and not step.pod.has_started:
+            self._admissions = self._admissions.came_to(step.owner.pod_uid)
+        if not isinstance(answer, Refusal):
+            return
+        if isinstance(step, NoProof):
+            refused = step.former
+        else:
+            refused = frozenset() if step.pod.has_started else frozenset({step.owner.pod_uid})
+        known = found.pods.keys() | self._pods.deleted().keys()
+        self._admissions = self._admissions.turn_away(refused, known)
 
     async def _find(self, size: int, kubelet: str, within_s: float) -> Found:
         started = time.perf_counter()
-        found = await self._search.find(
-            size,
-            kubelet=kubelet,
-            turned_away=self._turned_away,
-            older_than_resource=self._older,
-            within_s=within_s,
-        )
+        skipped = await self._screener.result(within_s)
+        if skipped is None:
+            found = Found(NoProof(Doubt.UNANSWERED, self._screener.problem), self._pods.pods())
+        else:
+            found = await self._search.find(
+                size,
+                kubelet=kubelet,
+                admissions=replace(self._admissions, skipped=skipped),
+                within_s=within_s - (time.perf_counter() - started),
+            )
         self._metrics.observe_match(time.perf_counter() - started)
         return found
 

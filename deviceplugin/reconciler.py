@@ -22,10 +22,10 @@ from resourcemanager.matching.candidates import list_needs
 _log = Log(__name__)
 
 
-class Books:
-    """One resource's books.
+class Reconciler:
+    """Keeps one resource's ledger.
 
-    A resource without assignments has its books from the kubelet's checkpoint alone, and asks nobody else.
+    That of a resource without assignments follows the kubelet's checkpoint alone, and nobody else is asked.
     """
 
     def __init__(

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from accelet.kube.errors import KubeError
@@ -12,8 +12,9 @@ from accelet.kube.poduid import PodUid
 from accelet.kubelet.errors import MethodDisabledError, PodResourcesError
 from accelet.kubelet.podresources import PodResources
 from accelet.node.podview import PodView
-from deviceplugin.reconciler import Books
+from deviceplugin.reconciler import Reconciler
 from resourcemanager.manager import ResourceManager
+from resourcemanager.matching.admissions import Admissions
 from resourcemanager.matching.caller import next_step
 from resourcemanager.matching.inquiry import (
     AskAllShown,
@@ -29,7 +30,7 @@ from resourcemanager.matching.inquiry import (
     ReadPods,
 )
 
-MakeSearch = Callable[[ResourceManager, Books, PodView, PodResources], "Searching"]
+MakeSearch = Callable[[ResourceManager, Reconciler, PodView, PodResources], "Searching"]
 
 _GRPC_OF_134 = (1, 70)
 """Kubernetes up to 1.33 calls plugins with grpc-go 1.68 and older, 1.34 with 1.72."""
@@ -51,8 +52,7 @@ class Searching(Protocol):
         size: int,
         *,
         kubelet: str,
-        turned_away: frozenset[PodUid],
-        older_than_resource: frozenset[PodUid],
+        admissions: Admissions,
         within_s: float,
     ) -> Found: ...
 
@@ -65,10 +65,10 @@ class Search:
     """Finds whose a call is; asks for nothing that matching does not ask for."""
 
     def __init__(
-        self, manager: ResourceManager, books: Books, pods: PodView, pod_resources: PodResources
+        self, manager: ResourceManager, reconciler: Reconciler, pods: PodView, pod_resources: PodResources
     ) -> None:
         self._manager = manager
-        self._books = books
+        self._reconciler = reconciler
         self._pods = pods
         self._pod_resources = pod_resources
         self._has_get = True
@@ -78,15 +78,14 @@ class Search:
         size: int,
         *,
         kubelet: str,
-        turned_away: frozenset[PodUid],
-        older_than_resource: frozenset[PodUid],
+        admissions: Admissions,
         within_s: float,
     ) -> Found:
         """Whose the call for `size` devices is; says so, or why not, within `within_s` seconds."""
-        pods = self._pods.pods()
+        pods = admissions.put_in_order(self._pods.pods())
         try:
             async with asyncio.timeout(within_s):
-                await self._books.follow_checkpoint()
+                await self._reconciler.follow_checkpoint()
                 evidence = Evidence(
                     size=size,
                     ledger=self._manager.ledger,
@@ -95,18 +94,18 @@ class Search:
                     # A watch cannot tell that it is not behind; whose name may come again is read for that.
                     is_watch_current=False,
                     can_read=self._pods.can_read,
-                    turned_away=turned_away,
-                    older_than_resource=older_than_resource,
+                    admissions=admissions,
                     deleted=self._pods.deleted(),
                 )
-                return await self._pursue(evidence, kubelet)
+                return await self._pursue(evidence)
         except TimeoutError:
-            reason = f"The kubelet or the API server did not answer within {within_s:g} s."
+            reason = f"The kubelet or the API server did not answer within {within_s:.1f} s."
             return Found(NoProof(Doubt.UNANSWERED, reason), pods)
         except PodResourcesError as error:
             return Found(NoProof(Doubt.UNANSWERED, str(error)), pods)
 
-    async def _pursue(self, evidence: Evidence, kubelet: str) -> Found:
+    async def _pursue(self, begun: Evidence) -> Found:
+        evidence = begun
         while True:
             step = next_step(evidence)
             if isinstance(step, Match | NoProof):
@@ -117,17 +116,7 @@ class Search:
                 if not self._has_get:
                     raise
                 self._has_get = False
-                evidence = Evidence(
-                    size=evidence.size,
-                    ledger=evidence.ledger,
-                    pods=evidence.pods,
-                    podresources=self._kind(kubelet),
-                    is_watch_current=False,
-                    can_read=evidence.can_read,
-                    turned_away=evidence.turned_away,
-                    older_than_resource=evidence.older_than_resource,
-                    deleted=evidence.deleted,
-                )
+                evidence = replace(begun, podresources=Podresources.LIST_ALL)
 
     def _kind(self, kubelet: str) -> Podresources:
         if not self._has_get:
@@ -142,7 +131,7 @@ class Search:
                 shown = await self._pod_resources.list_all()
                 return evidence.with_all_shown({(pod.namespace, pod.name): pod for pod in shown})
             case AskCheckpoint():
-                await self._books.follow_checkpoint(is_after_answers=True)
+                await self._reconciler.follow_checkpoint(is_after_answers=True)
                 return evidence.with_ledger(self._manager.ledger)
             case ReadPod() | ReadPods():
                 return await self._read(question, evidence)

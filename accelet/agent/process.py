@@ -130,9 +130,12 @@ class Agent:
         return [Check("agent", not blocked, blocked or "serving"), *self._services.check()]
 
     async def knows_pods(self) -> None:
-        """Waits until this node's pods are known, where a resource needs them."""
+        """Waits until this node's pods are known, also to the kubelet, where a resource needs them."""
         while self._sources is not None and not await self._sources.pods.synced(_PODS_S):
             pass
+        for service in self._services:
+            if isinstance(service, DevicePluginResource):
+                await service.screened()
 
     def pods_known(self) -> Set[str]:
         """The UIDs of the pods that are known."""

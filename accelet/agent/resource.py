@@ -18,7 +18,8 @@ from deviceplugin.identity import IdentityAllocator
 from deviceplugin.listingupdater import ListingUpdater, explain_too_long
 from deviceplugin.metrics import ResourceMetrics
 from deviceplugin.plugin import Plugin
-from deviceplugin.reconciler import Books
+from deviceplugin.reconciler import Reconciler
+from deviceplugin.screening import Screener
 from deviceplugin.search import MakeSearch, Search
 from resourcemanager.manager import ResourceManager
 
@@ -66,7 +67,7 @@ class DevicePluginResource:
         self._node_metrics = shared.metrics.node.of(config.name)
         self._metrics = shared.metrics.plugins.of(config.name)
         self._manager = ResourceManager(config.rules, config.backend(shared.scan_cache))
-        self._books, self._identity = _follow_pods(self._manager, shared, self._metrics, sources)
+        self._reconciler, self._identity = _follow_pods(self._manager, shared, self._metrics, sources)
         self.audited = self._plugin = Plugin(
             self._manager,
             self._identity or PlainAllocator(self._manager),
@@ -76,7 +77,7 @@ class DevicePluginResource:
             before_registration=None if self._identity is None else self._identity.before_registration,
         )
         self._updater = ListingUpdater(
-            self._manager, read_records=self._books.keep, announce=self._announce, metrics=self._metrics
+            self._manager, read_records=self._reconciler.keep, announce=self._announce, metrics=self._metrics
         )
         self._discovery = Discovery(
             config.name,
@@ -103,6 +104,7 @@ class DevicePluginResource:
                 tasks.create_task(self._stay_registered(), name=f"plugin {self.name}")
                 if self._identity is not None:
                     tasks.create_task(self._confirm(), name=f"records {self.name}")
+                    tasks.create_task(self._identity.run(), name=f"screening {self.name}")
         finally:
             self._shared.locks.release(self.name)
             if self._node is not None:
@@ -115,6 +117,11 @@ class DevicePluginResource:
             return Check(self.name, is_ok=True, detail="no such device on this node")
         state = self._plugin.state
         return Check(self.name, state.is_registered, f"{state.reason} for {time.time() - state.since:.0f} s")
+
+    async def screened(self) -> None:
+        """Waits until it is known which pods were admitted before the kubelet knew the resource."""
+        if self._identity is not None:
+            await self._identity.screened()
 
     def note_hardware_hint(self) -> None:
         self._discovery.wake.set()
@@ -170,21 +177,28 @@ class DevicePluginResource:
             await asyncio.sleep(CONFIRM_GATHER_S)
             self._records_hint.clear()
             before = self._manager.ledger
-            await self._books.follow_checkpoint()
+            await self._reconciler.follow_checkpoint()
             if self._manager.ledger is not before:
                 self._shared.refresh_cards()
 
 
 def _follow_pods(
     manager: ResourceManager, shared: SharedParts, metrics: ResourceMetrics, sources: PodSources | None
-) -> tuple[Books, IdentityAllocator | None]:
+) -> tuple[Reconciler, IdentityAllocator | None]:
     """Who keeps the ledger, and who finds out whose each call is, where assignments are followed."""
     records = shared.records
     if sources is None:
-        return Books(manager, records, metrics), None
+        return Reconciler(manager, records, metrics), None
     pods, pod_resources = sources.pods, sources.pod_resources
-    books = Books(manager, records, metrics, pod_resources=pod_resources, pods=pods)
-    search = sources.make_search(manager, books, pods, pod_resources)
-    return books, IdentityAllocator(
-        manager, books=books, records=records, pods=pods, search=search, metrics=metrics
+    reconciler = Reconciler(manager, records, metrics, pod_resources=pod_resources, pods=pods)
+    search = sources.make_search(manager, reconciler, pods, pod_resources)
+    screener = Screener(manager, records, pods, pod_resources)
+    return reconciler, IdentityAllocator(
+        manager,
+        reconciler=reconciler,
+        records=records,
+        pods=pods,
+        search=search,
+        screener=screener,
+        metrics=metrics,
     )

@@ -92,12 +92,21 @@ class _WireContainerStatus(Wire, frozen=True):
     resources: _WireResources | None = None
 
 
+class _WireRequestMapping(Wire, frozen=True):
+    container_name: str
+    resource_name: str
+
+
+class _WireExtendedClaim(Wire, frozen=True):
+    request_mappings: list[_WireRequestMapping] | None = None
+
+
 class _WireStatus(Wire, frozen=True):
     phase: str | None = None
     conditions: list[WireCondition] | None = None
     init_container_statuses: list[_WireContainerStatus] | None = None
     container_statuses: list[_WireContainerStatus] | None = None
-    extended_resource_claim_status: dict[str, object] | None = None
+    extended_resource_claim_status: _WireExtendedClaim | None = None
     allocated_resources: WireQuantities = None
     resources: _WireResources | None = None
 
@@ -172,8 +181,13 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
         statuses=_statuses(status, metadata),
         conditions=read_conditions(status.conditions),
         has_resource_claims=bool(spec.resource_claims),
-        has_extended_resource_claim=status.extended_resource_claim_status is not None,
+        claimed_resources=_claimed(status.extended_resource_claim_status),
     )
+
+
+def _claimed(claim: _WireExtendedClaim | None) -> frozenset[tuple[str, str]]:
+    mappings = (claim.request_mappings if claim else None) or ()
+    return frozenset((one.container_name, one.resource_name) for one in mappings)
 
 
 def _container(

@@ -45,7 +45,8 @@ class Pod:
     Times are seconds since the epoch. `grace_s` is how long the containers of one that is being deleted were
     given to end, 0 for others. `required_terms` is None without required node affinity; terms are
     alternatives. `has_pod_rules` is true where pod affinity, anti-affinity or topology spread constrain
-    it. `level_requests` are the pod-level ones. `statuses` is keyed by container name, of both lists.
+    it. `claimed_resources` are the extended resources, each by container and name, that a resource claim
+    serves. `level_requests` are the pod-level ones. `statuses` is keyed by container name, of both lists.
     """
 
     namespace: str
@@ -77,7 +78,7 @@ class Pod:
     statuses: Mapping[str, ContainerStatus] = field(default_factory=lambda: MappingProxyType({}))
     conditions: tuple[Condition, ...] = ()
     has_resource_claims: bool = False
-    has_extended_resource_claim: bool = False
+    claimed_resources: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def key(self) -> tuple[str, str]:

@@ -24,6 +24,17 @@ class KubeletRecords:
         """Tells one life of the kubelet from the next; None while there is none."""
         return identify_socket(self._paths.registration_socket)
 
+    async def knows(self, resource: str) -> bool:
+        """Whether this life of the kubelet has written that it knows the resource.
+
+        A file that is older than its socket was written by the kubelet before it.
+        """
+        kubelet = self.kubelet()
+        checkpoint = await self.checkpoint()
+        if kubelet is None or checkpoint is None or self._read is None or self._read[0] is None:
+            return False
+        return self._read[0].changed_ns > kubelet.changed_ns and resource in checkpoint.registered
+
     async def checkpoint(self) -> Checkpoint | None:
         """The checkpoint as it stands; None when it cannot be read, which is logged once."""
         identity = identify_socket(self._paths.checkpoint)

@@ -84,6 +84,8 @@ class NodePods:
 
     async def _note_sync(self, reflector: Reflector[Pod]) -> None:
         await reflector.synced()
+        # A list comes by name. What waits was written last when it was bound, and is admitted in that order.
+        self._pods = dict(sorted(self._pods.items(), key=lambda item: _version(item[1])))
         self._synced.set()
         _log.info("knows the pods of this node", pods=len(self._pods))
 
@@ -150,3 +152,7 @@ class NodePods:
     def report(self, pod: Pod, reason: str, note: str) -> None:
         if self._recorder is not None:
             self._recorder.record(Message(Subject.of_pod(pod), "Warning", reason, _ACTION, note))
+
+
+def _version(pod: Pod) -> int:
+    return int(pod.resource_version) if pod.resource_version.isdecimal() else 0

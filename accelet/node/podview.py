@@ -22,7 +22,7 @@ class PodView(Protocol):
         ...
 
     def pods(self) -> Mapping[PodUid, Pod]:
-        """As the watch has them."""
+        """As the watch has them, in the order in which it first showed them: that of their binding."""
         ...
 
     def deleted(self) -> Mapping[PodUid, Pod]:

@@ -12,26 +12,30 @@ From 1.34 podresources shows active pods only. So during a call that belongs to 
     Invariant: among the pods that have not started, exactly one is shown by podresources and shown without
     all its devices: the one that is being admitted.
 
-Hence one such pod, once found, is the proof, and no other has to be asked for. It need not be searched in any
-order; the newest first finds it soonest. Its containers are served in the order of the spec, so the first
-without devices is the one. Plain init containers are not shown; what they were given stands in our books,
-or, where an answer was given to nobody known, in the kubelet's checkpoint, written before the next call.
+Hence one such pod, once found, is the proof, and no other has to be asked for. It need not be searched in
+any order; the kubelet's own finds it soonest (`resourcemanager.matching.admissions`). Its containers are
+served in the order of the spec, so the first without devices is the one. Plain init containers are not shown;
+what they were given stands in the ledger, or, where an answer was given to nobody known, in the kubelet's
+checkpoint, written before the next call.
 
 Two things break the premise, and each is looked for before a pod is believed:
 
     A call can also belong to a container that is started again and whose devices the kubelet has forgotten,
-    or never gave because it did not know the resource then. A started pod that lacks devices of this number
-    is a rival: with one about, there is no proof.
+    or never gave because it did not know the resource then. A pod past its admission that lacks devices of
+    this number is a rival: with one about, there is no proof.
 
     Podresources knows names, not UIDs. Where a name can come again and the watch may lag, the pod is read
-    from the API server before it is believed.
+    from the API server before it is believed. Where it did come again after somebody deleted a pod by force,
+    the kubelet may not have heard of that: what it shows may be the former pod, and the call for that one, or
+    for anybody else. Then the others are asked too.
 
 Before 1.34 pods that were turned away stay visible. There the argument is by exclusion: the pod being
 admitted is among those shown, so if all shown pods are known and one alone lacks such devices, it is the one.
 Turned-away pods drop out as soon as the API server has their end, for which there are three more reads.
 
-Nothing is ever decided by age, order, or annotations. Assumed is that no pod is deleted by force, made anew
-under its name and bound to this node again while the kubelet is still admitting the first.
+Nothing is ever decided by age, order, or annotations. A pod that was deleted by force while it is being
+admitted may be taken for the one that has its name since, as long as the watch has not shown that; the
+kubelet kills it at once.
 
 `next_step` is called with growing evidence until it returns a Match or a NoProof; it asks for at most the
 pods of this node once each, four reads, and one read for each name.
@@ -41,7 +45,7 @@ from collections.abc import Sequence
 
 from accelet.kube.pods import Pod
 from resourcemanager.matching.candidates import may_recur
-from resourcemanager.matching.doubts import accept_single, doubt_name, doubt_rival
+from resourcemanager.matching.doubts import accept_single, doubt_former, doubt_name, doubt_rival
 from resourcemanager.matching.exclusion import exclude_others
 from resourcemanager.matching.inquiry import (
     AskCheckpoint,
@@ -54,7 +58,14 @@ from resourcemanager.matching.inquiry import (
     ReadPods,
     Step,
 )
-from resourcemanager.matching.openings import find_openings, is_past_admission, list_living, needs_checkpoint
+from resourcemanager.matching.openings import (
+    find_former_openings,
+    find_openings,
+    is_past_admission,
+    list_living,
+    may_show_former,
+    needs_checkpoint,
+)
 
 
 def next_step(evidence: Evidence) -> Step:
@@ -75,7 +86,11 @@ def _find_visible(evidence: Evidence) -> Step:
             return AskShown(pod.key)
         found = list(find_openings(pod, Proof.VISIBLE, evidence))
         if found:
-            return _verify_name(pod, evidence) or _ask_rivals(found, living, evidence)
+            return (
+                _verify_name(pod, evidence)
+                or _consider_former(pod, found, evidence)
+                or _ask_rivals(found, living, evidence)
+            )
     if evidence.can_read and evidence.reads == 0:
         return ReadPods(after_s=0)
     return _find_gap(living, evidence)
@@ -85,6 +100,25 @@ def _verify_name(pod: Pod, evidence: Evidence) -> Step | None:
     if evidence.is_watch_current or pod.key in evidence.verified or not may_recur(pod):
         return None
     return ReadPod(pod.key) if evidence.can_read else doubt_name(pod)
+
+
+def _consider_former(pod: Pod, found: Sequence[Match], evidence: Evidence) -> Step | None:
+    """What to do where the name lately was another pod's, which the kubelet may still show or be admitting.
+
+    If the former pod has all it asks for, what is shown may be that one, and the call for anybody.
+    """
+    if former := find_former_openings(pod, evidence):
+        return doubt_former(pod, former)
+    if not may_show_former(pod, evidence):
+        return None
+    for other in list_living(evidence, with_deleted=True):
+        if other is pod or is_past_admission(other, evidence):
+            continue
+        if other.key not in evidence.shown:
+            return AskShown(other.key)
+        if others := list(find_openings(other, Proof.VISIBLE, evidence)):
+            return accept_single([*found, *others], evidence)
+    return None
 
 
 def _ask_rivals(found: Sequence[Match], living: Sequence[Pod], evidence: Evidence) -> Step:

@@ -23,13 +23,17 @@ class Need:
 
 
 def list_needs(pod: Pod, resource: str) -> tuple[Need, ...]:
-    """The pod's requests for `resource`, in the order in which the kubelet allocates them."""
+    """The pod's requests for `resource`, in the order in which the kubelet allocates them.
+
+    Not those that a resource claim serves: for them the kubelet asks no device plugin.
+    """
     init = [(container, not container.is_sidecar) for container in pod.init_containers]
     main = [(container, False) for container in pod.containers]
     return tuple(
         Need(container.name, size, is_plain_init)
         for container, is_plain_init in (*init, *main)
         if (size := _size(container, resource)) > 0
+        and (container.name, resource) not in pod.claimed_resources
     )
 
 
@@ -37,8 +41,7 @@ def lacks_devices(pod: Pod, ledger: Ledger, size: int) -> bool:
     """Whether a request of this size is one that no record of the kubelet shows as met."""
     recorded = ledger.recorded(kubelet_uid(pod))
     return any(
-        container.name not in recorded and container.limits.get(ledger.resource) == size
-        for container in (*pod.init_containers, *pod.containers)
+        need.container not in recorded and need.size == size for need in list_needs(pod, ledger.resource)
     )
 
 
@@ -57,7 +60,7 @@ def find_next(pod: Pod, shown: ShownPod, ledger: Ledger, size: int) -> tuple[str
     number; more than one where it is not known what init containers have, and they ask the same number.
     """
     needs = list_needs(pod, ledger.resource)
-    missing = _list_missing(pod, shown, ledger)
+    missing = find_missing(pod, shown, ledger)
     served = max((index + 1 for index, need in enumerate(needs) if need not in missing), default=0)
     if any(need in missing and not need.is_plain_init for need in needs[:served]):
         return ()  # a gap: not how an admission looks
@@ -66,10 +69,17 @@ def find_next(pod: Pod, shown: ShownPod, ledger: Ledger, size: int) -> tuple[str
 
 def find_gaps(pod: Pod, shown: ShownPod, ledger: Ledger, size: int) -> tuple[str, ...]:
     """The containers that the kubelet would allocate `size` devices for when it starts them, in any order."""
-    return tuple(need.container for need in _list_missing(pod, shown, ledger) if need.size == size)
+    return tuple(need.container for need in find_missing(pod, shown, ledger) if need.size == size)
 
 
-def _list_missing(pod: Pod, shown: ShownPod, ledger: Ledger) -> tuple[Need, ...]:
+def has_all(pod: Pod, shown: ShownPod, ledger: Ledger) -> bool:
+    """Whether `shown` can be this pod with all the devices it asks for, as far as they are shown."""
+    return is_same_pod(pod, shown, ledger) and all(
+        need.is_plain_init for need in find_missing(pod, shown, ledger)
+    )
+
+
+def find_missing(pod: Pod, shown: ShownPod, ledger: Ledger) -> tuple[Need, ...]:
     """The requests that the kubelet has not met, none if `shown` is another pod of the name."""
     if not is_same_pod(pod, shown, ledger):
         return ()

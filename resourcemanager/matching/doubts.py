@@ -50,6 +50,15 @@ def doubt_rival(rival: Pod, evidence: Evidence) -> NoProof:
     )
 
 
+def doubt_former(pod: Pod, former: Sequence[Match]) -> NoProof:
+    return NoProof(
+        Doubt.SEVERAL,
+        f"Pod {_name(pod)} was made anew after a former one of its name had been deleted by force, and the"
+        " kubelet does not tell which of the two it asks for.",
+        former=frozenset(match.owner.pod_uid for match in former),
+    )
+
+
 def doubt_name(pod: Pod) -> NoProof:
     return NoProof(
         Doubt.UNVERIFIED,

@@ -10,6 +10,7 @@ from accelet.kube.pods import Pod
 from accelet.kube.poduid import PodUid, kubelet_uid
 from resourcemanager.holdings.evidence import ContainerKey, ShownPod
 from resourcemanager.holdings.ledger import Ledger
+from resourcemanager.matching.admissions import Admissions
 
 
 class Podresources(Enum):
@@ -104,10 +105,14 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class NoProof:
-    """It cannot be told whom the call is for; the text says why, in a sentence for people."""
+    """It cannot be told whom the call is for; the text says why, in a sentence for people.
+
+    `former`: deleted pods, one of which the call may be for. Once it is refused none of them is asked for.
+    """
 
     doubt: Doubt
     reason: str
+    former: frozenset[PodUid] = frozenset()
 
 
 Question = AskShown | AskAllShown | AskCheckpoint | ReadPod | ReadPods
@@ -118,15 +123,14 @@ Step = Question | Match | NoProof
 class Evidence:
     """What is known about one call for `size` devices of `ledger.resource`.
 
-    `pods` are those of this node by the UID the kubelet uses: at first the watch's, then what was read.
+    `pods` are those of this node by the UID the kubelet uses, in the order in which they are to be asked for:
+    at first the watch's, then what was read.
     `podresources`: what kind of podresources service there is.
     `is_watch_current`: nobody needs to doubt that the watch has delivered what happened up to about now.
     `can_read`: the API server can be asked.
-    `turned_away`: pods a call for which we have answered with an error; the kubelet does not ask again.
-    `older_than_resource`: pods of this node at the moment the kubelet first learned of the resource. It may
-    have admitted them without devices.
+    `admissions`: what is remembered of this kubelet.
     `deleted`: pods that the API server no longer has and the kubelet may still show, as last seen.
-    The rest is filled in by the methods.
+    The rest is filled in by the methods; `missing` are those of `deleted` of which a read alone tells.
     """
 
     size: int
@@ -135,11 +139,11 @@ class Evidence:
     podresources: Podresources = Podresources.GET_ACTIVE
     is_watch_current: bool = True
     can_read: bool = True
-    turned_away: frozenset[PodUid] = frozenset()
-    older_than_resource: frozenset[PodUid] = frozenset()
+    admissions: Admissions = field(default_factory=Admissions)
     deleted: Mapping[PodUid, Pod] = field(default_factory=lambda: MappingProxyType({}))
     shown: Mapping[ObjectKey, ShownPod | None] = field(default_factory=lambda: MappingProxyType({}))
     is_all_shown: bool = False
+    missing: frozenset[PodUid] = frozenset()
     verified: frozenset[ObjectKey] = frozenset()
     reads: int = 0
     has_asked_checkpoint: bool = False
@@ -156,22 +160,25 @@ class Evidence:
 
     def with_pod(self, name: ObjectKey, pod: Pod | None) -> "Evidence":
         """`pod` is what the API server has under `name` on this node, None if nothing."""
-        others = {uid: one for uid, one in self.pods.items() if one.key != name}
-        return replace(
-            self, pods={**others, **index_pods([pod] if pod else [])}, verified=self.verified | {name}
-        )
+        others = [one for one in self.pods.values() if one.key != name]
+        read = self._with_read([*others, pod] if pod else others)
+        return replace(read, verified=self.verified | {name})
 
     def with_pods(self, pods: Iterable[Pod]) -> "Evidence":
         """`pods` are all that the API server has for this node."""
+        read = self._with_read(pods)
+        names = {pod.key for pod in (*self.pods.values(), *read.pods.values())}
+        return replace(read, verified=self.verified | names, reads=self.reads + 1)
+
+    def _with_read(self, pods: Iterable[Pod]) -> "Evidence":
+        """With what was read, in the order known so far; what is new comes last."""
         found = index_pods(pods)
-        verified = self.verified | {pod.key for pod in (*self.pods.values(), *found.values())}
-        deleted = {uid: pod for uid, pod in self.pods.items() if uid not in found}
+        missing = {uid: pod for uid, pod in self.pods.items() if uid not in found}
         return replace(
             self,
-            pods=found,
-            deleted={**self.deleted, **deleted},
-            verified=verified,
-            reads=self.reads + 1,
+            pods={uid: found[uid] for uid in (*self.pods, *found) if uid in found},
+            deleted={**self.deleted, **missing},
+            missing=self.missing | missing.keys(),
         )
 
     def without_api_server(self) -> "Evidence":

@@ -9,16 +9,16 @@ from pathlib import Path
 from accelet.agent.configfile import ConfigFile
 from accelet.agent.process import Agent, AgentOptions
 from accelet.kube.errors import KubeError
-from accelet.kube.poduid import PodUid
 from accelet.kubelet.errors import PodResourcesError
 from accelet.kubelet.paths import KubeletPaths
 from accelet.kubelet.podresources import PodResources
 from accelet.node.podview import PodView
 from accelet.runtime.logs import configure_logs
 from accelet.runtime.run import run_until_signal
-from deviceplugin.reconciler import Books
+from deviceplugin.reconciler import Reconciler
 from deviceplugin.search import Found
 from resourcemanager.manager import ResourceManager
+from resourcemanager.matching.admissions import Admissions
 from resourcemanager.matching.inquiry import Doubt, Match, NoProof, Proof
 from tests.unit.resourcemanager.original_rule import guess_owner
 
@@ -31,7 +31,7 @@ class OriginalSearch:
     """
 
     def __init__(
-        self, manager: ResourceManager, books: Books, pods: PodView, pod_resources: PodResources
+        self, manager: ResourceManager, reconciler: Reconciler, pods: PodView, pod_resources: PodResources
     ) -> None:
         self._pods = pods
         self._pod_resources = pod_resources
@@ -41,8 +41,7 @@ class OriginalSearch:
         size: int,
         *,
         kubelet: str,
-        turned_away: frozenset[PodUid],
-        older_than_resource: frozenset[PodUid],
+        admissions: Admissions,
         within_s: float,
     ) -> Found:
         try:

@@ -67,7 +67,12 @@ def test_pod_is_read_whole() -> None:
         "containerStatuses": [
             {"name": "main", "state": {"waiting": {}}, "lastState": {"terminated": {}}, "restartCount": 1}
         ],
-        "extendedResourceClaimStatus": {"resourceClaimName": "c"},
+        "extendedResourceClaimStatus": {
+            "resourceClaimName": "c",
+            "requestMappings": [
+                {"containerName": "main", "resourceName": "gpu.intel.com/i915", "requestName": "r"}
+            ],
+        },
     }
     pod = parse_pod(raw)
     assert pod.key == ("ml", "worker-0")
@@ -97,7 +102,7 @@ def test_pod_is_read_whole() -> None:
     assert pod.statuses["proxy"].state == "running"
     assert pod.statuses["main"].state == "waiting"
     assert pod.statuses["main"].has_run
-    assert pod.has_extended_resource_claim
+    assert pod.claimed_resources == {("main", "gpu.intel.com/i915")}
     assert not pod.is_terminal
     assert not pod.is_mirror
 

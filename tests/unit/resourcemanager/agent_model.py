@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from resourcemanager.holdings.ledger import ALLOCATION_ANNOTATION, InFlight, Ledger
 from resourcemanager.holdings.reconcile import Outcome, View, reconcile
+from resourcemanager.matching.admissions import Admissions
 from resourcemanager.matching.caller import next_step
 from resourcemanager.matching.inquiry import (
     AskAllShown,
@@ -67,7 +68,7 @@ class Agent:
             pods=index_pods(node.watched()),
             podresources=node.mode,
             is_watch_current=node.with_.lag_ms == 0,
-            older_than_resource=node.older_than_resource,
+            admissions=Admissions(skipped=node.older_than_resource),
             deleted=index_pods(node.deleted()),
         )
         for _ in range(MOST_QUESTIONS):

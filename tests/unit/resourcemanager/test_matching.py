@@ -2,6 +2,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from accelet.accelerators.device import DeviceId
 from accelet.kube.objects import ObjectKey, Owner
@@ -12,6 +14,7 @@ from accelet.kubelet.podresources import ContainerRecord, PodRecord
 from resourcemanager.holdings.evidence import ContainerKey
 from resourcemanager.holdings.ledger import InFlight, Ledger
 from resourcemanager.holdings.reconcile import View, reconcile
+from resourcemanager.matching.admissions import Admissions
 from resourcemanager.matching.caller import next_step
 from resourcemanager.matching.inquiry import (
     AskAllShown,
@@ -28,6 +31,7 @@ from resourcemanager.matching.inquiry import (
     Step,
     index_pods,
 )
+from resourcemanager.matching.screening import Screening
 
 R = "gpu.intel.com/i915"
 OTHER = "gpu.intel.com/monitoring"
@@ -158,11 +162,124 @@ def test_pod_that_is_shown_without_its_devices_is_the_one() -> None:
     assert (step.proof, step.pod) == (Proof.VISIBLE, one)
 
 
-def test_newest_is_asked_for_first_and_the_first_proof_ends_the_search() -> None:
-    old, new = pod("old", version=9), pod("new", version=10)
+def test_first_is_asked_for_first_and_the_first_proof_ends_the_search() -> None:
+    first, second = pod("first", version=9), pod("second", version=8)
+    world = World(shows(record(first)))
+    assert owner_of(world.resolve(evidence(first, second))) == ("uid-first", "main")
+    assert world.asked == [AskShown(("ns", "first"))]
+
+
+def test_order_is_that_of_binding_from_the_last_one_on() -> None:
+    pods = index_pods([pod("a"), pod("b"), pod("c")])
+    assert list(Admissions().put_in_order(pods)) == ["uid-a", "uid-b", "uid-c"]
+    assert list(Admissions().came_to(PodUid("uid-b")).put_in_order(pods)) == ["uid-b", "uid-c", "uid-a"]
+
+
+def test_pods_of_the_kubelets_list_come_before_others_the_oldest_first() -> None:
+    pods = index_pods([pod("late"), replace(pod("young"), created_s=2.0), replace(pod("old"), created_s=1.0)])
+    listed = Admissions(listed=frozenset({PodUid("uid-young"), PodUid("uid-old")}))
+    assert list(listed.put_in_order(pods)) == ["uid-old", "uid-young", "uid-late"]
+
+
+@given(
+    st.lists(st.integers(0, 20), unique=True),
+    st.frozensets(st.integers(0, 20)),
+    st.none() | st.integers(0, 20),
+)
+def test_order_loses_nobody_and_begins_with_the_last(
+    numbers: list[int], listed: frozenset[int], last: int | None
+) -> None:
+    pods = index_pods([pod(str(number)) for number in numbers])
+    made = Admissions(
+        frozenset(PodUid(f"uid-{one}") for one in listed), None if last is None else PodUid(f"uid-{last}")
+    )
+    ordered = list(made.put_in_order(pods))
+    assert sorted(ordered) == sorted(pods)
+    if last in numbers:
+        assert ordered[0] == f"uid-{last}"
+
+
+# Names that come again after somebody deleted their pod by force: the kubelet may be behind.
+
+
+def test_former_pod_that_has_all_is_not_taken_for_the_new_one() -> None:
+    former = pod("db-0", container("main", 0), uid="former")
+    new, caller = pod("db-0", uid="new"), pod("b")
+    world = World(shows(record(former), record(caller)), api=[new, caller])
+    known = replace(evidence(new, caller), deleted=index_pods([former]))
+    assert doubt_of(world.resolve(known)) is Doubt.SEVERAL
+
+
+def test_new_pod_is_found_where_nobody_else_waits() -> None:
+    former, new = pod("db-0", container("main", 0), uid="former"), pod("db-0", uid="new")
+    known = replace(evidence(new, pod("b")), deleted=index_pods([former]))
+    assert owner_of(World(shows(record(new))).resolve(known)) == ("new", "main")
+
+
+def test_former_pod_that_may_be_in_admission_is_a_doubt_once() -> None:
+    former, new = pod("db-0", uid="former"), pod("db-0", uid="new")
+    known = replace(evidence(new), deleted=index_pods([former]))
+    step = World(shows(record(former))).resolve(known)
+    assert doubt_of(step) is Doubt.SEVERAL
+    assert isinstance(step, NoProof)
+    after = known.admissions.turn_away(step.former, {PodUid("former")})
+    assert owner_of(World(shows(record(new))).resolve(replace(known, admissions=after))) == ("new", "main")
+
+
+def test_former_pod_that_had_its_devices_is_no_doubt() -> None:
+    former, new = running(pod("db-0", uid="former")), pod("db-0", uid="new")
+    known = replace(evidence(new, pod("b")), deleted=index_pods([former]))
     world = World(shows(record(new)))
-    assert owner_of(world.resolve(evidence(old, new))) == ("uid-new", "main")
-    assert world.asked == [AskShown(("ns", "new"))]
+    assert owner_of(world.resolve(known)) == ("new", "main")
+    assert world.asked == [AskShown(("ns", "db-0"))]
+
+
+def test_former_pod_that_ended_is_no_doubt() -> None:
+    former, new = replace(pod("db-0", uid="former"), phase="Failed"), pod("db-0", uid="new")
+    known = replace(evidence(new), deleted=index_pods([former]))
+    assert owner_of(World(shows(record(new))).resolve(known)) == ("new", "main")
+
+
+# Pods that the kubelet admitted before it knew the resource.
+
+
+def screen(begun: Screening, *asked: tuple[Pod, PodRecord | None], after: bool = False) -> Screening:
+    for one, shown in asked:
+        begun = begun.with_after(one, shown, books()) if after else begun.with_before(one, shown, books())
+    return begun
+
+
+def test_pod_shown_without_devices_before_a_registration_was_skipped() -> None:
+    one, other = pod("p"), pod("q")
+    screening = screen(Screening(), (one, record(one)), (other, None))
+    assert screening.skipped == {"uid-p"}
+
+
+def test_pod_that_alone_lacks_devices_during_a_call_is_the_caller() -> None:
+    one, other = pod("p"), pod("q")
+    before = screen(Screening(), (one, None), (other, None)).again(is_during_call=True)
+    assert screen(before, (one, record(one)), (other, None), after=True).skipped == frozenset()
+    both = screen(before, (one, record(one)), (other, record(other)), after=True)
+    assert both.skipped == {"uid-p", "uid-q"}
+
+
+def test_pod_that_lacks_devices_while_nobody_calls_may_have_been_skipped() -> None:
+    one = pod("p")
+    begun = Screening().again(is_during_call=False)
+    assert screen(begun, (one, record(one)), after=True).skipped == {"uid-p"}
+
+
+def test_kubelet_that_knew_the_resource_need_not_be_asked_twice() -> None:
+    one, ended, served = pod("p"), replace(pod("e"), phase="Failed"), pod("s")
+    pods, ledger = index_pods([one, ended, served]), books(("uid-s", "main", "d"))
+    assert list(Screening().list_unasked(pods, ledger)) == [one]
+    assert list(screen(Screening(), (one, None)).list_unasked(pods, ledger)) == [one]
+    assert list(screen(Screening(is_known=True), (one, None)).list_unasked(pods, ledger)) == []
+
+
+def test_pod_with_statuses_need_not_be_asked_for() -> None:
+    pulling = replace(pod("p"), statuses={"main": ContainerStatus("waiting")})
+    assert list(Screening().list_unasked(index_pods([pulling]), books())) == []
 
 
 def test_pod_that_the_kubelet_has_not_reached_is_passed_over() -> None:
@@ -250,7 +367,7 @@ def test_ended_pod_is_no_candidate() -> None:
 
 def test_pod_we_turned_away_is_no_candidate() -> None:
     one = pod("p")
-    known = replace(evidence(one), turned_away=frozenset({PodUid("uid-p")}))
+    known = replace(evidence(one), admissions=Admissions(turned_away=frozenset({PodUid("uid-p")})))
     assert doubt_of(World(shows(record(one)), api=[one]).resolve(known)) is Doubt.NOBODY
 
 
@@ -399,15 +516,28 @@ def test_pod_that_has_gone_is_no_rival_by_the_name_another_has_now() -> None:
 
 def test_pod_older_than_the_resource_is_a_rival_though_it_has_not_started() -> None:
     old, new = pod("old"), pod("new", version=2)
-    known = replace(evidence(old, new), older_than_resource=frozenset({PodUid("uid-old")}))
+    known = replace(evidence(old, new), admissions=Admissions(skipped=frozenset({PodUid("uid-old")})))
     assert doubt_of(World(shows(record(old), record(new))).resolve(known)) is Doubt.RIVAL
 
 
-def test_pod_with_an_extended_resource_claim_is_never_taken_for_the_one() -> None:
-    one = replace(pod("p"), has_extended_resource_claim=True)
-    step = World(shows(record(one)), api=[one]).resolve(evidence(one))
-    assert isinstance(step, Match)
-    assert not step.proof.is_exact
+def test_what_a_resource_claim_serves_is_never_asked_for_here() -> None:
+    claimed = replace(pod("claimed"), claimed_resources=frozenset({("main", R)}))
+    other = pod("other", version=2)
+    world = World(shows(record(claimed), record(other)), api=[claimed, other])
+    assert owner_of(world.resolve(evidence(claimed, other))) == ("uid-other", "main")
+    assert world.asked == [AskShown(("ns", "other"))]
+    assert doubt_of(World(shows(record(claimed)), api=[claimed]).resolve(evidence(claimed))) is Doubt.NOBODY
+
+
+def test_claim_for_another_container_does_not_count() -> None:
+    one = replace(pod("p", container("a"), container("b")), claimed_resources=frozenset({("a", R)}))
+    assert owner_of(World(shows(record(one))).resolve(evidence(one))) == ("uid-p", "b")
+
+
+def test_pod_whose_containers_have_statuses_is_past_its_admission() -> None:
+    pulling = replace(pod("pulling"), statuses={"main": ContainerStatus("waiting")})
+    new = pod("new")
+    assert doubt_of(World(shows(record(pulling), record(new))).resolve(evidence(pulling, new))) is Doubt.RIVAL
 
 
 def test_static_pod_is_not_provable() -> None:

@@ -1,0 +1,167 @@
+"""Asks the kubelet, at each registration, which pods it admitted before it knew the resource."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+
+from accelet.kube.errors import KubeError
+from accelet.kube.pods import Pod
+from accelet.kube.poduid import PodUid
+from accelet.kubelet.checkpoint import Checkpoint
+from accelet.kubelet.errors import MethodDisabledError, PodResourcesError
+from accelet.kubelet.podresources import PodResources
+from accelet.node.kubeletrecords import KubeletRecords
+from accelet.node.podview import PodView
+from accelet.runtime.backoff import Backoff
+from accelet.runtime.logs import Log
+from resourcemanager.holdings.ledger import ALLOCATION_ANNOTATION
+from resourcemanager.manager import ResourceManager
+from resourcemanager.matching.admissions import Admissions
+from resourcemanager.matching.screening import Screening
+
+BEFORE_S = 0.1
+"""The longest a registration waits for answers; the kubelet refuses pods meanwhile. The rest comes later."""
+
+LOOK_S = 0.05
+"""How often it is looked whether the kubelet knows the resource by now."""
+
+FAILING_S = 0.1
+"""The longest a call waits for what lately could not be found out."""
+
+_log = Log(__name__)
+
+
+class Screener:
+    """Runs one resource's screenings while `run` runs. Each is over some time after its registration."""
+
+    def __init__(
+        self, manager: ResourceManager, records: KubeletRecords, pods: PodView, pod_resources: PodResources
+    ) -> None:
+        self._manager = manager
+        self._records = records
+        self._pods = pods
+        self._pod_resources = pod_resources
+        self._screening = Screening()
+        self._former_tokens: frozenset[str] = frozenset()
+        self._round = 0
+        self._problem: str | None = None
+        self._is_begun = asyncio.Event()
+        self._is_called = asyncio.Event()
+        self._is_done = asyncio.Event()
+
+    @property
+    def _resource(self) -> str:
+        return self._manager.rules.resource
+
+    async def begin(self, admissions: Admissions, *, is_new_kubelet: bool) -> None:
+        """Asks for as many pods as there is time for before the registration; `run` does the rest."""
+        checkpoint = await self._records.checkpoint()
+        is_known = await self._records.knows(self._resource)
+        if self._is_done.is_set() and is_known and not is_new_kubelet:
+            return  # the kubelet has known the resource ever since the last time
+        self._round += 1
+        self._is_done.clear()
+        self._is_called.clear()
+        self._screening = Screening(is_known)
+        self._former_tokens = frozenset()
+        if not is_known and checkpoint is not None and self._resource in checkpoint.registered:
+            self._former_tokens = _list_tokens(checkpoint)
+        with suppress(PodResourcesError, TimeoutError):
+            async with asyncio.timeout(BEFORE_S):
+                pods = admissions.put_in_order(self._pods.pods())
+                for pod in self._screening.list_unasked(pods, self._manager.ledger):
+                    shown = await self._pod_resources.get(*pod.key)
+                    self._screening = self._screening.with_before(pod, shown, self._manager.ledger)
+        self._is_begun.set()
+
+    async def result(self, within_s: float) -> frozenset[PodUid] | None:
+        """The pods that may have been admitted without devices, None if that cannot be told in time.
+
+        To be asked during a call of the kubelet, which shows that it knows the resource.
+        """
+        self._is_called.set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s if self._problem is None else FAILING_S):
+                await self._is_done.wait()
+        return self._screening.skipped if self._is_done.is_set() else None
+
+    @property
+    def problem(self) -> str:
+        """Why a screening is not over yet, in a sentence."""
+        reason = self._problem or "The kubelet or the API server did not answer in time."
+        return (
+            f"It is not known yet which pods the kubelet admitted before it knew {self._resource}. {reason}"
+        )
+
+    async def done(self) -> None:
+        """Waits until the last screening is over."""
+        await self._is_done.wait()
+
+    async def run(self) -> None:
+        """Finishes each screening once the kubelet knows the resource."""
+        while True:
+            await self._is_begun.wait()
+            self._is_begun.clear()
+            number = self._round
+            if not await self._is_restored(number):
+                await self._ask_rest(number)
+            if number == self._round:
+                self._is_done.set()
+                if skipped := self._screening.skipped:
+                    _log.warning(
+                        "pods were admitted without devices", resource=self._resource, pods=sorted(skipped)
+                    )
+
+    async def _is_restored(self, number: int) -> bool:
+        """Waits until the kubelet knows the resource; whether it has known it since it started.
+
+        What a former kubelet wrote of our answers is in its checkpoint only if it took the whole file over,
+        with the resources that were registered. A file whose checksum is wrong it does not take over.
+        """
+        while not self._is_called.is_set() and number == self._round:
+            if await self._records.knows(self._resource):
+                break
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._is_called.wait()
+        checkpoint = await self._records.checkpoint()
+        is_current = checkpoint is not None and await self._records.knows(self._resource)
+        if checkpoint is None or not is_current or not self._former_tokens & _list_tokens(checkpoint):
+            return False
+        if number == self._round:
+            self._screening = Screening(is_known=True)
+        return True
+
+    async def _ask_rest(self, number: int) -> None:
+        """Asks for whoever is left, until all have been asked for or there is another registration."""
+        backoff = Backoff(first_s=0.05, most_s=5.0)
+        while number == self._round:
+            try:
+                await self._ask_each(await self._pods.read_pods(), number)
+            except MethodDisabledError:
+                break  # before 1.34 a search looks at all pods in any case
+            except (KubeError, PodResourcesError) as error:
+                self._problem = str(error)
+                await asyncio.sleep(backoff.wait_s)
+                backoff = backoff.failed()
+            else:
+                break
+        self._problem = None
+
+    async def _ask_each(self, pods: Mapping[PodUid, Pod], number: int) -> None:
+        is_called = self._is_called.is_set()
+        screening = self._screening.again(is_during_call=is_called)
+        for pod in list(screening.list_unasked(pods, self._manager.ledger)):
+            shown = await self._pod_resources.get(*pod.key)
+            screening = screening.with_after(pod, shown, self._manager.ledger)
+        if screening.lacking and not is_called and self._is_called.is_set():
+            await self._ask_each(pods, number)  # the caller is among them, and may not have been shown before
+        elif number == self._round:
+            self._screening = screening
+
+
+def _list_tokens(checkpoint: Checkpoint) -> frozenset[str]:
+    """The names of our answers in it."""
+    return frozenset(
+        token for entry in checkpoint.entries if (token := entry.annotations.get(ALLOCATION_ANNOTATION))
+    )

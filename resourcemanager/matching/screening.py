@@ -1,0 +1,82 @@
+"""Finds the pods that the kubelet admitted before it knew the resource, and so without devices.
+
+Until the kubelet has written such a pod's status, it looks like one that is being admitted: it is shown, and
+shown without its devices. So whoever is shown so at a registration, when no call can be ours yet, is noted.
+Pods that are bound once the kubelet knows the resource cannot be among them.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from accelet.kube.pods import Pod
+from accelet.kube.poduid import PodUid, kubelet_uid
+from resourcemanager.holdings.evidence import ShownPod
+from resourcemanager.holdings.ledger import Ledger
+from resourcemanager.matching.candidates import find_missing, list_needs
+
+
+@dataclass(frozen=True, slots=True)
+class Screening:
+    """What was found at one registration.
+
+    `is_known`: the kubelet knew the resource before the first pod was asked for. `before` and `after` say of
+    each pod that was asked for whether it is shown without its devices: `before`, when no call could be ours
+    yet, `after`, when the kubelet knew the resource. `is_during_call`: all of `after` were asked for while a
+    call was waiting for its answer.
+    """
+
+    is_known: bool = False
+    is_during_call: bool = False
+    before: Mapping[PodUid, bool] = field(default_factory=lambda: MappingProxyType({}))
+    after: Mapping[PodUid, bool] = field(default_factory=lambda: MappingProxyType({}))
+
+    def with_before(self, pod: Pod, shown: ShownPod | None, ledger: Ledger) -> "Screening":
+        return replace(self, before={**self.before, kubelet_uid(pod): _lacks(pod, shown, ledger)})
+
+    def with_after(self, pod: Pod, shown: ShownPod | None, ledger: Ledger) -> "Screening":
+        return replace(self, after={**self.after, kubelet_uid(pod): _lacks(pod, shown, ledger)})
+
+    def again(self, *, is_during_call: bool) -> "Screening":
+        """Before everybody is asked for after the registration, for the first time or again."""
+        return replace(self, after=MappingProxyType({}), is_during_call=is_during_call)
+
+    def list_unasked(self, pods: Mapping[PodUid, Pod], ledger: Ledger) -> Iterator[Pod]:
+        """The pods still to be asked for.
+
+        `pods` are all of this node at a moment when the kubelet knew the resource, or, until then, those that
+        are known.
+        """
+        done = {**self.before, **self.after} if self.is_known else {**_found(self.before), **self.after}
+        return (pod for uid, pod in pods.items() if uid not in done and may_be_skipped(pod, ledger))
+
+    @property
+    def lacking(self) -> frozenset[PodUid]:
+        """The pods that are shown without their devices."""
+        return frozenset(_found(self.before).keys() | _found(self.after).keys())
+
+    @property
+    def skipped(self) -> frozenset[PodUid]:
+        """The pods that were, or may have been, admitted without devices.
+
+        While a call is waiting, a single one that was not shown so before the registration is the caller.
+        """
+        is_caller = self.is_during_call and len(self.lacking) == 1 and not _found(self.before)
+        return frozenset() if is_caller else self.lacking
+
+
+def may_be_skipped(pod: Pod, ledger: Ledger) -> bool:
+    """Whether nothing but podresources tells if the kubelet has admitted the pod without devices.
+
+    It gives none of a resource it does not know: a pod that has some was not skipped.
+    """
+    is_waiting = not (pod.is_terminal or pod.is_mirror or pod.has_started or pod.statuses)
+    return is_waiting and bool(list_needs(pod, ledger.resource)) and not ledger.recorded(kubelet_uid(pod))
+
+
+def _lacks(pod: Pod, shown: ShownPod | None, ledger: Ledger) -> bool:
+    return shown is not None and bool(find_missing(pod, shown, ledger))
+
+
+def _found(answers: Mapping[PodUid, bool]) -> Mapping[PodUid, bool]:
+    return {uid: lacks for uid, lacks in answers.items() if lacks}
