@@ -8,11 +8,22 @@ def status_patch(
 ) -> dict[str, object] | None:
     """The merge patch for the status subresource that makes `before` into `after`; None if they are the same.
 
-    Both are whole statuses as JSON has them. It has only the fields that differ, those that go as null, and
-    holds for one version of the object: on any other the API server answers 409.
+    Both are whole statuses as JSON has them, without nulls. It has only the fields that differ, and holds for
+    one version of the object: on any other the API server answers 409.
     """
-    changed = {name: value for name, value in after.items() if name not in before or before[name] != value}
-    gone = {name: None for name in before if name not in after}
-    if not changed and not gone:
+    if before == after:
         return None
-    return {"metadata": {"resourceVersion": resource_version}, "status": {**changed, **gone}}
+    return {"metadata": {"resourceVersion": resource_version}, "status": _difference(before, after)}
+
+
+def _difference(before: Mapping[str, object], after: Mapping[str, object]) -> dict[str, object]:
+    """The merge patch (RFC 7386) from one object to another."""
+    patch: dict[str, object] = {name: None for name in before if name not in after}
+    for name, value in after.items():
+        old = before.get(name)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            if old != value:
+                patch[name] = _difference(old, value)
+        elif name not in before or old != value:
+            patch[name] = value
+    return patch

@@ -51,14 +51,15 @@ def set_conditions(
 ) -> tuple[StatusCondition, ...]:
     """The conditions after `wanted` ones came to hold at time `now`; those of other types stay.
 
-    Of one whose status is the same as before, the time of change stays.
+    Of one whose status is the same as before, the time of change stays. Of two of a type the last counts.
     """
-    by_type = {condition.type: condition for condition in before}
-    for condition in wanted:
-        old = by_type.get(condition.type)
-        is_same = old is not None and old.status == condition.status
-        by_type[condition.type] = replace(condition, changed=old.changed if old and is_same else now)
-    return tuple(by_type.values())
+    held = {condition.type: condition for condition in before}
+    coming = {condition.type: condition for condition in wanted}
+    for kind, condition in coming.items():
+        old = held.get(kind)
+        changed = old.changed if old is not None and old.status == condition.status else now
+        held[kind] = replace(condition, changed=changed)
+    return tuple(held.values())
 
 
 class WireStatusCondition(Wire, frozen=True):
