@@ -1,6 +1,7 @@
 """`accelet demo`: every cell comes over the socket."""
 
 import json
+import re
 from pathlib import Path
 
 from click.testing import CliRunner, Result
@@ -67,3 +68,16 @@ def test_a_host_that_is_given_whole_only_is_asked_for_whole(folder: Path) -> Non
     shown = json.loads(demo("--json", "--node", str(folder)).output)
     given = {seen["pod"]: len(seen["devices"]) for seen in shown["containers"]}
     assert given == {"tpu-one": 8, "tpu-greedy": 0}
+
+
+def test_the_readme_shows_what_the_demo_prints() -> None:
+    readme = (Path(__file__).parents[3] / "README.md").read_text()
+    _, _, block = readme.partition("prints:\n\n```\n")
+    shown = [line for line in block.partition("```")[0].splitlines() if line not in ("", "...")]
+    printed = timeless(demo().output).splitlines()
+    assert len(shown) > 15
+    assert [line for line in map(timeless, shown) if line not in printed] == []
+
+
+def timeless(text: str) -> str:
+    return re.sub(r"[0-9.]+ s\b", "TIME", text)

@@ -20,6 +20,7 @@ AGENT_SOURCES = [
     *(PROJECT / "accelet" / "node").glob("*.py"),
     *(PROJECT / "accelet" / "runtime").glob("*.py"),
     PROJECT / "accelet" / "cli" / "agent.py",
+    PROJECT / "accelet" / "cli" / "ending.py",
     PROJECT / "accelet" / "kube" / "watching" / "reflector.py",
     PROJECT / "accelet" / "kube" / "recording" / "events.py",
 ]
