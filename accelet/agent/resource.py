@@ -119,8 +119,8 @@ class DevicePluginResource:
         return Check(self.name, state.is_registered, f"{state.reason} for {time.time() - state.since:.0f} s")
 
     async def screened(self) -> None:
-        """Waits until it is known which pods were admitted before the kubelet knew the resource."""
-        if self._identity is not None:
+        """Waits, once it is registered, until it is known which pods the kubelet admitted before."""
+        if self._identity is not None and self._plugin.state.is_registered:
             await self._identity.screened()
 
     def note_hardware_hint(self) -> None:

@@ -1,5 +1,6 @@
 """The UID by which a kubelet knows a pod."""
 
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NewType
 
 from accelet.kube.pods import Pod
@@ -17,3 +18,25 @@ def kubelet_uid(pod: Pod) -> PodUid:
     pkg/kubelet/pod/mirror_client.go).
     """
     return PodUid(pod.annotations.get(_MIRROR) or pod.uid)
+
+
+def index_pods(pods: Iterable[Pod]) -> Mapping[PodUid, Pod]:
+    """The pods by the UID the kubelet uses. No mirror takes the place of the pod whose own UID it is."""
+    known = tuple(pods)
+    found = {kubelet_uid(pod): pod for pod in known}
+    return found | {PodUid(pod.uid): pod for pod in known if not pod.is_mirror}
+
+
+def leave_out_forged(pods: Iterable[Pod], node_uid: str | None) -> Iterator[Pod]:
+    """The pods without those that only say that they mirror a static pod; the kubelet admits none of them.
+
+    Anybody who may write a pod can annotate it so. The kubelet makes the Node its controlling owner.
+    `node_uid` is that of the Node, None where it is not known; then no mirror is believed.
+    """
+    return (pod for pod in pods if not pod.is_mirror or _is_owned_by_node(pod, node_uid))
+
+
+def _is_owned_by_node(pod: Pod, node_uid: str | None) -> bool:
+    return bool(node_uid) and any(
+        owner.is_controller and owner.kind == "Node" and owner.uid == node_uid for owner in pod.owners
+    )

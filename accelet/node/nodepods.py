@@ -4,22 +4,25 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from random import uniform
 from typing import TypeVar
 
-from accelet.kube.apiresources import PODS
+from accelet.kube.apiresources import NODES, PODS
 from accelet.kube.barepod import parse_bare_pod
 from accelet.kube.client import Client
 from accelet.kube.errors import ConfigurationError, KubeError, NotFoundError, UnavailableError
+from accelet.kube.nodes import parse_node
 from accelet.kube.objects import ObjectKey
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
-from accelet.kube.poduid import PodUid, kubelet_uid
+from accelet.kube.poduid import PodUid, index_pods, leave_out_forged
 from accelet.kube.recording.eventlog import Message, Subject
 from accelet.kube.recording.events import EventRecorder
 from accelet.kube.watching.reflector import Reflector
 from accelet.kube.watching.source import Scope
 from accelet.kube.watching.store import Change
 from accelet.node.apiconnection import ApiConnection
+from accelet.runtime.backoff import Backoff
 from accelet.runtime.logs import Log
 
 READ_S = 1.0
@@ -30,6 +33,9 @@ REST_S = 5.0
 
 DELETED_S = 60.0
 """How long a pod that the API server no longer has is remembered."""
+
+NODE_S = 300.0
+"""How often the Node is read. Its UID changes when somebody deletes it."""
 
 REPORTER = "accelet.dev/agent"
 _ACTION = "Allocate"
@@ -49,8 +55,9 @@ class NodePods:
         self._client: Client | None = None
         self._recorder: EventRecorder | None = None
         self._reflector: Reflector[Pod] | None = None
-        self._pods: dict[PodUid, Pod] = {}
-        self._deleted: dict[PodUid, tuple[float, Pod]] = {}
+        self._node_uid: str | None = None
+        self._pods: dict[str, Pod] = {}
+        self._deleted: dict[str, tuple[float, Pod]] = {}
         self._synced = asyncio.Event()
         self._failed_at = float("-inf")
 
@@ -73,6 +80,7 @@ class NodePods:
                 tasks.create_task(reflector.run(), name="pods of this node")
                 tasks.create_task(recorder.run(), name="events")
                 tasks.create_task(self._note_sync(reflector), name="first list of pods")
+                tasks.create_task(self._read_node(client), name="UID of the Node")
         finally:
             self._client = self._reflector = self._recorder = None
             self._synced.clear()
@@ -91,11 +99,27 @@ class NodePods:
 
     def _take_change(self, change: Change[Pod]) -> None:
         if change.before is not None and change.after is None:
-            uid = kubelet_uid(change.before)
+            uid = change.before.uid
             self._pods.pop(uid, None)
             self._deleted[uid] = (time.monotonic(), change.before)
         elif change.after is not None:
-            self._pods[kubelet_uid(change.after)] = change.after
+            self._pods[change.after.uid] = change.after
+
+    async def _read_node(self, client: Client) -> None:
+        """Reads now and then which Node this is, by which the mirrors of its static pods are known."""
+        backoff = Backoff(first_s=5.0, most_s=NODE_S)
+        is_told = False
+        while True:
+            try:
+                self._node_uid = parse_node(await client.get(NODES, None, self._node_name)).uid
+            except KubeError as error:
+                if not is_told:
+                    _log.warning("cannot tell which pods mirror static ones", reason=str(error))
+                is_told, wait_s, backoff = True, backoff.wait_s, backoff.failed()
+            else:
+                is_told, wait_s, backoff = False, NODE_S, backoff.worked()
+            # The agents of a cluster must not all ask at once.
+            await asyncio.sleep(wait_s * uniform(0.9, 1.1))  # noqa: S311  no secret
 
     @property
     def is_synced(self) -> bool:
@@ -106,12 +130,12 @@ class NodePods:
         return self._client is not None and time.monotonic() - self._failed_at > REST_S
 
     def pods(self) -> Mapping[PodUid, Pod]:
-        return dict(self._pods)
+        return index_pods(leave_out_forged(self._pods.values(), self._node_uid))
 
     def deleted(self) -> Mapping[PodUid, Pod]:
         oldest = time.monotonic() - DELETED_S
         self._deleted = {uid: entry for uid, entry in self._deleted.items() if entry[0] > oldest}
-        return {uid: pod for uid, (_, pod) in self._deleted.items()}
+        return index_pods(leave_out_forged((pod for _, pod in self._deleted.values()), self._node_uid))
 
     async def synced(self, within_s: float) -> bool:
         with suppress(TimeoutError):
@@ -127,7 +151,8 @@ class NodePods:
             pod = parse_pod(await self._in_time(client.get(PODS, *name)))
         except NotFoundError:
             return None
-        return pod if pod.node_name == self._node_name else None
+        is_here = pod.node_name == self._node_name
+        return next(leave_out_forged([pod] if is_here else [], self._node_uid), None)
 
     async def read_pods(self) -> Mapping[PodUid, Pod]:
         reflector = self._reflector

@@ -19,8 +19,9 @@ from typing import cast
 
 from accelet.accelerators.device import DeviceId
 from accelet.kube.objects import ObjectKey
+from accelet.kube.podname import may_recur
 from accelet.kube.pods import Pod
-from accelet.kube.poduid import PodUid, kubelet_uid
+from accelet.kube.poduid import PodUid, index_pods
 from resourcemanager.holdings.evidence import CheckpointEntry, ContainerKey, ShownPod
 from resourcemanager.holdings.ledger import (
     ALLOCATION_ANNOTATION,
@@ -84,7 +85,7 @@ class Reconciled:
 def reconcile(ledger: Ledger, view: View) -> Reconciled:
     """The books after `view`. From an empty ledger on, this is the rebuilding after a restart."""
     known = _Pods.of(view.pods)
-    recorded = _recorded(ledger.resource, view, known)
+    recorded = _recorded(ledger, view, known)
     ends = tuple(_settle(answer, ledger.in_flight, recorded, view, known) for answer in ledger.in_flight)
     holdings: dict[ContainerKey, Holding] = {}
     released: list[Holding] = []
@@ -92,7 +93,8 @@ def reconcile(ledger: Ledger, view: View) -> Reconciled:
         before = ledger.holdings.get(key)
         pod = known.name(key.pod_uid) or holding.pod or (before.pod if before else None)
         is_recorded = key in recorded or (holding.is_recorded and view.checkpoint is None)
-        is_denied = _is_denied(key.pod_uid, pod, view, known, is_recorded=key in recorded)
+        is_shown = key in recorded and recorded[key].pod is not None
+        is_denied = not is_shown and _is_denied(key.pod_uid, pod, view, known, is_recorded=key in recorded)
         denials = _count_denials(before.denials if before else 0, is_denied=is_denied)
         after = Holding(key, holding.device_ids, pod, holding.token, holding.proof, is_recorded, denials)
         if after == before:
@@ -156,7 +158,7 @@ class _Pods:
     def of(cls, pods: Sequence[Pod] | None) -> "_Pods":
         if pods is None:
             return cls(None, {})
-        by_uid = {kubelet_uid(pod): pod for pod in pods}
+        by_uid = index_pods(pods)
         return cls(by_uid, {pod.key: uid for uid, pod in by_uid.items()})
 
     def is_gone(self, uid: PodUid) -> bool | None:
@@ -166,13 +168,17 @@ class _Pods:
         pod = self.by_uid.get(uid)
         return pod is None or pod.is_terminal
 
+    def pod(self, name: ObjectKey) -> Pod | None:
+        return None if self.by_uid is None or name not in self.uids else self.by_uid[self.uids[name]]
+
     def name(self, uid: PodUid) -> ObjectKey | None:
         pod = (self.by_uid or {}).get(uid)
         return None if pod is None else pod.key
 
 
-def _recorded(resource: str, view: View, known: _Pods) -> Mapping[ContainerKey, Holding]:
+def _recorded(ledger: Ledger, view: View, known: _Pods) -> Mapping[ContainerKey, Holding]:
     """What the kubelet's records show. Podresources adds names, and holders the checkpoint does not have."""
+    resource = ledger.resource
     found: dict[ContainerKey, Holding] = {}
     for entry in view.checkpoint or ():
         if entry.resource == resource and entry.device_ids:
@@ -187,8 +193,8 @@ def _recorded(resource: str, view: View, known: _Pods) -> Mapping[ContainerKey, 
         for container in pod.containers if pod is not None else ():
             ids = _ids(container.devices.get(resource, frozenset()))
             if ids:
-                uid = (
-                    known.uids.get(name) or _uid_by_ids(container.name, ids, found) or PodUid("/".join(name))
+                uid = _uid_by_ids(container.name, ids, found) or _uid_by_name(
+                    name, container.name, ids, ledger, known
                 )
                 key = ContainerKey(uid, container.name)
                 before = found.get(key) or Holding(key, frozenset())
@@ -202,6 +208,27 @@ def _uid_by_ids(
 ) -> PodUid | None:
     same = [key.pod_uid for key, one in found.items() if key.container == container and one.device_ids == ids]
     return same[0] if len(same) == 1 else None
+
+
+def _uid_by_name(
+    name: ObjectKey, container: str, ids: frozenset[DeviceId], ledger: Ledger, known: _Pods
+) -> PodUid:
+    """Whom podresources shows under the name: who was known to hold these, else who has the name now.
+
+    A kubelet may still show the one that had it before. A pod that has not started is not believed to be the
+    one that is shown with devices if its name can come again.
+    """
+    for key, holding in ledger.holdings.items():
+        is_of_uid = key.pod_uid != "/".join(name)
+        if is_of_uid and holding.pod == name and key.container == container and holding.device_ids & ids:
+            return key.pod_uid
+    for answer in ledger.in_flight:
+        if answer.owner is not None and answer.pod == name and answer.device_ids == ids:
+            return answer.owner.pod_uid
+    pod = known.pod(name)
+    if pod is not None and (pod.has_started or not may_recur(pod)):
+        return known.uids[name]
+    return PodUid("/".join(name))
 
 
 def _ids(ids: Iterable[str]) -> frozenset[DeviceId]:

@@ -1,6 +1,5 @@
 """What one pod may be asking for, read against the books and against what podresources shows of it."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -8,9 +7,6 @@ from accelet.kube.pods import Container, Pod
 from accelet.kube.poduid import kubelet_uid
 from resourcemanager.holdings.evidence import ShownPod
 from resourcemanager.holdings.ledger import Ledger
-
-_GENERATED_NAME = re.compile(r".+-[bcdfghjklmnpqrstvwxz2456789]{5}")
-_GENERATING_KINDS = frozenset({"ReplicaSet", "ReplicationController", "DaemonSet", "Job"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +38,6 @@ def lacks_devices(pod: Pod, ledger: Ledger, size: int) -> bool:
     recorded = ledger.recorded(kubelet_uid(pod))
     return any(
         need.container not in recorded and need.size == size for need in list_needs(pod, ledger.resource)
-    )
-
-
-def may_recur(pod: Pod) -> bool:
-    """Whether another pod may come to have this name. A name with a generated suffix does not come again."""
-    return not (
-        _GENERATED_NAME.fullmatch(pod.name)
-        and any(owner.is_controller and owner.kind in _GENERATING_KINDS for owner in pod.owners)
     )
 
 

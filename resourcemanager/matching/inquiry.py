@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
-from accelet.kube.poduid import PodUid, kubelet_uid
+from accelet.kube.poduid import PodUid, index_pods
 from resourcemanager.holdings.evidence import ContainerKey, ShownPod
 from resourcemanager.holdings.ledger import Ledger
 from resourcemanager.matching.admissions import Admissions
@@ -184,7 +184,3 @@ class Evidence:
     def without_api_server(self) -> "Evidence":
         """The API server did not answer."""
         return replace(self, can_read=False)
-
-
-def index_pods(pods: Iterable[Pod]) -> Mapping[PodUid, Pod]:
-    return {kubelet_uid(pod): pod for pod in pods}

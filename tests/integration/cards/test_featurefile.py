@@ -42,7 +42,7 @@ async def test_file_follows_the_cards_and_goes_at_the_end(folder: Path) -> None:
             await scan(folder, running)
             await until(lambda: numbers(folder) == "0")
         assert list((folder / "features.d").iterdir()) == []
-        assert world.api.count(path="/nodes") == 0
+        assert world.api.count(method="PATCH", path="/nodes") == 0
 
 
 async def test_file_moves_and_goes_with_the_configuration(folder: Path) -> None:

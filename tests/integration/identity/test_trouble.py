@@ -144,6 +144,7 @@ async def test_explain_says_who_has_what_and_why(folder: Path) -> None:
         assert json.loads(said.stdout) == {
             "pod": "default/one",
             "uid": pod.pod.uid,
+            "notes": [],
             "containers": [
                 {
                     "name": "main",

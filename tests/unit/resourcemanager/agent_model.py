@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from accelet.kube.poduid import index_pods
 from resourcemanager.holdings.ledger import ALLOCATION_ANNOTATION, InFlight, Ledger
 from resourcemanager.holdings.reconcile import Outcome, View, reconcile
 from resourcemanager.matching.admissions import Admissions
@@ -16,7 +17,6 @@ from resourcemanager.matching.inquiry import (
     NoProof,
     ReadPod,
     ReadPods,
-    index_pods,
 )
 from tests.unit.resourcemanager.kubelet_model import Call, Node, R
 

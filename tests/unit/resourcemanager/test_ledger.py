@@ -109,6 +109,24 @@ def test_static_pod_is_one_holder_by_its_own_uid() -> None:
     assert reconcile(EMPTY, view).ledger.holders(DeviceId("a")) == (key("1"),)
 
 
+def test_devices_of_a_former_pod_are_not_those_of_the_pod_that_has_its_name_now() -> None:
+    former, new = pod("1", name="db-0"), pod("2", name="db-0", phase="Pending")
+    held = after(EMPTY, View(checkpoint=[written("1", "a")], pods=[former])).ledger
+    with_checkpoint = View(checkpoint=[written("1", "a")], shown=shown("db-0", "a"), pods=[new])
+    without_checkpoint = View(shown=shown("db-0", "a"), pods=[new])
+    for view in (with_checkpoint, without_checkpoint):
+        ledger = after(held, view, view).ledger
+        assert ledger.holders(DeviceId("a")) == (key("1"),)
+        assert ledger.recorded(PodUid("2")) == {}
+    assert after(EMPTY, without_checkpoint).ledger.holders(DeviceId("a")) == (key("ns/db-0"),)
+
+
+def test_forged_mirror_takes_nobodys_place() -> None:
+    victim, forged = pod("1"), pod("2", name="forged", mirror_of="1")
+    view = View(checkpoint=[written("1", "a")], shown=hidden("forged"), pods=[victim, forged])
+    assert after(EMPTY, view, view).ledger.holdings[key("1")].pod == ("ns", "pod-1")
+
+
 def test_nothing_that_can_be_read_leaves_the_books_as_they_were() -> None:
     ledger = held_by("1", "a")
     assert after(ledger, View(), View(), View()).ledger.held == ids("a")

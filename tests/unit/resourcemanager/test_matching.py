@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from accelet.accelerators.device import DeviceId
 from accelet.kube.objects import ObjectKey, Owner
 from accelet.kube.pods import Container, ContainerStatus, Pod
-from accelet.kube.poduid import PodUid
+from accelet.kube.poduid import PodUid, index_pods
 from accelet.kubelet.checkpoint import CheckpointEntry
 from accelet.kubelet.podresources import ContainerRecord, PodRecord
 from resourcemanager.holdings.evidence import ContainerKey
@@ -29,7 +29,6 @@ from resourcemanager.matching.inquiry import (
     ReadPod,
     ReadPods,
     Step,
-    index_pods,
 )
 from resourcemanager.matching.screening import Screening
 
