@@ -69,6 +69,19 @@ def find_units(pieces: Iterable[Piece], inventory: Inventory) -> Iterable[tuple[
             yield unit, piece.tiles
 
 
+def count_tiles(pieces: Iterable[Piece], inventory: Inventory) -> int:
+    """How many tiles the pieces give, as far as the node has their units: a whole unit gives all it has."""
+    total = 0
+    for piece in pieces:
+        unit = _look_up(piece, inventory)
+        if unit is None:
+            continue
+        device = inventory.by_id.get(DeviceId(piece.name)) or inventory.by_unit[unit][0]
+        is_one_tile = piece.naming is Naming.DEVICE and device.tile is not None
+        total += len(piece.tiles) or (1 if is_one_tile else device.tile_count)
+    return total
+
+
 def describe(pieces: Iterable[Piece]) -> str:
     """The pieces in words: `card0 tiles 0 and 1, card3`."""
     return ", ".join(_describe(piece) for piece in pieces)

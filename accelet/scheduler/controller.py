@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 from accelet.assignments.ownform import render_own
 from accelet.control.workqueue import WorkQueue
@@ -12,7 +13,7 @@ from accelet.kube.recording.eventlog import Message
 from accelet.kube.watching.store import Change
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from accelet.runtime.logs import Log
-from accelet.scheduler.errors import LiftRefusedError, PlanTooLargeError
+from accelet.scheduler.errors import LiftRefusedError, PlanRefusedError, PlanTooLargeError
 from accelet.scheduler.events import GangEvents
 from accelet.scheduler.gangs.grouping import Gang, GangKey, gang_key, is_gated
 from accelet.scheduler.metrics import SchedulerMetrics
@@ -177,7 +178,7 @@ class Controller:
         )
         try:
             is_ours = await self._writer.write(record)
-        except PlanTooLargeError as error:
+        except (PlanRefusedError, PlanTooLargeError) as error:
             self._refuse(gang.key, str(error), gang.pods)
             return
         self._queue.add(record.key)
@@ -220,9 +221,12 @@ class Controller:
         lost = set(steps.lost)
         kept = tuple(placement for placement in record.placements if placement not in lost)
         if steps.is_begun:
-            await self._writer.write(
-                Record(record.gang, kept, record.distance, record.lower_bound, record.resource_version)
-            )
+            shorter = replace(record, placements=kept)
+            try:
+                await self._writer.write(shorter)
+            except PlanRefusedError as error:
+                self._refuse(record.gang, str(error), (*steps.waiting, *steps.stranded, *steps.bound))
+                return
         else:
             await self._writer.erase(record)
         self._queue.add(_PLANNING)

@@ -17,5 +17,9 @@ class PlanTooLargeError(SchedulerError):
     """A plan does not fit into one ConfigMap."""
 
 
+class PlanRefusedError(SchedulerError):
+    """A plan cannot be written down; the text says why."""
+
+
 class LiftRefusedError(SchedulerError):
     """The API server does not allow a plan's pods to be released; the text says why."""

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 
@@ -13,6 +14,9 @@ from accelet.scheduler.gangs.grouping import GangKey
 
 LABEL = "accelet.dev/placement-plan"
 SELECTOR = f"{LABEL}=v1"
+PLAN_NAME = "accelet-plan-"
+"""What the names of plans begin with; a policy keeps others from such names."""
+
 MOST_BYTES = 1_000_000
 """A ConfigMap may have 1 MiB: plans of some 8,000 pods."""
 
@@ -46,7 +50,7 @@ class Record:
     def name(self) -> str:
         """The ConfigMap's name, which only this gang has."""
         text = f"{self.gang.kind}/{self.gang.name}"
-        return f"accelet-plan-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        return f"{PLAN_NAME}{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     @property
     def key(self) -> tuple[str, str]:
@@ -89,11 +93,14 @@ class _WireGang(Wire, frozen=True):
     name: str
 
 
+_Distance = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+
+
 class _WirePlan(Wire, frozen=True):
     gang: _WireGang
     placements: list[tuple[str, str, str]]
-    distance: int
-    lower_bound: int
+    distance: _Distance
+    lower_bound: _Distance
     assignments: dict[str, str] = msgspec.field(default_factory=dict)
 
 
@@ -102,7 +109,7 @@ class _WireConfigMap(WireObject, frozen=True):
 
 
 def parse_record(raw: RawObject) -> Record:
-    """The plan that a ConfigMap holds.
+    """The plan that a ConfigMap holds: one with the label that nobody else may write, under its gang's name.
 
     Raises:
         MalformedObjectError: it holds none.
@@ -110,13 +117,16 @@ def parse_record(raw: RawObject) -> Record:
     wire = read_object(raw, "ConfigMap", _WireConfigMap)
     metadata = wire.metadata
     namespace = metadata.namespace or ""
+    if (metadata.labels or {}).get(LABEL) != "v1":
+        problem = f"is no plan of the scheduler's, for it has no label {SELECTOR}"
+        raise MalformedObjectError("ConfigMap", namespace, metadata.name, "metadata.labels", problem)
     try:
         plan = msgspec.json.decode((wire.data or {}).get(_DATA, ""), type=_WirePlan)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise MalformedObjectError(
             "ConfigMap", namespace, metadata.name, f"data[{_DATA}]", str(error)
         ) from None
-    return Record(
+    record = Record(
         gang=GangKey(namespace, plan.gang.name, plan.gang.kind),
         placements=tuple(
             Placement(*placement, plan.assignments.get(placement[0], "")) for placement in plan.placements
@@ -125,3 +135,7 @@ def parse_record(raw: RawObject) -> Record:
         lower_bound=plan.lower_bound,
         resource_version=metadata.resource_version or "",
     )
+    if record.name != metadata.name:
+        problem = f"is of another gang, whose plan is called {record.name}"
+        raise MalformedObjectError("ConfigMap", namespace, metadata.name, f"data[{_DATA}]", problem)
+    return record

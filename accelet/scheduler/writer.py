@@ -7,10 +7,17 @@ from dataclasses import replace
 
 from accelet.control.writer import FencedWriter
 from accelet.kube.apiresources import CONFIG_MAPS, PODS, Body
-from accelet.kube.errors import ConflictError, ExistsError, ForbiddenError, InvalidError, NotFoundError
+from accelet.kube.errors import (
+    ConflictError,
+    ExistsError,
+    ForbiddenError,
+    InvalidError,
+    MalformedObjectError,
+    NotFoundError,
+)
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
-from accelet.scheduler.errors import LiftRefusedError
+from accelet.scheduler.errors import LiftRefusedError, PlanRefusedError
 from accelet.scheduler.gangs.grouping import is_ours
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.record import Record, parse_record
@@ -32,6 +39,7 @@ class PlanWriter:
 
         Raises:
             PlanTooLargeError: the gang is too large for one plan.
+            PlanRefusedError: the API server does not take it, or something else has its name.
         """
         body, (namespace, name) = record.to_body(), record.key
         try:
@@ -41,7 +49,12 @@ class PlanWriter:
                 raw = await self._writer.create(CONFIG_MAPS, namespace, body)
         except (ExistsError, ConflictError):
             raw = await self._writer.get(CONFIG_MAPS, namespace, name)
-        standing = parse_record(raw)
+        except (ForbiddenError, InvalidError) as error:
+            raise PlanRefusedError(f"its plan cannot be written down: {error}") from error
+        try:
+            standing = parse_record(raw)
+        except MalformedObjectError as error:
+            raise PlanRefusedError(f"{error}: something else has the name of its plan; delete it") from error
         self._state.set_record(standing)
         return standing.placements == record.placements
 

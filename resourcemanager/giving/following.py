@@ -7,11 +7,14 @@ from accelet.accelerators.backend import Tiles
 from accelet.accelerators.device import DeviceId, UnitId
 from accelet.accelerators.inventory import Inventory
 from accelet.assignments.assignment import AssignmentError, Pieces
+from accelet.assignments.nodecards import capacity_names
+from accelet.kube.objects import NO_AMOUNTS
+from accelet.runtime.excerpts import printable
 from resourcemanager.allocation import NOTHING_KNOWN, WHOLE, Allocation, Notice, Refusal
 from resourcemanager.giving.policies import Policies
 from resourcemanager.matching.inquiry import Match, NoProof
 from resourcemanager.surroundings import Surroundings
-from resourcemanager.target import explain_misfit, find_target, find_units
+from resourcemanager.target import count_tiles, describe, explain_misfit, find_target, find_units
 
 Give = Callable[[Tiles, Mapping[str, str]], Allocation | Refusal]
 """Gives the requested devices, restricted to tiles, to a container with this environment of its own."""
@@ -36,6 +39,7 @@ def follow(
         pieces = _read(found, surroundings)
         if not pieces:
             return _without_assignment(found, give, policies, surroundings.resource)
+        _check_tiles(found, pieces, surroundings)
         target = find_target(pieces, surroundings.inventory, len(set(request.devices)), surroundings.resource)
     except AssignmentError as error:
         return Refusal("bad-assignment", f"container {found.owner.container}: {error}")
@@ -62,6 +66,25 @@ def _with_misfit(misfit: str, found: Match, give: Give, policies: Policies) -> A
 def _read(found: Match, surroundings: Surroundings) -> Pieces | None:
     assignment = surroundings.assignments.of(found.pod)
     return None if assignment is None else assignment.pieces(found.owner.container, surroundings.resource)
+
+
+def _check_tiles(found: Match, pieces: Pieces, surroundings: Surroundings) -> None:
+    """Holds an assignment to what its container requests, which quotas count.
+
+    Where a container requests no tiles, GPU Aware Scheduling or an administrator has said what it gets.
+
+    Raises:
+        AssignmentError: it is assigned more tiles than it requests, or fewer.
+    """
+    name, *_ = capacity_names(surroundings.resource)
+    mine = (one.requests for one in found.pod.all_containers if one.name == found.owner.container)
+    requested = next(mine, NO_AMOUNTS).get(name, 0)
+    assigned = count_tiles(pieces, surroundings.inventory)
+    if requested and requested != assigned:
+        raise AssignmentError(
+            f"It is assigned {assigned} tiles ({describe(pieces)}) and requests {printable(str(requested))}"
+            f" {name}; it has to be assigned as many as it requests."
+        )
 
 
 def _environment(found: Match) -> Mapping[str, str]:

@@ -15,7 +15,7 @@ from accelet.assignments.gas import CARDS_ANNOTATION, TILES_ANNOTATION, TIME_ANN
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
 from accelet.scheduler.cards.needs import ALLOW, CARD_RESOURCES, DENY, LINKED, SAME_CARD, SINGLE_NUMA
 from accelet.scheduler.gangs.grouping import CARDS_GATE
-from accelet.scheduler.record import LABEL
+from accelet.scheduler.record import LABEL, PLAN_NAME
 from accelet.scheduler.settings import read_settings
 from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.workloads import COLLECTIONS, Workloads
@@ -143,7 +143,8 @@ def test_policies_know_the_words_of_the_code() -> None:
     text = {path.stem: path.read_text() for path in POLICIES.glob("*.yaml")}
     for annotation in (ASSIGNMENT_ANNOTATION, CARDS_ANNOTATION, TILES_ANNOTATION, TIME_ANNOTATION):
         assert f'"{annotation}"' in text["assignments"]
-    assert f"key: {LABEL}," in text["assignments"]
+    assert f'"{LABEL}" in object' in text["assignments"]
+    assert f'startsWith("{PLAN_NAME}")' in text["assignments"]
     for name in (*CARD_RESOURCES, *PARTS, *WISHES):
         assert f'"{name}"' in text["gate"]
         assert f'"{name}"' in text["requests"]

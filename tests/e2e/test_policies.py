@@ -318,10 +318,12 @@ def assigned(scheduler: Client, waiting: str) -> str:
 
 
 @pytest.fixture
-def written(scheduler: Client, assigned: str) -> str:
-    """The path of a pod that has all of the annotations that are the scheduler's."""
-    scheduler.send("PATCH", assigned, {"metadata": {"annotations": dict.fromkeys(PROTECTED, "card0")}})
-    return assigned
+def written(scheduler: Client, waiting: str) -> str:
+    """The path of a released pod that has all of the annotations that are the scheduler's."""
+    patch: Json = lift_patch(Lift(parse_pod(_seen(scheduler, waiting)), "node-9"), GATE_PREFIX)
+    patch["metadata"]["annotations"] = dict.fromkeys(PROTECTED, "card0")
+    scheduler.send("PATCH", waiting, patch)
+    return waiting
 
 
 def test_scheduler_writes_an_assignment_and_lifts_the_gate_at_once(scheduler: Client, assigned: str) -> None:

@@ -28,6 +28,7 @@ GPU = "example.com/gpu"
 BLOCKS, SUBBLOCKS, HOSTS = 2, 5, 5
 _LABELS = Scheme().label_sets[0]
 _MANIFESTS = Path(__file__).parents[2] / "deploy" / "scheduler.yaml"
+_ADMISSION = "admissionregistration.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 _RESOURCES = {
     "ServiceAccount": ApiResource("ServiceAccount", "serviceaccounts"),
@@ -38,6 +39,12 @@ _RESOURCES = {
     "ConfigMap": CONFIG_MAPS,
     "PodDisruptionBudget": ApiResource("PodDisruptionBudget", "poddisruptionbudgets", "policy"),
     "Deployment": ApiResource("Deployment", "deployments", "apps"),
+    "ValidatingAdmissionPolicy": ApiResource(
+        "ValidatingAdmissionPolicy", "validatingadmissionpolicies", _ADMISSION
+    ),
+    "ValidatingAdmissionPolicyBinding": ApiResource(
+        "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", _ADMISSION
+    ),
 }
 Where = Mapping[str, tuple[str, ...]]
 

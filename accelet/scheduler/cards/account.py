@@ -68,6 +68,20 @@ def read_uses(pod: Pod, card_resources: Sequence[str]) -> tuple[Use, ...]:
     return list_uses(assignment, needs)
 
 
+def is_as_asked(uses: Iterable[Use], needs: CardNeeds | None) -> bool:
+    """Whether containers are assigned as many cards, and as many tiles of each, as they ask for."""
+    found: defaultdict[tuple[str, str], list[Piece]] = defaultdict(list)
+    for use in uses:
+        found[use.container, use.resource].append(use.piece)
+    for need in needs.containers if needs else ():
+        pieces = found.pop((need.name, need.resource), [])
+        if sum(piece.count for piece in pieces) != need.cards:
+            return False
+        if any(len(piece.tiles) != need.each.tiles for piece in pieces):
+            return False
+    return not found
+
+
 @dataclass(slots=True)
 class _NodeCards:
     """One node: its cards as published and labelled, and who holds what of them."""
@@ -219,6 +233,11 @@ class CardAccount:
                 for use in uses:
                     if find(use) is None:
                         yield pod, use
+
+    def uses(self, pod: ObjectKey) -> tuple[Use, ...]:
+        """What a pod is charged with."""
+        node = self._places.get(pod)
+        return () if node is None else self._nodes[node].holders[pod]
 
     def is_charged(self, pod: ObjectKey) -> bool:
         """Whether a pod holds anything of any node's cards."""

@@ -11,7 +11,7 @@ from accelet.kube.nodes import Node
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
 from accelet.kube.requests import pod_units, scheduling_units
-from accelet.scheduler.cards.account import CardAccount, read_uses
+from accelet.scheduler.cards.account import CardAccount, is_as_asked, read_uses
 from accelet.scheduler.cards.catalog import CardCatalog, NodesCards
 from accelet.scheduler.cards.needs import CARD_RESOURCES
 from accelet.scheduler.cards.search import CardPolicy
@@ -150,15 +150,19 @@ class Cluster:
         )
 
     def still_takes(self, shape: Shape, node: str, pod: ObjectKey) -> bool:
-        """Whether a node allows a pod that is charged to it, and has no less than all that is charged."""
+        """Whether a node allows a pod that is charged to it, and has no less than all that is charged.
+
+        Whoever wrote its plan: a pod is assigned what it asks for, no more and no less.
+        """
         layout = self.layout
         leaf = layout.leaf_of.get(node)
         if leaf is None or not layout.eligible(shape.rules)[leaf]:
             return False
-        if shape.cards and not shape.cards.is_plain and not self._card_account.is_charged(pod):
+        if shape.cards and not shape.cards.is_plain and not self._card_account.uses(pod):
             # An older scheduler, which knew nothing of cards, has planned it.
             return False
-        if not self._card_account.still_fits(pod):
+        uses = self._card_account.uses(pod)
+        if uses and not (is_as_asked(uses, shape.cards) and self._card_account.still_fits(pod)):
             return False
         free, columns = self._usage.free(self._leaf_rows[leaf : leaf + 1])[0], self._usage.columns
         return all(resource in columns and free[columns[resource]] >= 0 for resource, _ in shape.units)

@@ -1,6 +1,7 @@
 """Assignments against hardware: what is steered to, what is given, what is refused."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from accelet.accelerators.device import DeviceId, UnitId
 from accelet.accelerators.intel.edits import read_tiles
 from accelet.accelerators.simulated import SimulatedSettings
-from accelet.assignments.assignment import Assignment, AssignmentError, Pieces, card, device, unit
+from accelet.assignments.assignment import Assignment, AssignmentError, Naming, Pieces, card, device, unit
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION, render_own
 from accelet.kube.pods import Container, Pod
 from accelet.kube.poduid import PodUid, kubelet_uid
@@ -153,6 +154,24 @@ def test_assignment_that_the_node_cannot_follow_is_refused(written: Pieces, sent
     with pytest.raises(AssignmentError) as caught:
         find_target(written, INVENTORY, 2, R)
     assert str(caught.value).startswith(sentence)
+
+
+@given(pieces(), st.integers(0, 9))
+def test_a_container_that_requests_tiles_is_assigned_as_many(written: Pieces, requested: int) -> None:
+    pod = pod_of(written)
+    (main,) = pod.containers
+    asking = replace(main, requests={R: 1, "gpu.intel.com/tiles": requested})
+    given_tiles = sum(
+        len(piece.tiles) or INVENTORY.by_unit[INVENTORY.by_id[DeviceId(piece.name)].unit][0].tile_count
+        if piece.naming is Naming.DEVICE
+        else len(piece.tiles) or INVENTORY.by_unit[UnitId(piece.name)][0].tile_count
+        for piece in written
+    )
+    answer = allocate(MANAGER, IDS, replace(pod, containers=(asking,)))
+    is_refused = (
+        isinstance(answer, Refusal) and "has to be assigned as many as it requests" in answer.sentence
+    )
+    assert is_refused is (requested not in (0, given_tiles))
 
 
 def test_tiles_that_are_devices_are_taken_one_each() -> None:

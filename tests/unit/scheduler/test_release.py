@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import pytest
@@ -13,10 +14,10 @@ from accelet.scheduler.cluster.shape import shape_of
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.errors import PlanTooLargeError
 from accelet.scheduler.gangs.grouping import CARDS_GATE, GATE_PREFIX, GangKey
-from accelet.scheduler.record import Placement, Record, parse_record
+from accelet.scheduler.record import LABEL, Placement, Record, parse_record
 from accelet.scheduler.release import Lift, Steps, lift_patch, next_steps
 from accelet.scheduler.state import KILLED_WITHIN_S, SchedulerState
-from tests.unit.scheduler.card_values import card, card_container, card_node, card_pod
+from tests.unit.scheduler.card_values import I915, card, card_container, card_node, card_pod
 from tests.unit.scheduler.values import node, pod
 
 _GANG = GangKey("ml", "j", "Job")
@@ -33,15 +34,65 @@ def test_a_plan_reads_back_as_it_was_written() -> None:
     assert Record(GangKey("ml", "j", "JobSet"), (), 0, 0).name != _RECORD.name
 
 
+def _config_map(text: str, name: str = "x", **labels: str) -> dict[str, object]:
+    metadata = {"name": name, "namespace": "ml", "labels": {LABEL: "v1", **labels}}
+    return {"metadata": metadata, "data": {"plan.json": text}}
+
+
+@pytest.mark.parametrize(
+    ("assignment", "is_taken"),
+    [
+        ([{"unit": "0000-03-00.0", "tiles": [0]}], True),
+        ([{"unit": "0000-03-00.0", "tiles": [0, 1]}], False),
+        ([{"unit": "0000-03-00.0", "tiles": [0]}, {"unit": "0000-04-00.0", "tiles": [0]}], False),
+        ([{"unit": "0000-03-00.0"}], False),
+    ],
+)
+def test_a_plan_that_gives_other_than_is_asked_for_is_not_carried_out(
+    assignment: list[dict[str, object]], is_taken: bool
+) -> None:
+    state = SchedulerState(Scheme(), GATE_PREFIX)
+    state.set_node(card_node("n0", card(3), card(4)))
+    asking = replace(card_pod("greedy", card_container(tiles=1)), uid="u")
+    state.set_pod(asking)
+    text = json.dumps({"version": 1, "containers": {"main": {I915: assignment}}})
+    record = Record(GangKey(asking.namespace, "greedy", "pod"), (Placement("greedy", "u", "n0", text),), 0, 0)
+    state.set_record(record)
+    steps = state.steps(record)
+    assert (bool(steps.lifts), bool(steps.lost)) == (is_taken, not is_taken)
+
+
+def test_a_config_map_without_the_schedulers_label_is_no_plan() -> None:
+    body = _RECORD.to_body()
+    unlabelled = {**body, "metadata": {"name": _RECORD.name, "namespace": "ml"}}
+    with pytest.raises(MalformedObjectError, match="is no plan of the scheduler's"):
+        parse_record(unlabelled)
+
+
+def test_a_plan_under_another_gangs_name_is_none() -> None:
+    body = _RECORD.to_body()
+    text = body["data"]["plan.json"]  # type: ignore[index]
+    with pytest.raises(
+        MalformedObjectError, match=f"is of another gang, whose plan is called {_RECORD.name}"
+    ):
+        parse_record(_config_map(text, "accelet-plan-0"))
+
+
+@given(st.text(max_size=30) | st.just('{"distance":' + "9" * 5000), st.text(max_size=20))
+def test_whatever_a_config_map_holds_is_a_plan_or_malformed(text: str, name: str) -> None:
+    with pytest.raises(MalformedObjectError):
+        parse_record(_config_map(text, name))
+
+
 def test_a_config_map_that_holds_no_plan_is_named() -> None:
-    body = {"metadata": {"name": "x", "namespace": "ml"}, "data": {"plan.json": "{}"}}
+    body = _config_map("{}")
     with pytest.raises(MalformedObjectError, match=r"ConfigMap ml/x: data\[plan.json\]"):
         parse_record(body)
 
 
 def test_a_plan_nested_too_deeply_is_named() -> None:
     text = '{"more":' + "[" * 100_000
-    body = {"metadata": {"name": "x", "namespace": "ml"}, "data": {"plan.json": text}}
+    body = _config_map(text)
     with pytest.raises(MalformedObjectError, match=r"ConfigMap ml/x: data\[plan.json\]"):
         parse_record(body)
 
