@@ -4,7 +4,6 @@ import asyncio
 import enum
 import time
 from collections.abc import Awaitable, Callable, Set
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from accelet.kubelet.paths import KubeletPaths, SocketIdentity, identify_socket
 from accelet.node.server import ServeError, SocketServer
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.logs import Log
+from accelet.runtime.waiting import wait_for_hint
 from deviceplugin.allocator import Allocator
 from deviceplugin.metrics import ResourceMetrics
 from deviceplugin.registration import RegistrationError, register
@@ -226,9 +226,7 @@ class Plugin:
 
     async def _woken(self, within_s: float) -> None:
         """Returns at the next hint, or after `within_s` without one."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
-                await self.wake.wait()
+        await wait_for_hint(self.wake, within_s)
         self.wake.clear()
 
     def _end(self, ending: Ending, reason: str) -> Ending:

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from accelet.accelerators.folders import prepare_folders
 from accelet.kubelet.api import deviceplugin_pb2 as api
 from accelet.kubelet.api import deviceplugin_pb2_grpc as api_grpc
 from accelet.runtime.logs import Log
+from accelet.runtime.waiting import wait_for_hint
 from deviceplugin import translate
 from deviceplugin.allocator import Allocator
 from deviceplugin.metrics import ResourceMetrics
@@ -75,9 +75,7 @@ class DevicePluginService(api_grpc.DevicePluginServicer):
             stream.end()
             # gRPC waits for a stream in vain whose generator has not returned; a kubelet that does not
             # read can keep it from returning.
-            with suppress(TimeoutError):
-                async with asyncio.timeout(CLOSE_S):
-                    await stream.ended.wait()
+            await wait_for_hint(stream.ended, CLOSE_S)
 
     async def GetDevicePluginOptions(  # noqa: N802 - the wire's name
         self, request: api.Empty, context: grpc.aio.ServicerContext[api.Empty, api.DevicePluginOptions]
@@ -211,8 +209,6 @@ class _Stream:
     async def news(self) -> None:
         """Waits for a change, and then a while for more of them unless it is urgent."""
         await self._news.wait()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(GATHER_S):
-                await self._urgent.wait()
+        await wait_for_hint(self._urgent, GATHER_S)
         self._news.clear()
         self._urgent.clear()

@@ -1,12 +1,12 @@
 """The configuration file, and when it is another one."""
 
 import asyncio
-from contextlib import suppress
 from pathlib import Path
 
 from accelet.agent.config import DEFAULT_CONFIG, AgentConfig, parse_config
 from accelet.runtime.logs import Log
 from accelet.runtime.settings import Problem, SettingsError
+from accelet.runtime.waiting import wait_for_hint
 from accelet.runtime.watch import DirectoryWatcher
 
 LOOK_S = 10.0
@@ -50,10 +50,8 @@ class ConfigFile:
         while True:
             if self._path is not None and await self._is_news(self._path):
                 return self._parse(self._path)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_S):
-                    await self._hint.wait()
-                    await asyncio.sleep(SETTLE_S)
+            if await wait_for_hint(self._hint, LOOK_S):
+                await asyncio.sleep(SETTLE_S)
             self._hint.clear()
 
     async def _is_news(self, path: Path) -> bool:

@@ -1,7 +1,7 @@
 """The whole agent process: configuration, resources, probes, and what they watch together."""
 
 import asyncio
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Sequence, Set
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +25,8 @@ from accelet.node.publishing import CardPublishing
 from accelet.node.unitlocks import UnitLocks
 from accelet.runtime.logs import Log
 from accelet.runtime.probes import Check, ProbeServer
-from accelet.runtime.run import FatalError
 from accelet.runtime.supervise import supervise
+from accelet.runtime.tasks import task_group
 from accelet.runtime.watch import DirectoryWatcher
 from deviceplugin.search import MakeSearch, Search
 from deviceplugin.sockets import remove_stale_sockets
@@ -88,7 +88,7 @@ class Agent:
         """Waits for the kubelet's directory and until no other agent serves it, then serves.
 
         Raises:
-            FatalError: the node's directory is gone from under us, or tasks of the agent failed by a fault.
+            FatalError: the node's directory is gone from under us.
             AddressError: the probes' address is taken.
             SettingsError: the configuration at start is wrong.
         """
@@ -107,14 +107,12 @@ class Agent:
             self._config_file.watch_with(watcher)
             try:
                 await self._serve(config)
-            except ExceptionGroup as group:
-                raise explain_end(group) from group
             finally:
                 if self._api is not None:
                     self._api.close()
 
     async def _serve(self, config: AgentConfig) -> None:
-        async with asyncio.TaskGroup() as tasks:
+        async with task_group() as tasks:
             self.metrics.config_is_good.set(1)
             await self._apply(config, tasks)
             tasks.create_task(self._follow_directory(), name="directory")
@@ -206,23 +204,3 @@ class Agent:
             await self._hardware_hint.wait()
             self._hardware_hint.clear()
             self._services.note_hardware_hint()
-
-
-def explain_end(group: ExceptionGroup[Exception]) -> FatalError:
-    """Why the process ends, a sentence for each task that ended it; what was not foreseen is logged."""
-    sentences = []
-    for error in _leaves(group):
-        if isinstance(error, FatalError):
-            sentences.append(str(error))
-        else:
-            _log.exception("fault; the agent ends", cause=error)
-            sentences.append(f"a task failed by a fault of the agent ({type(error).__name__})")
-    return FatalError("; ".join(dict.fromkeys(sentences)))
-
-
-def _leaves(error: Exception) -> Iterator[Exception]:
-    if isinstance(error, ExceptionGroup):
-        for each in error.exceptions:
-            yield from _leaves(each)
-    else:
-        yield error

@@ -7,6 +7,7 @@ from pathlib import Path
 from accelet.kube.client import Client
 from accelet.kube.errors import ConfigurationError
 from accelet.runtime.backoff import Backoff
+from accelet.runtime.waiting import until_it_works
 
 FIRST_TRY_S = 5.0
 LAST_TRY_S = 300.0
@@ -29,13 +30,9 @@ class ApiConnection:
     async def client(self, failed: Callable[[ConfigurationError], None]) -> Client:
         """The client, which is everybody's and not to be closed; `failed` is called for each try in vain."""
         backoff = Backoff(first_s=self._first_try_s, most_s=LAST_TRY_S)
-        while True:
-            try:
-                return await self._connect()
-            except ConfigurationError as error:
-                failed(error)
-            await asyncio.sleep(backoff.wait_s)
-            backoff = backoff.failed()
+        return await until_it_works(
+            self._connect, ConfigurationError, lambda error, _: failed(error), backoff=backoff
+        )
 
     def close(self) -> None:
         if self._client is not None:

@@ -7,6 +7,7 @@ from typing import Protocol
 from accelet.kubelet.errors import PodResourcesError
 from accelet.kubelet.paths import KubeletPaths
 from accelet.kubelet.podresources import PodResources
+from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
 
 AUDIT_S = 30.0
@@ -46,7 +47,7 @@ class Audit:
         self._list_audited = list_audited
         self._period_s = period_s
         self._second_look_s = second_look_s
-        self._last_error: str | None = None
+        self._failing = Failing(_log, "cannot audit", level="info", tells_each=True, named="reason")
 
     async def run(self) -> None:
         """Audits for ever."""
@@ -65,11 +66,9 @@ class Audit:
         try:
             believed = await pod_resources.allocatable()
         except PodResourcesError as error:
-            if str(error) != self._last_error:
-                self._last_error = str(error)
-                _log.info("cannot audit", reason=str(error))
+            self._failing.failed(error)
             return set()
-        self._last_error = None
+        self._failing.worked()
         return {audited for audited in self._list_audited() if differs(audited, believed)}
 
 

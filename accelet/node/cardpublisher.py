@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from random import uniform
 from typing import Protocol
 
@@ -12,7 +11,9 @@ from accelet.kube.errors import ApiError, KubeError
 from accelet.kube.nodes import parse_node
 from accelet.node.nodepatches import NodePatches, plan_patches
 from accelet.runtime.backoff import Backoff
+from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
+from accelet.runtime.waiting import left_s, wait_for_hint
 
 LOOK_S = 60.0
 """How often the Node is read without any change of ours: for what others have done to it."""
@@ -76,7 +77,11 @@ class CardPublisher:
         self._published: Sequence[NodeCard] | None = None
         self._names: frozenset[str] = frozenset()
         self._due_s = 0.0
-        self._is_failing = False
+        self._failing = Failing(
+            _log,
+            "cannot publish the cards; what the Node says of them stays",
+            "publishes the cards again",
+        )
 
     def switch(self, *, is_on: bool) -> None:
         """Publishes from here on, or removes once what was published."""
@@ -106,22 +111,21 @@ class CardPublisher:
                 try:
                     has_written = await self._publish(api, cards)
                 except KubeError as error:
-                    self._fail(error)
+                    self._count_failure()
+                    self._failing.failed(error)
                     # The agents of a cluster must not all ask at once.
                     await asyncio.sleep(max(backoff.wait_s, _patience_s(error)) * uniform(0.9, 1.1))  # noqa: S311  no secret
                     backoff = backoff.failed()
                     continue
                 backoff = backoff.worked()
-                self._succeed()
+                self._failing.worked()
                 self._published = cards
                 self._is_clearing = self._is_clearing and not is_last
                 self._due_s = loop.time() + self._look_s * uniform(0.9, 1.1)  # noqa: S311  as above
                 if has_written:
                     await asyncio.sleep(self._rest_s)
                     continue
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(None if cards is None else self._due_s):
-                    await self._wake.wait()
+            await wait_for_hint(self._wake, left_s(None if cards is None else self._due_s, loop.time()))
 
     def _wanted(self) -> Sequence[NodeCard] | None:
         """What the Node is to say; None for what it says."""
@@ -142,17 +146,6 @@ class CardPublisher:
             self._count_write("capacity")
             _log.info("changed what the Node offers of cards", amounts=extended_capacity(cards))
         return patches != NodePatches()
-
-    def _succeed(self) -> None:
-        if self._is_failing:
-            self._is_failing = False
-            _log.info("publishes the cards again")
-
-    def _fail(self, error: KubeError) -> None:
-        self._count_failure()
-        if not self._is_failing:
-            self._is_failing = True
-            _log.warning("cannot publish the cards; what the Node says of them stays", error=str(error))
 
 
 def _patience_s(error: KubeError) -> float:

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -12,6 +11,7 @@ from accelet.accelerators.inventory import Inventory
 from accelet.node.nodeview import NodeView
 from accelet.node.unitlocks import UnitLocks
 from accelet.runtime.logs import Log
+from accelet.runtime.waiting import left_s, wait_for_hint
 
 SCAN_S = 5.0
 HINT_GATHER_S = 0.1
@@ -97,10 +97,8 @@ class Discovery:
         while True:
             self.wake.clear()
             await self.scan_once()
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(next_scan(loop.time())):
-                    await self.wake.wait()
-                    await asyncio.sleep(HINT_GATHER_S)  # a device comes with several files
+            if await wait_for_hint(self.wake, left_s(next_scan(loop.time()), loop.time())):
+                await asyncio.sleep(HINT_GATHER_S)  # a device comes with several files
 
     async def scan_once(self) -> None:
         """One scan, taken over by the service."""

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from accelet.assignments.gaslabels import render_features
 from accelet.assignments.nodecards import NodeCard
+from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
+from accelet.runtime.waiting import left_s, wait_for_hint
 
 LOOK_S = 60.0
 """How often the file is looked at without any change of ours."""
@@ -34,7 +36,13 @@ class FeatureFile:
         self._place: Path | None = None
         self._written: tuple[Path, str] | None = None
         self._wake = asyncio.Event()
-        self._is_failing = False
+        self._failing = Failing(
+            _log,
+            "cannot keep the feature file",
+            "keeps the feature file again",
+            level="error",
+            named="reason",
+        )
 
     def set_place(self, path: str | None) -> None:
         """Where the file is from here on, as a path on the host; None for no file."""
@@ -59,9 +67,7 @@ class FeatureFile:
                         await self._keep(wanted)
                         due_s = loop.time() + self._look_s
                 is_kept = self._place is not None and cards is not None
-                with suppress(TimeoutError):
-                    async with asyncio.timeout_at(due_s if is_kept else None):
-                        await self._wake.wait()
+                await wait_for_hint(self._wake, left_s(due_s if is_kept else None, loop.time()))
         finally:
             if self._written is not None:
                 with suppress(OSError):
@@ -77,13 +83,10 @@ class FeatureFile:
                 await asyncio.to_thread(_write, *wanted)
         except OSError as error:
             self._count_failure()
-            if not self._is_failing:
-                self._is_failing = True
-                _log.error("cannot keep the feature file", path=str(error.filename), reason=error.strerror)
+            self._failing.failed(error.strerror, path=str(error.filename))
         else:
-            if self._is_failing:
-                _log.info("keeps the feature file again")
-            self._is_failing, self._written = False, wanted
+            self._failing.worked()
+            self._written = wanted
 
 
 def _write(path: Path, text: str) -> None:

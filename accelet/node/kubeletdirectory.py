@@ -9,6 +9,7 @@ from accelet.kubelet.paths import KubeletPaths, SocketIdentity, identify_socket,
 from accelet.node.directorylock import lock_directory
 from accelet.runtime.logs import Log
 from accelet.runtime.run import FatalError
+from accelet.runtime.waiting import wait_for_hint
 from accelet.runtime.watch import DirectoryWatcher
 
 LOOK_S = 2.0
@@ -62,9 +63,7 @@ class KubeletDirectory:
                     restarted()
                 kubelet = now
             hinted()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_S):
-                    await self._hint.wait()
+            await wait_for_hint(self._hint, LOOK_S)
 
     async def _wait_for(self) -> None:
         is_told = False

@@ -6,6 +6,7 @@ from pathlib import Path
 from accelet.kubelet.checkpoint import Checkpoint, Known, read_checkpoint
 from accelet.kubelet.errors import CheckpointError
 from accelet.kubelet.paths import KubeletPaths, SocketIdentity, identify_socket
+from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
 
 _log = Log(__name__)
@@ -18,7 +19,12 @@ class KubeletRecords:
         self._paths = paths
         self._read: tuple[SocketIdentity | None, Checkpoint] | None = None
         self._known: Known = {}
-        self._last_error: str | None = None
+        self._failing = Failing(
+            _log,
+            "cannot tell which devices are held; none will be unlisted",
+            tells_each=True,
+            named="reason",
+        )
 
     def kubelet(self) -> SocketIdentity | None:
         """Tells one life of the kubelet from the next; None while there is none."""
@@ -46,11 +52,9 @@ class KubeletRecords:
             checkpoint = await asyncio.to_thread(_read, self._paths.device_plugins, known)
             self._known = known
         except CheckpointError as error:
-            if str(error) != self._last_error:
-                self._last_error = str(error)
-                _log.warning("cannot tell which devices are held; none will be unlisted", reason=str(error))
+            self._failing.failed(error)
             return None
-        self._last_error = None
+        self._failing.worked()
         self._read = (identity, checkpoint)
         return checkpoint
 

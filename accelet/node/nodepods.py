@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from random import uniform
 from typing import TypeVar
 
@@ -24,6 +23,7 @@ from accelet.kube.watching.store import Change
 from accelet.node.apiconnection import ApiConnection
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.logs import Log
+from accelet.runtime.waiting import wait_for_hint
 
 READ_S = 1.0
 """The longest a read takes: the kubelet admits no other pod meanwhile."""
@@ -138,10 +138,7 @@ class NodePods:
         return index_pods(leave_out_forged((pod for _, pod in self._deleted.values()), self._node_uid))
 
     async def synced(self, within_s: float) -> bool:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
-                await self._synced.wait()
-        return self.is_synced
+        return await wait_for_hint(self._synced, within_s)
 
     async def read_pod(self, name: ObjectKey) -> Pod | None:
         client = self._client

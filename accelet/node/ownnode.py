@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from random import uniform
 
 from accelet.kube.apiresources import NODES
@@ -15,7 +14,9 @@ from accelet.kube.recording.events import EventRecorder
 from accelet.node.apiconnection import ApiConnection
 from accelet.node.cardpublisher import CardPublisher
 from accelet.runtime.backoff import Backoff
+from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
+from accelet.runtime.waiting import wait_for_hint
 
 READ_S = 300.0
 """How often the Node is read. Its TPU labels are as lasting as its hardware, so a watch would be waste.
@@ -57,7 +58,11 @@ class OwnNode:
         self._labels: Mapping[str, str] = no_labels()
         self._contradictions: dict[str, tuple[str, ...]] = {}
         self._asked = asyncio.Event()
-        self._is_failing = False
+        self._failing = Failing(
+            _log,
+            "cannot read the Node's labels; what was known of them stays",
+            "reads the Node's labels again",
+        )
 
     async def run(self) -> None:
         """Reads the Node for ever."""
@@ -77,9 +82,7 @@ class OwnNode:
         return self._labels
 
     async def asked(self, within_s: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
-                await self._asked.wait()
+        await wait_for_hint(self._asked, within_s)
 
     def report(self, resource: str, contradictions: Sequence[str]) -> None:
         before = self._contradictions.pop(resource, ())
@@ -107,9 +110,7 @@ class OwnNode:
             await asyncio.sleep(wait_s * uniform(0.9, 1.1))  # noqa: S311  no secret
 
     def _take(self, labels: Mapping[str, str]) -> None:
-        if self._is_failing:
-            self._is_failing = False
-            _log.info("reads the Node's labels again")
+        self._failing.worked()
         if labels != self._labels:
             self._labels = labels
             self._labels_changed()
@@ -117,9 +118,7 @@ class OwnNode:
 
     def _fail(self, error: KubeError) -> None:
         self._count_failure()
-        if not self._is_failing:
-            self._is_failing = True
-            _log.warning("cannot read the Node's labels; what was known of them stays", error=str(error))
+        self._failing.failed(error)
         self._asked.set()
 
     def _say(self, resource: str, sentence: str) -> None:

@@ -48,16 +48,32 @@ def rows(heading: str) -> Iterator[list[str]]:
 
 def logged_messages() -> set[str]:
     """Every constant message above debug that the agent's modules log."""
-    return {
-        str(ast.literal_eval(call.args[0]))
+    calls = [
+        call
         for path in AGENT_SOURCES
         for call in ast.walk(ast.parse(path.read_text()))
         if isinstance(call, ast.Call)
-        and isinstance(call.func, ast.Attribute)
+    ]
+    return {
+        str(message.value)
+        for call in calls
+        for message in (call.args[:1] if _is_logged(call) else call.args[1:3] if _is_failing(call) else ())
+        if isinstance(message, ast.Constant)
+    }
+
+
+def _is_logged(call: ast.Call) -> bool:
+    return (
+        isinstance(call.func, ast.Attribute)
         and isinstance(call.func.value, ast.Name)
         and call.func.value.id == "_log"
         and call.func.attr != "debug"
-    }
+    )
+
+
+def _is_failing(call: ast.Call) -> bool:
+    """Whether it says what is logged when something begins to fail, and when it works again."""
+    return isinstance(call.func, ast.Name) and call.func.id == "Failing"
 
 
 def test_table_of_metrics_lists_exactly_those_there_are() -> None:
