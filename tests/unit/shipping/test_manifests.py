@@ -121,7 +121,7 @@ TPU = PROJECT / "deploy" / "agent-tpu"
 CARDS = PROJECT / "deploy" / "agent-cards"
 
 
-def test_assignments_need_pods_and_events_and_nothing_else() -> None:
+def test_assignments_need_pods_events_and_the_node_and_nothing_else() -> None:
     objects = {each["kind"]: each for each in documents(ASSIGNMENTS / "rbac.yaml")}
     rules = {
         (group, resource): rule["verbs"]
@@ -131,6 +131,7 @@ def test_assignments_need_pods_and_events_and_nothing_else() -> None:
     }
     assert rules == {
         ("", "pods"): ["get", "list", "watch"],
+        ("", "nodes"): ["get"],
         ("events.k8s.io", "events"): ["create", "patch"],
     }
     (subject,) = objects["ClusterRoleBinding"]["subjects"]
