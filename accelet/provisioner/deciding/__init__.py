@@ -1,0 +1,1 @@
+"""What is done next for one slice: pure, from what is written down and what is there."""

@@ -1,0 +1,102 @@
+"""Which attempt is next, for a slice and its set."""
+
+from dataclasses import replace
+
+from accelet.provisioner.deciding.view import Record, View
+from accelet.provisioner.pools.machines import Refusal
+from accelet.provisioner.pools.plan import pool_name
+from accelet.provisioner.pools.pool import Failure, Trouble
+from accelet.provisioner.pools.tiers import Attempt
+
+_FIRST_PAUSE_S = 5.0
+_LONGEST_PAUSE_S = 60.0
+_MOST_WHY = 1000
+
+
+def next_attempt(view: View, record: Record) -> Record:
+    """The record of the next attempt, or of a rest where all of this round were tried."""
+    attempts = attempts_of(view)
+    dry = dry_tiers(view, record)
+    for index in range(record.tried, len(attempts)):
+        attempt = attempts[index]
+        if str(attempt.tier) in dry:
+            continue
+        number = record.attempt + 1
+        return record.enter(
+            "Creating",
+            f"attempt {index + 1} of {len(attempts)}: {describe(attempt)}",
+            view.now_s,
+            attempt=number,
+            tried=index + 1,
+            pool=pool_name(view.name, view.uid, number),
+            tier=str(attempt.tier),
+            zone=attempt.zone,
+            sent=False,
+            sent_s=0.0,
+            retry_s=0.0,
+            refusals=0,
+        )
+    return rest(view, record)
+
+
+def rest(view: View, record: Record) -> Record:
+    """The record of a slice that waits before it begins anew; a set rests together."""
+    wait_s = min(view.times.rest_s * 2.0 ** min(record.rounds, 16), view.times.longest_rest_s)
+    others = [one.record.retry_s for one in view.members if one.record.phase == "BackingOff"]
+    until_s = min(max([view.now_s + wait_s, *others]), view.now_s + view.times.longest_rest_s)
+    return record.enter(
+        "BackingOff",
+        f"{record.why[:_MOST_WHY]}; all places were tried, and will be again",
+        view.now_s,
+        tried=0,
+        rounds=record.rounds + 1,
+        dry_tiers=(),
+        retry_s=until_s,
+    )
+
+
+def attempts_of(view: View) -> tuple[Attempt, ...]:
+    """The attempts of one round. A set is of one tier, so that its tiers go before its zones."""
+    if isinstance(view.order, Refusal):
+        return ()
+    attempts = view.order.attempts
+    if view.set_size == 1:
+        return attempts
+    tiers = list(dict.fromkeys(attempt.tier for attempt in attempts))
+    return tuple(sorted(attempts, key=lambda attempt: tiers.index(attempt.tier)))
+
+
+def dry_tiers(view: View, record: Record) -> frozenset[str]:
+    """Tiers in which some slice of the set found no room in this round."""
+    found = set(record.dry_tiers)
+    for member in view.members:
+        if member.record.phase != "BackingOff":
+            found.update(member.record.dry_tiers)
+    return frozenset(found)
+
+
+def fail(view: View, record: Record, why: str) -> Record:
+    """The record of an attempt that failed; notes its tier as dry if that was its last place there."""
+    left = attempts_of(view)[record.tried :]
+    is_dry = record.tier and not any(str(attempt.tier) == record.tier for attempt in left)
+    dry = tuple(dict.fromkeys((*record.dry_tiers, record.tier))) if is_dry else record.dry_tiers
+    return record.enter("Failing", why[:_MOST_WHY], view.now_s, dry_tiers=dry)
+
+
+def after_create(view: View, record: Record, failure: Failure | None) -> Record:
+    """The record after the provider was asked for the pool; None for accepted.
+
+    No answer, and a name that exists, say nothing: the list will.
+    """
+    if failure is None or failure.trouble in (Trouble.UNKNOWN, Trouble.EXISTS):
+        return replace(record, sent=True, sent_s=view.now_s)
+    if failure.trouble.passes:
+        pause_s = min(_FIRST_PAUSE_S * 2.0 ** min(record.refusals, 8), _LONGEST_PAUSE_S)
+        wait_s = min(max(failure.retry_after_s or 0.0, pause_s), view.times.longest_rest_s)
+        why = failure.sentence[:_MOST_WHY]
+        return replace(record, why=why, refusals=record.refusals + 1, retry_s=view.now_s + wait_s)
+    return fail(view, record, failure.sentence)
+
+
+def describe(attempt: Attempt) -> str:
+    return f"{attempt.tier} in {attempt.zone}" if attempt.zone else str(attempt.tier)

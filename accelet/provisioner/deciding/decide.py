@@ -1,0 +1,233 @@
+"""The next step of one slice."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from accelet.kinds.slicerequest import Phase
+from accelet.provisioner.deciding.attempts import dry_tiers, fail, next_attempt, rest
+from accelet.provisioner.deciding.retire import left, retire
+from accelet.provisioner.deciding.view import Create, Discard, Finish, Open, Record, Step, View
+from accelet.provisioner.pools.machines import Refusal
+
+_POLL_S = 10.0
+_WAIT_S = 60.0
+_HELD = frozenset(("Joined", "Ready", "Repairing"))
+
+
+def decide(view: View) -> Step:
+    """What is done next, and why: a function of the view alone.
+
+    A pool of a former attempt goes first: a request has one.
+    """
+    stray = next((p for p in view.pools if p.name != view.record.pool and p.state != "deleting"), None)
+    if stray is not None:
+        step = retire(view, stray, view.record)
+    else:
+        step = _pursue(view) if view.unwanted is None else _release(view)
+    # The first step on the way to it is to write it down; nothing is done that is not written.
+    return step if step.record == view.record else Step(step.record, None, 0.0)
+
+
+def _release(view: View) -> Step:
+    record, pool = view.record, view.pool
+    if record.phase == "Pending" and not record.pool and not view.pools:
+        return _end(view)
+    if record.phase != "Releasing":
+        return Step(record.enter("Releasing", view.unwanted or "", view.now_s))
+    if pool is not None and pool.state != "deleting":
+        left_s = 0.0 if view.is_forced else left(view, record.since_s, view.times.grace_s)
+        return Step(record, None, left_s) if left_s > 0 else retire(view, pool, record)
+    if view.pools or not _is_surely_absent(view):
+        return Step(record, None, _POLL_S)
+    return _end(view)
+
+
+def _end(view: View) -> Step:
+    """Nothing is left of the slice."""
+    if view.is_deleted:
+        return Step(view.record, Finish())
+    if view.is_ended:
+        return Step(view.record, Discard())
+    why = view.unwanted or ""
+    if view.record.phase == "Pending" and view.record.why == why:
+        return Step(view.record, None, _WAIT_S)
+    return Step(Record(why=why, since_s=view.now_s, attempt=view.record.attempt))
+
+
+def _is_surely_absent(view: View) -> bool:
+    """Whether the present attempt's pool is not there, nor on its way: a young list may lack it."""
+    record = view.record
+    if not record.pool or view.now_s < record.since_s:
+        return True
+    return view.pool is None and view.listed.asked_s - record.since_s >= view.times.lag_s
+
+
+def _pursue(view: View) -> Step:
+    record = view.record
+    if record.phase == "Refused":
+        return Step(record)
+    if record.phase == "Pending":
+        for refusal in (view.machines, view.order):
+            if isinstance(refusal, Refusal):
+                return Step(record.enter("Refused", refusal.reason, view.now_s))
+    return _PHASES[record.phase](view)
+
+
+def _begin(view: View) -> Step:
+    record = view.record
+    missing = view.set_size - 1 - len(view.members)
+    if missing > 0:
+        return Step(
+            record.say(f"{missing} of the set's {view.set_size} slices are not asked for yet"), None, _WAIT_S
+        )
+    resting = [one.record.retry_s for one in view.members if one.record.phase == "BackingOff"]
+    if resting:
+        again_s = min(max(max(resting) - view.now_s, 1.0), _WAIT_S)
+        return Step(record.say("waits for the rest of its set"), None, again_s)
+    if view.no_room is not None:
+        return Step(record.say(view.no_room), None, _WAIT_S)
+    return Step(next_attempt(view, record))
+
+
+def _create(view: View) -> Step:
+    record, pool = view.record, view.pool
+    if record.tier in dry_tiers(view, record):
+        return Step(fail(view, record, _moved_on(record)))
+    if pool is None:
+        return _ask(view)
+    match pool.state:
+        case "running":
+            return Step(record.enter("Joining", "its machines are coming", view.now_s, sent=True))
+        case "failed" | "deleting":
+            return Step(fail(view, record, _why_lost(view)))
+        case "creating" | "busy":
+            return Step(record, None, _POLL_S)
+
+
+def _ask(view: View) -> Step:
+    """The list has no pool of this attempt: asks for it, or waits until it would be there."""
+    record = view.record
+    if record.pool in view.listed.foreign:
+        return Step(fail(view, record, f"the pool's name {record.pool} is taken by another"))
+    if record.sent:
+        is_late = view.listed.asked_s - record.sent_s >= view.times.lag_s or view.now_s < record.sent_s
+        return Step(replace(record, sent=False) if is_late else record, None, _POLL_S)
+    wait_s = min(record.retry_s - view.now_s, view.times.longest_rest_s)
+    return Step(record, None, wait_s) if wait_s > 0 else Step(record, Create(), _POLL_S)
+
+
+def _join(view: View) -> Step:
+    record, pool, now_s = view.record, view.pool, view.now_s
+    if pool is None or pool.state in ("failed", "deleting"):
+        return Step(fail(view, record, _why_lost(view)))
+    if record.tier in dry_tiers(view, record):
+        return Step(fail(view, record, _moved_on(record)))
+    if view.is_whole:
+        return Step(record.enter("Joined", "all its machines offer their chips", now_s))
+    left_s = left(view, record.since_s, view.times.join_s)
+    if left_s > 0:
+        return Step(record, None, min(left_s, _WAIT_S))
+    minutes = view.times.join_s / 60
+    return Step(fail(view, record, f"{view.hosts} machines came within {minutes:.0f} min"))
+
+
+def _wait_for_set(view: View) -> Step:
+    record, pool, now_s = view.record, view.pool, view.now_s
+    if pool is None or pool.state in ("failed", "deleting"):
+        return Step(fail(view, record, _why_lost(view)))
+    if not view.is_whole:
+        return Step(record.enter("Joining", f"only {view.hosts} of its machines are there", now_s))
+    others = [one for one in view.members if one.is_wanted]
+    if len(others) >= view.set_size - 1 and all(one.is_whole and one.record.phase in _HELD for one in others):
+        return _open(view) or Step(record.enter("Ready", "", now_s, tried=0, rounds=0, dry_tiers=()))
+    if record.tier in dry_tiers(view, record):
+        return Step(fail(view, record, _moved_on(record)))
+    left_s = left(view, record.since_s, view.times.hold_s)
+    if left_s > 0:
+        return Step(record.say("is whole and waits for the rest of its set"), None, min(left_s, _WAIT_S))
+    return Step(fail(view, record, f"its set was not whole within {view.times.hold_s / 60:.0f} min"))
+
+
+def _keep(view: View) -> Step:
+    record, pool, now_s = view.record, view.pool, view.now_s
+    if pool is None or pool.state in ("failed", "deleting"):
+        return Step(fail(view, replace(record, tried=0), _why_lost(view)))
+    if view.is_whole:
+        if (step := _open(view)) is not None:
+            return step
+        return Step(record if record.phase == "Ready" else record.enter("Ready", "", now_s), None, _WAIT_S)
+    if record.phase == "Ready":
+        return Step(record.enter("Repairing", f"{view.hosts} of its machines are there", now_s))
+    left_s = left(view, record.since_s, view.times.repair_s)
+    if left_s > 0:
+        return Step(record, None, min(left_s, _WAIT_S))
+    minutes = view.times.repair_s / 60
+    return Step(
+        fail(view, replace(record, tried=0), f"a lost machine did not come back in {minutes:.0f} min")
+    )
+
+
+def _open(view: View) -> Step | None:
+    """Binds and opens what is not yet; None if all of it is."""
+    nodes = tuple(n.name for n in view.nodes_of(view.record.pool) if not (n.is_open and n.is_bound))
+    return Step(view.record, Open(nodes)) if nodes else None
+
+
+def _take_back(view: View) -> Step:
+    """Somebody wants it again while it is being given back."""
+    record, pool = view.record, view.pool
+    if pool is not None and pool.state not in ("failed", "deleting"):
+        return Step(record.enter("Creating", "is wanted again", view.now_s, sent=True, sent_s=view.now_s))
+    return Step(record.enter("Failing", "was wanted again too late", view.now_s, tried=0))
+
+
+def _give_up(view: View) -> Step:
+    record, pool = view.record, view.pool
+    if pool is not None and pool.state != "deleting":
+        return retire(view, pool, record)
+    if pool is None and not _is_surely_absent(view):
+        return Step(record, None, _POLL_S)
+    if view.no_room is not None:
+        return Step(record, None, _WAIT_S)
+    if any(one.record.phase == "BackingOff" for one in view.members):
+        return Step(rest(view, record))
+    return Step(next_attempt(view, record))
+
+
+def _rest(view: View) -> Step:
+    record = view.record
+    left_s = min(record.retry_s - view.now_s, view.times.longest_rest_s)
+    if left_s > 0:
+        return Step(record, None, left_s)
+    return Step(record.enter("Pending", "begins anew", view.now_s))
+
+
+def _moved_on(record: Record) -> str:
+    return f"its set found no {record.tier} capacity and goes on"
+
+
+def _why_lost(view: View) -> str:
+    pool = view.pool
+    if pool is None:
+        return f"the pool {view.record.pool} is gone"
+    if pool.failure is not None:
+        return pool.failure.sentence
+    return (
+        f"the pool {pool.name} is being deleted"
+        if pool.state == "deleting"
+        else f"the pool {pool.name} failed"
+    )
+
+
+_PHASES: Final[Mapping[Phase, Callable[[View], Step]]] = {
+    "Pending": _begin,
+    "Creating": _create,
+    "Joining": _join,
+    "Joined": _wait_for_set,
+    "Ready": _keep,
+    "Repairing": _keep,
+    "Releasing": _take_back,
+    "Failing": _give_up,
+    "BackingOff": _rest,
+}

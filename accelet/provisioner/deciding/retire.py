@@ -1,0 +1,34 @@
+"""How a pool is deleted: its nodes closed, looked at again, and only then."""
+
+from accelet.provisioner.deciding.view import Close, Delete, Record, Step, View
+from accelet.provisioner.pools.pool import Pool
+
+_PODS_AGAIN_S = 30.0
+_DELETE_AGAIN_S = 10.0
+
+
+def retire(view: View, pool: Pool, record: Record) -> Step:
+    """The next step towards deleting `pool`, which is not being deleted yet.
+
+    A pool is never deleted while a pod runs there that is no DaemonSet's, unless a person insists.
+    """
+    nodes = view.nodes_of(pool.name)
+    opened = tuple(node.name for node in nodes if node.closed_s is None or node.is_open)
+    if opened:
+        return Step(record, Close(opened))
+    busy = [node.name for node in nodes if node.has_pods]
+    if busy and not view.is_forced:
+        pods = f"pods still run on {len(busy)} of its {len(nodes)} nodes"
+        if pods not in record.why:
+            record = record.say(f"{record.why[:900].partition('; pods still run')[0]}; {pods}")
+        return Step(record, None, _PODS_AGAIN_S)
+    closed_s = max((node.closed_s or 0.0 for node in nodes), default=0.0)
+    left_s = left(view, closed_s, view.times.settle_s)
+    if left_s > 0 and nodes:
+        return Step(record, None, left_s)
+    return Step(record, Delete(pool.name, tuple(node.name for node in nodes)), _DELETE_AGAIN_S)
+
+
+def left(view: View, since_s: float, limit_s: float) -> float:
+    """What is left of a wait of `limit_s` from `since_s` on: never more, however clocks jump."""
+    return min(since_s + limit_s - view.now_s, limit_s)

@@ -1,0 +1,193 @@
+"""What a decision is made of: the record, the pools, the nodes, the rest of the set."""
+
+from dataclasses import dataclass, field, replace
+
+from accelet.kinds.slicerequest import Phase
+from accelet.provisioner.pools.machines import Machines, Refusal
+from accelet.provisioner.pools.pool import Pool, PoolList
+from accelet.provisioner.pools.tiers import Order
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How patient to be, in seconds.
+
+    `join_s`: until all machines of a running pool offer their chips. `hold_s`: for how long a whole slice
+    waits for its set. `repair_s`: for a lost machine to come back. `grace_s`: before a slice is given back.
+    `settle_s`: between closing nodes and deleting them, for bindings under way to show. `lag_s`: after which
+    a list has what was made before. `rest_s`: after all attempts failed, doubled each round up to
+    `longest_rest_s`.
+    """
+
+    join_s: float = 900.0
+    hold_s: float = 600.0
+    repair_s: float = 1200.0
+    grace_s: float = 60.0
+    settle_s: float = 5.0
+    lag_s: float = 60.0
+    rest_s: float = 300.0
+    longest_rest_s: float = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is written down of a slice: the status of its SliceRequest. Times are seconds since the epoch."""
+
+    phase: Phase = "Pending"
+    why: str = ""
+    since_s: float = 0.0
+    attempt: int = 0
+    tried: int = 0
+    rounds: int = 0
+    pool: str = ""
+    tier: str = ""
+    zone: str = ""
+    sent: bool = False
+    sent_s: float = 0.0
+    retry_s: float = 0.0
+    refusals: int = 0
+    dry_tiers: tuple[str, ...] = ()
+
+    def enter(self, phase: Phase, why: str, now_s: float, **changes: object) -> "Record":
+        """The record in another phase, from now on."""
+        return replace(self, phase=phase, why=why, since_s=now_s, **changes)  # type: ignore[arg-type]  # of this class
+
+    def say(self, why: str) -> "Record":
+        return replace(self, why=why)
+
+
+@dataclass(frozen=True, slots=True)
+class SliceNode:
+    """One Node of a pool.
+
+    `is_open`: pods may come, by its taint and cordon. `is_bound`: it has our labels. `closed_s` is when we
+    closed it, None if we did not. `has_pods`: some that are no DaemonSet's, and have not ended.
+    """
+
+    name: str
+    pool: str
+    is_ready: bool = False
+    chips: int = 0
+    is_open: bool = False
+    is_bound: bool = False
+    closed_s: float | None = None
+    has_pods: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Another slice of the set."""
+
+    record: Record
+    is_whole: bool = False
+    is_wanted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Everything that a decision about one slice depends on.
+
+    `unwanted` is why nobody wants it any more, None if somebody does; `is_ended`: nobody ever will.
+    `is_deleted`: its SliceRequest is being deleted. `no_room` is why none may be begun now.
+    """
+
+    name: str
+    uid: str
+    record: Record
+    machines: Machines | Refusal
+    order: Order | Refusal
+    listed: PoolList
+    now_s: float
+    nodes: tuple[SliceNode, ...] = ()
+    members: tuple[Member, ...] = ()
+    set_size: int = 1
+    unwanted: str | None = None
+    is_ended: bool = False
+    is_deleted: bool = False
+    is_forced: bool = False
+    no_room: str | None = None
+    times: Times = field(default_factory=Times)
+
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        """The pools with this request's mark, whatever attempt they are of."""
+        return tuple(pool for pool in self.listed.pools if pool.mark == self.uid)
+
+    @property
+    def pool(self) -> Pool | None:
+        """The pool of the present attempt, if the list has it."""
+        return next((pool for pool in self.pools if pool.name == self.record.pool), None)
+
+    def nodes_of(self, pool: str) -> tuple[SliceNode, ...]:
+        return tuple(node for node in self.nodes if node.pool == pool)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether exactly the machines of the slice are there, each with all its chips."""
+        if isinstance(self.machines, Refusal) or self.pool is None:
+            return False
+        nodes = self.nodes_of(self.pool.name)
+        return len(nodes) == self.machines.hosts and all(
+            node.is_ready and node.chips == self.machines.chips_per_host for node in nodes
+        )
+
+    @property
+    def hosts(self) -> str:
+        """How many machines offer their chips, of how many: `3/4`."""
+        if isinstance(self.machines, Refusal):
+            return ""
+        wanted = self.machines.chips_per_host
+        whole = sum(node.is_ready and node.chips == wanted for node in self.nodes_of(self.record.pool))
+        return f"{whole}/{self.machines.hosts}"
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Ask the provider for the pool that the record names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Bind these nodes by our labels and let pods come."""
+
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Keep new pods from these nodes."""
+
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete this pool, if a list newer than this decision shows no pod on these nodes."""
+
+    pool: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Delete the SliceRequest: its owner has no more use for it, and its pool is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Take the finalizer off: nothing is left."""
+
+
+Action = Create | Open | Close | Delete | Discard | Finish
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What comes next. A record that is not written down yet is written first, and nothing is done.
+
+    `again_s`: a decision by then may be another, without any event.
+    """
+
+    record: Record
+    action: Action | None = None
+    again_s: float | None = None

@@ -1,0 +1,60 @@
+"""A pool as its provider tells of it, and what can become of a request to make or delete one."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+PoolState = Literal["creating", "running", "busy", "failed", "deleting"]
+"""`running`: its machines are there or come. `busy`: the provider works on it, and it will be back."""
+
+
+class Trouble(Enum):
+    """Why a provider did not do it, as far as that changes what is done next."""
+
+    NO_CAPACITY = "no capacity"
+    QUOTA = "quota"
+    RESERVATION = "reservation"
+    INVALID = "invalid"
+    FORBIDDEN = "forbidden"
+    ADDRESSES = "addresses"
+    BUSY = "busy"
+    """It works on something else; later the same may be asked again."""
+    EXISTS = "exists"
+    UNKNOWN = "unknown"
+    """No answer: it may have been done."""
+
+    @property
+    def passes(self) -> bool:
+        """Whether it says nothing of the slice itself, and soon passes."""
+        return self is Trouble.BUSY
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What went wrong, as a kind and as the provider's sentence."""
+
+    trouble: Trouble
+    sentence: str
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """One pool; `mark` is the UID of its SliceRequest."""
+
+    name: str
+    mark: str
+    state: PoolState
+    fingerprint: str = ""
+    tier: str = ""
+    zone: str = ""
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolList:
+    """All pools of ours at one moment, asked for at `asked_s`, and the names that others have taken."""
+
+    pools: tuple[Pool, ...]
+    asked_s: float
+    foreign: frozenset[str] = frozenset()

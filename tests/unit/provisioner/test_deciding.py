@@ -1,0 +1,231 @@
+"""What must hold of every decision, whatever happens between any two writes."""
+
+import random
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accelet.provisioner.deciding.room import Limits
+from tests.unit.provisioner.world import TIMES, World
+
+_MODEL = settings(max_examples=15) if settings().max_examples <= 100 else settings()
+"""Each example is hours of a world; `make soak` runs them in full."""
+
+_CHANCES = st.builds(random.Random, st.integers(0, 2**32))
+
+
+def _turn(world: World, *, leaders: int = 1) -> None:
+    """Every request is looked at once; two leaders may have seen it at different times."""
+    for uid in list(world.requests):
+        if uid not in world.requests:
+            continue
+        thoughts = [world.think(uid) for _ in range(leaders)]
+        world.chance.shuffle(thoughts)
+        for thought in thoughts:
+            world.act(thought)
+        world.check_limits()
+
+
+def _run(world: World, seconds: float, *, leaders: int = 1) -> None:
+    until_s = world.now_s + seconds
+    while world.now_s < until_s:
+        _turn(world, leaders=leaders)
+        _turn(world, leaders=leaders)
+        world.pass_time(world.chance.uniform(1.0, 60.0))
+
+
+def _is_ready(world: World) -> bool:
+    return all(one.record.phase == "Ready" for one in world.requests.values() if one.unwanted is None)
+
+
+def _run_until_ready(world: World, within_s: float, *, leaders: int = 1) -> None:
+    until_s = world.now_s + within_s
+    while not _is_ready(world):
+        assert world.now_s < until_s, {uid: one.record for uid, one in world.requests.items()}
+        _run(world, 60.0, leaders=leaders)
+        for request in list(world.requests.values()):
+            if request.record.phase == "Failing":
+                world.end_pods(request.set_name)  # a job fails with its slice
+
+
+def _end_all(world: World) -> None:
+    """All owners end, and their pods with them; then nothing may be left."""
+    for request in world.requests.values():
+        request.unwanted, request.ended = "its owner has finished", True
+    for name in {request.set_name for request in world.requests.values()}:
+        world.end_pods(name)
+    until_s = world.now_s + 6 * 3600.0
+    while world.requests:
+        assert world.now_s < until_s, {uid: one.record for uid, one in world.requests.items()}
+        _run(world, 60.0)
+    world.pass_time(200.0)
+    assert set(world.pools) == {"foreign"}
+
+
+@_MODEL
+@given(_CHANCES)
+def test_a_set_is_made_used_and_given_back(chance: random.Random) -> None:
+    world = World(chance)
+    world.ask("one")
+    world.ask("two", 3)
+
+    _run_until_ready(world, 1200.0)
+    assert all(node.pods for node in world.nodes.values())
+    assert world.creates == 4
+    _end_all(world)
+
+
+@_MODEL
+@given(_CHANCES, st.sampled_from((1, 2)))
+def test_faults_crashes_and_leaders_neither_leak_nor_double_nor_kill(
+    chance: random.Random, leaders: int
+) -> None:
+    world = World(chance, faults=0.3, crashes=0.3)
+    world.ask("one")
+    world.ask("two", 2)
+    world.capacity = {("spot", "a"): 1, ("spot", "b"): chance.choice((0, 1))}
+
+    for _ in range(8):
+        _run(world, 120.0, leaders=leaders)
+        _disturb(world)
+    world.faults = world.crashes = 0.1
+    world.capacity = {}
+    for request in world.requests.values():
+        request.unwanted = None
+    for node in world.nodes.values():
+        node.ready = True
+    _run_until_ready(world, 4 * 3600.0, leaders=leaders)
+    _end_all(world)
+
+
+def _disturb(world: World) -> None:
+    """One thing that may happen at any time."""
+    chance = world.chance
+    match chance.randrange(6):
+        case 0 if world.nodes:
+            node = chance.choice(list(world.nodes.values()))
+            node.ready = not node.ready
+        case 1:
+            running = [pool for pool in world.pools.values() if pool.mark and pool.state == "running"]
+            for pool in running[:1]:
+                pool.state = chance.choice(("failed", "busy", "running"))
+        case 2:
+            request = chance.choice(list(world.requests.values()))
+            request.unwanted = None if request.unwanted else "it is suspended"
+            world.end_pods(request.set_name)
+        case 3 if world.nodes:
+            node = chance.choice(list(world.nodes.values()))
+            node.bound = node.open = False
+        case 4:
+            for pool in world.pools.values():
+                if pool.mark and pool.state == "busy":
+                    pool.state = "running"
+        case _:
+            world.end_pods(chance.choice(list(world.requests.values())).set_name)
+
+
+@_MODEL
+@given(_CHANCES)
+def test_capacity_that_comes_late_is_found(chance: random.Random) -> None:
+    world = World(chance, faults=0.2)
+    world.ask("two", 2)
+    world.default_capacity = 0
+
+    _run(world, 3600.0)
+    assert not any(node.pods for node in world.nodes.values())
+    assert all(one.record.why for one in world.requests.values())
+    world.default_capacity = 1000
+    _run_until_ready(world, 3 * 3600.0)
+
+
+@_MODEL
+@given(_CHANCES)
+def test_a_set_is_of_one_tier(chance: random.Random) -> None:
+    world = World(chance)
+    world.ask("two", 2)
+    world.capacity = {("spot", "a"): 1, ("spot", "b"): 0}
+
+    _run_until_ready(world, 2 * 3600.0)
+
+    assert {one.record.tier for one in world.requests.values()} == {"on-demand"}
+
+
+@_MODEL
+@given(_CHANCES, st.integers(1, 4))
+def test_limits_hold_at_every_instant(chance: random.Random, slices: int) -> None:
+    world = World(chance, faults=0.2)
+    world.limits = Limits(slices=slices)
+    world.ask("one")
+    world.ask("two", 2)
+    world.ask("three", 3)
+
+    for _ in range(6):
+        _run(world, 300.0)
+        _disturb(world)
+    for request in world.requests.values():
+        if request.set_size > slices and request.unwanted is None:
+            assert "more than there ever may be" in request.record.why
+
+
+@_MODEL
+@given(_CHANCES)
+def test_a_pool_of_somebody_else_is_never_touched(chance: random.Random) -> None:
+    world = World(chance, faults=0.2)
+    world.ask("one")
+    foreign = replace(world.pools["foreign"])
+
+    _run_until_ready(world, 3600.0)
+    _end_all(world)
+
+    assert world.pools == {"foreign": foreign}
+
+
+@_MODEL
+@given(_CHANCES)
+def test_a_lost_machine_is_waited_for_and_then_replaced(chance: random.Random) -> None:
+    world = World(chance)
+    world.ask("one")
+    _run_until_ready(world, 1200.0)
+    first = world.requests["one-0"].record.pool
+    next(iter(world.nodes.values())).ready = False
+
+    _run(world, TIMES.repair_s / 2)
+    assert world.requests["one-0"].record.phase == "Repairing"
+    assert world.requests["one-0"].record.pool == first
+    _run(world, TIMES.repair_s)
+    assert first in world.pools, "a pod still runs on its other machine"
+    world.end_pods("one")
+    _run_until_ready(world, 1800.0)
+    assert world.requests["one-0"].record.pool != first
+
+
+@_MODEL
+@given(_CHANCES)
+def test_an_owner_that_comes_back_keeps_its_slice(chance: random.Random) -> None:
+    world = World(chance)
+    world.ask("one")
+    _run_until_ready(world, 1200.0)
+    pool = world.requests["one-0"].record.pool
+
+    world.requests["one-0"].unwanted = "it is suspended"
+    _run(world, TIMES.grace_s * 0.4)
+    world.requests["one-0"].unwanted = None
+    _run_until_ready(world, 1200.0)
+
+    assert world.requests["one-0"].record.pool == pool
+    assert world.creates == 1
+
+
+@_MODEL
+@given(_CHANCES, st.floats(-1e7, 1e7))
+def test_clocks_that_jump_delay_nothing_for_long(chance: random.Random, jump_s: float) -> None:
+    world = World(chance)
+    world.ask("one")
+    _run(world, 100.0)
+
+    world.now_s += jump_s
+    for pool in world.pools.values():
+        pool.visible_s = pool.runs_s = min(pool.runs_s, world.now_s)
+    _run_until_ready(world, 4000.0)
+    _end_all(world)

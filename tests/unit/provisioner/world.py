@@ -1,0 +1,299 @@
+"""A world for `decide`: a provider with faults, an API server with versions, nodes, pods, and time."""
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from accelet.provisioner.deciding.attempts import after_create
+from accelet.provisioner.deciding.decide import decide
+from accelet.provisioner.deciding.room import Counted, Limits, judge_room
+from accelet.provisioner.deciding.view import (
+    Action,
+    Close,
+    Create,
+    Delete,
+    Discard,
+    Finish,
+    Member,
+    Open,
+    Record,
+    SliceNode,
+    Step,
+    Times,
+    View,
+)
+from accelet.provisioner.pools.machines import Machines, Placement
+from accelet.provisioner.pools.pool import Failure, Pool, PoolList, PoolState, Trouble
+from accelet.provisioner.pools.tiers import Attempt, Order, Tier
+
+HOSTS = 2
+MACHINES = Machines("tpu-v6e-slice", "2x4", HOSTS, 4, "ct6e-standard-4t", Placement.COMPACT)
+ORDER = Order(tuple(Attempt(Tier(kind), zone) for kind in ("spot", "on-demand") for zone in ("a", "b")))
+TIMES = Times(lag_s=60.0)
+LAG_S = 45.0
+
+
+@dataclass
+class SimPool:
+    name: str
+    mark: str
+    place: tuple[str, str]
+    visible_s: float
+    runs_s: float
+    fails: bool = False
+    state: PoolState = "creating"
+    gone_s: float = 0.0
+
+
+@dataclass
+class SimNode:
+    name: str
+    pool: str
+    ready: bool = True
+    open: bool = False
+    bound: bool = False
+    closed_s: float | None = None
+    pods: int = 0
+
+
+@dataclass
+class SimRequest:
+    name: str
+    uid: str
+    set_name: str
+    set_size: int
+    record: Record = field(default_factory=Record)
+    version: int = 0
+    unwanted: str | None = None
+    ended: bool = False
+    deleted: bool = False
+    named: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Thought:
+    """A step that a leader has decided on, and the version of what it saw."""
+
+    uid: str
+    version: int
+    view: View
+    step: Step
+
+
+class World:
+    """`faults` is how often a call fails in some way; `crashes` how often what follows a write is lost."""
+
+    def __init__(self, chance: random.Random, *, faults: float = 0.0, crashes: float = 0.0) -> None:
+        self.chance, self.faults, self.crashes = chance, faults, crashes
+        self.now_s = 1_000_000.0
+        self.limits = Limits()
+        self.requests: dict[str, SimRequest] = {}
+        self.pools: dict[str, SimPool] = {"foreign": SimPool("foreign", "", ("spot", "a"), 0.0, 0.0)}
+        self.nodes: dict[str, SimNode] = {}
+        self.capacity: dict[tuple[str, str], int] = {}
+        self.default_capacity = 1000
+        self.creates = 0
+        self.whole_once: set[str] = set()
+
+    def ask(self, name: str, size: int = 1) -> None:
+        for index in range(size):
+            uid = f"{name}-{index}"
+            self.requests[uid] = SimRequest(uid, uid, name, size)
+
+    def of_set(self, name: str) -> list[SimRequest]:
+        return [request for request in self.requests.values() if request.set_name == name]
+
+    # What a leader does.
+
+    def think(self, uid: str) -> Thought:
+        request = self.requests[uid]
+        view = self.view(request)
+        step = decide(view)
+        assert decide(view) == step
+        return Thought(uid, request.version, view, step)
+
+    def act(self, thought: Thought) -> None:
+        request, step = self.requests.get(thought.uid), thought.step
+        if request is None:
+            return
+        if step.record != thought.view.record:
+            self.write(request, thought.version, step.record)
+        elif step.action is not None:
+            self.perform(request, thought, step.action)
+
+    def write(self, request: SimRequest, version: int, record: Record) -> None:
+        if request.version != version or self.chance.random() < self.faults:
+            return
+        assert record.why or record.phase in ("Ready", "Pending"), record
+        if (request.record.phase, record.phase) == ("Joined", "Ready"):
+            assert all(self.is_whole(one) for one in self.of_set(request.set_name) if one is not request)
+        request.record, request.version = record, version + 1
+        request.named.add(record.pool)
+
+    def perform(self, request: SimRequest, thought: Thought, action: Action) -> None:
+        match action:
+            case Create():
+                failure = self.create(request, thought.view.record)
+                if self.chance.random() < self.crashes:
+                    return
+                after = after_create(thought.view, thought.view.record, failure)
+                self.write(request, thought.version, after)
+            case Open(nodes):
+                for node in self.some(nodes):
+                    node.open, node.bound, node.closed_s = True, True, None
+            case Close(nodes):
+                for node in self.some(nodes):
+                    node.open, node.closed_s = False, self.now_s
+            case Delete(pool, nodes):
+                self.delete(pool, nodes)
+            case Discard():
+                request.deleted = True
+            case Finish():
+                assert not self.live_pools(request.uid), "a pool is leaked"
+                del self.requests[request.uid]
+
+    def some(self, names: Iterable[str]) -> Iterable[SimNode]:
+        """The nodes, until a crash."""
+        for name in names:
+            if self.chance.random() < self.crashes:
+                return
+            if (node := self.nodes.get(name)) is not None:
+                yield node
+
+    def create(self, request: SimRequest, record: Record) -> Failure | None:
+        assert record.pool in request.named, "it was sent before it was written"
+        self.creates += 1
+        kind = self.chance.random()
+        if kind < self.faults / 2:
+            return Failure(Trouble.UNKNOWN, "no answer")
+        if kind < self.faults:
+            return Failure(Trouble.BUSY, "the cluster is busy")
+        if record.pool in self.pools:
+            return Failure(Trouble.EXISTS, "it exists")
+        place = (record.tier, record.zone)
+        if self.used(place) >= self.capacity.get(place, self.default_capacity):
+            if self.chance.random() < 0.5:
+                return Failure(Trouble.NO_CAPACITY, f"no capacity in {place[1]}")
+            fails = True
+        else:
+            fails = False
+        lag_s = self.chance.choice((0.0, LAG_S))
+        runs_s = self.now_s + self.chance.uniform(5.0, 300.0)
+        self.pools[record.pool] = SimPool(
+            record.pool, request.uid, place, self.now_s + lag_s, max(runs_s, self.now_s + lag_s), fails
+        )
+        assert len(self.live_pools(request.uid)) <= 1, "two pools for one request"
+        if self.chance.random() < self.faults:
+            return Failure(Trouble.UNKNOWN, "the answer was lost")
+        return None
+
+    def delete(self, name: str, nodes: tuple[str, ...]) -> None:
+        pool = self.pools.get(name)
+        if pool is None or any(self.nodes[node].pods for node in nodes if node in self.nodes):
+            return
+        if pool.state == "creating" or self.chance.random() < self.faults:
+            return
+        assert pool.mark, "a foreign pool is deleted"
+        running = [node for node in self.nodes.values() if node.pool == name and node.pods]
+        assert not running, "a running pod's node is deleted"
+        pool.state, pool.gone_s = "deleting", self.now_s + self.chance.uniform(1.0, 100.0)
+
+    # What a leader sees.
+
+    def view(self, request: SimRequest) -> View:
+        counted = [self.counted(one) for one in self.requests.values()]
+        own = self.counted(request)
+        return View(
+            name=request.name,
+            uid=request.uid,
+            record=request.record,
+            machines=MACHINES,
+            order=ORDER,
+            listed=PoolList(tuple(self.listed()), self.now_s),
+            now_s=self.now_s,
+            nodes=tuple(self.seen(node) for node in self.nodes.values()),
+            members=tuple(
+                Member(one.record, self.is_whole(one), one.unwanted is None)
+                for one in self.of_set(request.set_name)
+                if one is not request
+            ),
+            set_size=request.set_size,
+            unwanted=request.unwanted,
+            is_ended=request.ended,
+            is_deleted=request.deleted,
+            no_room=judge_room(own, counted, self.limits),
+            times=TIMES,
+        )
+
+    def counted(self, one: SimRequest) -> Counted:
+        pools = frozenset(pool.name for pool in self.pools.values() if pool.mark == one.uid)
+        return Counted(one.uid, ("ns", one.set_name), one.set_size, MACHINES.chips, one.record, pools)
+
+    def listed(self) -> Iterable[Pool]:
+        for pool in self.pools.values():
+            if pool.visible_s > self.now_s:
+                continue
+            failure = Failure(Trouble.NO_CAPACITY, "out of stock") if pool.state == "failed" else None
+            yield Pool(
+                pool.name, pool.mark, pool.state, tier=pool.place[0], zone=pool.place[1], failure=failure
+            )
+
+    def seen(self, node: SimNode) -> SliceNode:
+        chips = 4 if node.ready else 0
+        return SliceNode(
+            node.name, node.pool, node.ready, chips, node.open, node.bound, node.closed_s, node.pods > 0
+        )
+
+    def is_whole(self, request: SimRequest) -> bool:
+        pool = self.pools.get(request.record.pool)
+        nodes = [node for node in self.nodes.values() if node.pool == request.record.pool]
+        return pool is not None and len(nodes) == HOSTS and all(node.ready for node in nodes)
+
+    def live_pools(self, uid: str) -> list[SimPool]:
+        return [pool for pool in self.pools.values() if pool.mark == uid and pool.state != "deleting"]
+
+    def used(self, place: tuple[str, str]) -> int:
+        return sum(pool.place == place and pool.mark != "" for pool in self.pools.values())
+
+    # What happens by itself.
+
+    def pass_time(self, seconds: float) -> None:
+        self.now_s += seconds
+        for pool in list(self.pools.values()):
+            if pool.state == "creating" and pool.mark and self.now_s >= pool.runs_s:
+                pool.state = "failed" if pool.fails else "running"
+                for index in range(0 if pool.fails else HOSTS):
+                    self.nodes[f"{pool.name}-{index}"] = SimNode(f"{pool.name}-{index}", pool.name)
+            if pool.state == "deleting" and self.now_s >= pool.gone_s:
+                del self.pools[pool.name]
+                for name in [name for name, node in self.nodes.items() if node.pool == pool.name]:
+                    del self.nodes[name]
+        self.start_pods()
+
+    def start_pods(self) -> None:
+        """kube-scheduler: pods of a wanted set go to its open nodes."""
+        for request in self.requests.values():
+            for node in self.nodes.values():
+                is_own = self.pools[node.pool].mark == request.uid
+                if is_own and node.open and node.bound and node.ready and request.unwanted is None:
+                    if not node.pods:
+                        self.check_set(request)
+                    node.pods = 1
+
+    def check_set(self, request: SimRequest) -> None:
+        """No pod starts before its whole set was there once."""
+        if request.set_name in self.whole_once:
+            return
+        assert all(self.is_whole(one) for one in self.of_set(request.set_name)), "a part of a set is used"
+        self.whole_once.add(request.set_name)
+
+    def end_pods(self, set_name: str) -> None:
+        marks = {request.uid for request in self.of_set(set_name)}
+        for node in self.nodes.values():
+            if self.pools[node.pool].mark in marks:
+                node.pods = 0
+
+    def check_limits(self) -> None:
+        ours = [pool for pool in self.pools.values() if pool.mark]
+        assert self.limits.allow(len(ours), len(ours) * MACHINES.chips), "the limits are passed"
+        assert "foreign" in self.pools
