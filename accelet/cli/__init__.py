@@ -16,6 +16,7 @@ _COMMANDS: Final = {
     "conformance": ("accelet.cli.conformance", "Check any device plugin against what kubelets do."),
     "scheduler": ("accelet.cli.scheduler", "Place gangs of pods close together."),
     "cards": ("accelet.cli.cards", "Show every card and tile of the cluster, and who holds it."),
+    "provisioner": ("accelet.cli.provisioner", "Make TPU slices for the jobs that ask for them."),
     "slices": ("accelet.cli.slices", "Show which TPU slices would be made for jobs."),
     "plan": ("accelet.cli.plan", "Plan gangs offline and show who would sit where."),
 }

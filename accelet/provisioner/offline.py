@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from accelet.provisioner.demand.owners import JobOwner
+from accelet.provisioner.demand.requests import spec_of
 from accelet.provisioner.demand.slices import WantedSlice, derive_slices, why_not_asked
 from accelet.provisioner.planning import Identity, order_for, plan_pool
 from accelet.provisioner.pools.machines import Refusal
-from accelet.provisioner.pools.plan import PoolPlan
+from accelet.provisioner.pools.plan import PoolPlan, pool_name
 from accelet.provisioner.providers.bodies import render_body
 from accelet.provisioner.settings import ProviderName, ProvisionerSettings
 
@@ -77,12 +78,13 @@ def plan_offline(
 def _plan(
     wanted: WantedSlice, provider: ProviderName, settings: ProvisionerSettings
 ) -> PlannedSlice | Refusal:
-    order = order_for(wanted, settings)
+    spec = spec_of(wanted)
+    order = order_for(spec, settings)
     if isinstance(order, Refusal):
         return order
     uid = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{wanted.owner.namespace}/{wanted.name}"))
-    identity = Identity(wanted.name, uid, cluster="")
-    pool = plan_pool(wanted, order, 0, identity, settings)
+    identity = Identity(pool_name(wanted.name, uid, 1), uid, cluster="")
+    pool = plan_pool(spec, wanted.machines, order.attempts[0], identity, settings)
     if isinstance(pool, Refusal):
         return pool
     body = render_body(pool, provider, settings)

@@ -1,13 +1,13 @@
-"""From a wanted slice to the pools that would be tried for it, one after the other."""
+"""From what a SliceRequest asks for to the pools that are tried for it, one after the other."""
 
 import re
 from dataclasses import dataclass
 from typing import Final
 
-from accelet.provisioner.demand.slices import WantedSlice
-from accelet.provisioner.pools.machines import Placement, Refusal
-from accelet.provisioner.pools.plan import PoolPlan, pool_name
-from accelet.provisioner.pools.tiers import Order, Tier, order_attempts
+from accelet.kinds.slicerequest import SliceRequestSpec
+from accelet.provisioner.pools.machines import Asked, Machines, Placement, Refusal, choose_machines
+from accelet.provisioner.pools.plan import PoolPlan
+from accelet.provisioner.pools.tiers import Attempt, Order, Tier, TierError, Wishes, order_attempts
 from accelet.provisioner.settings import ProvisionerSettings
 
 _POLICY: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -15,47 +15,64 @@ _POLICY: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who a pool is made for: the request's name and UID, and the cluster's mark."""
+    """A pool's name, and who it is made for: the request's UID and the cluster's mark."""
 
-    name: str
+    pool: str
     uid: str
     cluster: str
 
 
-def order_for(wanted: WantedSlice, settings: ProvisionerSettings) -> Order | Refusal:
-    """Where a wanted slice is to be tried, or why nowhere."""
-    chosen = settings.class_named(wanted.slice_class)
+def machines_of(spec: SliceRequestSpec) -> Machines | Refusal:
+    """The machines that a request takes. A person may have written it: everything is judged anew."""
+    asked = Asked(
+        spec.accelerator, spec.topology, spec.chips_per_pod, None, spec.machine_type, spec.ici_resiliency
+    )
+    return choose_machines(asked)
+
+
+def order_for(spec: SliceRequestSpec, settings: ProvisionerSettings) -> Order | Refusal:
+    """Where a slice is to be tried, or why nowhere."""
+    chosen = settings.class_named(spec.slice_class)
     if chosen is None:
         known = ", ".join(one.name for one in settings.classes) or "none"
-        return Refusal(f"there is no slice class {str(wanted.slice_class)[:80]!r}; there are: {known}")
-    tiers = [Tier.parse(text) for text in chosen.tiers or settings.tiers]
+        return Refusal(f"there is no slice class {str(spec.slice_class)[:80]!r}; there are: {known}")
+    foreign = [key for key in spec.node_labels if key not in settings.allowed_labels]
+    if foreign:
+        return Refusal(f"the label {foreign[0][:80]} is not in the settings' node_labels")
+    try:
+        wishes = Wishes(Tier.parse(spec.tier) if spec.tier else None, spec.zone or "", spec.tolerates_spot)
+    except TierError as error:
+        return Refusal(str(error))
     order = order_attempts(
-        tiers,
+        [Tier.parse(text) for text in chosen.tiers or settings.tiers],
         chosen.zones or settings.zones,
-        wanted.insisted.wishes,
+        wishes,
         zone_first=settings.order == "zone-first",
     )
     return order if order.attempts else Refusal("; ".join(order.skipped))
 
 
 def plan_pool(
-    wanted: WantedSlice, order: Order, number: int, identity: Identity, settings: ProvisionerSettings
+    spec: SliceRequestSpec,
+    machines: Machines,
+    attempt: Attempt,
+    identity: Identity,
+    settings: ProvisionerSettings,
 ) -> PoolPlan | Refusal:
-    """The pool of attempt `number`, from 0 on; attempts begin anew when the order is through."""
-    machines, insisted = wanted.machines, wanted.insisted
+    """The pool of one attempt."""
     policy = None
     if machines.placement is Placement.WORKLOAD_POLICY:
         named = settings.gke.workload_policy.replace("{topology}", machines.topology)
-        policy = insisted.placement_policy or named
+        policy = spec.placement_policy or named
         if not _POLICY.fullmatch(policy):
             return Refusal(f"{policy[:80]!r} is no name of a workload policy: [a-z0-9-], at most 63")
     return PoolPlan(
-        name=pool_name(identity.name, identity.uid, number),
+        name=identity.pool,
         mark=identity.uid,
         cluster=identity.cluster,
         machines=machines,
-        attempt=order.attempts[number % len(order.attempts)],
-        labels=insisted.labels,
+        attempt=attempt,
+        labels=spec.node_labels,
         placement_policy=policy,
-        slice_class=wanted.slice_class,
+        slice_class=spec.slice_class,
     )

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from accelet.provisioner.demand.selectors import COPIED_LABELS
 from accelet.provisioner.demand.slices import Demand
 from accelet.provisioner.pools.tiers import Tier, TierError
 from accelet.runtime.settings import Contradiction, Problem, Reader, SettingsError
@@ -18,6 +19,7 @@ _Name = Annotated[
         pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$", description="a name of [a-z0-9.-], at most 253"
     ),
 ]
+_Seconds = Annotated[float, msgspec.Meta(ge=0, le=86400)]
 _LabelKey = Annotated[
     str,
     msgspec.Meta(
@@ -62,6 +64,31 @@ class GkeSettings(msgspec.Struct, frozen=True, kw_only=True):
     node: NodeSettings = NodeSettings()
 
 
+class SimulatedCapacity(msgspec.Struct, frozen=True, kw_only=True):
+    """How many slices a zone has in a tier; places that are not named have any number."""
+
+    tier: str
+    slices: Annotated[int, msgspec.Meta(ge=0)]
+    zone: str = ""
+
+
+class SimulatedSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Pools of Nodes without machines, kept as ConfigMaps; how many seconds each thing takes."""
+
+    namespace: _Name = "kube-system"
+    create_s: _Seconds = 3.0
+    join_s: _Seconds = 1.0
+    delete_s: _Seconds = 1.0
+    capacity: tuple[SimulatedCapacity, ...] = ()
+
+
+class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How many slices and chips there may be at one time, pools that come and go included."""
+
+    slices: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    chips: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+
 class TemplateRef(msgspec.Struct, frozen=True, kw_only=True):
     """A template object of Cluster API that machines are made of."""
 
@@ -100,7 +127,9 @@ class ProvisionerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What can be set.
 
     Without `tiers` and `zones` the pods' node selectors choose. `node_labels` are labels that pods may
-    insist on and have put on their nodes.
+    insist on and have put on their nodes. `paused` begins nothing new, and goes on giving back. `poll_s` is
+    how often the pools are listed while some come or go, `most_operations` how many may at one time. The
+    other times are those of `accelet.provisioner.deciding.view.Times`.
     """
 
     version: Literal["v1"]
@@ -111,7 +140,19 @@ class ProvisionerSettings(msgspec.Struct, frozen=True, kw_only=True):
     order: Literal["tier-first", "zone-first"] = "tier-first"
     node_labels: tuple[_LabelKey, ...] = ()
     classes: tuple[SliceClass, ...] = ()
+    limits: LimitSettings = LimitSettings()
+    paused: bool = False
+    most_operations: Annotated[int, msgspec.Meta(ge=1, le=100)] = 4
+    poll_s: Annotated[float, msgspec.Meta(ge=0.05, le=600)] = 10.0
+    join_s: _Seconds = 900.0
+    hold_s: _Seconds = 600.0
+    repair_s: _Seconds = 1200.0
+    grace_s: _Seconds = 60.0
+    settle_s: _Seconds = 5.0
+    lag_s: _Seconds = 60.0
+    rest_s: _Seconds = 300.0
     gke: GkeSettings = GkeSettings()
+    simulated: SimulatedSettings = SimulatedSettings()
     cluster_api: ClusterApiSettings = ClusterApiSettings()
 
     def problems(self) -> Sequence[Contradiction]:
@@ -123,6 +164,11 @@ class ProvisionerSettings(msgspec.Struct, frozen=True, kw_only=True):
             if name in names[:index]
         ]
         return mistakes
+
+    @property
+    def allowed_labels(self) -> frozenset[str]:
+        """The labels that a request may have on its nodes."""
+        return frozenset(self.node_labels) | COPIED_LABELS
 
     def class_named(self, name: str | None) -> SliceClass | None:
         """The class of that name, the general settings as one for None; None if there is no such class."""

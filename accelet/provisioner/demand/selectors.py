@@ -32,7 +32,9 @@ _HANDLED: Final = frozenset(
         *(JOB_KEY, NAMESPACED_JOB, *SLICE_LABELS),
     )
 )
-_COPIED: Final = frozenset((ICI_RESILIENCY, LOCATION_HINT))
+COPIED_LABELS: Final = frozenset((ICI_RESILIENCY, LOCATION_HINT))
+"""Labels that pods may always have put on their nodes: they say something of the machines only."""
+
 _GIVEN: Final = {"kubernetes.io/os": ("linux",), "kubernetes.io/arch": ("amd64",)}
 _LONGEST_VALUE: Final = 63
 _SHOWN: Final = 80
@@ -76,7 +78,7 @@ def read_insisted(pod: Pod, allowed: Collection[str]) -> Insisted | Refusal:
             return Refusal(
                 f"the pods insist on {key}={value[:_SHOWN]}, and TPU machines are {_GIVEN[key][0]}"
             )
-        if key in _COPIED or key in allowed:
+        if key in COPIED_LABELS or key in allowed:
             if len(value) > _LONGEST_VALUE:
                 return Refusal(f"{key} has a value of {len(value)} characters; a label has at most 63")
             labels[key] = value

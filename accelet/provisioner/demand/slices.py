@@ -47,6 +47,7 @@ class WantedSlice:
     job: str
     machines: Machines
     insisted: Insisted
+    chips_per_pod: int
     is_exclusive: bool = False
     slice_class: str | None = None
     set_size: int = 1
@@ -132,7 +133,7 @@ def _derive_template(
         return machines
     if before + template.replicas > MOST_SLICES:
         return Refusal(f"it asks for {before + template.replicas} slices; at most {MOST_SLICES} can be had")
-    chosen, insisted = machines
+    chosen, insisted, chips = machines
     said = {**owner.annotations, **template.annotations}
     is_exclusive = EXCLUSIVE_TOPOLOGY in said and EXCLUSIVE_SELECTOR in said
     slices = []
@@ -151,6 +152,7 @@ def _derive_template(
                 job,
                 chosen,
                 insisted,
+                chips,
                 is_exclusive,
                 said.get(SLICE_CLASS),
             )
@@ -158,7 +160,9 @@ def _derive_template(
     return slices
 
 
-def _choose(template: JobTemplate, allowed: Collection[str]) -> tuple[Machines, Insisted] | Refusal | None:
+def _choose(
+    template: JobTemplate, allowed: Collection[str]
+) -> tuple[Machines, Insisted, int] | Refusal | None:
     """The machines of one template's slices; None if its pods want no TPUs."""
     pod = template.pod
     selector = node_selector(pod)
@@ -180,7 +184,7 @@ def _choose(template: JobTemplate, allowed: Collection[str]) -> tuple[Machines, 
     )
     if isinstance(machines, Refusal):
         return machines
-    return _judge_job(template, machines, insisted) or (machines, insisted)
+    return _judge_job(template, machines, insisted) or (machines, insisted, chips)
 
 
 def _judge_job(template: JobTemplate, machines: Machines, insisted: Insisted) -> Refusal | None:

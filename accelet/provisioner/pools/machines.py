@@ -33,12 +33,15 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a job asks for, as its author wrote it. `pods` run at a time, each asks for `chips_per_pod`."""
+    """What a job asks for, as its author wrote it.
+
+    `pods` run at a time, each asks for `chips_per_pod`; None for as many as it takes.
+    """
 
     accelerator: str
     topology: str
     chips_per_pod: int
-    pods: int
+    pods: int | None
     machine_type: str | None = None
     ici_resiliency: str | None = None
 
@@ -143,7 +146,7 @@ def _placement(generation: Generation, hosts: int) -> Placement:
 
 def _count_pods(machines: Machines, asked: Asked) -> Refusal | None:
     needed = machines.chips // asked.chips_per_pod
-    if asked.pods == needed:
+    if asked.pods in (None, needed):
         return None
     return Refusal(
         f"{machines.topology} with {_count(asked.chips_per_pod, 'chip')} a pod "

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from accelet.kube.selection import Toleration
 from accelet.provisioner.demand.owners import parse_job, parse_job_set
+from accelet.provisioner.demand.requests import spec_of
 from accelet.provisioner.demand.slices import WantedSlice, derive_slices
 from accelet.provisioner.planning import Identity, order_for, plan_pool
 from accelet.provisioner.pools.machines import Refusal
@@ -27,9 +28,11 @@ def _wanted(**changes: Any) -> WantedSlice:
 
 
 def _plan(wanted: WantedSlice, number: int = 0, settings: ProvisionerSettings = DEFAULT) -> PoolPlan:
-    order = order_for(wanted, settings)
+    spec = spec_of(wanted)
+    order = order_for(spec, settings)
     assert not isinstance(order, Refusal), order
-    plan = plan_pool(wanted, order, number, Identity(wanted.name, "a-uid", "a-cluster"), settings)
+    identity = Identity(pool_name(wanted.name, "a-uid", number), "a-uid", "a-cluster")
+    plan = plan_pool(spec, wanted.machines, order.attempts[number % len(order.attempts)], identity, settings)
     assert isinstance(plan, PoolPlan), plan
     return plan
 
@@ -149,7 +152,7 @@ def test_nobody_but_a_class_chooses_the_nodes_identity() -> None:
     wanted = derive_slices(parse_job_set(raw)).slices[0]
     body = render_body(_plan(wanted, settings=settings), "gke", settings)
     raw["metadata"]["annotations"] = {"accelet.dev/slice-class": "none of these"}
-    unknown = order_for(derive_slices(parse_job_set(raw)).slices[0], settings)
+    unknown = order_for(spec_of(derive_slices(parse_job_set(raw)).slices[0]), settings)
 
     assert isinstance(body, dict)
     assert body["nodePool"]["config"]["serviceAccount"] == "sa@p"

@@ -1,0 +1,313 @@
+"""Looks at owners and requests one at a time, and does the next step of each."""
+
+import asyncio
+import time
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, Literal
+
+from accelet.control.errors import NotLeadingError
+from accelet.control.workqueue import WorkQueue
+from accelet.provisioner.deciding.attempts import after_create
+from accelet.provisioner.deciding.decide import decide
+from accelet.provisioner.deciding.view import (
+    Action,
+    Close,
+    Create,
+    Delete,
+    Discard,
+    Finish,
+    Open,
+    Record,
+    View,
+)
+from accelet.provisioner.demand.requests import spec_of
+from accelet.provisioner.demand.slices import derive_slices, why_not_asked
+from accelet.provisioner.events import SliceEvents
+from accelet.provisioner.metrics import ProvisionerMetrics
+from accelet.provisioner.operations import Operations
+from accelet.provisioner.planning import Identity, order_for, plan_pool
+from accelet.provisioner.pools.machines import Refusal
+from accelet.provisioner.pools.pool import Failure, Pool, PoolList, Trouble
+from accelet.provisioner.pools.tiers import Attempt, Tier
+from accelet.provisioner.providers.protocol import Provider
+from accelet.provisioner.record import SliceRequest
+from accelet.provisioner.settings import ProvisionerSettings
+from accelet.provisioner.state import Key, OwnerKey, ProvisionerState, marks_of
+from accelet.provisioner.writer import SliceWriter
+from accelet.runtime.logs import Log
+
+_log = Log(__name__)
+
+_PARALLEL: Final = 8
+_FULL_S: Final = 1.0
+_NO_LIST_S: Final = 1.0
+_OWNER_AGAIN_S: Final = 300.0
+_TURN_S: Final = 0.1
+_MOVING: Final = frozenset(("Creating", "Joining", "Repairing", "Failing", "Releasing"))
+_ATTENTIVE: Final = frozenset(("Pending", "Creating"))
+"""Looked at with each list that differs: what waits for room, and for a pool to appear."""
+
+_WATCHED: Final = frozenset(("Joining", "Repairing"))
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What is to be looked at: a request, an owner, or the pools of a mark that no request has."""
+
+    kind: Literal["request", "owner", "orphan"]
+    key: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {'/'.join(self.key)}"
+
+
+class Controller:
+    """What one leader does. Made anew for each leadership."""
+
+    def __init__(
+        self,
+        state: ProvisionerState,
+        writer: SliceWriter,
+        provider: Provider,
+        settings: ProvisionerSettings,
+        metrics: ProvisionerMetrics,
+        *,
+        events: SliceEvents,
+        cluster: str,
+    ) -> None:
+        self._state, self._writer, self._provider = state, writer, provider
+        self._settings, self._metrics, self._events = settings, metrics, events
+        self._cluster = cluster
+        self._queue: WorkQueue[Look] = WorkQueue()
+        self._operations = Operations(
+            provider,
+            metrics,
+            self._see_pools,
+            self._is_busy,
+            poll_s=settings.poll_s,
+            most=settings.most_operations,
+        )
+        self._begun = asyncio.Lock()
+        self._orphan_since_s: dict[str, float] = {}
+
+    async def run(self) -> None:
+        """Works until it is cancelled."""
+        for key in self._state.requests:
+            self.see_request(key)
+        for owner in self._state.owners:
+            self.see_owner(owner)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._provider.run())
+            group.create_task(self._operations.run())
+            group.create_task(self._queue.work(self._look, parallel=_PARALLEL))
+
+    def see_request(self, key: Key) -> None:
+        self._queue.add(Look("request", key))
+
+    def see_owner(self, key: OwnerKey) -> None:
+        self._queue.add(Look("owner", key))
+
+    def see_pool(self, pool: str) -> None:
+        """A Node or a pod of a pool came, changed or went."""
+        request = self._state.request_of_pool(pool)
+        if request is None:
+            return
+        self.see_request(request.key)
+        if request.status.phase == "Creating":
+            self._operations.list_soon()
+
+    def _is_busy(self) -> bool:
+        """Whether some slice comes or goes, so that the pools are worth looking at."""
+        return any(one.status.phase in _MOVING for one in self._state.requests.values())
+
+    def _see_pools(self, changed: set[Pool]) -> None:
+        marks = {pool.mark for pool in changed}
+        for request in list(self._state.requests.values()):
+            if request.uid in marks or request.status.phase in _ATTENTIVE:
+                self.see_request(request.key)
+                marks.discard(request.uid)
+        for mark in marks_of(self._operations.listed):
+            if self._state.request_with(mark) is None:
+                self._queue.add(Look("orphan", (mark,)))
+        phases = Counter(request.status.phase for request in self._state.requests.values())
+        self._metrics.slices.clear()
+        for phase, count in phases.items():
+            self._metrics.slices.labels(phase).set(count)
+
+    async def _look(self, look: Look) -> float | None:
+        try:
+            match look.kind, look.key:
+                case "request", (namespace, name):
+                    return await self._look_at_request((namespace, name))
+                case "owner", (kind, namespace, name):
+                    return await self._look_at_owner((kind, namespace, name))
+                case _, (uid, *_):
+                    return await self._look_at_orphan(uid)
+        except NotLeadingError:
+            return None
+        return None
+
+    async def _look_at_owner(self, key: OwnerKey) -> float | None:
+        """Makes the SliceRequests that an owner lacks."""
+        owner = self._state.owners.get(key)
+        if owner is None or owner.controller == "JobSet":
+            return None
+        if why_not_asked(owner, self._settings.demand) is not None:
+            return None
+        derived = derive_slices(owner, self._settings.node_labels)
+        for refused in derived.refused:
+            job = f"{refused.replicated_job}: " if refused.replicated_job else ""
+            self._events.refuse(owner, job + refused.reason)
+        for wanted in derived.slices:
+            order = order_for(spec_of(wanted), self._settings)
+            if isinstance(order, Refusal):
+                self._events.refuse(owner, order.reason)
+                return None
+        for wanted in derived.slices:
+            if (owner.namespace, wanted.name) not in self._state.requests:
+                await self._writer.ask(wanted)
+                self.see_request((owner.namespace, wanted.name))
+        return _OWNER_AGAIN_S if derived.slices else None
+
+    async def _look_at_request(self, key: Key) -> float | None:
+        request, listed = self._state.requests.get(key), self._operations.listed
+        if request is None or self._operations.is_under_way(request.uid):
+            return None
+        if listed is None:
+            return await self._say_unlisted(request)
+        async with self._begun:  # what the limits count must not change between the look and the write
+            view = self._state.view(request, listed, time.time())
+            step = decide(view)
+            if step.record != view.record:
+                if await self._writer.write(request, step.record, view.hosts):
+                    self._tell(request, view.record, step.record)
+                return 0.0
+        if view.hosts != request.status.hosts and step.record.phase in _WATCHED:
+            await self._writer.write(request, step.record, view.hosts)
+            return 0.0
+        if step.action is not None:
+            return await self._act(request, view, step.action, step.again_s)
+        return step.again_s
+
+    async def _say_unlisted(self, request: SliceRequest) -> float:
+        problem = self._operations.problem
+        if problem:
+            record = replace(request.record, why=f"the provider does not answer: {problem}"[:1000])
+            if record != request.record and request.status.phase in ("Pending", "Creating", "Releasing"):
+                await self._writer.write(request, record, request.status.hosts)
+        return _NO_LIST_S
+
+    async def _act(
+        self, request: SliceRequest, view: View, action: Action, again_s: float | None
+    ) -> float | None:
+        match action:
+            case Create():
+                return self._create(request, view, again_s)
+            case Delete():
+                return self._delete(request.uid, Look("request", request.key), action, view, again_s)
+            case Open(nodes):
+                await self._writer.open(request, nodes)
+            case Close(nodes):
+                await self._writer.close(request.uid, nodes, view.now_s)
+            case Discard():
+                await self._writer.discard(request)
+            case Finish():
+                await self._writer.finish(request)
+                return None
+        return _TURN_S
+
+    def _create(self, request: SliceRequest, view: View, again_s: float | None) -> float | None:
+        if self._operations.is_full:
+            return _FULL_S
+        self._operations.start(
+            request.uid,
+            partial(self._ask_for_pool, request, view),
+            partial(self._note_create, request, view),
+            partial(self.see_request, request.key),
+        )
+        return again_s
+
+    async def _ask_for_pool(self, request: SliceRequest, view: View) -> Failure | None:
+        record = view.record
+        if isinstance(view.machines, Refusal):
+            return Failure(Trouble.INVALID, view.machines.reason)
+        attempt = Attempt(Tier.parse(record.tier), record.zone)
+        identity = Identity(record.pool, request.uid, self._cluster)
+        plan = plan_pool(request.spec, view.machines, attempt, identity, self._settings)
+        if isinstance(plan, Refusal):
+            return Failure(Trouble.INVALID, plan.reason)
+        failure = await self._provider.create(plan)
+        self._operations.count("create", failure)
+        return failure
+
+    async def _note_create(self, request: SliceRequest, view: View, failure: Failure | None) -> None:
+        """Writes down what came of it; where that fails, the same request is made again and is the same."""
+        record = after_create(replace(view, now_s=time.time()), view.record, failure)
+        known = self._state.requests.get(request.key)
+        if known is None or known.uid != request.uid or known.record != view.record:
+            return
+        if await self._writer.write(known, record, view.hosts):
+            self._tell(known, view.record, record)
+
+    def _delete(
+        self, uid: str, look: Look, action: Delete, view: View, again_s: float | None
+    ) -> float | None:
+        if self._operations.is_full:
+            return _FULL_S
+        is_forced = view.is_forced
+
+        async def delete() -> Failure | None:
+            if not is_forced and await self._writer.has_work(action.nodes):
+                return None
+            failure = await self._provider.delete(action.pool)
+            self._operations.count("delete", failure)
+            if failure is not None:
+                _log.warning("pool is not deleted", pool=action.pool, error=failure.sentence)
+            return None
+
+        async def done(_: Failure | None) -> None:
+            return
+
+        self._operations.start(uid, delete, done, lambda: self._queue.add_after(look, again_s or _FULL_S))
+        return again_s
+
+    async def _look_at_orphan(self, uid: str) -> float | None:
+        """A pool with our mark whose request is gone: after a while it is given back as any other."""
+        listed = self._operations.listed
+        pools = [] if listed is None else [pool for pool in listed.pools if pool.mark == uid]
+        if listed is None or not pools or self._state.request_with(uid) is not None:
+            self._orphan_since_s.pop(uid, None)
+            return None
+        now_s = time.time()
+        since_s = self._orphan_since_s.setdefault(uid, now_s)
+        if now_s - since_s < self._settings.lag_s:
+            return since_s + self._settings.lag_s - now_s
+        if self._operations.is_under_way(uid):
+            return _FULL_S
+        return await self._give_back(uid, listed, now_s)
+
+    async def _give_back(self, uid: str, listed: PoolList, now_s: float) -> float | None:
+        view = self._state.orphan_view(uid, listed, now_s)
+        step = decide(view)
+        match step.action:
+            case Close(nodes):
+                await self._writer.close(uid, nodes, now_s)
+                return _TURN_S
+            case Delete():
+                _log.info("giving back a pool that nobody asked for", pool=step.action.pool)
+                return self._delete(uid, Look("orphan", (uid,)), step.action, view, step.again_s)
+        return step.again_s or _OWNER_AGAIN_S
+
+    def _tell(self, request: SliceRequest, before: Record, after: Record) -> None:
+        self._events.tell(request, before, after)
+        if before.phase == after.phase:
+            return
+        _log.info("slice", request="/".join(request.key), phase=after.phase, why=after.why, pool=after.pool)
+        if after.phase == "Ready" and before.phase == "Joined":
+            self._metrics.attempts.labels("ready").inc()
+            created_s = after.sent_s or before.since_s
+            self._metrics.ready_seconds.observe(max(0.0, after.since_s - created_s))
+        if after.phase == "Failing":
+            self._metrics.attempts.labels("failed").inc()

@@ -1,0 +1,60 @@
+"""Says as Events what becomes of slices, on the SliceRequest and on its owner."""
+
+from collections.abc import Callable
+from typing import Final, Literal
+
+from accelet.kinds.slicerequest import SLICE_REQUESTS, Phase
+from accelet.kube.recording.eventlog import Message, Subject
+from accelet.provisioner.deciding.view import Record
+from accelet.provisioner.demand.owners import JobOwner
+from accelet.provisioner.demand.requests import OWNER_VERSIONS
+from accelet.provisioner.record import SliceRequest
+
+_MOST_NOTE: Final = 900
+_REASONS: Final[dict[Phase, tuple[Literal["Normal", "Warning"], str]]] = {
+    "Creating": ("Normal", "SliceCreating"),
+    "Ready": ("Normal", "SliceReady"),
+    "Repairing": ("Warning", "SliceLost"),
+    "Failing": ("Warning", "SliceFailed"),
+    "BackingOff": ("Warning", "SliceWaiting"),
+    "Releasing": ("Normal", "SliceReleased"),
+    "Refused": ("Warning", "SliceRefused"),
+}
+
+
+class SliceEvents:
+    """Events about slices; `say` sends them."""
+
+    def __init__(self, say: Callable[[Message], None]) -> None:
+        self._say = say
+
+    def tell(self, request: SliceRequest, before: Record, after: Record) -> None:
+        """Tells of a change of phase that people care for, and of a new reason to wait."""
+        kind, reason = _REASONS.get(after.phase, ("Warning", "SliceWaiting"))
+        is_news = after.phase != before.phase and after.phase in _REASONS
+        is_waiting = after.phase == "Pending" and bool(after.why) and after.why != before.why
+        if not (is_news or is_waiting):
+            return
+        note = f"{request.name}: {_note(after)}"[:_MOST_NOTE]
+        for subject in _subjects(request):
+            self._say(Message(subject, kind, reason, "Provision", note))
+
+    def refuse(self, owner: JobOwner, reason: str) -> None:
+        """Tells an owner why its slices cannot be had."""
+        subject = Subject(owner.kind, owner.name, owner.namespace, owner.uid, OWNER_VERSIONS[owner.kind])
+        self._say(Message(subject, "Warning", "SliceRefused", "Provision", reason[:_MOST_NOTE]))
+
+
+def _note(record: Record) -> str:
+    if record.phase == "Creating":
+        return f"pool {record.pool}, {record.why}"
+    return record.why or f"the pool {record.pool} is whole"
+
+
+def _subjects(request: SliceRequest) -> list[Subject]:
+    api_version = SLICE_REQUESTS.api_version
+    own = Subject(SLICE_REQUESTS.kind, request.name, request.namespace, request.uid, api_version)
+    owner = request.spec.owner
+    if owner is None:
+        return [own]
+    return [own, Subject(owner.kind, owner.name, request.namespace, owner.uid, owner.api_version)]

@@ -1,0 +1,89 @@
+"""Nodes of slices: what we read of them, and the patches that open and close them."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from accelet.kinds.slicerequest import SliceOwner
+from accelet.kube.nodes import Node
+from accelet.kube.selection import Taint
+from accelet.provisioner.deciding.view import SliceNode
+from accelet.provisioner.demand.selectors import JOB_KEY, NAMESPACED_JOB, SLICE_LABELS, job_key
+from accelet.provisioner.demand.slices import TPU
+from accelet.provisioner.pools.plan import NOT_READY
+from accelet.provisioner.record import SliceRequest
+
+CORDONED_BY: Final = "accelet.dev/cordoned-by"
+CORDONED_AT: Final = "accelet.dev/cordoned-at"
+EXCLUSIVE_TAINT: Final = Taint("alpha.jobset.sigs.k8s.io/no-schedule", "NoSchedule")
+
+_LONGEST_LABEL: Final = 63
+
+
+def binding_labels(request: SliceRequest) -> Mapping[str, str]:
+    """The labels that bind a slice's nodes to its Job: our own, JobSet's and the original provisioner's."""
+    slice_label, set_label = SLICE_LABELS
+    labels = {slice_label: request.name, set_label: request.spec.slice_set.name}
+    owner = request.spec.owner
+    if owner is not None:
+        labels[JOB_KEY] = job_key(request.namespace, owner.job)
+        labels[NAMESPACED_JOB] = f"{request.namespace}_{owner.job}"
+    return {key: value for key, value in labels.items() if len(value) <= _LONGEST_LABEL}
+
+
+def see_node(node: Node, pool: str, labels: Mapping[str, str], *, has_pods: bool) -> SliceNode:
+    """A Node as decisions see it; `labels` are those that it should have."""
+    is_cordoned = node.unschedulable and CORDONED_BY in node.annotations
+    is_kept = any(taint.key == NOT_READY.key for taint in node.taints)
+    chips = node.allocatable.get(TPU, 0)
+    return SliceNode(
+        name=node.name,
+        pool=pool,
+        is_ready=node.is_ready,
+        chips=chips if isinstance(chips, int) else 0,
+        is_open=not (is_cordoned or is_kept),
+        is_bound=labels.items() <= node.labels.items(),
+        closed_s=_read_time(node.annotations.get(CORDONED_AT)) if is_cordoned or is_kept else None,
+        has_pods=has_pods,
+    )
+
+
+def open_patch(node: Node, labels: Mapping[str, str], owner: SliceOwner | None) -> dict[str, Any]:
+    """The merge patch by which a Node takes the pods of its Job; takes back only a cordon of ours."""
+    taints = [taint for taint in node.taints if taint.key not in (NOT_READY.key, EXCLUSIVE_TAINT.key)]
+    if owner is not None and owner.exclusive:
+        taints.append(EXCLUSIVE_TAINT)
+    patch: dict[str, Any] = {
+        "metadata": {
+            "resourceVersion": node.resource_version,
+            "labels": dict(labels),
+            "annotations": {CORDONED_BY: None, CORDONED_AT: None},
+        },
+        "spec": {"taints": [_render(taint) for taint in taints] or None},
+    }
+    if CORDONED_BY in node.annotations:
+        patch["spec"]["unschedulable"] = None
+    return patch
+
+
+def close_patch(node: Node, uid: str, now_s: float) -> dict[str, Any]:
+    """The merge patch by which a Node takes no more pods."""
+    taints = [taint for taint in node.taints if taint.key != NOT_READY.key]
+    return {
+        "metadata": {
+            "resourceVersion": node.resource_version,
+            "annotations": {CORDONED_BY: uid, CORDONED_AT: f"{now_s:.3f}"},
+        },
+        "spec": {"unschedulable": True, "taints": [_render(taint) for taint in (*taints, NOT_READY)]},
+    }
+
+
+def _render(taint: Taint) -> dict[str, str]:
+    value = {"value": taint.value} if taint.value else {}
+    return {"key": taint.key, "effect": taint.effect, **value}
+
+
+def _read_time(text: str | None) -> float | None:
+    try:
+        return max(0.0, min(float(text or ""), 1e11))
+    except ValueError:
+        return None

@@ -1,0 +1,121 @@
+"""The provider at work: one list of pools for everybody, and requests that hold up nobody."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from accelet.control.errors import NotLeadingError
+from accelet.kube.errors import KubeError
+from accelet.provisioner.metrics import ProvisionerMetrics
+from accelet.provisioner.pools.pool import Failure, Pool, PoolList, Trouble
+from accelet.provisioner.providers.protocol import Provider, ProviderError
+from accelet.runtime.clock import SYSTEM_CLOCK, Clock
+from accelet.runtime.logs import Log
+from accelet.runtime.waiting import wait_for_hint
+
+_log = Log(__name__)
+
+_IDLE_S: Final = 300.0
+_SOON: Final = 0.1
+"""A list that was asked for by an event comes after this part of the usual time."""
+
+
+class Operations:
+    """Lists pools while some come or go often, else seldom; runs requests, a few at a time.
+
+    `changed` is told the pools that are new, changed or gone since the list before. `is_busy` says whether
+    some come or go.
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        metrics: ProvisionerMetrics,
+        changed: Callable[[set[Pool]], None],
+        is_busy: Callable[[], bool],
+        *,
+        poll_s: float,
+        most: int,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._provider, self._metrics, self._changed = provider, metrics, changed
+        self._is_busy = is_busy
+        self._poll_s, self._most, self._clock = poll_s, most, clock
+        self._wanted = asyncio.Event()
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+        self.listed: PoolList | None = None
+        self.problem = ""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many requests are under way as may be."""
+        return len(self._under_way) >= self._most
+
+    def is_under_way(self, key: str) -> bool:
+        return key in self._under_way
+
+    def list_soon(self) -> None:
+        """Something happened that the next list will tell of."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Lists until it is cancelled, and then cancels what is under way."""
+        try:
+            while True:
+                self._wanted.clear()
+                await self._list()
+                await self._clock.sleep(self._poll_s * _SOON)
+                is_quick = self.listed is None or self._under_way or self._is_busy()
+                await wait_for_hint(self._wanted, self._poll_s if is_quick else _IDLE_S, self._clock)
+        finally:
+            tasks = list(self._under_way.values())
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def start(
+        self,
+        key: str,
+        call: Callable[[], Awaitable[Failure | None]],
+        done: Callable[[Failure | None], Awaitable[None]],
+        finished: Callable[[], None],
+    ) -> None:
+        """Runs a request to the provider by itself, then `done` with what came of it, then `finished`."""
+
+        async def work() -> None:
+            try:
+                await done(await call())
+            except (KubeError, NotLeadingError) as error:
+                _log.warning("not done", key=key, error=str(error))
+            finally:
+                self._under_way.pop(key, None)
+                self._metrics.in_flight.set(len(self._under_way))
+                self._wanted.set()
+                finished()
+
+        self._under_way[key] = asyncio.create_task(work(), name=f"provider-{key}")
+        self._metrics.in_flight.set(len(self._under_way))
+
+    def count(self, call: str, failure: Failure | None) -> None:
+        outcome = "accepted" if failure is None else failure.trouble.name.lower()
+        self._metrics.calls.labels(call, outcome).inc()
+
+    async def _list(self) -> None:
+        asked_s = time.time()
+        try:
+            listed = await self._provider.list_pools()
+        except ProviderError as error:
+            self._metrics.calls.labels("list", Trouble.UNKNOWN.name.lower()).inc()
+            if not self.problem:
+                _log.warning("pools cannot be listed", error=str(error))
+            self.problem = str(error)
+            return
+        if self.problem:
+            _log.info("pools can be listed again")
+        self.problem = ""
+        self._metrics.calls.labels("list", "accepted").inc()
+        self._metrics.foreign.set(len(listed.foreign))
+        before = set(self.listed.pools) if self.listed is not None else set()
+        self.listed = PoolList(listed.pools, asked_s, listed.foreign)
+        self._changed(before ^ set(listed.pools))

@@ -1,0 +1,198 @@
+"""Pools without machines: ConfigMaps at the API server that become Nodes after a while."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from accelet.control.errors import NotLeadingError
+from accelet.control.writer import FencedWriter
+from accelet.kube.apiresources import CONFIG_MAPS, LEASES, NODES
+from accelet.kube.client import Client
+from accelet.kube.errors import ExistsError, KubeError, MalformedObjectError, NotFoundError
+from accelet.kube.nodes import Node, parse_node
+from accelet.provisioner.demand.selectors import NODE_POOL
+from accelet.provisioner.demand.slices import TPU
+from accelet.provisioner.pools.plan import CLUSTER_LABEL, PoolPlan
+from accelet.provisioner.pools.pool import Failure, PoolList, Trouble
+from accelet.provisioner.providers.protocol import ProviderError
+from accelet.provisioner.providers.simulated.body import (
+    POOL_LABEL,
+    KeptPool,
+    node_body,
+    parse_pool,
+    pool_of,
+    render_body,
+    render_data,
+    status_body,
+)
+from accelet.provisioner.settings import SimulatedSettings
+from accelet.runtime.logs import Log
+from accelet.runtime.waiting import wait_for_hint
+
+_log = Log(__name__)
+
+_STEP_S: Final = 0.25
+_RENEW_S: Final = 10.0
+_LEASE_S: Final = 40
+
+
+class SimulatedProvider:
+    """Pools of this cluster, kept in a namespace; whatever replica leads takes them over as they are."""
+
+    pool_label = NODE_POOL
+
+    def __init__(
+        self, client: Client, writer: FencedWriter, settings: SimulatedSettings, cluster: str
+    ) -> None:
+        self._client, self._writer, self._settings = client, writer, settings
+        self._cluster = cluster
+        self._moved, self._counting = asyncio.Event(), asyncio.Lock()
+        self._renewed_s = 0.0
+
+    async def list_pools(self) -> PoolList:
+        now_s = time.time()
+        try:
+            kept = [one async for one in self._kept()]
+        except KubeError as error:
+            raise ProviderError(str(error)) from None
+        return PoolList(tuple(pool_of(one, self._settings, now_s) for one in kept), now_s)
+
+    async def create(self, plan: PoolPlan) -> Failure | None:
+        try:
+            async with self._counting:
+                is_short = await self._is_short(plan)
+                body = render_body(plan, created_s=time.time(), is_short=is_short)
+                await self._writer.create(CONFIG_MAPS, self._settings.namespace, body)
+        except ExistsError:
+            return Failure(Trouble.EXISTS, f"there is a pool {plan.name}")
+        except KubeError as error:
+            return Failure(Trouble.UNKNOWN, str(error))
+        self._moved.set()
+        return None
+
+    async def delete(self, pool: str) -> Failure | None:
+        namespace = self._settings.namespace
+        try:
+            kept = parse_pool(await self._client.get(CONFIG_MAPS, namespace, pool))
+            if kept.pool.deleted_s is None:
+                ended = msgspec.structs.replace(kept.pool, deleted_s=time.time())
+                patch = {"metadata": {"resourceVersion": kept.resource_version}, "data": render_data(ended)}
+                await self._writer.patch(CONFIG_MAPS, namespace, pool, patch, "merge")
+        except NotFoundError:
+            return None
+        except KubeError as error:
+            return Failure(Trouble.UNKNOWN, str(error))
+        self._moved.set()
+        return None
+
+    async def run(self) -> None:
+        """Makes and removes Nodes as their time comes, and keeps their leases alive."""
+        while True:
+            self._moved.clear()
+            try:
+                is_moving = await self._step()
+            except (KubeError, NotLeadingError) as error:
+                _log.warning("simulated machines stand still", error=str(error))
+                is_moving = True
+            if is_moving:
+                await asyncio.sleep(_STEP_S)
+            else:
+                await wait_for_hint(self._moved, _RENEW_S)
+
+    async def _step(self) -> bool:
+        """Whether anything is still to come."""
+        now_s = time.time()
+        renews = now_s - self._renewed_s >= _RENEW_S
+        self._renewed_s = now_s if renews else self._renewed_s
+        is_moving = False
+        async for kept in self._kept():
+            if kept.pool.deleted_s is not None:
+                is_moving = True
+                if now_s >= kept.pool.deleted_s + self._settings.delete_s:
+                    await self._remove(kept)
+            elif not kept.pool.is_short:
+                is_moving |= await self._make(kept, now_s, renews=renews)
+        return is_moving
+
+    async def _make(self, kept: KeptPool, now_s: float, *, renews: bool) -> bool:
+        """Makes the Nodes whose time has come; whether some have still to."""
+        waited_s = now_s - kept.pool.created_s - self._settings.create_s
+        if waited_s < 0:
+            return True
+        offers = waited_s >= self._settings.join_s
+        found = {node.name: node async for node in self._nodes(kept.name)}
+        for index in range(kept.pool.hosts):
+            name = f"{kept.name}-{index}"
+            if name not in found:
+                await self._register(kept, index)
+            if offers and (name not in found or not found[name].allocatable.get(TPU)):
+                patch = status_body(kept.pool, _now())
+                await self._writer.patch(NODES, None, name, patch, "merge", subresource="status")
+            if renews:
+                await self._renew(name)
+        return not offers
+
+    async def _register(self, kept: KeptPool, index: int) -> None:
+        try:
+            await self._writer.create(NODES, None, node_body(kept.name, index, kept.pool))
+        except ExistsError:
+            _log.info("node is there already", node=f"{kept.name}-{index}")
+        await self._renew(f"{kept.name}-{index}")
+
+    async def _renew(self, node: str) -> None:
+        """What a kubelet does each ten seconds; without it the Node is taken for lost."""
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        spec = {"holderIdentity": node, "leaseDurationSeconds": _LEASE_S, "renewTime": now}
+        try:
+            await self._writer.patch(LEASES, "kube-node-lease", node, {"spec": spec}, "merge")
+        except NotFoundError:
+            body = {
+                "apiVersion": LEASES.api_version,
+                "kind": "Lease",
+                "metadata": {"name": node},
+                "spec": spec,
+            }
+            try:
+                await self._writer.create(LEASES, "kube-node-lease", body)
+            except (ExistsError, NotFoundError) as error:
+                _log.info("lease is not renewed", node=node, error=str(error))
+
+    async def _remove(self, kept: KeptPool) -> None:
+        async for node in self._nodes(kept.name):
+            await self._writer.delete(NODES, None, node.name, uid=node.uid)
+        await self._writer.delete(CONFIG_MAPS, self._settings.namespace, kept.name)
+
+    async def _is_short(self, plan: PoolPlan) -> bool:
+        """Whether its place has no room for one more slice."""
+        place = str(plan.attempt.tier), plan.attempt.zone
+        scarce = [one for one in self._settings.capacity if (one.tier, one.zone) == place]
+        if not scarce:
+            return False
+        used = 0
+        async for one in self._kept():
+            used += (
+                (one.pool.tier, one.pool.zone) == place and not one.pool.is_short and one.name != plan.name
+            )
+        return used >= scarce[0].slices
+
+    async def _kept(self) -> AsyncIterator[KeptPool]:
+        query = {"labelSelector": f"{POOL_LABEL}=true,{CLUSTER_LABEL}={self._cluster}"}
+        async for page in self._client.list_pages(CONFIG_MAPS, self._settings.namespace, query):
+            for item in page.items:
+                try:
+                    yield parse_pool(item)
+                except MalformedObjectError as error:
+                    _log.warning("no simulated pool", error=str(error))
+
+    async def _nodes(self, pool: str) -> AsyncIterator[Node]:
+        async for page in self._client.list_pages(NODES, None, {"labelSelector": f"{NODE_POOL}={pool}"}):
+            for item in page.items:
+                yield parse_node(item)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,138 @@
+"""SliceRequests as the API server has them, and the status that a decision's record becomes."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+import msgspec
+
+from accelet.kinds.slicerequest import FINALIZER, SliceCondition, SliceRequestSpec, SliceRequestStatus
+from accelet.kube.objects import RawObject, WireMetadata, WireObject, read_object
+from accelet.provisioner.deciding.view import Record
+
+FORCE: Final = "accelet.dev/force-delete"
+"""The annotation by which a person lets a slice be deleted under its running pods: `"true"`."""
+
+_READY: Final = "Ready"
+_MOST_TEXT: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SliceRequest:
+    """One SliceRequest. `status` is what the API server has of it, `record` the same for decisions."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    finalizers: tuple[str, ...]
+    is_deleted: bool
+    is_forced: bool
+    spec: SliceRequestSpec
+    status: SliceRequestStatus
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.namespace, self.name
+
+    @property
+    def set_key(self) -> tuple[str, str]:
+        return self.namespace, self.spec.slice_set.name
+
+    @property
+    def record(self) -> Record:
+        status = self.status
+        return Record(
+            phase=status.phase,
+            why=status.why,
+            since_s=_seconds(status.since),
+            attempt=status.attempt,
+            tried=status.tried,
+            rounds=status.rounds,
+            pool=status.pool,
+            tier=status.tier,
+            zone=status.zone,
+            sent=status.sent,
+            sent_s=_seconds(status.sent_at),
+            retry_s=_seconds(status.retry_at),
+            refusals=status.refusals,
+            dry_tiers=status.dry_tiers,
+        )
+
+
+class _WireMetadata(WireMetadata, frozen=True):
+    finalizers: list[str] | None = None
+
+
+class _WireSliceRequest(WireObject, frozen=True):
+    metadata: _WireMetadata
+    spec: SliceRequestSpec
+    status: SliceRequestStatus | None = None
+
+
+def parse_request(raw: RawObject) -> SliceRequest:
+    """The SliceRequest that `raw` describes.
+
+    Raises:
+        MalformedObjectError: a field is not what the kind promises.
+    """
+    wire = read_object(raw, "SliceRequest", _WireSliceRequest)
+    metadata = wire.metadata
+    return SliceRequest(
+        namespace=metadata.namespace or "default",
+        name=metadata.name,
+        uid=metadata.uid or "",
+        resource_version=metadata.resource_version or "",
+        finalizers=tuple(metadata.finalizers or ()),
+        is_deleted=metadata.deletion_timestamp is not None,
+        is_forced=(metadata.annotations or {}).get(FORCE) == "true",
+        spec=wire.spec,
+        status=wire.status or SliceRequestStatus(),
+    )
+
+
+def status_of(record: Record, hosts: str, before: SliceRequestStatus) -> dict[str, Any]:
+    """The status that says `record`, as JSON has it; times are kept to the microsecond."""
+    ready: SliceCondition | None = next((one for one in before.conditions if one.type == _READY), None)
+    truth: Literal["True", "False"] = "True" if record.phase == "Ready" else "False"
+    if ready is None or ready.status != truth:
+        ready = SliceCondition(
+            type=_READY, status=truth, last_transition_time=_time(record.since_s) or datetime.now(UTC)
+        )
+    ready = msgspec.structs.replace(ready, reason=record.phase, message=record.why[:_MOST_TEXT])
+    status = SliceRequestStatus(
+        phase=record.phase,
+        why=record.why[:_MOST_TEXT],
+        since=_time(record.since_s),
+        attempt=record.attempt,
+        tried=record.tried,
+        rounds=record.rounds,
+        pool=record.pool,
+        tier=record.tier,
+        zone=record.zone,
+        sent=record.sent,
+        sent_at=_time(record.sent_s),
+        retry_at=_time(record.retry_s),
+        refusals=record.refusals,
+        dry_tiers=record.dry_tiers,
+        hosts=hosts,
+        conditions=(ready, *(one for one in before.conditions if one.type != _READY)),
+    )
+    rendered: dict[str, Any] = msgspec.to_builtins(status)
+    return rendered
+
+
+def finalizer_patch(request: SliceRequest) -> dict[str, Any] | None:
+    """The merge patch that lets a SliceRequest go; None if nothing of ours holds it."""
+    if FINALIZER not in request.finalizers:
+        return None
+    rest = [one for one in request.finalizers if one != FINALIZER]
+    return {"metadata": {"resourceVersion": request.resource_version, "finalizers": rest}}
+
+
+def _seconds(time: datetime | None) -> float:
+    return 0.0 if time is None else time.timestamp()
+
+
+def _time(seconds: float) -> datetime | None:
+    return datetime.fromtimestamp(round(seconds, 6), UTC) if seconds else None

@@ -1,0 +1,200 @@
+"""What there is, as the watches tell it, and the view of it that one decision takes."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from accelet.kube.nodes import Node
+from accelet.kube.pods import Pod
+from accelet.provisioner.deciding.room import Counted, Limits, judge_room
+from accelet.provisioner.deciding.view import Member, Record, SliceNode, Times, View
+from accelet.provisioner.demand.owners import JobOwner
+from accelet.provisioner.demand.slices import why_not_asked
+from accelet.provisioner.nodes import binding_labels, see_node
+from accelet.provisioner.planning import machines_of, order_for
+from accelet.provisioner.pools.machines import Machines, Refusal
+from accelet.provisioner.pools.pool import PoolList
+from accelet.provisioner.record import SliceRequest
+from accelet.provisioner.settings import ProvisionerSettings
+
+Key = tuple[str, str]
+OwnerKey = tuple[str, str, str]
+
+_NOTHING: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Whether somebody still wants a slice. `unwanted` is why nobody does; `is_ended`: nobody ever will."""
+
+    unwanted: str | None = None
+    is_ended: bool = False
+
+
+class ProvisionerState:
+    """Requests, owners, nodes and pods by their keys, and the newest list of pools; plain and synchronous."""
+
+    def __init__(self, settings: ProvisionerSettings, pool_label: str) -> None:
+        self.settings, self.pool_label = settings, pool_label
+        self.requests: dict[Key, SliceRequest] = {}
+        self.owners: dict[OwnerKey, JobOwner] = {}
+        self.known_kinds: set[str] = set()
+        self.nodes: dict[str, Node] = {}
+        self.listed: PoolList | None = None
+        self._pods: dict[Key, str] = {}
+        self._used: dict[str, set[Key]] = defaultdict(set)
+        self._of_pool: dict[str, set[str]] = defaultdict(set)
+        self._times = Times(
+            join_s=settings.join_s,
+            hold_s=settings.hold_s,
+            repair_s=settings.repair_s,
+            grace_s=settings.grace_s,
+            settle_s=settings.settle_s,
+            lag_s=settings.lag_s,
+            rest_s=settings.rest_s,
+        )
+        self._limits = Limits(settings.limits.slices, settings.limits.chips)
+
+    def set_request(self, request: SliceRequest) -> None:
+        """Takes a request over, unless a newer version is known: watches lag behind our own writes."""
+        known = self.requests.get(request.key)
+        if known is None or known.uid != request.uid or not _is_older(request, known):
+            self.requests[request.key] = request
+
+    def remove_request(self, key: Key, uid: str) -> None:
+        if (known := self.requests.get(key)) is not None and known.uid == uid:
+            del self.requests[key]
+
+    def set_node(self, node: Node) -> str | None:
+        """Takes a Node over; returns the pool it is of."""
+        self.remove_node(node.name)
+        self.nodes[node.name] = node
+        pool = node.labels.get(self.pool_label)
+        if pool is not None:
+            self._of_pool[pool].add(node.name)
+        return pool
+
+    def remove_node(self, name: str) -> str | None:
+        """Forgets a Node; returns the pool it was of."""
+        known = self.nodes.pop(name, None)
+        pool = known.labels.get(self.pool_label) if known is not None else None
+        if pool is not None:
+            self._of_pool[pool].discard(name)
+            if not self._of_pool[pool]:
+                del self._of_pool[pool]
+        return pool
+
+    def set_pod(self, key: Key, pod: Pod | None) -> set[str]:
+        """Notes on which node a pod is that counts as work; None for one that is gone.
+
+        Returns the pools for which that makes a difference.
+        """
+        node = pod.node_name if pod is not None and is_work(pod) else None
+        former = self._pods.pop(key, None)
+        if former is not None:
+            self._used[former].discard(key)
+            if not self._used[former]:
+                del self._used[former]
+        if node is not None:
+            self._pods[key] = node
+            self._used[node].add(key)
+        changed = {name for name in (former, node) if name is not None} if former != node else set()
+        found = (self.nodes[name].labels.get(self.pool_label) for name in changed if name in self.nodes)
+        return {pool for pool in found if pool is not None}
+
+    def request_of_pool(self, pool: str) -> SliceRequest | None:
+        return next((one for one in self.requests.values() if one.status.pool == pool), None)
+
+    def request_with(self, uid: str) -> SliceRequest | None:
+        return next((one for one in self.requests.values() if one.uid == uid), None)
+
+    def of_owner(self, uid: str) -> list[SliceRequest]:
+        return [one for one in self.requests.values() if one.spec.owner and one.spec.owner.uid == uid]
+
+    def wish_for(self, request: SliceRequest) -> Wish:
+        """Whether the slice is wanted still, as far as its owner can be seen."""
+        if request.is_deleted:
+            return Wish("its SliceRequest is deleted", is_ended=True)
+        owner = request.spec.owner
+        if owner is None or owner.kind not in self.known_kinds:
+            return Wish()
+        found = self.owners.get((owner.kind, request.namespace, owner.name))
+        if found is None or found.uid != owner.uid:
+            return Wish(f"the {owner.kind} {owner.name} is gone", is_ended=True)
+        why = why_not_asked(found, self.settings.demand)
+        return Wish(why, is_ended=found.is_finished or found.is_deleted)
+
+    def view(self, request: SliceRequest, listed: PoolList, now_s: float) -> View:
+        """Everything that the next decision about `request` depends on."""
+        wish = self.wish_for(request)
+        others = [one for one in self.set_of(request) if one is not request]
+        view = View(
+            name=request.name,
+            uid=request.uid,
+            record=request.record,
+            machines=machines_of(request.spec),
+            order=order_for(request.spec, self.settings),
+            listed=listed,
+            now_s=now_s,
+            members=tuple(self._member(one, listed, now_s) for one in others),
+            set_size=request.spec.slice_set.size,
+            unwanted=wish.unwanted,
+            is_ended=wish.is_ended,
+            is_deleted=request.is_deleted,
+            is_forced=request.is_forced,
+            no_room=self._why_no_room(request, listed),
+            times=self._times,
+        )
+        return replace(view, nodes=self._seen(view, binding_labels(request)))
+
+    def orphan_view(self, uid: str, listed: PoolList, now_s: float) -> View:
+        """The view of a pool whose SliceRequest is gone: nothing is recorded and nobody wants it."""
+        nobody = Refusal("its SliceRequest is gone")
+        view = View("", uid, Record(), nobody, nobody, listed, now_s, times=self._times)
+        return replace(view, nodes=self._seen(view, _NOTHING))
+
+    def _member(self, one: SliceRequest, listed: PoolList, now_s: float) -> Member:
+        view = View(one.name, one.uid, one.record, machines_of(one.spec), Refusal(""), listed, now_s)
+        view = replace(view, nodes=self._seen(view, _NOTHING))
+        return Member(one.record, view.is_whole, self.wish_for(one).unwanted is None)
+
+    def _seen(self, view: View, labels: Mapping[str, str]) -> tuple[SliceNode, ...]:
+        return tuple(
+            see_node(self.nodes[name], pool, labels, has_pods=name in self._used)
+            for pool in dict.fromkeys((*(pool.name for pool in view.pools), view.record.pool))
+            for name in sorted(self._of_pool.get(pool, ()))
+        )
+
+    def set_of(self, request: SliceRequest) -> list[SliceRequest]:
+        """All requests of its set that are known, itself among them."""
+        return [one for one in self.requests.values() if one.set_key == request.set_key]
+
+    def _why_no_room(self, request: SliceRequest, listed: PoolList) -> str | None:
+        if self.settings.paused:
+            return "the provisioner is paused: its settings say so"
+        if self._limits == Limits():
+            return None
+        every = [self._counted(one, listed) for one in self.requests.values()]
+        return judge_room(self._counted(request, listed), every, self._limits)
+
+    def _counted(self, one: SliceRequest, listed: PoolList) -> Counted:
+        machines = machines_of(one.spec)
+        pools = frozenset(pool.name for pool in listed.pools if pool.mark == one.uid)
+        chips = machines.chips if isinstance(machines, Machines) else 0
+        return Counted(one.uid, one.set_key, one.spec.slice_set.size, chips, one.record, pools)
+
+
+def is_work(pod: Pod) -> bool:
+    """Whether a pod keeps its node from being deleted: not ended, and neither mirror nor of a DaemonSet."""
+    is_own = pod.is_mirror or any(owner.is_controller and owner.kind == "DaemonSet" for owner in pod.owners)
+    return not (is_own or pod.is_terminal)
+
+
+def marks_of(listed: PoolList | None) -> Iterable[str]:
+    """The requests that pools exist for."""
+    return () if listed is None else dict.fromkeys(pool.mark for pool in listed.pools)
+
+
+def _is_older(request: SliceRequest, known: SliceRequest) -> bool:
+    versions = request.resource_version, known.resource_version
+    return all(version.isdecimal() for version in versions) and int(versions[0]) < int(versions[1])

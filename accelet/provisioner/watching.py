@@ -1,0 +1,168 @@
+"""Watches everything the provisioner looks at, and keeps the state up with it."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Protocol, TypeVar
+
+from accelet.kinds.slicerequest import SLICE_REQUESTS
+from accelet.kube.apiresources import JOBS, NODES, PODS, ApiResource
+from accelet.kube.errors import KubeError, NotFoundError
+from accelet.kube.nodes import Node, parse_node
+from accelet.kube.objects import Page, RawObject
+from accelet.kube.podparser import parse_pod
+from accelet.kube.pods import Pod
+from accelet.kube.watching.reflector import Reflector
+from accelet.kube.watching.source import Scope, Source
+from accelet.kube.watching.store import Change
+from accelet.provisioner.demand.owners import JobOwner, parse_job, parse_job_set
+from accelet.provisioner.metrics import ProvisionerMetrics
+from accelet.provisioner.record import SliceRequest, parse_request
+from accelet.provisioner.state import Key, OwnerKey, ProvisionerState
+from accelet.runtime.logs import Log
+
+_T = TypeVar("_T")
+_log = Log(__name__)
+
+JOB_SETS: Final = ApiResource("JobSet", "jobsets", "jobset.x-k8s.io", "v1alpha2")
+_OWNERS: Final[tuple[tuple[ApiResource, Callable[[RawObject], JobOwner]], ...]] = (
+    (JOBS, parse_job),
+    (JOB_SETS, parse_job_set),
+)
+_LOOK_AGAIN_S: Final = 30.0
+
+
+class WatchApi(Source, Protocol):
+    """The requests it takes; `accelet.kube.client.Client` is one."""
+
+    async def list_page(
+        self, resource: ApiResource, namespace: str | None = None, query: dict[str, str] | None = None
+    ) -> Page: ...
+
+
+class Watching:
+    """The reflectors. `see_request` and `see_owner` are told of what must be looked at."""
+
+    def __init__(
+        self,
+        api: WatchApi,
+        state: ProvisionerState,
+        metrics: ProvisionerMetrics,
+        *,
+        see_request: Callable[[Key], None],
+        see_owner: Callable[[OwnerKey], None],
+        see_pool: Callable[[str], None],
+    ) -> None:
+        self._api, self._state, self._metrics = api, state, metrics
+        self._tell_request, self._tell_owner, self._tell_pool = see_request, see_owner, see_pool
+        self._requests = self._reflect(Scope(SLICE_REQUESTS), parse_request, self._see_request)
+        self._nodes = self._reflect(Scope(NODES, page_size=1000), parse_node, self._see_node)
+        parse = partial(parse_pod, keeps_environment=False)
+        self._pods = self._reflect(Scope(PODS, page_size=1000), parse, self._see_pod)
+
+    @property
+    def is_synced(self) -> bool:
+        return all(one.is_synced for one in (self._requests, self._nodes, self._pods))
+
+    async def run(self) -> None:
+        """Watches until it is cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in (self._requests, self._nodes, self._pods):
+                group.create_task(reflector.run())
+            for resource, parse in _OWNERS:
+                group.create_task(self._watch_owners(resource, parse))
+
+    async def synced(self) -> None:
+        """Waits until requests, nodes and pods have been seen once. Owners are not waited for: what is not
+        seen yet is taken neither for gone nor for there.
+        """
+        for reflector in (self._requests, self._nodes, self._pods):
+            await reflector.synced()
+
+    async def refresh(self) -> None:
+        """Brings the state up to date; what a former leader wrote last is in it then.
+
+        Raises:
+            KubeError: the API server did not answer.
+        """
+        await self._requests.refresh()
+        await self._nodes.refresh()
+        await self._pods.refresh()
+
+    async def _watch_owners(self, resource: ApiResource, parse: Callable[[RawObject], JobOwner]) -> None:
+        """Watches a kind of owners once the cluster knows it."""
+        while True:
+            if await self._is_served(resource):
+                break
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        changed = partial(self._see_owner, resource.kind)
+        reflector = self._reflect(Scope(resource), parse, changed)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(reflector.run())
+            await reflector.synced()
+            self._state.known_kinds.add(resource.kind)
+            for key in list(self._state.requests):
+                self._tell_request(key)
+
+    async def _is_served(self, resource: ApiResource) -> bool:
+        try:
+            await self._api.list_page(resource, None, {"limit": "1"})
+        except NotFoundError:
+            return False
+        except KubeError as error:
+            self._count(error)
+            _log.warning("owners of this kind are not seen", kind=resource.kind, error=str(error))
+            return False
+        return True
+
+    def _reflect(
+        self, scope: Scope, parse: Callable[[RawObject], _T], changed: Callable[[Change[_T]], None]
+    ) -> Reflector[_T]:
+        return Reflector(self._api, scope, parse, changed=changed, failed=self._count)
+
+    def _see_request(self, change: Change[SliceRequest]) -> None:
+        if change.after is not None:
+            self._state.set_request(change.after)
+        elif change.before is not None:
+            self._state.remove_request(change.key, change.before.uid)
+        self._tell_request(change.key)
+        known = change.after or change.before
+        if known is None:
+            return
+        for other in self._state.set_of(known):
+            self._tell_request(other.key)
+        if change.after is None:
+            self._see_end(known)
+
+    def _see_end(self, gone: SliceRequest) -> None:
+        """Others may have its room; its owner may want another."""
+        for other in list(self._state.requests.values()):
+            if other.status.phase == "Pending":
+                self._tell_request(other.key)
+        if gone.spec.owner is not None:
+            self._tell_owner((gone.spec.owner.kind, gone.namespace, gone.spec.owner.name))
+
+    def _see_node(self, change: Change[Node]) -> None:
+        before = self._state.remove_node(change.key[1])
+        after = self._state.set_node(change.after) if change.after is not None else None
+        for pool in dict.fromkeys((before, after)):
+            if pool is not None:
+                self._tell_pool(pool)
+
+    def _see_pod(self, change: Change[Pod]) -> None:
+        for pool in self._state.set_pod(change.key, change.after):
+            self._tell_pool(pool)
+
+    def _see_owner(self, kind: str, change: Change[JobOwner]) -> None:
+        key = (kind, *change.key)
+        if change.after is not None:
+            self._state.owners[key] = change.after
+        else:
+            self._state.owners.pop(key, None)
+        self._tell_owner(key)
+        owner = change.after or change.before
+        for request in self._state.of_owner(owner.uid) if owner is not None else ():
+            self._tell_request(request.key)
+
+    def _count(self, error: KubeError) -> None:
+        self._metrics.faults.labels(type(error).__name__).inc()

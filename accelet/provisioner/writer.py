@@ -1,0 +1,103 @@
+"""Writes to the API server what was decided; repeating any of it does no harm."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+import msgspec
+
+from accelet.control.status import status_patch
+from accelet.control.writer import FencedWriter
+from accelet.kinds.slicerequest import SLICE_REQUESTS
+from accelet.kube.apiresources import NODES, PODS
+from accelet.kube.client import Client
+from accelet.kube.errors import ConflictError, ExistsError, NotFoundError
+from accelet.kube.nodes import parse_node
+from accelet.kube.objects import RawObject
+from accelet.kube.podparser import parse_pod
+from accelet.provisioner.deciding.view import Record
+from accelet.provisioner.demand.requests import request_body
+from accelet.provisioner.demand.slices import WantedSlice
+from accelet.provisioner.nodes import binding_labels, close_patch, open_patch
+from accelet.provisioner.record import SliceRequest, finalizer_patch, parse_request, status_of
+from accelet.provisioner.state import ProvisionerState, is_work
+
+
+class SliceWriter:
+    """Acts on the API server, and tells the state at once what came of it.
+
+    Every method raises NotLeadingError before a write once another replica leads, and KubeError.
+    """
+
+    def __init__(self, client: Client, writer: FencedWriter, state: ProvisionerState) -> None:
+        self._client, self._writer, self._state = client, writer, state
+
+    async def ask(self, wanted: WantedSlice) -> None:
+        """Makes the SliceRequest of a wanted slice, unless there is one."""
+        with suppress(ExistsError):
+            raw = await self._writer.create(SLICE_REQUESTS, wanted.owner.namespace, request_body(wanted))
+            self._state.set_request(parse_request(raw))
+
+    async def write(self, request: SliceRequest, record: Record, hosts: str) -> bool:
+        """Writes a record down; False if the request has changed meanwhile, and must be looked at anew."""
+        before = msgspec.to_builtins(request.status)
+        after = status_of(record, hosts, request.status)
+        patch = status_patch(before, after, request.resource_version)
+        if patch is None:
+            return True
+        try:
+            raw = await self._writer.patch(SLICE_REQUESTS, *request.key, patch, "merge", subresource="status")
+        except ConflictError:
+            self._state.set_request(parse_request(await self._client.get(SLICE_REQUESTS, *request.key)))
+            return False
+        except NotFoundError:
+            self._state.remove_request(request.key, request.uid)
+            return False
+        self._state.set_request(parse_request(raw))
+        return True
+
+    async def discard(self, request: SliceRequest) -> None:
+        """Deletes a SliceRequest; its finalizer keeps it until nothing is left of its slice."""
+        with suppress(NotFoundError, ConflictError):
+            await self._writer.delete(SLICE_REQUESTS, *request.key, uid=request.uid)
+
+    async def finish(self, request: SliceRequest) -> None:
+        """Lets a SliceRequest go."""
+        patch = finalizer_patch(request)
+        if patch is not None:
+            with suppress(NotFoundError):
+                await self._writer.patch(SLICE_REQUESTS, *request.key, patch, "merge")
+        self._state.remove_request(request.key, request.uid)
+
+    async def open(self, request: SliceRequest, nodes: Iterable[str]) -> None:
+        """Binds nodes to the request's Job and lets its pods come."""
+        labels = binding_labels(request)
+        for name in nodes:
+            node = self._state.nodes.get(name)
+            if node is not None:
+                patch = open_patch(node, labels, request.spec.owner)
+                await self._patch_node(name, patch)
+
+    async def close(self, uid: str, nodes: Iterable[str], now_s: float) -> None:
+        """Keeps new pods from nodes."""
+        for name in nodes:
+            node = self._state.nodes.get(name)
+            if node is not None:
+                await self._patch_node(name, close_patch(node, uid, now_s))
+
+    async def has_work(self, nodes: Iterable[str]) -> bool:
+        """Whether a pod runs on one of the nodes, as the API server has it at this moment."""
+        for name in nodes:
+            async for page in self._client.list_pages(PODS, None, {"fieldSelector": f"spec.nodeName={name}"}):
+                if any(is_work(parse_pod(item)) for item in page.items):
+                    return True
+        return False
+
+    async def _patch_node(self, name: str, patch: dict[str, object]) -> None:
+        """One Node's patch, on the version that was looked at; another one is looked at anew."""
+        try:
+            raw: RawObject = await self._writer.patch(NODES, None, name, patch, "merge")
+        except NotFoundError:
+            return
+        except ConflictError:
+            raw = await self._client.get(NODES, None, name)
+        self._state.set_node(parse_node(raw))

@@ -1,0 +1,114 @@
+"""Whole runs of the provisioner against an API server, with the simulated provider."""
+
+import asyncio
+
+from accelet.fakeapi import Answer, Drop, Fault
+from accelet.provisioner.settings import LimitSettings, SimulatedCapacity, SimulatedSettings
+from tests.integration.kube.waiting import eventually
+from tests.integration.provisioner.conftest import Start
+from tests.integration.provisioner.world import JOB_SETS, MAPS, NODES, REQUESTS, World
+
+SCARCE = SimulatedSettings(
+    create_s=0.2,
+    join_s=0.1,
+    delete_s=0.1,
+    capacity=(SimulatedCapacity(tier="spot", slices=1), SimulatedCapacity(tier="on-demand", slices=2)),
+)
+
+
+async def test_a_job_set_gets_its_slices_whole_and_gives_them_back(world: World, start: Start) -> None:
+    async with start():
+        world.ask("train")
+        await eventually(lambda: world.phases() == ["Ready", "Ready"] and world.running("train") == 8)
+        node = world.objects(NODES)[0]
+        assert node["metadata"]["labels"]["alpha.jobset.sigs.k8s.io/namespaced-job"].startswith("ml_train-w-")
+        assert len(world.objects(NODES)) == 8
+        world.finish("train")
+        await eventually(
+            lambda: not world.objects(REQUESTS) and not world.objects(MAPS) and not world.objects(NODES)
+        )
+    assert world.partial == []
+    assert world.killed == []
+    assert any("SliceRe" in event["reason"] for event in world.objects("apis/events.k8s.io/v1/events"))
+
+
+async def test_pods_that_still_run_keep_their_nodes(world: World, start: Start) -> None:
+    async with start():
+        world.ask("train", replicas=1)
+        await eventually(lambda: world.running("train") == 4)
+        world.state.delete(JOB_SETS, ("ml", "train"))
+        await eventually(
+            lambda: any("pods still run on 4 of its 4 nodes" in str(one) for one in world.objects(REQUESTS))
+        )
+        assert len(world.objects(NODES)) == 4
+        world.end_pods("train")
+        await eventually(lambda: not world.objects(NODES) and not world.objects(REQUESTS))
+    assert world.killed == []
+
+
+async def test_a_set_falls_back_as_a_whole_to_the_next_tier(world: World, start: Start) -> None:
+    tolerations = [{"operator": "Exists"}]
+    async with start(simulated=SCARCE, tiers=("spot", "on-demand")):
+        world.ask("train", tolerations=tolerations)
+        await eventually(lambda: world.phases() == ["Ready", "Ready"], within_s=20)
+    assert {one["status"]["tier"] for one in world.objects(REQUESTS)} == {"on-demand"}
+    assert any("there is no spot capacity left" in note for note in world.notes())
+    assert world.partial == []
+
+
+async def test_limits_keep_a_set_waiting_with_a_reason(world: World, start: Start) -> None:
+    async with start(limits=LimitSettings(slices=2)):
+        world.ask("first")
+        await eventually(lambda: world.phases("first") == ["Ready", "Ready"])
+        world.ask("second")
+        await eventually(lambda: "waits for room" in str(world.objects(REQUESTS)))
+        assert set(world.phases("second")) == {"Pending"}
+        world.finish("first")
+        await eventually(lambda: world.phases("second") == ["Ready", "Ready"])
+
+
+async def test_what_cannot_be_had_is_told_the_owner(world: World, start: Start) -> None:
+    async with start():
+        world.ask("train", pods=2)
+        await eventually(
+            lambda: any(
+                "4x4 with 4 chips a pod needs 4 pods, the Job has 2" in note for note in world.notes()
+            )
+        )
+    assert world.objects(REQUESTS) == []
+
+
+async def test_faults_and_a_killed_provisioner_leave_nothing_partial_and_nothing_behind(
+    world: World, start: Start
+) -> None:
+    world.api.faults += [
+        Fault(Drop(after=True), method="POST", path="configmaps", times=2),
+        Fault(Drop(), method="PATCH", path="slicerequests", times=4),
+        Fault(Answer(500, "InternalError"), method="PATCH", path="nodes", times=3),
+    ]
+    for name in ("one", "two", "three"):
+        world.ask(name)
+    for pause_s in (0.3, 0.6, 0.9, 1.2):
+        async with start():
+            await asyncio.sleep(pause_s)
+    async with start():
+        await eventually(lambda: world.phases() == ["Ready"] * 6, within_s=30)
+        for name in ("one", "two", "three"):
+            world.finish(name)
+        await eventually(lambda: not world.objects(REQUESTS) and not world.objects(MAPS), within_s=30)
+    assert world.objects(NODES) == []
+    assert world.partial == []
+    assert world.killed == []
+
+
+async def test_a_pool_whose_request_was_forgotten_is_given_back(world: World, start: Start) -> None:
+    async with start():
+        world.ask("train", replicas=1)
+        await eventually(lambda: world.phases() == ["Ready"])
+        world.state.patch(JOB_SETS, ("ml", "train"), "merge-patch", {"metadata": {"annotations": None}})
+        request = world.objects(REQUESTS)[0]["metadata"]
+        world.end_pods("train")
+    world.state.patch(REQUESTS, ("ml", request["name"]), "merge-patch", {"metadata": {"finalizers": None}})
+    world.state.delete(REQUESTS, ("ml", request["name"]))
+    async with start():
+        await eventually(lambda: not world.objects(MAPS) and not world.objects(NODES), within_s=20)
