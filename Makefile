@@ -6,7 +6,7 @@ DOCKER ?= docker
 IMAGE ?= accelet
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' accelet/__init__.py)
 
-.PHONY: help demo test check e2e e2e-versions bench bench-scheduler schema crds thorough soak proto image clean
+.PHONY: help demo test check e2e e2e-versions bench bench-scheduler launchers schema crds thorough soak proto image clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,10 @@ test: .venv/.ready ## every test that needs neither root nor a cluster
 
 thorough: .venv/.ready ## chaos, and the conformance checks against mutants and all kubelet versions
 	@$(BIN)/pytest -m thorough
+
+launchers: .venv/.ready ## PyTorch/XLA's and JAX's own launchers in the environment of TPU containers; fetches 80 MB once
+	@$(BIN)/python -m tests.launchers.fetch
+	@$(BIN)/pytest tests/launchers
 
 soak: .venv/.ready ## the property tests in full; takes hours
 	@ACCELET_HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m 'hypothesis or thorough' --timeout 7200

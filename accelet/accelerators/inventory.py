@@ -23,29 +23,23 @@ class Skipped:
     unit: UnitId | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """A process that has a device's file open."""
-
-    device: DeviceId
-    pid: int
-    command: str
-
-
 @dataclass(frozen=True)
 class Inventory:
     """One scan's snapshot of one resource.
 
     `devices` are in order of hardware (PCI address, then tile, then share) and have unique ids.
     `slice_shape` is that of the TPU slice this host belongs to (`4x8`), `host_shape` that of the host's own
-    part of it (`2x2`), both empty for other hardware. `owners` are looked for only where the settings ask.
+    part of it (`2x2`), both empty for other hardware; `missing` is how
+    many of its units are not there. `remember` is what later scans of this
+    resource want to know of this one (`NodeFacts.remembered`), also after a restart; None for nothing.
     """
 
     devices: tuple[Device, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     slice_shape: str | None = None
     host_shape: str | None = None
-    owners: tuple[Owner, ...] = ()
+    missing: int = 0
+    remember: str | None = None
     warnings: tuple[str, ...] = field(default=())
 
     @cached_property

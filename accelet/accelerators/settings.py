@@ -1,6 +1,8 @@
 """What every back-end's settings can do, and how two resources' settings may contradict each other."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -8,6 +10,19 @@ import msgspec
 from accelet.accelerators.backend import Backend
 from accelet.accelerators.scancache import ScanCache, uncached
 from accelet.runtime.settings import Contradiction
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What is known of the node beside what a scan sees.
+
+    `labels` are those of its Node, `ip` is its address. `remembered` is what the last inventory of the
+    resource wanted remembered, as text that others may have changed; None if there is none.
+    """
+
+    labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    ip: str | None = None
+    remembered: str | None = None
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,8 +48,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Whether the back-end is to know its Node's labels, which only the API server can tell."""
         return False
 
-    def backend_on(self, labels: Mapping[str, str], cache: ScanCache = uncached) -> Backend:
-        """The back-end on a Node with these labels."""
+    def backend_on(self, node: NodeFacts, cache: ScanCache = uncached) -> Backend:
+        """The back-end on a node of which this is known."""
         return self.backend(cache)
 
 

@@ -18,6 +18,7 @@ from accelet.kubelet.paths import KubeletPaths
 from accelet.kubelet.podresources import PodResources
 from accelet.node.audit import Audit
 from accelet.node.discovery import LOOK_FRESH_S
+from accelet.node.inventorymemory import MEMORY_FILE, InventoryMemory
 from accelet.node.kubeletdirectory import KubeletDirectory
 from accelet.node.kubeletrecords import KubeletRecords
 from accelet.node.namelocks import UNIT_LOCKS, NameLocks
@@ -45,6 +46,7 @@ class AgentOptions:
     """Where the agent finds things; `http` is host and port of the probes, None for none.
 
     `kubeconfig` is the way to the API server where a resource needs it, None for the pod's service account.
+    `node_ip` is the node's address where it is known.
     """
 
     root: Path
@@ -52,6 +54,7 @@ class AgentOptions:
     node_name: str
     http: tuple[str, int] | None
     kubeconfig: Path | None = None
+    node_ip: str | None = None
 
 
 class Agent:
@@ -77,8 +80,10 @@ class Agent:
             KubeletRecords(options.paths),
             UnitLocks(NameLocks(options.paths.device_plugins / UNIT_LOCKS)),
             CachedScans(LOOK_FRESH_S).cached,
+            InventoryMemory(options.paths.device_plugins / MEMORY_FILE),
             self.metrics,
             self._cards.refresh,
+            options.node_ip,
         )
         self._api: ApiAccess | None = None
         self._sources: PodSources | None = None

@@ -3,8 +3,10 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.settings import NodeFacts
 from accelet.agent.config import ResourceConfig
 from accelet.agent.service import SharedParts
 from accelet.assignments.nodecards import NodeCard
@@ -25,9 +27,6 @@ from resourcemanager.manager import ResourceManager
 
 CONFIRM_GATHER_S = 0.2
 """The kubelet writes its records for every container; a burst of pods is looked at a few times."""
-
-LABELS_S = 2.0
-"""How long the first scan waits for the Node's labels: without them it may describe the devices wrongly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +61,8 @@ class DevicePluginResource:
         self._shared = shared
         self._node = node
         self._pods = None if sources is None else sources.pods
+        self._facts = NodeFacts(ip=shared.node_ip)
+        self._knows_labels = False
         self._has_devices = asyncio.Event()
         self._records_hint = asyncio.Event()
         self._node_metrics = shared.metrics.node.of(config.name)
@@ -81,7 +82,7 @@ class DevicePluginResource:
         )
         self._discovery = Discovery(
             config.name,
-            lambda: self._manager.backend.scan(shared.root),
+            self._scan,
             locks=shared.locks,
             take=self._take,
             explain_unusable=explain_too_long,
@@ -96,8 +97,10 @@ class DevicePluginResource:
     async def run(self) -> None:
         """Scans and stays registered, for ever."""
         if self._node is not None:
-            await self._node.asked(LABELS_S)
-            self.note_labels()
+            # A container that is told of the wrong slice hangs, and cannot be told again.
+            await self._node.read()
+            self._knows_labels = True
+        await self._recall()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._discovery.run(), name=f"discovery {self.name}")
@@ -111,6 +114,8 @@ class DevicePluginResource:
                 self._node.report(self.name, ())
 
     def check(self) -> Check:
+        if self._node is not None and not self._knows_labels:
+            return Check(self.name, is_ok=False, detail="the labels of its Node were not read yet")
         if (problem := self._discovery.problem) is not None:
             return Check(self.name, is_ok=False, detail=problem)
         if not self._has_devices.is_set():
@@ -132,10 +137,8 @@ class DevicePluginResource:
 
     def note_labels(self) -> None:
         """Scans with the Node's labels as they are now."""
-        if self._node is not None:
-            self._manager.backend = self.config.settings.backend_on(
-                self._node.labels, self._shared.scan_cache
-            )
+        if self._node is not None and self._knows_labels:
+            self._know(replace(self._facts, labels=self._node.labels))
             self._discovery.wake.set()
 
     def list_cards(self) -> Sequence[NodeCard] | None:
@@ -157,7 +160,26 @@ class DevicePluginResource:
         self._metrics.forget()
         self._node_metrics.forget()
 
+    async def _recall(self) -> None:
+        """Has the back-end know what there is to know before the first scan."""
+        remembered = await asyncio.to_thread(self._shared.memory.recall, self.name)
+        labels = self._facts.labels if self._node is None else self._node.labels
+        self._know(replace(self._facts, labels=labels, remembered=remembered))
+
+    def _know(self, facts: NodeFacts) -> None:
+        self._facts = facts
+        self._manager.backend = self.config.settings.backend_on(facts, self._shared.scan_cache)
+
+    def _scan(self) -> Inventory:
+        """Reads the hardware; on a thread."""
+        inventory = self._manager.backend.scan(self._shared.root)
+        if inventory.remember is not None:
+            self._shared.memory.keep(self.name, inventory.remember)
+        return inventory
+
     async def _take(self, scan: Scan) -> None:
+        if scan.inventory.remember not in {None, self._facts.remembered}:
+            self._know(replace(self._facts, remembered=scan.inventory.remember))
         await self._updater.take(scan)
         self._shared.refresh_cards()
 

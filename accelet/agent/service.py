@@ -10,6 +10,7 @@ from accelet.agent.config import ResourceConfig
 from accelet.agent.metrics import AgentMetrics
 from accelet.kubelet.paths import KubeletPaths
 from accelet.node.audit import Audited
+from accelet.node.inventorymemory import InventoryMemory
 from accelet.node.kubeletrecords import KubeletRecords
 from accelet.node.publishing import CardSource
 from accelet.node.unitlocks import UnitLocks
@@ -54,7 +55,8 @@ class ResourceService(CardSource, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SharedParts:
-    """What all resources of a process have in common. `root` is the folder where the host's files are seen.
+    """What all resources of a process have in common. `root` is the folder where the host's files are seen,
+    `node_ip` the node's address where it is known.
 
     `refresh_cards` is to be called when the cards, or who holds them, were looked at and may be others.
     """
@@ -64,5 +66,7 @@ class SharedParts:
     records: KubeletRecords
     locks: UnitLocks
     scan_cache: ScanCache
+    memory: InventoryMemory
     metrics: AgentMetrics
     refresh_cards: Callable[[], None]
+    node_ip: str | None = None

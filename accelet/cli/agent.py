@@ -37,6 +37,7 @@ def command(
     kubelet_dir: Path,
     pod_resources_dir: Path | None,
     node_name: str,
+    node_ip: str | None,
     http: str,
     kubeconfig: Path | None,
     log_level: Level,
@@ -53,10 +54,11 @@ def command(
         device_plugins=str(paths.device_plugins),
         pod_resources=str(paths.pod_resources_socket),
         node=node_name,
+        node_ip=node_ip,
         http=http,
         kubeconfig=str(kubeconfig) if kubeconfig else "in cluster",
     )
-    run_process(_run(AgentOptions(host_root, paths, node_name, None, kubeconfig), http, file))
+    run_process(_run(AgentOptions(host_root, paths, node_name, None, kubeconfig, node_ip), http, file))
 
 
 async def _run(options: AgentOptions, http: str, config: Path | None) -> None:

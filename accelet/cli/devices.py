@@ -9,12 +9,13 @@ import click
 import msgspec
 
 from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.settings import NodeFacts
 from accelet.agent.config import ResourceConfig
 from accelet.agent.configfile import ConfigFile
 from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.pools import print_pools
 from accelet.cli.drawing.tables import print_devices
-from accelet.cli.options import IN_THE_POD, choose_config, node_options, refuse_no_host
+from accelet.cli.options import IN_THE_POD, choose_config, kubelet_paths, node_options, refuse_no_host
 from accelet.dra.names import driver_of
 from accelet.dra.pool import Pool
 from accelet.dra.publishing.build import build_pools
@@ -22,6 +23,7 @@ from accelet.dra.publishing.pcieroots import read_pcie_roots
 from accelet.dra.publishing.served import ServedResource
 from accelet.dra.publishing.slices import render_all
 from accelet.dra.publishing.taints import taints_of
+from accelet.node.inventorymemory import MEMORY_FILE, InventoryMemory
 from accelet.node.unitlocks import UnitLocks
 from accelet.runtime.run import EXIT_SETTINGS
 from accelet.runtime.settings import SettingsError
@@ -45,8 +47,12 @@ class ShownDevice(msgspec.Struct, frozen=True):
 
 
 class ShownResource(msgspec.Struct, frozen=True):
+    """`missing` devices the host should have besides; `warnings` say what else contradicts itself."""
+
     name: str
     devices: tuple[ShownDevice, ...]
+    missing: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 class ShownSkipped(msgspec.Struct, frozen=True):
@@ -67,15 +73,24 @@ class Shown(msgspec.Struct, frozen=True):
 @click.option("--dra", "as_slices", is_flag=True, help="Show the ResourceSlices of `serve: dra`.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 def command(
-    config: Path | None, host_root: Path, node_name: str, *, as_slices: bool, as_json: bool, **_others: object
+    config: Path | None,
+    host_root: Path,
+    kubelet_dir: Path,
+    node_name: str,
+    node_ip: str | None,
+    *,
+    as_slices: bool,
+    as_json: bool,
+    **_others: object,
 ) -> None:
     """Show what would be advertised on this node and what was skipped; starts nothing."""
     refuse_no_host(host_root)
     if as_slices:
         _show_slices(config, host_root, node_name, as_json=as_json)
         return
+    memory = InventoryMemory(kubelet_paths(kubelet_dir, None).device_plugins / MEMORY_FILE)
     try:
-        shown = _show(choose_config(config), host_root)
+        shown = _show(choose_config(config), host_root, memory, node_ip)
     except SettingsError as error:
         click.echo(str(error), err=True)
         raise SystemExit(EXIT_SETTINGS) from None
@@ -98,17 +113,21 @@ def _hint(shown: Shown, root: Path) -> str | None:
     return None
 
 
-def _show(config: Path | None, root: Path) -> Shown:
-    scanned = list(_scan(config, root))
+def _show(config: Path | None, root: Path, memory: InventoryMemory, node_ip: str | None) -> Shown:
+    scanned = list(_scan(config, root, memory, node_ip))
     resources = tuple(_show_resource(resource.name, inventory) for resource, inventory in scanned)
     return Shown(resources, _show_skipped([inventory for _, inventory in scanned]))
 
 
-def _scan(config: Path | None, root: Path) -> Iterator[tuple[ResourceConfig, Inventory]]:
+def _scan(
+    config: Path | None, root: Path, memory: InventoryMemory | None = None, node_ip: str | None = None
+) -> Iterator[tuple[ResourceConfig, Inventory]]:
     locks = UnitLocks()
     for resource in ConfigFile(config).load().resources:
+        remembered = None if memory is None else memory.recall(resource.name)
+        backend = resource.settings.backend_on(NodeFacts(ip=node_ip, remembered=remembered))
         try:
-            yield resource, locks.take(resource.name, resource.backend().scan(root))
+            yield resource, locks.take(resource.name, backend.scan(root))
         except OSError as error:
             text = error.strerror or str(error)
             click.echo(f"{resource.name}: cannot scan: {text}", err=True)
@@ -166,6 +185,8 @@ def _show_resource(name: str, inventory: Inventory) -> ShownResource:
             )
             for device in sorted(devices, key=lambda device: device.id)
         ),
+        missing=inventory.missing,
+        warnings=inventory.warnings,
     )
 
 

@@ -56,6 +56,11 @@ def node_options(command: F) -> F:
                 help="This node's name.  [default: the host name]",
             ),
             click.option(
+                "--node-ip",
+                envvar=["ACCELET_NODE_IP", "NODE_IP"],
+                help="This node's IP address, where containers with TPUs find the host's control service.",
+            ),
+            click.option(
                 "--http",
                 envvar="ACCELET_HTTP",
                 default=":9400",

@@ -12,8 +12,8 @@ class NodeView(Protocol):
         """As last read; none before the first time."""
         ...
 
-    async def asked(self, within_s: float) -> None:
-        """Waits until the API server has been asked once, whatever it said."""
+    async def read(self) -> None:
+        """Waits until the labels were read once, for ever if need be."""
         ...
 
     def report(self, resource: str, contradictions: Sequence[str]) -> None:

@@ -16,7 +16,6 @@ from accelet.node.cardpublisher import CardPublisher
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
-from accelet.runtime.waiting import wait_for_hint
 
 READ_S = 300.0
 """How often the Node is read. Its TPU labels are as lasting as its hardware, so a watch would be waste.
@@ -24,6 +23,9 @@ READ_S = 300.0
 An Event that is said again so often stays as long as its cause: the recorder counts it up, where the API
 server would forget it after an hour.
 """
+
+_FIRST_RETRY_S = 1.0
+"""Soon: nothing that waits for the labels is served meanwhile."""
 
 REPORTER = "accelet.dev/agent"
 REASON = "HardwareContradiction"
@@ -57,7 +59,7 @@ class OwnNode:
         self._recorder: EventRecorder | None = None
         self._labels: Mapping[str, str] = no_labels()
         self._contradictions: dict[str, tuple[str, ...]] = {}
-        self._asked = asyncio.Event()
+        self._has_read = asyncio.Event()
         self._failing = Failing(
             _log,
             "cannot read the Node's labels; what was known of them stays",
@@ -81,8 +83,8 @@ class OwnNode:
     def labels(self) -> Mapping[str, str]:
         return self._labels
 
-    async def asked(self, within_s: float) -> None:
-        await wait_for_hint(self._asked, within_s)
+    async def read(self) -> None:
+        await self._has_read.wait()
 
     def report(self, resource: str, contradictions: Sequence[str]) -> None:
         before = self._contradictions.pop(resource, ())
@@ -93,7 +95,7 @@ class OwnNode:
                 self._say(resource, sentence)
 
     async def _read_on(self, client: Client) -> None:
-        backoff = Backoff(first_s=self._read_s / 30, most_s=self._read_s)
+        backoff = Backoff(first_s=min(_FIRST_RETRY_S, self._read_s / 30), most_s=self._read_s)
         while True:
             for resource, contradictions in self._contradictions.items():
                 for sentence in contradictions:
@@ -114,12 +116,11 @@ class OwnNode:
         if labels != self._labels:
             self._labels = labels
             self._labels_changed()
-        self._asked.set()
+        self._has_read.set()
 
     def _fail(self, error: KubeError) -> None:
         self._count_failure()
         self._failing.failed(error)
-        self._asked.set()
 
     def _say(self, resource: str, sentence: str) -> None:
         if self._recorder is not None:

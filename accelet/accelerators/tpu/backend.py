@@ -1,7 +1,7 @@
 """The back-end `tpu`: what its settings make of the chips that a scan found."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -14,14 +14,28 @@ from accelet.accelerators.edits import ContainerEdits, Folder, Mount
 from accelet.accelerators.errors import EditsError
 from accelet.accelerators.gathering import gather_edits
 from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.settings import NodeFacts
 from accelet.accelerators.tpu.boxes import SIZES, box_shape, order_by_rest
-from accelet.accelerators.tpu.environment import describe_box, describe_process, describe_whole_host
+from accelet.accelerators.tpu.controlservice import MOUNT, VARIABLE, ControlServiceCheck, control_service_url
+from accelet.accelerators.tpu.environment import (
+    NO_METADATA,
+    describe_box,
+    describe_metrics_ports,
+    describe_one_process,
+    describe_process_a_chip,
+    describe_whole_host,
+)
 from accelet.accelerators.tpu.health import chip_files
 from accelet.accelerators.tpu.host import Group, Host, host_of
 from accelet.accelerators.tpu.refusal import explain_not_a_box, explain_not_whole
 from accelet.accelerators.tpu.scan import scan_chips
+from accelet.accelerators.tpu.seenhost import SeenHost
 from accelet.accelerators.tpu.shape import Shape
-from accelet.accelerators.tpu.statements import is_ici_resilient, statements_of_labels, statements_of_settings
+from accelet.accelerators.tpu.statements import (
+    is_ici_resilient,
+    statements_of_labels,
+    statements_of_settings,
+)
 
 if TYPE_CHECKING:  # the settings name their back-end, so they import this module
     from accelet.accelerators.tpu.settings import TpuSettings
@@ -31,27 +45,34 @@ _LOGS_IN_CONTAINER: Final = "/tmp/tpu_logs"  # noqa: S108  libtpu writes there, 
 
 @dataclass(frozen=True, slots=True)
 class TpuBackend:
-    """One resource's TPU chips. `node_labels` are those of the Node, as far as they are known."""
+    """One resource's TPU chips on a node of which `node` is known."""
 
     settings: "TpuSettings"
-    node_labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-
-    def with_node_labels(self, labels: Mapping[str, str]) -> "TpuBackend":
-        """The same resource on a Node with these labels."""
-        return replace(self, node_labels=labels)
+    node: NodeFacts = field(default_factory=NodeFacts)
+    check_service: ControlServiceCheck = field(default_factory=ControlServiceCheck, compare=False)
 
     def scan(self, root: Path) -> Inventory:
         """Reads the chips below `root`: `Backend.scan`."""
         inventory = scan_chips(
             root,
             statements_of_settings(self.settings.topology),
-            statements_of_labels(self.node_labels),
-            check_owners=self.settings.check_owners,
+            statements_of_labels(self.node.labels),
+            SeenHost.parse(self.node.remembered),
         )
-        if self.settings.mode == "whole-host" or host_of(inventory).is_whole_slice:
-            return inventory
-        unsplit = f"mode: sub-host has no effect: this host is a part of a {inventory.slice_shape} slice"
-        return replace(inventory, warnings=(*inventory.warnings, unsplit))
+        return replace(inventory, warnings=(*inventory.warnings, *self._warn(root, host_of(inventory))))
+
+    def _warn(self, root: Path, host: Host) -> Iterator[str]:
+        """What the settings cannot do on this host."""
+        if self.settings.mode == "sub-host" and not host.is_whole_slice:
+            yield f"mode: sub-host has no effect: this host is a part of {host.slice_name}"
+        if host.generation is None:
+            return
+        if self.settings.processes == "per-chip" and host.generation.functions_per_chip > 1:
+            yield f"processes: per-chip has no effect on {host.generation.name}: one process is told of all"
+        if host.generation.needs_control_service:
+            fault = self.check_service(root, self.settings.control_service, self.node.ip)
+            if fault is not None:
+                yield fault
 
     def valid_sets(
         self, inventory: Inventory, size: int, available: Collection[DeviceId] | None = None
@@ -84,19 +105,32 @@ class TpuBackend:
         chips = sorted(devices, key=lambda device: host.ordinal(device.id))
         if any(chip.unit in tiles for chip in chips):
             raise EditsError("TPU chips have no tiles: ask for whole chips")
-        files = [file for chip in chips for file in chip_files(chip)]
-        told = describe_process(len(files)) | self._describe(host, chips)
+        told = describe_metrics_ports(_number_files(host, chips)) | self._describe(host, chips)
         numa_nodes = sorted({node for chip in chips for node in chip.numa_nodes})
         if host.generation is not None and host.generation.is_spread and len(chips) > 1 and numa_nodes:
             told["WORKLOAD_NIC_PREFERRED_NUMA"] = ",".join(str(node) for node in numa_nodes)
-        if len(chips) < len(host.chips):
-            told |= self._describe_visible(host, chips)
-        folder = self._log_folder(chips)
         edits = gather_edits(chips, told)
-        if folder is None:
+        return self._with_log_folder(self._with_control_service(edits, host), chips)
+
+    def _with_control_service(self, edits: ContainerEdits, host: Host) -> ContainerEdits:
+        if host.generation is None or not host.generation.needs_control_service:
             return edits
+        url = control_service_url(self.settings.control_service, self.node.ip)
+        if url is None:
+            return edits
+        mounts = (MOUNT,) if self.settings.control_service == "unix" else ()
+        environment = MappingProxyType({**edits.environment, VARIABLE: url})
+        return replace(edits, mounts=(*edits.mounts, *mounts), environment=environment)
+
+    def _with_log_folder(self, edits: ContainerEdits, chips: Sequence[Device]) -> ContainerEdits:
+        """Its name is the same for the same chips: what the kubelet remembers of an allocation stays true."""
+        if self.settings.log_folder is None:
+            return edits
+        ids = sorted(chip.id for chip in chips)
+        mark = sha256(" ".join(ids).encode()).hexdigest()[:8]
+        folder = f"{self.settings.log_folder.rstrip('/')}/{ids[0]}-x{len(ids)}-{mark}"
         logs = Mount(folder, _LOGS_IN_CONTAINER, read_only=False)
-        return replace(edits, mounts=(logs,), folders=(Folder(folder),))
+        return replace(edits, mounts=(*edits.mounts, logs), folders=(Folder(folder),))
 
     def _gives_whole_hosts_only(self, host: Host) -> bool:
         return self.settings.mode == "whole-host" or not host.is_whole_slice
@@ -112,33 +146,43 @@ class TpuBackend:
             raise EditsError(explain_not_whole(host, len(asked)))
         if host.generation is None or host.shape is None or host.slice_shape is None:
             return {}
-        if self._gives_whole_hosts_only(host):
-            resilient = is_ici_resilient(self.node_labels)
+        if asked == host.everything and host.is_complete:
+            resilient = is_ici_resilient(self.node.labels)
             return describe_whole_host(host.generation, host.shape, host.slice_shape, ici_resilient=resilient)
-        if asked not in host.groups(len(asked)):
-            if self.settings.check == "strict":
-                raise EditsError(explain_not_a_box(host, chips))
-            return {}
-        half = Shape.parse(self.settings.half_bounds)
-        return describe_box(host.generation, box_shape(host.shape.chips, len(asked), half))
+        if asked in host.groups(len(asked)):
+            half = Shape.parse(self.settings.half_bounds)
+            box = box_shape(host.shape.chips, len(asked), half)
+            return describe_box(host.generation, box) | self._describe_processes(host, chips, box)
+        if self.settings.check == "strict":
+            raise EditsError(explain_not_a_box(host, chips))
+        return {**NO_METADATA, **self._describe_visible(host, chips)}
+
+    def _describe_processes(self, host: Host, chips: Sequence[Device], box: Shape) -> dict[str, str]:
+        has_one_function = host.generation is not None and host.generation.functions_per_chip == 1
+        if self.settings.processes == "per-chip" and has_one_function:
+            return describe_process_a_chip(box)
+        first = min(host.place(chip.id) for chip in chips)
+        return describe_one_process(box, first) | self._describe_visible(host, chips)
 
     def _describe_visible(self, host: Host, chips: Sequence[Device]) -> dict[str, str]:
         match self.settings.visible_chips:
             case "none":
                 return {}
+            case "container":
+                numbers = [str(number) for number, _ in enumerate(chips)]
             case "ordinal":
-                numbers = [str(host.ordinal(chip.id)) for chip in chips]
+                numbers = [str(host.place(chip.id)) for chip in chips]
             case "device-number":
                 numbers = [_number(file) for chip in chips for file in chip_files(chip)]
         return {"TPU_VISIBLE_CHIPS": ",".join(numbers)}
 
-    def _log_folder(self, chips: Sequence[Device]) -> str | None:
-        """A name that the same chips have always: what the kubelet remembers of an allocation stays true."""
-        if self.settings.log_folder is None:
-            return None
-        ids = sorted(chip.id for chip in chips)
-        mark = sha256(" ".join(ids).encode()).hexdigest()[:8]
-        return f"{self.settings.log_folder.rstrip('/')}/{ids[0]}-x{len(ids)}-{mark}"
+
+def _number_files(host: Host, chips: Sequence[Device]) -> list[int]:
+    """The numbers of the chips' own device files, counted through the files of all chips of the host."""
+    each = max(len(chip_files(chip)) for chip in host.chips)
+    return [
+        each * host.place(chip.id) + number for chip in chips for number, _ in enumerate(chip_files(chip))
+    ]
 
 
 def _number(path: str) -> str:

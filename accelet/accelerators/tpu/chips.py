@@ -8,7 +8,7 @@ from typing import Final
 from accelet.accelerators.device import DeviceId
 from accelet.accelerators.tpu.generation import Generation
 from accelet.accelerators.tpu.sysfs import VFIO_DRIVER, Function, slot_of
-from accelet.accelerators.tpu.table import FOREIGN_FUNCTIONS, generation_of
+from accelet.accelerators.tpu.table import FOREIGN_FUNCTIONS, UNDESCRIBED_CHIPS, generation_of
 
 _FOREIGN_CLASSES: Final = {
     "0x01": "a disk",
@@ -37,6 +37,8 @@ def find_foreign(function: Function) -> str | None:
     if function.device in FOREIGN_FUNCTIONS:
         return f"it is {FOREIGN_FUNCTIONS[function.device]}, by its PCI device id {function.device}"
     if generation_of(function.device, function.subsystem_device) is not None:
+        return None
+    if function.device in UNDESCRIBED_CHIPS:
         return None
     kind = _FOREIGN_CLASSES.get((function.pci_class or "")[:4])
     if kind is not None:

@@ -1,5 +1,6 @@
 """What a generation of TPU is described by."""
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 from itertools import combinations_with_replacement
@@ -73,7 +74,8 @@ class Generation:
     `functions_per_chip` are PCI functions of one slot. `chips_per_host` are the sizes of a machine.
     `memory_bytes` is that of a chip. `type_prefix` begins the accelerator type, whose number counts cores or
     chips. `dimensions` are those in which its topologies are written. `ici_resilient`: routes around a failed
-    link, in slices of 4x4x4 and up.
+    link, in slices of 4x4x4 and up. `is_spread`: over several NUMA nodes, each with network cards of its own.
+    `needs_control_service`: libtpu asks a service of the host before it starts.
     """
 
     name: str
@@ -89,6 +91,7 @@ class Generation:
     type_counts_cores: bool = True
     ici_resilient: bool = False
     is_spread: bool = False
+    needs_control_service: bool = False
     products: tuple[Product, ...] = ()
 
     def host_shape(self, chips: int) -> Shape | None:
@@ -100,6 +103,14 @@ class Generation:
         if self.type_prefix is None:
             return None
         return f"{self.type_prefix}-{shape.chips * (2 if self.type_counts_cores else 1)}"
+
+    def chips_of_type(self, name: str) -> int | None:
+        """How many chips the accelerator type of that name is of; None if it is none of this generation's."""
+        prefix, _, number = name.lower().rpartition("-")
+        if prefix != self.type_prefix or not re.fullmatch("[1-9][0-9]{0,5}", number):
+            return None
+        chips, rest = divmod(int(number), 2 if self.type_counts_cores else 1)
+        return None if rest else chips
 
     def wraps(self, shape: Shape) -> tuple[bool, bool, bool]:
         """In which dimensions a slice of this shape closes into a ring."""

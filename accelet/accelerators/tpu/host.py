@@ -9,6 +9,7 @@ from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.pci import PciAddress
 from accelet.accelerators.tpu.boxes import SIZES, boxes_of
 from accelet.accelerators.tpu.generation import Generation
+from accelet.accelerators.tpu.seenhost import SeenHost
 from accelet.accelerators.tpu.shape import Shape
 from accelet.accelerators.tpu.table import GENERATIONS
 
@@ -43,13 +44,21 @@ class Host:
     def everything(self) -> Group:
         return frozenset(chip.id for chip in self.chips)
 
+    @property
+    def slice_name(self) -> str:
+        """`a 4x8 slice`."""
+        if self.slice_shape is None or self.generation is None:
+            return "a larger slice whose shape is not known"
+        return f"a {self.slice_shape.text(self.generation.dimensions)} slice"
+
     def groups(self, size: int) -> tuple[Group, ...]:
         """The sets of `size` chips that are boxes, those within a NUMA node first, then in order of place."""
         if self.shape is None or size not in SIZES:
             return ()
         if size == 1:
             return tuple(frozenset({chip.id}) for chip in self.chips)
-        at = {place: chip for chip, place in self.places.items()}
+        here = self.everything
+        at = {place: chip for chip, place in self.places.items() if chip in here}
         boxes = [box for box in boxes_of(self.shape.chips, size) if box <= at.keys()]
         groups = [frozenset(at[place] for place in box) for box in boxes]
         return tuple(sorted(groups, key=self.count_numa_nodes))
@@ -60,6 +69,10 @@ class Host:
     def ordinal(self, device: DeviceId) -> int:
         """The position of a chip among those that are there."""
         return next(index for index, chip in enumerate(self.chips) if chip.id == device)
+
+    def place(self, device: DeviceId) -> int:
+        """The position of a chip on its host as far as that is certain, else among those that are there."""
+        return self.places.get(device, self.ordinal(device))
 
 
 def host_of(inventory: Inventory) -> Host:
@@ -76,16 +89,18 @@ def host_of(inventory: Inventory) -> Host:
         generation=generation,
         shape=shape,
         slice_shape=slice_shape,
-        places={} if shape is None else _place(chips, shape.chips),
+        places={} if shape is None else _place(chips, shape.chips, SeenHost.parse(inventory.remember)),
     )
 
 
-def _place(chips: Sequence[Device], expected: int) -> dict[DeviceId, int]:
+def _place(chips: Sequence[Device], expected: int, seen: SeenHost | None) -> dict[DeviceId, int]:
     """The places of chips on a host of `expected`.
 
-    Where some are missing, only a half of an 8-chip host is certain: the four chips of one NUMA node, when
-    chips of the other are there too and tell which half it is.
+    They are certain where all of them were seen once. Else, where some are missing, only a half of an 8-chip
+    host is: the four chips of one NUMA node, when chips of the other are there too and tell which half it is.
     """
+    if seen is not None and len(seen.chips) == expected:
+        return {chip: place for place, chip in enumerate(seen.chips)}
     if len(chips) == expected:
         return {chip.id: place for place, chip in enumerate(chips)}
     halves = [list(half) for _, half in groupby(chips, key=lambda chip: chip.numa_nodes)]

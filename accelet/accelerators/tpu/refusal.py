@@ -16,9 +16,8 @@ def explain_not_whole(host: Host, asked: int) -> str:
             f"{host.shape.chips} are there: use another node until they are back{splits.format('those')}"
         )
     because = ""
-    if not host.is_whole_slice and host.slice_shape is not None and host.generation is not None:
-        shape = host.slice_shape.text(host.generation.dimensions)
-        because = f" because it is one host of a {shape} slice"
+    if not host.is_whole_slice:
+        because = f" because it is one host of {host.slice_name}"
     ill = [chip.id for chip in host.chips if not chip.health.is_healthy]
     now = f" (unhealthy now: {', '.join(ill)})" if ill else ""
     every = len(host.chips)

@@ -10,16 +10,18 @@ from accelet.accelerators.hostfiles import exists_on_host
 from accelet.accelerators.inventory import Inventory, Skipped
 from accelet.accelerators.tpu.chips import Chip, find_foreign, join_functions
 from accelet.accelerators.tpu.generation import DeviceFiles
-from accelet.accelerators.tpu.health import VFIO_CONTAINER, ChipFile, chip_files, find_health
-from accelet.accelerators.tpu.hostslice import decide
-from accelet.accelerators.tpu.owners import find_owners
+from accelet.accelerators.tpu.health import VFIO_CONTAINER, ChipFile, find_health
+from accelet.accelerators.tpu.hostslice import FoundChips, decide
+from accelet.accelerators.tpu.seenhost import SeenHost, remember_host
 from accelet.accelerators.tpu.statements import TPU_ENV_PATH, Statements, statements_of_tpu_env
 from accelet.accelerators.tpu.sysfs import PCI_DEVICES, VFIO_DRIVER, Function, Unreadable, read_functions
 from accelet.accelerators.tpu.table import GOOGLE_VENDOR
 
 
-def scan_chips(root: Path, settings: Statements, labels: Statements, *, check_owners: bool) -> Inventory:
+def scan_chips(root: Path, settings: Statements, labels: Statements, seen: SeenHost | None) -> Inventory:
     """Reads sysfs, /dev and /etc/tpu below `root`; `settings` and `labels` say more about the host.
+
+    `seen` is the host as it was before.
 
     Raises:
         OSError: the PCI bus could not be listed.
@@ -29,7 +31,7 @@ def scan_chips(root: Path, settings: Statements, labels: Statements, *, check_ow
     for found in read_functions(root):
         path, unit = f"/{PCI_DEVICES}/{found.address}", UnitId(found.address.as_id)
         if isinstance(found, Unreadable):
-            skipped.append(Skipped(path, "unreadable-device-id", found.reason, unit))
+            skipped.append(Skipped(path, found.code, found.reason, unit))
         elif (foreign := find_foreign(found)) is not None:
             skipped.append(Skipped(path, "not-a-tpu", foreign, unit))
         else:
@@ -37,8 +39,7 @@ def scan_chips(root: Path, settings: Statements, labels: Statements, *, check_ow
     chips = join_functions(_number_accels(root, functions))
     devices = tuple(_make_device(root, chip) for chip in chips)
     inventory = Inventory(devices=devices, skipped=tuple(skipped), warnings=tuple(_warn(chips)))
-    inventory = _with_topology(root, inventory, chips, settings, labels)
-    return _with_owners(root, inventory) if check_owners else inventory
+    return _with_slice(root, inventory, chips, (settings, labels), seen)
 
 
 def _number_accels(root: Path, functions: Sequence[Function]) -> list[Function]:
@@ -112,24 +113,35 @@ def _warn(chips: Sequence[Chip]) -> Iterator[str]:
         )
 
 
-def _with_topology(
-    root: Path, inventory: Inventory, chips: Sequence[Chip], settings: Statements, labels: Statements
+def _with_slice(
+    root: Path,
+    inventory: Inventory,
+    chips: Sequence[Chip],
+    said: tuple[Statements, Statements],
+    seen: SeenHost | None,
 ) -> Inventory:
     generations = {chip.generation for chip in chips}
     generation = generations.pop() if len(generations) == 1 else None
     if generation is None:
-        return inventory
-    tpu_env = statements_of_tpu_env(_read_tpu_env(root))
-    sources = (settings, tpu_env, labels)
-    statements = [statement for source in sources for statement in source.statements]
-    topology = decide(generation, len(chips), statements)
+        return replace(inventory, remember=None if seen is None else seen.text())
+    settings, labels = said
+    sources = (settings, statements_of_tpu_env(_read_tpu_env(root)), labels)
+    remembered = remember_host(seen, generation, [chip.id for chip in chips])
+    found = FoundChips(
+        now=len(chips),
+        seen=0 if remembered is None else len(remembered.chips),
+        numa_nodes=len({node for device in inventory.devices for node in device.numa_nodes}),
+    )
+    decided = decide(generation, found, [statement for source in sources for statement in source.statements])
     unread = [warning for source in sources for warning in source.warnings]
-    host, slice_ = topology.host_shape, topology.slice_shape
+    host, slice_ = decided.host_shape, decided.slice_shape
     return replace(
         inventory,
         host_shape=None if host is None else host.text(generation.dimensions),
         slice_shape=None if slice_ is None else slice_.text(generation.dimensions),
-        warnings=(*inventory.warnings, *unread, *topology.warnings),
+        missing=0 if host is None else host.chips - len(chips),
+        remember=None if remembered is None else remembered.text(),
+        warnings=(*inventory.warnings, *unread, *decided.warnings),
     )
 
 
@@ -138,15 +150,3 @@ def _read_tpu_env(root: Path) -> str | None:
         return (root / TPU_ENV_PATH).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-
-
-def _with_owners(root: Path, inventory: Inventory) -> Inventory:
-    device_by_path = {path: device.id for device in inventory.devices for path in chip_files(device)}
-    found = find_owners(root, device_by_path)
-    if not found.hidden:
-        return replace(inventory, owners=found.owners)
-    hidden = (
-        f"check_owners is on, but not every process shows its open files (hidden: {found.hidden}): "
-        "the agent needs hostPID and CAP_SYS_PTRACE"
-    )
-    return replace(inventory, owners=found.owners, warnings=(*inventory.warnings, hidden))

@@ -51,6 +51,10 @@ class Shape:
         kept = self.dims[:2] if dimensions == 2 and self.z == 1 else self.dims
         return "x".join(str(dim) for dim in kept)
 
+    def times(self, other: "Shape") -> "Shape":
+        """The shape of a grid of this many boxes of `other`."""
+        return Shape(*(one * two for one, two in zip(self.dims, other.dims, strict=True)))
+
     def divided_by(self, part: "Shape") -> "Shape | None":
         """How many boxes of `part` lie along each dimension; None if they do not fill this one."""
         if any(whole % piece for whole, piece in zip(self.dims, part.dims, strict=True)):

@@ -24,16 +24,18 @@ _TPU_ENV_LINE: Final = re.compile(r"""\s*([A-Z_]+)\s*:\s*(['"]?)(.*?)\2\s*""")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What one source says of a host: its generation, its slice's shape, its number of chips; None where
-    silent.
+    """What one source says of a host; None where it is silent. `source` names it in sentences.
 
-    `source` names it in sentences.
+    `chips` are those of the host, `slice_shape` and `slice_chips` those of its slice, `host_grid` says how
+    many hosts lie along each dimension of that.
     """
 
     source: str
     generation: Generation | None = None
     slice_shape: Shape | None = None
     chips: int | None = None
+    slice_chips: int | None = None
+    host_grid: Shape | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ def statements_of_tpu_env(text: str | None) -> Statements:
         accelerator=values.get("ACCELERATOR_TYPE") or values.get("TPU_ACCELERATOR_TYPE"),
         topology=values.get("TOPOLOGY") or values.get("TPU_TOPOLOGY"),
         bounds=bounds,
+        grid=values.get("HOST_BOUNDS") or values.get("TPU_HOST_BOUNDS"),
     )
 
 
@@ -89,6 +92,7 @@ def _read(
     accelerator: str | None = None,
     topology: str | None = None,
     bounds: str | None = None,
+    grid: str | None = None,
     count: str | None = None,
 ) -> Statements:
     warnings: list[str] = []
@@ -113,9 +117,10 @@ def _read(
     generation = None if accelerator is None else generation_named(accelerator)
     if accelerator is not None and generation is None:
         warnings.append(f"{source}: the accelerator {accelerator!r} is not known")
-    if generation is None and slice_shape is None and chips is None:
-        return Statements((), tuple(warnings))
-    return Statements((Statement(source, generation, slice_shape, chips),), tuple(warnings))
+    slice_chips = None if generation is None else generation.chips_of_type(accelerator or "")
+    statement = Statement(source, generation, slice_shape, chips, slice_chips, shape_of(grid))
+    said = () if statement == Statement(source) else (statement,)
+    return Statements(said, tuple(warnings))
 
 
 def _first(labels: Mapping[str, str], names: Sequence[str]) -> str | None:

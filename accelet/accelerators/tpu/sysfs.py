@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from accelet.accelerators.hostfiles import read_link_name, read_names, read_text
+from accelet.accelerators.hostfiles import is_folder, read_link_name, read_names, read_text
 from accelet.accelerators.pci import PciAddress
 from accelet.accelerators.pciconfig import find_config_fault
-from accelet.accelerators.tpu.table import GOOGLE_VENDOR
+from accelet.accelerators.tpu.table import GOOGLE_VENDOR, KNOWN_CHIPS
 
 PCI_DEVICES: Final = "sys/bus/pci/devices"
 VFIO_DRIVER: Final = "vfio-pci"
@@ -42,9 +42,10 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A function of Google's whose device id cannot be told."""
+    """A function that may be a TPU's, of which sysfs does not tell what it is. `code`: what is missing."""
 
     address: PciAddress
+    code: str
     reason: str
 
 
@@ -59,12 +60,23 @@ def read_functions(root: Path) -> list[Function | Unreadable]:
     except FileNotFoundError:
         return []
     accels = _accels_by_address(root)
-    addresses = sorted(filter(None, map(PciAddress.parse, names)))
-    return [
-        _read_function(root, address, accels.get(address))
-        for address in addresses
-        if read_text(root / PCI_DEVICES / str(address) / "vendor") == GOOGLE_VENDOR
-    ]
+    found: list[Function | Unreadable] = []
+    for address in sorted(filter(None, map(PciAddress.parse, names))):
+        folder = root / PCI_DEVICES / str(address)
+        vendor = read_text(folder / "vendor")
+        if vendor == GOOGLE_VENDOR:
+            found.append(_read_function(root, address, accels.get(address)))
+        elif (vendor is None or not _ID.fullmatch(vendor)) and _may_be_a_chip(folder):
+            shown = "cannot be read" if vendor is None else f"reads {vendor[:32]!r}"
+            reason = f"its PCI vendor {shown}, so nobody can tell whether it is a TPU"
+            found.append(Unreadable(address, "unreadable-vendor", reason))
+    return found
+
+
+def _may_be_a_chip(folder: Path) -> bool:
+    """Whether a function without a vendor could be a TPU's by its device id; one that has gone is none."""
+    device = read_text(folder / "device")
+    return is_folder(folder) if device is None else device in KNOWN_CHIPS
 
 
 def _read_function(root: Path, address: PciAddress, accel: int | None) -> Function | Unreadable:
@@ -72,7 +84,9 @@ def _read_function(root: Path, address: PciAddress, accel: int | None) -> Functi
     device = read_text(folder / "device")
     if device is None or not _ID.fullmatch(device):
         shown = "cannot be read" if device is None else f"reads {device[:32]!r}"
-        return Unreadable(address, f"its PCI device id {shown}, so nobody can tell what it is")
+        return Unreadable(
+            address, "unreadable-device-id", f"its PCI device id {shown}, so nobody can tell what it is"
+        )
     group = _read_group(folder)
     return Function(
         address=address,

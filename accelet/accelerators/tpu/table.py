@@ -3,7 +3,8 @@
 Sources: PCI ids from JAX (jax/_src/hardware_utils.py), tpu-info (device.py) and gVisor (pkg/abi/tpu); cores,
 memory and host shapes from Google's TPU system architecture pages and tpu-info; labels, machine types and
 topologies from Google's "Plan TPUs in GKE" and Kubernetes' cluster autoscaler; accelerator types and wrap
-rules from GKE's demonstration plugin (ai-on-gke/tpu-device-plugin, pkg/tpu/util). Where they are silent a
+rules from GKE's demonstration plugin (ai-on-gke/tpu-device-plugin, pkg/tpu/util), v4 lite's type and the
+control service from dra-driver-google-tpu (util.go). Where they are silent a
 field is empty, and nothing is guessed.
 """
 
@@ -87,6 +88,8 @@ V4_LITE: Final = Generation(
     chips_per_host=(4,),
     dimensions=2,
     wrap=WrapRule.CUBE,
+    type_prefix="v4lite",
+    type_counts_cores=False,
     products=(Product("tpu-v4-lite-device", _machines("ct4l-hightpu", 4), single_host=_shapes("2x2")),),
 )
 V5E: Final = Generation(
@@ -142,6 +145,7 @@ V6E: Final = Generation(
     memory_bytes=32 * GIB,
     type_prefix="v6e",
     type_counts_cores=False,
+    needs_control_service=True,
     products=(
         Product(
             "tpu-v6e-slice",
@@ -164,6 +168,7 @@ TPU7X: Final = Generation(
     type_prefix="tpu7x",
     ici_resilient=True,
     is_spread=True,
+    needs_control_service=True,
     products=(
         Product(
             "tpu7x",
@@ -179,6 +184,12 @@ GENERATIONS: Final = (V2, V3, V4, V4_LITE, V5E, V5P, V6E, TPU7X)
 
 FOREIGN_FUNCTIONS: Final = {"0x001f": "an NVMe disk", "0x0042": "a gVNIC network card", "0xabcd": "not a TPU"}
 """PCI device ids of Google's other functions, by dra-driver-google-tpu."""
+
+UNDESCRIBED_CHIPS: Final = frozenset({"0x007c", "0x0083"})
+"""PCI device ids of TPUs of which nothing else is public: neither generation nor cores nor hosts."""
+
+KNOWN_CHIPS: Final = UNDESCRIBED_CHIPS | {generation.pci.device for generation in GENERATIONS}
+"""PCI device ids of all TPUs."""
 
 
 def generation_of(device: str, subsystem_device: str | None) -> Generation | None:

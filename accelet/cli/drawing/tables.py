@@ -20,8 +20,12 @@ _EXPLAINED_HEADS = ("CONTAINER", "RESOURCE", "DEVICES", "TILES", "MASK", "PROOF"
 def print_devices(output: Output, shown: "Shown") -> None:
     for resource in shown.resources:
         healthy = sum(device.health == "Healthy" for device in resource.devices)
-        count = f"{healthy} of {len(resource.devices)} healthy" if resource.devices else "no devices"
-        output.line(styled(resource.name, "bold"), f"  {count}")
+        expected = len(resource.devices) + resource.missing
+        count = f"{healthy} of {expected} healthy" if expected else "no devices"
+        missing = f", {resource.missing} missing" if resource.missing else ""
+        output.line(styled(resource.name, "bold"), f"  {count}{missing}")
+        for warning in resource.warnings:
+            output.line(styled(f"! {warning}", "yellow"))
         if resource.devices:
             output.table(Records(_DEVICE_HEADS, list(map(_device_row, resource.devices))))
             output.line()

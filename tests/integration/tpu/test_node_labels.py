@@ -97,31 +97,41 @@ async def test_labels_that_disagree_are_one_event_and_a_metric_and_harm_no_chip(
 
 
 @pytest.mark.parametrize(
-    "action", [Answer(403, "Forbidden"), Answer(503), Hang()], ids=["forbidden", "overloaded", "silent"]
+    "action",
+    [
+        pytest.param(Answer(403, "Forbidden"), id="forbidden"),
+        pytest.param(Answer(503), id="overloaded"),
+        # A server that says nothing is given up after half a minute.
+        pytest.param(Hang(), id="silent", marks=pytest.mark.thorough),
+    ],
 )
-async def test_api_server_that_does_not_help_leaves_chips_served(
+async def test_chips_are_served_with_their_slice_however_late_the_labels_are(
     folder: Path, api: FakeApi, action: Answer | Hang
 ) -> None:
     make_node(api, OF_A_SLICE)
-    api.faults.append(Fault(action, path="/nodes/", times=1000))
-    async with serving(folder, api) as (kubelet, _):
-        assert await topology_given(kubelet) == "2x4"
-
-
-async def test_api_server_that_is_away_leaves_chips_served(folder: Path) -> None:
-    with FakeApi() as gone:
-        pass
-    async with serving(folder, gone) as (kubelet, _):
-        assert await topology_given(kubelet) == "2x4"
-
-
-async def test_without_a_way_to_an_api_server_chips_are_served(folder: Path, api: FakeApi) -> None:
+    fault = Fault(action, path="/nodes/", times=1000)
+    api.faults.append(fault)
     HOSTS["v5e-8"].write(folder)
     config = write_config(folder, f"- {{name: {TPU}, backend: tpu, node_labels: true}}\n")
-    async with FakeKubelet(folder) as kubelet, agent(folder, config, folder / "no-such-file") as running:
-        await (await kubelet.registered(TPU)).devices(healthy=8)
-        assert await topology_given(kubelet) == "2x4"
-        assert sample(running, "accelet_node_read_failures_total") == 1
+    kubeconfig = api.write_kubeconfig(folder / "kubeconfig")
+    async with FakeKubelet(folder) as kubelet, agent(folder, config, kubeconfig) as running:
+        await until(lambda: api.count(path="/nodes/") > 0)
+        assert [(check.is_ok, check.detail) for check in running.readiness() if check.name == TPU] == [
+            (False, "the labels of its Node were not read yet")
+        ]
+        assert kubelet.resource(TPU).registrations == 0
+        api.faults.remove(fault)
+        await (await kubelet.registered(TPU, timeout_s=60)).devices(healthy=8)
+        assert await topology_given(kubelet) == "4x8"
+
+
+async def test_without_a_way_to_an_api_server_chips_wait_and_that_is_said(folder: Path) -> None:
+    HOSTS["v5e-8"].write(folder)
+    config = write_config(folder, f"- {{name: {TPU}, backend: tpu, node_labels: true}}\n")
+    async with FakeKubelet(folder), agent(folder, config, folder / "no-such-file") as running:
+        await until(lambda: sample(running, "accelet_node_read_failures_total") == 1)
+        (check,) = [check for check in running.readiness() if check.name == TPU]
+        assert (check.is_ok, check.detail) == (False, "the labels of its Node were not read yet")
 
 
 @asynccontextmanager

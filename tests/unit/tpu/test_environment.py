@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 from accelet.accelerators.edits import ContainerEdits
+from accelet.accelerators.settings import NodeFacts
 from accelet.accelerators.tpu import TpuBackend, TpuSettings
 from tests.synthetic.tpu import HOSTS
 
+EIGHT_PORTS = "8431,8432,8433,8434,8435,8436,8437,8438"
+NODE_IP = "127.0.0.1"
 NO_WRAP = "false,false,false"
 
 
@@ -34,8 +37,25 @@ def bounds(chips: str) -> dict[str, str]:
     return {"TPU_CHIPS_PER_HOST_BOUNDS": chips, "CHIPS_PER_HOST_BOUNDS": chips}
 
 
-def process(chips: str) -> dict[str, str]:
-    return {**bounds(chips), "TPU_CHIPS_PER_PROCESS_BOUNDS": chips, "TPU_PROCESS_BOUNDS": "1,1,1"}
+def process(chip_bounds: str, chips: Sequence[int]) -> dict[str, str]:
+    """One process with these chips of the host, whose port is its first chip's."""
+    return {
+        **bounds(chip_bounds),
+        "TPU_CHIPS_PER_PROCESS_BOUNDS": chip_bounds,
+        "TPU_PROCESS_BOUNDS": "1,1,1",
+        "TPU_PROCESS_ADDRESSES": f"localhost:{8476 + chips[0]}",
+        "TPU_PROCESS_PORT": str(8476 + chips[0]),
+        "CLOUD_TPU_TASK_ID": "0",
+        "TPU_VISIBLE_CHIPS": ",".join(map(str, range(len(chips)))),
+    }
+
+
+def service(name: str) -> dict[str, str]:
+    """Where libtpu finds the host's service, which it needs from v6e on."""
+    return {"VBAR_CONTROL_SERVICE_URL": "127.0.0.1:8353"} if name.startswith(("v6e", "tpu7x")) else {}
+
+
+HOST_SIZES = {name: int(name.partition("-")[2]) if name[-1] in "148" and "-" in name else 4 for name in HOSTS}
 
 
 def edit(
@@ -46,7 +66,7 @@ def edit(
     **settings: Any,
 ) -> ContainerEdits:
     """The edits for chips of a host by their position; all of them where none are named."""
-    backend = TpuBackend(TpuSettings(**settings), labels or {})
+    backend = TpuBackend(TpuSettings(**settings), NodeFacts(labels or {}, ip=NODE_IP))
     inventory = backend.scan(HOSTS[name].write(root))
     given = [inventory.devices[index] for index in chips or range(len(inventory.devices))]
     return backend.edits(inventory, given, {}, {})
@@ -58,7 +78,10 @@ def edit(
         ("v2", {"TPU_TOPOLOGY": "2x2", "TPU_ACCELERATOR_TYPE": "v2-8", "ports": "8431,8432,8433,8434"}),
         ("v3", {"TPU_TOPOLOGY": "2x2", "TPU_ACCELERATOR_TYPE": "v3-8", "ports": "8431,8432,8433,8434"}),
         ("v4", {"TPU_TOPOLOGY": "2x2x1", "TPU_ACCELERATOR_TYPE": "v4-8", "ports": "8431,8432,8433,8434"}),
-        ("v4-lite", {"TPU_TOPOLOGY": "2x2", "TPU_ACCELERATOR_TYPE": None, "ports": "8431,8432,8433,8434"}),
+        (
+            "v4-lite",
+            {"TPU_TOPOLOGY": "2x2", "TPU_ACCELERATOR_TYPE": "v4lite-4", "ports": "8431,8432,8433,8434"},
+        ),
         ("v5e-1", {"TPU_TOPOLOGY": "1x1", "TPU_ACCELERATOR_TYPE": "v5litepod-1", "ports": "8431"}),
         (
             "v5e-4",
@@ -99,15 +122,14 @@ def test_whole_single_host_of_every_generation(
 ) -> None:
     chips = {"1": "1,1,1", "8": "2,4,1"}.get(name.partition("-")[2], "2,2,1")
     ports = expected.pop("ports")
-    # From tpu7x on the worker's id is left to who starts the job.
-    if name.startswith("tpu7x"):
-        expected |= {"TPU_WORKER_ID": None, "TPU_WORKER_HOSTNAMES": None}
     if name == "tpu7x-4":
         expected |= {"WORKLOAD_NIC_PREFERRED_NUMA": "0,1"}
 
     edits = edit(tmp_path, name)
 
-    assert edits.environment == told(TPU_RUNTIME_METRICS_PORTS=ports, **bounds(chips), **expected)
+    assert edits.environment == told(
+        TPU_RUNTIME_METRICS_PORTS=ports, **bounds(chips), **service(name), **expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,6 +155,7 @@ def test_whole_host_of_a_multi_host_slice(
     assert edits.environment == told(
         TPU_RUNTIME_METRICS_PORTS="8431,8432,8433,8434",
         **bounds("2,2,1"),
+        **service(name),
         TPU_TOPOLOGY=topology,
         TPU_ACCELERATOR_TYPE=expected["type"],
         TPU_HOST_BOUNDS=expected["hosts"],
@@ -151,6 +174,7 @@ def test_host_of_a_tpu7x_cube(tmp_path: Path) -> None:
     assert edits.environment == told(
         TPU_RUNTIME_METRICS_PORTS="8431,8432,8433,8434,8435,8436,8437,8438",
         **bounds("2,2,1"),
+        **service("tpu7x-4"),
         TPU_TOPOLOGY="4x4x4",
         TPU_ACCELERATOR_TYPE="tpu7x-128",
         TPU_HOST_BOUNDS="2,2,4",
@@ -176,46 +200,46 @@ def test_label_turns_ici_resiliency_off(tmp_path: Path, label: str) -> None:
 @pytest.mark.parametrize(
     ("name", "chips", "expected"),
     [
-        ("v5e-8", [5], ("1x1", "v5litepod-1", "1,1,1", "8431")),
-        ("v5e-8", [2, 3], ("1x2", "v5litepod-2", "1,2,1", "8431,8432")),
-        ("v5e-8", [4, 5, 6, 7], ("1x4", "v5litepod-4", "1,4,1", "8431,8432,8433,8434")),
+        ("v5e-8", [5], ("1x1", "v5litepod-1", "1,1,1", "8436")),
+        ("v5e-8", [2, 3], ("1x2", "v5litepod-2", "1,2,1", "8433,8434")),
+        ("v5e-8", [4, 5, 6, 7], ("1x4", "v5litepod-4", "1,4,1", "8435,8436,8437,8438")),
         (
             "v5e-8",
             [0, 1, 2, 3, 4, 5, 6, 7],
-            ("2x4", "v5litepod-8", "2,4,1", "8431,8432,8433,8434,8435,8436,8437,8438"),
+            ("2x4", "v5litepod-8", "2,4,1", EIGHT_PORTS),
         ),
         ("v6e-8", [0], ("1x1", "v6e-1", "1,1,1", "8431")),
-        ("v6e-8", [6, 7], ("1x2", "v6e-2", "1,2,1", "8431,8432")),
+        ("v6e-8", [6, 7], ("1x2", "v6e-2", "1,2,1", "8437,8438")),
         ("v6e-8", [0, 1, 2, 3], ("1x4", "v6e-4", "1,4,1", "8431,8432,8433,8434")),
         (
             "v6e-8",
             [0, 1, 2, 3, 4, 5, 6, 7],
-            ("2x4", "v6e-8", "2,4,1", "8431,8432,8433,8434,8435,8436,8437,8438"),
+            ("2x4", "v6e-8", "2,4,1", EIGHT_PORTS),
         ),
         ("v5e-1", [0], ("1x1", "v5litepod-1", "1,1,1", "8431")),
         ("v6e-1", [0], ("1x1", "v6e-1", "1,1,1", "8431")),
-        ("v5e-4", [1], ("1x1", "v5litepod-1", "1,1,1", "8431")),
-        ("v5e-4", [2, 3], ("1x2", "v5litepod-2", "1,2,1", "8431,8432")),
+        ("v5e-4", [1], ("1x1", "v5litepod-1", "1,1,1", "8432")),
+        ("v5e-4", [2, 3], ("1x2", "v5litepod-2", "1,2,1", "8433,8434")),
         ("v5e-4", [0, 1, 2, 3], ("2x2", "v5litepod-4", "2,2,1", "8431,8432,8433,8434")),
-        ("v6e-4", [2], ("1x1", "v6e-1", "1,1,1", "8431")),
+        ("v6e-4", [2], ("1x1", "v6e-1", "1,1,1", "8433")),
         ("v6e-4", [0, 1], ("1x2", "v6e-2", "1,2,1", "8431,8432")),
         ("v6e-4", [0, 1, 2, 3], ("2x2", "v6e-4", "2,2,1", "8431,8432,8433,8434")),
-        ("v5p", [3], ("1x1x1", "v5p-2", "1,1,1", "8431")),
+        ("v5p", [3], ("1x1x1", "v5p-2", "1,1,1", "8434")),
         ("v5p", [0, 1], ("1x2x1", "v5p-4", "1,2,1", "8431,8432")),
         ("v5p", [0, 1, 2, 3], ("2x2x1", "v5p-8", "2,2,1", "8431,8432,8433,8434")),
-        ("v4", [2], ("1x1x1", "v4-2", "1,1,1", "8431")),
-        ("v4", [2, 3], ("1x2x1", "v4-4", "1,2,1", "8431,8432")),
+        ("v4", [2], ("1x1x1", "v4-2", "1,1,1", "8433")),
+        ("v4", [2, 3], ("1x2x1", "v4-4", "1,2,1", "8433,8434")),
         ("v4", [0, 1, 2, 3], ("2x2x1", "v4-8", "2,2,1", "8431,8432,8433,8434")),
         ("v3", [0], ("1x1", "v3-2", "1,1,1", "8431")),
         ("v3", [0, 1], ("1x2", "v3-4", "1,2,1", "8431,8432")),
         ("v3", [0, 1, 2, 3], ("2x2", "v3-8", "2,2,1", "8431,8432,8433,8434")),
-        ("v2", [1], ("1x1", "v2-2", "1,1,1", "8431")),
-        ("v2", [2, 3], ("1x2", "v2-4", "1,2,1", "8431,8432")),
+        ("v2", [1], ("1x1", "v2-2", "1,1,1", "8432")),
+        ("v2", [2, 3], ("1x2", "v2-4", "1,2,1", "8433,8434")),
         ("v2", [0, 1, 2, 3], ("2x2", "v2-8", "2,2,1", "8431,8432,8433,8434")),
-        ("v4-lite", [3], ("1x1", None, "1,1,1", "8431")),
-        ("v4-lite", [2, 3], ("1x2", None, "1,2,1", "8431,8432")),
-        ("v4-lite", [0, 1, 2, 3], ("2x2", None, "2,2,1", "8431,8432,8433,8434")),
-        ("tpu7x-4", [1], ("1x1x1", "tpu7x-2", "1,1,1", "8431,8432")),
+        ("v4-lite", [3], ("1x1", "v4lite-1", "1,1,1", "8434")),
+        ("v4-lite", [2, 3], ("1x2", "v4lite-2", "1,2,1", "8433,8434")),
+        ("v4-lite", [0, 1, 2, 3], ("2x2", "v4lite-4", "2,2,1", "8431,8432,8433,8434")),
+        ("tpu7x-4", [1], ("1x1x1", "tpu7x-2", "1,1,1", "8433,8434")),
     ],
 )
 def test_box_of_a_host_is_a_slice_of_its_own(
@@ -225,11 +249,13 @@ def test_box_of_a_host_is_a_slice_of_its_own(
 
     edits = edit(tmp_path, name, chips, mode="sub-host")
 
+    is_whole = len(chips) == HOST_SIZES[name]
     assert edits.environment == told(
         TPU_TOPOLOGY=topology,
         TPU_ACCELERATOR_TYPE=accelerator_type,
         TPU_RUNTIME_METRICS_PORTS=ports,
-        **process(chip_bounds),
+        **service(name),
+        **(bounds(chip_bounds) if is_whole else process(chip_bounds, chips)),
     )
 
 
@@ -239,9 +265,10 @@ def test_pair_of_tpu7x_chips_names_its_network_cards_numa_node(tmp_path: Path) -
     assert edits.environment == told(
         TPU_TOPOLOGY="1x2x1",
         TPU_ACCELERATOR_TYPE="tpu7x-4",
-        TPU_RUNTIME_METRICS_PORTS="8431,8432,8433,8434",
+        TPU_RUNTIME_METRICS_PORTS="8435,8436,8437,8438",
         WORKLOAD_NIC_PREFERRED_NUMA="1",
-        **process("1,2,1"),
+        **service("tpu7x-4"),
+        **process("1,2,1", [2, 3]),
     )
 
 
@@ -253,7 +280,8 @@ def test_whole_tpu7x_host_by_parts_is_the_whole(tmp_path: Path) -> None:
         TPU_ACCELERATOR_TYPE="tpu7x-8",
         TPU_RUNTIME_METRICS_PORTS="8431,8432,8433,8434,8435,8436,8437,8438",
         WORKLOAD_NIC_PREFERRED_NUMA="0,1",
-        **process("2,2,1"),
+        **service("tpu7x-4"),
+        **bounds("2,2,1"),
     )
 
 
@@ -269,8 +297,10 @@ def test_shape_of_half_a_host_can_be_set(tmp_path: Path) -> None:
     ("meaning", "chips", "expected"),
     [
         ("none", [4, 5], None),
+        ("container", [4, 5], "0,1"),
         ("ordinal", [4, 5], "4,5"),
         ("device-number", [4, 5], "1,5"),
+        ("container", [0, 1, 2, 3, 4, 5, 6, 7], None),
         ("ordinal", [0, 1, 2, 3, 4, 5, 6, 7], None),
     ],
 )
@@ -287,7 +317,8 @@ def test_chips_of_a_lenient_host_that_form_no_box_get_no_bounds(tmp_path: Path) 
 
     assert edits.environment == {
         "TPU_SKIP_MDS_QUERY": "true",
-        "TPU_RUNTIME_METRICS_PORTS": "8431,8432,8433",
+        "TPU_RUNTIME_METRICS_PORTS": "8432,8433,8436",
+        "TPU_VISIBLE_CHIPS": "0,1,2",
     }
     assert [node.host_path for node in edits.nodes] == [
         "/dev/vfio/2",

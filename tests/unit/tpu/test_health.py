@@ -185,7 +185,7 @@ def test_scan_and_edits_open_no_device_file(tmp_path: Path, name: str) -> None:
     observer.schedule(opened, str(tmp_path / "dev"), recursive=True)
     observer.start()
     try:
-        backend = TpuBackend(TpuSettings(check_owners=True))
+        backend = TpuBackend(TpuSettings())
         inventory = backend.scan(tmp_path)
         backend.edits(inventory, inventory.devices, {}, {})
         last.read_bytes()

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.settings import NodeFacts
 from accelet.accelerators.tpu import TpuBackend, TpuSettings
-from accelet.accelerators.tpu.hostslice import decide
+from accelet.accelerators.tpu.generation import Generation
+from accelet.accelerators.tpu.hostslice import FoundChips, decide
 from accelet.accelerators.tpu.shape import Shape
 from accelet.accelerators.tpu.statements import Statement, statements_of_labels, statements_of_tpu_env
 from accelet.accelerators.tpu.table import GENERATIONS, V4, V5E
@@ -32,7 +34,7 @@ def scan(
     root: Path, name: str, labels: Mapping[str, str] | None = None, topology: str | None = None, env: str = ""
 ) -> Inventory:
     host = HOSTS[name].with_files({"etc/tpu/tpu-env": env} if env else {})
-    backend = TpuBackend(TpuSettings(topology=topology)).with_node_labels(labels or {})
+    backend = TpuBackend(TpuSettings(topology=topology, control_service="none"), NodeFacts(labels or {}))
     return backend.scan(host.write(root))
 
 
@@ -94,7 +96,10 @@ def test_two_by_four_is_one_host_of_eight_or_two_of_four(tmp_path: Path) -> None
         ),
         (
             {f"{GKE}accelerator": "tpu-v6e-slice"},
-            "a label of the Node names v6e TPUs, the chips found are v5e: they are served as what they are",
+            (
+                "a label of the Node names v6e TPUs, the chips found are v5e: they are served as what they "
+                "are, and nothing else it says is used"
+            ),
         ),
         ({f"{GKE}accelerator": "tpu9x"}, "a label of the Node: the accelerator 'tpu9x' is not known"),
         (
@@ -125,7 +130,7 @@ def test_disagreement_is_a_warning_and_the_chips_stay(
 def test_sources_that_count_differently_are_a_warning() -> None:
     statements = [Statement("one", chips=8), Statement("other", chips=4)]
 
-    topology = decide(V5E, 4, statements)
+    topology = decide(V5E, FoundChips(4), statements)
 
     assert topology.host_shape == Shape(2, 4)
     assert topology.warnings[0] == "other gives this host 4 chips, another source 8: 8 it is"
@@ -144,7 +149,7 @@ def test_machine_type_tells_that_chips_are_missing(tmp_path: Path) -> None:
 
 
 def test_more_chips_than_any_host_has_are_served_without_bounds() -> None:
-    topology = decide(V4, 5, [])
+    topology = decide(V4, FoundChips(5), [])
 
     assert (topology.host_shape, topology.slice_shape) == (None, None)
     assert topology.warnings == ("5 chips were found, more than any v4 host has: no bounds are set",)
@@ -180,11 +185,17 @@ statements = st.builds(
 )
 
 
-@given(st.sampled_from(GENERATIONS), st.integers(1, 16), st.lists(statements, max_size=4))
+@given(
+    st.sampled_from(GENERATIONS),
+    st.integers(1, 16),
+    st.integers(0, 16),
+    st.integers(0, 3),
+    st.lists(statements, max_size=4),
+)
 def test_whatever_is_said_a_host_holds_its_chips_and_fills_its_slice(
-    generation: object, found: int, said: list[Statement]
+    generation: Generation, found: int, seen: int, numa_nodes: int, said: list[Statement]
 ) -> None:
-    topology = decide(generation, found, said)  # type: ignore[arg-type]  # one of GENERATIONS
+    topology = decide(generation, FoundChips(found, seen, numa_nodes), said)
 
     if topology.host_shape is None:
         assert topology.slice_shape is None

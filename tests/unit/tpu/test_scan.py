@@ -18,7 +18,7 @@ GIB = 1024**3
 
 
 def scan(host: Host, root: Path, settings: TpuSettings | None = None) -> Inventory:
-    return TpuBackend(settings or TpuSettings()).scan(host.write(root))
+    return TpuBackend(settings or TpuSettings(control_service="none")).scan(host.write(root))
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,11 @@ def test_defaults_are_the_documented_ones() -> None:
         "mode": "whole-host",
         "check": "strict",
         "half_bounds": "1,4,1",
-        "visible_chips": "none",
+        "visible_chips": "container",
         "topology": None,
         "node_labels": False,
-        "check_owners": False,
+        "control_service": "node-ip",
+        "processes": "one",
         "log_folder": "/tmp/tpu_logs",
     }
     assert problems() == []
@@ -33,7 +34,7 @@ def test_everything_may_be_set_for_parts_of_hosts() -> None:
             visible_chips="ordinal",
             topology="2x4",
             node_labels=True,
-            check_owners=True,
+            control_service="unix",
             log_folder=None,
         )
         == []
@@ -46,6 +47,11 @@ def test_everything_may_be_set_for_parts_of_hosts() -> None:
         ({"check": "lenient"}, [(("check",), "has a meaning only with mode: sub-host")]),
         ({"half_bounds": "2,2,1"}, [(("half_bounds",), "has a meaning only with mode: sub-host")]),
         ({"visible_chips": "ordinal"}, [(("visible_chips",), "has a meaning only with mode: sub-host")]),
+        ({"processes": "per-chip"}, [(("processes",), "has a meaning only with mode: sub-host")]),
+        (
+            {"mode": "sub-host", "processes": "per-chip", "visible_chips": "ordinal"},
+            [(("visible_chips",), "has a meaning only with processes: one")],
+        ),
         (
             {"topology": "2 by 4"},
             [(("topology",), "'2 by 4' is not a shape of chips such as 2x4 or 2x2x4")],
@@ -58,7 +64,7 @@ def test_each_contradiction_is_told_with_its_field(settings: dict[str, Any], exp
     assert problems(**settings) == expected
 
 
-@pytest.mark.parametrize("settings", [{"mode": "half"}, {"shares": 2}, {"check_owners": "yes"}])
+@pytest.mark.parametrize("settings", [{"mode": "half"}, {"shares": 2}, {"control_service": "tcp"}])
 def test_wrong_types_and_unknown_keys_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(settings, TpuSettings)
