@@ -4,6 +4,7 @@ Imported only where an API server is needed: the package costs about 20 MiB.
 """
 
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
 from urllib3.connection import HTTPConnection
 from urllib3.exceptions import HTTPError, ReadTimeoutError
+from urllib3.util.ssl_ import create_urllib3_context
 
 from accelet import __version__
 from accelet.kube.answers import api_error
@@ -81,7 +83,25 @@ def load_api(kubeconfig: Path | None, context: str | None = None) -> Any:
         raise ConfigurationError(f"kubeconfig {kubeconfig}: {problem}") from None
     configuration.socket_options = _KEEPALIVE
     configuration.connection_pool_maxsize = _KEPT_CONNECTIONS
-    return ApiClient(configuration)
+    api = ApiClient(configuration)
+    api.rest_client.pool_manager.connection_pool_kw["ssl_context"] = _trust(configuration)
+    return api
+
+
+def _trust(configuration: Any) -> ssl.SSLContext:
+    """What server is believed: one with a certificate for its name, by the authority that is configured.
+
+    From Python 3.13 on, certificates are held to RFC 5280 to the letter too (VERIFY_X509_STRICT). The
+    authorities of many clusters are not ("CA cert does not include key usage extension"; EKS, older GKE,
+    microk8s), and kubectl, as all of Go, does not ask for it either. That alone is taken back.
+    """
+    context = create_urllib3_context(
+        cert_reqs=ssl.CERT_REQUIRED if configuration.verify_ssl else ssl.CERT_NONE
+    )
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if configuration.verify_ssl and not (configuration.ssl_ca_cert or configuration.ca_cert_data):
+        context.load_default_certs()
+    return context
 
 
 class Connection:

@@ -1,29 +1,22 @@
 """The one HTTP port: /healthz, /readyz and /metrics."""
 
 import asyncio
-import functools
 import socket
-import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from socketserver import TCPServer, ThreadingMixIn
-from typing import TYPE_CHECKING, Any, TypeVar
+from http import HTTPStatus
+from typing import TypeVar
 from urllib.parse import parse_qs
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import make_wsgi_app
 
-if TYPE_CHECKING:
-    from wsgiref.types import StartResponse, WSGIEnvironment
+from accelet.runtime.webserver import Bounds, HttpAnswer, HttpRequest, WebServer
 
 T = TypeVar("T")
 
 LOOP_ANSWERS_S = 5.0
-_CLIENT_S = 10.0
-
-_END_S = 5.0
-"""How often the server looks whether it shall end: each look wakes a process that has nothing to do."""
+DEFAULT_BOUNDS = Bounds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +49,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 class ProbeServer:
-    """Answers probes on threads of its own, so that a stuck event loop is seen and not waited for."""
+    """Answers probes on a thread of its own, so that a stuck event loop is seen and not waited for."""
 
     def __init__(
         self,
@@ -65,6 +58,7 @@ class ProbeServer:
         ready: Callable[[], Sequence[Check]],
         *,
         loop_answers_s: float = LOOP_ANSWERS_S,
+        bounds: Bounds = DEFAULT_BOUNDS,
     ) -> None:
         """Listens at once; an event loop that says nothing for `loop_answers_s` is stuck.
 
@@ -76,98 +70,75 @@ class ProbeServer:
         self._loop_answers_s = loop_answers_s
         self._metrics = make_wsgi_app(registry)
         try:
-            self._server = _listen(address)
+            listener = _listen(address)
         except OSError as error:
             raise AddressError(f"cannot listen on {address[0]}:{address[1]}: {error.strerror}") from error
-        self._server.set_app(self._answer)
-        serve = functools.partial(self._server.serve_forever, poll_interval=_END_S)
-        threading.Thread(target=serve, name="probes", daemon=True).start()
-
-    @property
-    def port(self) -> int:
-        return self._server.server_port
+        self.port: int = listener.getsockname()[1]
+        self._server = WebServer(listener, self._answer, bounds)
+        self._server.start("probes")
 
     def close(self) -> None:
-        """Tells the server to end, which takes up to _END_S, for which nobody needs to wait."""
-        threading.Thread(target=self._end, name="probes end", daemon=True).start()
+        """Tells the server to end, for which nobody needs to wait."""
+        self._server.close()
 
-    def _end(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    async def _answer(self, request: HttpRequest) -> HttpAnswer:
+        if request.method not in ("GET", "HEAD"):
+            return _text(HTTPStatus.METHOD_NOT_ALLOWED, "only GET")
+        if request.path == "/metrics":
+            return self._answer_metrics(request)
+        if request.path == "/healthz":
+            if await self._on_loop(lambda: True) is None:
+                return _text(HTTPStatus.SERVICE_UNAVAILABLE, "the event loop is stuck")
+            return _text(HTTPStatus.OK, "ok")
+        if request.path == "/readyz":
+            is_verbose = "verbose" in parse_qs(request.query, keep_blank_values=True)
+            return await self._answer_ready(is_verbose=is_verbose)
+        return _text(HTTPStatus.NOT_FOUND, "there are /healthz, /readyz and /metrics")
 
-    def _answer(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        path = environ["PATH_INFO"]
-        if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
-            return _text(start_response, "405 Method Not Allowed", "only GET")
-        if path == "/metrics":
-            answer: Iterable[bytes] = self._metrics(environ, start_response)
-            return answer
-        if path == "/healthz":
-            if self._on_loop(lambda: True) is None:
-                return _text(start_response, "503 Service Unavailable", "the event loop is stuck")
-            return _text(start_response, "200 OK", "ok")
-        if path == "/readyz":
-            is_verbose = "verbose" in parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
-            return self._answer_ready(start_response, is_verbose=is_verbose)
-        return _text(start_response, "404 Not Found", "there are /healthz, /readyz and /metrics")
+    def _answer_metrics(self, request: HttpRequest) -> HttpAnswer:
+        """What the library's own server would say, which speaks WSGI."""
+        headers = {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in request.headers.items()}
+        environ = {
+            **headers,
+            "REQUEST_METHOD": request.method,
+            "PATH_INFO": request.path,
+            "QUERY_STRING": request.query,
+        }
+        began: list[tuple[str, list[tuple[str, str]]]] = []
+        body = b"".join(self._metrics(environ, lambda status, more: began.append((status, more))))
+        ((status, more),) = began
+        return HttpAnswer(HTTPStatus(int(status[:3])), body, tuple(more))
 
-    def _answer_ready(self, start_response: "StartResponse", *, is_verbose: bool) -> Iterable[bytes]:
-        checks = self._on_loop(self._ready)
+    async def _answer_ready(self, *, is_verbose: bool) -> HttpAnswer:
+        checks = await self._on_loop(self._ready)
         if checks is None:
-            return _text(start_response, "503 Service Unavailable", "the event loop is stuck")
+            return _text(HTTPStatus.SERVICE_UNAVAILABLE, "the event loop is stuck")
         is_ready = all(check.is_ok for check in checks)
         lines = [f"[{'+' if check.is_ok else '-'}] {check.name}: {check.detail}" for check in checks]
         shown = lines if is_verbose or not is_ready else []
-        status = "200 OK" if is_ready else "503 Service Unavailable"
-        return _text(start_response, status, "\n".join([*shown, "ok" if is_ready else "not ready"]))
+        status = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE
+        return _text(status, "\n".join([*shown, "ok" if is_ready else "not ready"]))
 
-    def _on_loop(self, call: Callable[[], T]) -> T | None:
-        """What `call` returns on the event loop; None when the loop does not come to it."""
+    async def _on_loop(self, call: Callable[[], T]) -> T | None:
+        """What `call` returns on the event loop that is watched; None when that does not come to it."""
 
         async def on_loop() -> T:
             return call()
 
         try:
-            return asyncio.run_coroutine_threadsafe(on_loop(), self._loop).result(self._loop_answers_s)
+            async with asyncio.timeout(self._loop_answers_s):
+                return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(on_loop(), self._loop))
         except TimeoutError:
             return None
 
 
-class _Handler(WSGIRequestHandler):
-    timeout = _CLIENT_S  # a client that says nothing must not hold a thread for ever
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name in the base class
-        """Probes come every few seconds and are not news."""
-
-
-class _Server(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-
-    def server_bind(self) -> None:
-        if self.address_family == socket.AF_INET6:
-            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        # Not the HTTP server's own, which asks the DNS for the host's name before it listens.
-        TCPServer.server_bind(self)
-        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
-        self.setup_environ()
-
-
-class _Server6(_Server):
-    address_family = socket.AF_INET6
-
-
-def _listen(address: tuple[str, int]) -> _Server:
+def _listen(address: tuple[str, int]) -> socket.socket:
     host, port = address
-    if not host:
-        if socket.has_dualstack_ipv6():
-            return _Server6(("::", port), _Handler)
-        return _Server(("0.0.0.0", port), _Handler)  # noqa: S104 - asked for all addresses, on a node without IPv6
-    return (_Server6 if ":" in host else _Server)((host, port), _Handler)
+    if not host and socket.has_dualstack_ipv6():
+        return socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family)
 
 
-def _text(start_response: "StartResponse", status: str, text: str) -> Iterable[bytes]:
-    body = f"{text}\n".encode()
-    start_response(
-        status, [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))]
-    )
-    return [body]
+def _text(status: HTTPStatus, text: str) -> HttpAnswer:
+    return HttpAnswer(status, f"{text}\n".encode())

@@ -1,15 +1,20 @@
 """The HTTP port."""
 
 import asyncio
+import gzip
 import http.client
 import socket
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
-from accelet.runtime.probes import AddressError, Check, ProbeServer, parse_address
+from accelet.runtime.probes import DEFAULT_BOUNDS, AddressError, Check, ProbeServer, parse_address
+from accelet.runtime.webserver import Bounds
 
 
 @pytest.mark.parametrize(
@@ -32,10 +37,12 @@ def test_text_that_is_no_address_is_refused_in_a_sentence(text: str) -> None:
 
 
 @contextmanager
-def serving(*checks: Check, host: str = "127.0.0.1", loop_answers_s: float = 10.0) -> Iterator[ProbeServer]:
+def serving(
+    *checks: Check, host: str = "127.0.0.1", loop_answers_s: float = 10.0, bounds: Bounds = DEFAULT_BOUNDS
+) -> Iterator[ProbeServer]:
     registry = CollectorRegistry()
     Gauge("accelet_test", "A test.", registry=registry).set(7)
-    server = ProbeServer((host, 0), registry, lambda: checks, loop_answers_s=loop_answers_s)
+    server = ProbeServer((host, 0), registry, lambda: checks, loop_answers_s=loop_answers_s, bounds=bounds)
     try:
         yield server
     finally:
@@ -91,3 +98,81 @@ async def test_address_in_use_is_told() -> None:
         taken.listen()
         with pytest.raises(AddressError, match="cannot listen on"):
             ProbeServer(taken.getsockname(), CollectorRegistry(), lambda: ())
+
+
+def resident_mib() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096 / 2**20
+
+
+async def test_headers_beyond_all_measure_are_refused_and_fill_no_memory() -> None:
+    with serving() as server:
+        before_mib = resident_mib()
+        heads = b"GET /healthz HTTP/1.1\r\n" + b"".join(
+            b"X-%d: %s\r\n" % (i, b"x" * 65_000) for i in range(98)
+        )
+        with ExitStack() as stack:
+            for _ in range(8):
+                client = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+                client.settimeout(5)
+                with suppress(OSError):  # it is closed on us before we have said all
+                    client.sendall(heads)
+            assert (await get(server, "/healthz"))[0] == 200
+            assert resident_mib() - before_mib < 10, "it was 50 MiB"
+
+
+async def test_those_who_only_hold_connections_keep_nobody_out_and_are_closed() -> None:
+    bounds = Bounds(connections=16, head_s=1.0)
+    threads = threading.active_count()
+    with serving(bounds=bounds) as server, ExitStack() as stack:
+        slow = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port))) for _ in range(300)]
+        slow[-1].sendall(b"GET /hea")
+        assert (await get(server, "/healthz"))[0] == 200
+        assert threading.active_count() <= threads + 3
+        began_s = time.monotonic()
+        for client in slow:
+            client.settimeout(10)
+            with suppress(ConnectionResetError):
+                assert await asyncio.to_thread(client.recv, 1) == b""
+        assert time.monotonic() - began_s < 5
+
+
+async def test_a_request_that_comes_drop_by_drop_is_not_waited_for() -> None:
+    with (
+        serving(bounds=Bounds(head_s=0.3)) as server,
+        socket.create_connection(("127.0.0.1", server.port)) as client,
+    ):
+        client.settimeout(10)
+        began_s = time.monotonic()
+        with suppress(ConnectionError):
+            while time.monotonic() - began_s < 8:
+                client.sendall(b"G")
+                client.settimeout(0.1)
+                with suppress(TimeoutError):
+                    if await asyncio.to_thread(client.recv, 1) == b"":
+                        break
+        assert time.monotonic() - began_s < 4
+
+
+@pytest.mark.parametrize(
+    "head", [b"\r\n\r\n", b"GET\r\n\r\n", b"GET / SMTP\r\n\r\n", b"\xff\x00 \xff\r\n\r\n"]
+)
+async def test_what_is_no_request_is_answered_so(head: bytes) -> None:
+    with serving() as server, socket.create_connection(("127.0.0.1", server.port)) as client:
+        client.settimeout(10)
+        client.sendall(head)
+        assert (await asyncio.to_thread(client.recv, 100)).startswith(b"HTTP/1.1 400 ")
+
+
+async def test_head_has_no_body_and_metrics_come_zipped_to_who_asks() -> None:
+    with serving() as server:
+        assert await get(server, "/healthz", method="HEAD") == (200, "")
+
+        def ask() -> bytes:
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+            connection.request("GET", "/metrics", headers={"Accept-Encoding": "gzip"})
+            answer = connection.getresponse()
+            assert answer.headers["Content-Encoding"] == "gzip"
+            return answer.read()
+
+        assert b"accelet_test 7.0" in gzip.decompress(await asyncio.to_thread(ask))
