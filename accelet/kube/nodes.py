@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from accelet.kube.errors import MalformedObjectError
 from accelet.kube.objects import (
     Amounts,
     Condition,
@@ -19,6 +20,9 @@ from accelet.kube.objects import (
     read_resources,
 )
 from accelet.kube.selection import Taint, WireTaint, read_taints
+
+MOST_RESOURCES = 256
+"""More than any node offers; a compromised one may write tens of thousands of names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,10 @@ def parse_node(raw: RawObject) -> Node:
     """
     wire = read_object(raw, "Node", _WireNode)
     metadata, spec, status = wire.metadata, wire.spec or _WireSpec(), wire.status or _WireStatus()
+    for offered in (status.capacity, status.allocatable):
+        if offered is not None and len(offered) > MOST_RESOURCES:
+            problem = f"it has {len(offered):,} resources, more than the {MOST_RESOURCES} that are counted"
+            raise MalformedObjectError("Node", "", metadata.name, "status", problem)
     capacity = read_resources(status.capacity, "status.capacity", "Node", metadata)
     allocatable = read_resources(status.allocatable, "status.allocatable", "Node", metadata)
     return Node(

@@ -62,7 +62,7 @@ class Watching:
         self._pod_changed, self._changed = pod_changed, changed
         self._pods = Reflector(
             api,
-            Scope(PODS, page_size=1000),
+            Scope(PODS, page_size=100),
             partial(parse_pod, keeps_environment=False),
             changed=self._see_pod,
             failed=self._count,

@@ -78,6 +78,8 @@ class Cluster:
     def remove_node(self, name: str) -> None:
         if self._nodes.pop(name, None) is not None:
             self._layout = None
+            del self._node_rows[name]
+            self._usage.withdraw(name)
             self._card_account.remove_node(name)
 
     def set_pod(self, pod: Pod) -> None:

@@ -1,6 +1,7 @@
 """How much of each node is taken: an account in which one pod's event costs the same in any cluster."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -14,45 +15,70 @@ UNLIMITED = 2**46
 """Stands for no limit and is the most that anything counts (70 TB): 100,000 of it still fit into 64 bits."""
 
 
+MOST_RESOURCES = 512
+"""Columns: more names than a cluster's nodes offer. Of a name beyond it nobody is offered anything."""
+
+
 class _Charge(NamedTuple):
-    row: int
-    columns: list[int]
-    amounts: list[int]
+    node: str
+    units: SchedulingUnits
     is_lasting: bool
 
 
 class Usage:
     """What nodes offer and what pods have taken of it, by rows of nodes and columns of resources.
 
-    A row stays with its node's name for good, known or not, so that a pod may be seen before its node
-    and a node may come back.
+    There are rows only for nodes that are there, and columns only for what one of them offers: pods can name
+    any node and any resource. A pod may be charged before its node is there, and counts once it is.
     """
 
     def __init__(self) -> None:
         self._rows: dict[str, int] = {}
+        self._spare_rows: list[int] = []
         self._columns: dict[str, int] = {PODS: 0}
+        self._offers: dict[str, SchedulingUnits] = {}
         self._offered = np.zeros((16, 4), dtype=np.int64)
         self._taken = np.zeros((16, 4), dtype=np.int64)
         self._lasting = np.zeros((16, 4), dtype=np.int64)
         self._charges: dict[ObjectKey, _Charge] = {}
+        self._by_node: defaultdict[str, set[ObjectKey]] = defaultdict(set)
 
     @property
     def columns(self) -> Mapping[str, int]:
-        """The column of each resource that any node offers or any pod has taken."""
+        """The column of each resource that a node offers, or has offered."""
         return self._columns
 
+    @property
+    def cells(self) -> int:
+        """How many amounts there is space for."""
+        return int(self._offered.size)
+
     def offer(self, node: str, units: SchedulingUnits) -> int:
-        """Sets what `node` offers and returns its row.
+        """Sets what `node` offers and returns its row, which is its own until it is withdrawn.
 
         A node that says nothing of `pods` has no limit of them: every kubelet sets one, files written by
-        writer do not.
+        hand do not.
         """
-        row = self._row(node)
-        columns = [self._column(resource) for resource in units]
-        self._offered[row] = 0
-        self._offered[row, 0] = UNLIMITED
-        self._offered[row, columns] = [min(amount, UNLIMITED) for amount in units.values()]
+        self._offers[node] = units
+        self._add_columns(units)
+        row = self._rows.get(node)
+        if row is None:
+            row = self._rows[node] = self._spare_rows.pop() if self._spare_rows else len(self._rows)
+            if row == len(self._offered):
+                self._grow((len(self._offered), 0))
+            for pod in self._by_node.get(node, ()):
+                self._add(self._charges[pod], 1)
+        self._set_offer(row, units)
         return row
+
+    def withdraw(self, node: str) -> None:
+        """The node is gone; what its pods have taken counts again if it comes back."""
+        row = self._rows.pop(node, None)
+        if row is not None:
+            del self._offers[node]
+            self._spare_rows.append(row)
+            for amounts in (self._offered, self._taken, self._lasting):
+                amounts[row] = 0
 
     def take(self, pod: ObjectKey, node: str, units: SchedulingUnits, *, is_lasting: bool = False) -> None:
         """Charges `node` with `pod`, which is charged once only: what it had taken before is given back.
@@ -60,17 +86,19 @@ class Usage:
         A lasting charge is that of a pod which stays as long as its node.
         """
         self.give_back(pod)
-        columns = [self._column(resource) for resource in units]
-        amounts = [min(amount, UNLIMITED) for amount in units.values()]
-        charge = _Charge(self._row(node), columns, amounts, is_lasting)
+        charge = self._charges[pod] = _Charge(node, units, is_lasting)
+        self._by_node[node].add(pod)
         self._add(charge, 1)
-        self._charges[pod] = charge
 
     def give_back(self, pod: ObjectKey) -> None:
         """Ends a pod's charge; does nothing where there is none."""
         charge = self._charges.pop(pod, None)
         if charge is not None:
             self._add(charge, -1)
+            pods = self._by_node[charge.node]
+            pods.remove(pod)
+            if not pods:
+                del self._by_node[charge.node]
 
     def free(self, rows: Ints) -> Ints:
         """A copy of what is free, shape (rows, columns); negative where a node has more than it can take."""
@@ -82,25 +110,56 @@ class Usage:
         width = len(self._columns)
         return np.asarray(self._offered[rows, :width] - self._lasting[rows, :width])
 
-    def _add(self, charge: _Charge, sign: int) -> None:
-        for column, amount in zip(charge.columns, charge.amounts, strict=True):
-            self._taken[charge.row, column] += sign * amount
-            if charge.is_lasting:
-                self._lasting[charge.row, column] += sign * amount
+    def _set_offer(self, row: int, units: SchedulingUnits) -> None:
+        self._offered[row] = 0
+        self._offered[row, 0] = UNLIMITED
+        for resource, amount in units.items():
+            if (column := self._columns.get(resource)) is not None:
+                self._offered[row, column] = _bounded(amount)
 
-    def _row(self, node: str) -> int:
-        row = self._rows.setdefault(node, len(self._rows))
-        if row == len(self._offered):
-            self._grow((len(self._offered), 0))
-        return row
+    def _add(self, charge: _Charge, sign: int, only: Iterable[str] | None = None) -> None:
+        """Counts a charge where its node is there, in all columns or in some `only`."""
+        row = self._rows.get(charge.node)
+        if row is None:
+            return
+        for resource in charge.units if only is None else only:
+            column, amount = self._columns.get(resource), charge.units.get(resource, 0)
+            if column is not None:
+                self._taken[row, column] += sign * _bounded(amount)
+                if charge.is_lasting:
+                    self._lasting[row, column] += sign * _bounded(amount)
 
-    def _column(self, resource: str) -> int:
-        column = self._columns.setdefault(resource, len(self._columns))
-        if column == self._offered.shape[1]:
-            self._grow((0, self._offered.shape[1]))
-        return column
+    def _add_columns(self, resources: Iterable[str]) -> None:
+        new = [resource for resource in resources if resource not in self._columns]
+        if len(self._columns) + len(new) > MOST_RESOURCES:
+            self._drop_columns()
+            new = [resource for resource in resources if resource not in self._columns]
+        added = new[: MOST_RESOURCES - len(self._columns)]
+        for resource in added:
+            column = self._columns[resource] = len(self._columns)
+            if column == self._offered.shape[1]:
+                self._grow((0, self._offered.shape[1]))
+        if added:
+            for charge in self._charges.values():
+                self._add(charge, 1, [resource for resource in added if resource in charge.units])
+
+    def _drop_columns(self) -> None:
+        """Begins anew with the columns of what is still offered."""
+        names = dict.fromkeys((PODS, *(name for units in self._offers.values() for name in units)))
+        kept = [name for name in names if name in self._columns]
+        self._columns = {name: column for column, name in enumerate(kept)}
+        for amounts in (self._offered, self._taken, self._lasting):
+            amounts[:] = 0
+        for node, row in self._rows.items():
+            self._set_offer(row, self._offers[node])
+        for charge in self._charges.values():
+            self._add(charge, 1)
 
     def _grow(self, more: tuple[int, int]) -> None:
         pad = tuple((0, extra) for extra in more)
         self._offered, self._taken = np.pad(self._offered, pad), np.pad(self._taken, pad)
         self._lasting = np.pad(self._lasting, pad)
+
+
+def _bounded(amount: int) -> int:
+    return max(0, min(amount, UNLIMITED))
