@@ -50,6 +50,7 @@ class IdentityAllocator:
         metrics: ResourceMetrics,
     ) -> None:
         self._manager = manager
+        self._log = _log.bind(resource=manager.rules.resource)
         self._reconciler = reconciler
         self._records = records
         self._kubelet: SocketIdentity | None = None
@@ -60,10 +61,6 @@ class IdentityAllocator:
         self._preferred: tuple[frozenset[DeviceId], Found] | None = None
         self._screener = screener
         self._admissions = Admissions()
-
-    @property
-    def _resource(self) -> str:
-        return self._manager.rules.resource
 
     async def run(self) -> None:
         """Finds out, after each registration, which pods the kubelet admitted without devices."""
@@ -167,9 +164,8 @@ class IdentityAllocator:
             return
         for notice in answer.notices:
             self._metrics.count_deviation(notice.kind)
-            _log.warning(
+            self._log.warning(
                 "not simply as assigned",
-                resource=self._resource,
                 kind=notice.kind,
                 pod="" if owner is None else "/".join(owner.pod.key),
                 reason=notice.sentence,

@@ -34,6 +34,7 @@ class ListingUpdater:
     ) -> None:
         """`announce` is called when the kubelet is to be told another list: did a device lose its health?"""
         self._manager = manager
+        self._log = _log.bind(resource=manager.rules.resource)
         self._read_records = read_records
         self._announce = announce
         self._metrics = metrics
@@ -56,7 +57,7 @@ class ListingUpdater:
         self._log_health(before, after)
         if dropped := sorted(before.entries.keys() - after.entries.keys()):
             some = dropped[:LOGGED_IDS]
-            _log.info("no longer listed", resource=self._resource, count=len(dropped), devices=some)
+            self._log.info("no longer listed", count=len(dropped), devices=some)
 
     def _log_health(self, before: Listing, after: Listing) -> None:
         told: dict[str, list[DeviceId]] = defaultdict(list)
@@ -69,13 +70,9 @@ class ListingUpdater:
         for reason, devices in told.items():
             count, some = len(devices), devices[:LOGGED_IDS]
             if reason:
-                _log.warning("unhealthy", resource=self._resource, reason=reason, count=count, devices=some)
+                self._log.warning("unhealthy", reason=reason, count=count, devices=some)
             else:
-                _log.info("healthy", resource=self._resource, count=count, devices=some)
-
-    @property
-    def _resource(self) -> str:
-        return self._manager.rules.resource
+                self._log.info("healthy", count=count, devices=some)
 
 
 def explain_too_long(inventory: Inventory) -> str | None:

@@ -89,6 +89,7 @@ class Plugin:
     ) -> None:
         """`before_registration` is awaited each time."""
         self._manager = manager
+        self._log = _log.bind(resource=manager.rules.resource)
         self._allocator = allocator
         self._before_registration = before_registration
         self._root = root
@@ -241,11 +242,11 @@ class Plugin:
             return
         self.state = RegistrationState(is_registered, reason, time.time())
         if is_registered:
-            _log.info("registered", resource=self.resource)
+            self._log.info("registered")
         elif reason == STOPPED:
-            _log.info("stopped", resource=self.resource)
+            self._log.info("stopped")
         else:
-            _log.warning("not registered", resource=self.resource, reason=reason)
+            self._log.warning("not registered", reason=reason)
 
 
 _SENTENCES = {

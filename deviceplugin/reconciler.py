@@ -38,6 +38,7 @@ class Reconciler:
         pods: PodView | None = None,
     ) -> None:
         self._manager = manager
+        self._log = _log.bind(resource=manager.rules.resource)
         self._records = records
         self._metrics = metrics
         self._pod_resources = pod_resources
@@ -115,9 +116,8 @@ class Reconciler:
         for device, uids in doubles.items():
             if self._doubles.get(device) != uids:
                 self._metrics.count_repeated(1)
-                _log.error(
+                self._log.error(
                     "the kubelet gave a device twice",
-                    resource=self._resource,
                     device=device,
                     pods=sorted(uids),
                 )
@@ -127,9 +127,8 @@ class Reconciler:
         for settled in reconciled.settled:
             self._metrics.count_settled(settled.outcome.value)
             if settled.outcome is Outcome.CORRECTED:
-                _log.error(
+                self._log.error(
                     "an answer was for another container",
-                    resource=self._resource,
                     devices=sorted(settled.answer.device_ids),
                     believed=str(settled.answer.owner),
                     was=str(settled.owner),

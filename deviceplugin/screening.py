@@ -14,6 +14,7 @@ from accelet.node.kubeletrecords import KubeletRecords
 from accelet.node.podview import PodView
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.logs import Log
+from accelet.runtime.waiting import wait_for_hint
 from resourcemanager.holdings.ledger import ALLOCATION_ANNOTATION
 from resourcemanager.manager import ResourceManager
 from resourcemanager.matching.admissions import Admissions
@@ -38,6 +39,7 @@ class Screener:
         self, manager: ResourceManager, records: KubeletRecords, pods: PodView, pod_resources: PodResources
     ) -> None:
         self._manager = manager
+        self._log = _log.bind(resource=manager.rules.resource)
         self._records = records
         self._pods = pods
         self._pod_resources = pod_resources
@@ -80,9 +82,7 @@ class Screener:
         To be asked during a call of the kubelet, which shows that it knows the resource.
         """
         self._is_called.set()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within_s if self._problem is None else FAILING_S):
-                await self._is_done.wait()
+        await wait_for_hint(self._is_done, within_s if self._problem is None else FAILING_S)
         return self._screening.skipped if self._is_done.is_set() else None
 
     @property
@@ -108,9 +108,7 @@ class Screener:
             if number == self._round:
                 self._is_done.set()
                 if skipped := self._screening.skipped:
-                    _log.warning(
-                        "pods were admitted without devices", resource=self._resource, pods=sorted(skipped)
-                    )
+                    self._log.warning("pods were admitted without devices", pods=sorted(skipped))
 
     async def _is_restored(self, number: int) -> bool:
         """Waits until the kubelet knows the resource; whether it has known it since it started.
@@ -121,9 +119,7 @@ class Screener:
         while not self._is_called.is_set() and number == self._round:
             if await self._records.knows(self._resource):
                 break
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_S):
-                    await self._is_called.wait()
+            await wait_for_hint(self._is_called, LOOK_S)
         checkpoint = await self._records.checkpoint()
         is_current = checkpoint is not None and await self._records.knows(self._resource)
         if checkpoint is None or not is_current or not self._former_tokens & _list_tokens(checkpoint):

@@ -46,6 +46,7 @@ class DevicePluginService(api_grpc.DevicePluginServicer):
     ) -> None:
         """`root` is the folder where the host's files are seen."""
         self._manager = manager
+        self._log = _log.bind(resource=manager.rules.resource)
         self._allocator = allocator
         self._root = root
         self._metrics = metrics
@@ -54,10 +55,6 @@ class DevicePluginService(api_grpc.DevicePluginServicer):
         self._is_closed = False
         self.had_stream = False
         self.stream_has_ended = False
-
-    @property
-    def _resource(self) -> str:
-        return self._manager.rules.resource
 
     def announce(self, *, is_urgent: bool) -> None:
         """The list has changed; `is_urgent`: a device lost its health, so the kubelet must know at once."""
@@ -131,7 +128,7 @@ class DevicePluginService(api_grpc.DevicePluginServicer):
                 kubelet,
             )
         except Exception:  # an error here would reject the pod; without an opinion the kubelet chooses itself
-            _log.exception("cannot prefer devices", resource=self._resource)
+            self._log.exception("cannot prefer devices")
             self._metrics.count_fault()
             chosen = ()
         return api.ContainerPreferredAllocationResponse(deviceIDs=chosen)
@@ -147,7 +144,7 @@ class DevicePluginService(api_grpc.DevicePluginServicer):
             ids = [DeviceId(device) for device in wanted.devices_ids]
             answer = await self._allocate(ids, _caller(context))
             if isinstance(answer, Refusal):
-                _log.warning("refused", resource=self._resource, devices=ids, reason=answer.sentence)
+                self._log.warning("refused", devices=ids, reason=answer.sentence)
                 self._metrics.observe_allocate(answer.code, time.perf_counter() - started)
                 await context.abort(grpc.StatusCode.FAILED_PRECONDITION, answer.sentence)
             else:
@@ -160,7 +157,7 @@ class DevicePluginService(api_grpc.DevicePluginServicer):
         try:
             return await self._allocator.allocate(ids, kubelet)
         except Exception:  # its text is ours alone: the pod's status shows whatever is raised here
-            _log.exception("cannot allocate", resource=self._resource, devices=ids)
+            self._log.exception("cannot allocate", devices=ids)
             self._metrics.count_fault()
             return Refusal("fault", "the device plugin failed on this request; the agent's log has the cause")
 
@@ -170,7 +167,7 @@ class DevicePluginService(api_grpc.DevicePluginServicer):
             return edits
         prepared, faults = await asyncio.to_thread(prepare_folders, edits, self._root)
         for fault in faults:
-            _log.warning("folder not made", resource=self._resource, reason=fault)
+            self._log.warning("folder not made", reason=fault)
         return prepared
 
     async def PreStartContainer(  # noqa: N802 - the wire's name

@@ -28,7 +28,6 @@ class Listed:
 
     health: Health
     numa_nodes: tuple[int, ...] = ()
-    is_present: bool = True
     good_scans: int = 0
     free_scans: int = 0
 
@@ -96,7 +95,6 @@ def _gone(entry: Listed, reason: str, device: DeviceId, held: Set[DeviceId] | No
     return Listed(
         Health(reason),
         entry.numa_nodes,
-        is_present=False,
         free_scans=entry.free_scans + 1 if is_free else 0,
     )
 

@@ -21,7 +21,7 @@ from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.pci import PciAddress
 from accelet.accelerators.scancache import ScanCache, uncached
 from accelet.accelerators.settings import Settings
-from accelet.runtime.settings import Contradiction, FieldPath, Problem, Reader
+from accelet.runtime.settings import Contradiction, FieldPath, Mistake, Reader
 
 _TOLD_PROBLEMS = 5
 
@@ -155,7 +155,7 @@ def read_simulated_file(path: Path) -> SimulatedFile:
     raise ScanError(f"{path} does not describe simulated cards: {_describe_problems(reader.problems)}")
 
 
-def _describe_problems(problems: Sequence[Problem]) -> str:
+def _describe_problems(problems: Sequence[Mistake]) -> str:
     if not problems:
         return "it is empty"
     told = [

@@ -17,7 +17,7 @@ from accelet.accelerators.settings import Settings, overlap
 from accelet.assignments.nodecards import capacity_names
 from accelet.dra.names import explain_not_for_dra
 from accelet.kubelet.resourcename import explain_bad_resource_name
-from accelet.runtime.settings import Problem, Reader, SettingsError, join
+from accelet.runtime.settings import Mistake, Reader, SettingsError, join
 from resourcemanager.giving.policies import OnConflict, OnMismatch, OnMissing, OnUnproven, Policies
 from resourcemanager.giving.preference import Policy
 from resourcemanager.manager import Rules
@@ -122,7 +122,7 @@ def parse_config(text: str, file: str) -> AgentConfig:
     reader = Reader(file)
     root = reader.parse(text)
     if root is None:
-        problem = Problem(file, 1, "", "the file is empty; it needs at least 'version: v1' and 'resources'")
+        problem = Mistake(file, 1, "", "the file is empty; it needs at least 'version: v1' and 'resources'")
         raise SettingsError(reader.problems or [problem])
     config = _read_file(reader, root)
     if reader.problems:

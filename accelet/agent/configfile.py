@@ -5,7 +5,7 @@ from pathlib import Path
 
 from accelet.agent.config import DEFAULT_CONFIG, AgentConfig, parse_config
 from accelet.runtime.logs import Log
-from accelet.runtime.settings import Problem, SettingsError
+from accelet.runtime.settings import Mistake, SettingsError
 from accelet.runtime.waiting import wait_for_hint
 from accelet.runtime.watch import DirectoryWatcher
 
@@ -81,4 +81,4 @@ def _read(path: Path) -> str:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise SettingsError([Problem(str(path), 1, "", f"cannot be read: {reason}")]) from error
+        raise SettingsError([Mistake(str(path), 1, "", f"cannot be read: {reason}")]) from error

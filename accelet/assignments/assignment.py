@@ -1,6 +1,6 @@
 """The cards and tiles that a scheduler wrote on a pod, as values."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -75,8 +75,3 @@ def unit(name: UnitId, *tiles: int, count: int = 1) -> Piece:
 
 def device(name: DeviceId) -> Piece:
     return Piece(Naming.DEVICE, name)
-
-
-def count_devices(pieces: Iterable[Piece]) -> int:
-    """How many devices the pieces take: what the container has to request."""
-    return sum(piece.count for piece in pieces)

@@ -22,18 +22,14 @@ from accelet.assignments.assignment import (
     MAX_TIME_NS,
     Assignment,
     AssignmentError,
-    Naming,
-    Pieces,
     card,
 )
+from accelet.kube.objects import MOST_ANNOTATED
 from accelet.runtime.excerpts import excerpt
 
 TIME_ANNOTATION = "gas-ts"
 CARDS_ANNOTATION = "gas-container-cards"
 TILES_ANNOTATION = "gas-container-tiles"
-
-_MAX_LENGTH = 256 * 1024
-"""Of all annotations of an object together, by the API server."""
 
 _TIME = re.compile(r"[0-9]{1,19}")
 _CARD = re.compile(CARD_NAME)
@@ -71,44 +67,6 @@ def parse_gas(annotations: Mapping[str, str], containers: Sequence[str]) -> Assi
     )
 
 
-def render_gas(assignment: Assignment, containers: Sequence[str]) -> dict[str, str]:
-    """The annotations that say `assignment`; `containers` are the names of spec.containers, in order.
-
-    Raises:
-        ValueError: the assignment cannot be said so: an init container, a device not named by its card, more
-            than one device of a card, tiles of some cards of a container only.
-    """
-    strangers = assignment.containers.keys() - set(containers)
-    if strangers:
-        raise ValueError(f"gas-* annotations have no place for container {min(strangers)}")
-    slots = [assignment.pieces(name, ANY_RESOURCE) or () for name in containers]
-    for pieces in slots:
-        _check_renderable(pieces)
-    annotations = {CARDS_ANNOTATION: "|".join(",".join(one.name for one in pieces) for pieces in slots)}
-    if any(piece.tiles for pieces in slots for piece in pieces):
-        annotations[TILES_ANNOTATION] = "|".join(
-            ",".join(f"{one.name}:{_render_tiles(one.tiles)}" for one in pieces if one.tiles)
-            for pieces in slots
-        )
-    if assignment.decided_ns is not None:
-        annotations[TIME_ANNOTATION] = str(assignment.decided_ns)
-    return annotations
-
-
-def _render_tiles(tiles: frozenset[int]) -> str:
-    return "+".join(f"gt{number}" for number in sorted(tiles))
-
-
-def _check_renderable(pieces: Pieces) -> None:
-    names = [piece.name for piece in pieces]
-    if len(set(names)) < len(names) or any(piece.count != 1 for piece in pieces):
-        raise ValueError("gas-* annotations give a container one device of a card")
-    if any(piece.naming is not Naming.CARD for piece in pieces):
-        raise ValueError("gas-* annotations name units by their cards")
-    if len({bool(piece.tiles) for piece in pieces}) > 1:
-        raise ValueError("gas-* annotations give a container tiles of all its cards or of none")
-
-
 class _Slot:
     """A container's part of an annotation, and how to speak of a place in it."""
 
@@ -127,7 +85,7 @@ class _Slot:
 
 
 def _slots(annotation: str, text: str, containers: Sequence[str]) -> list[_Slot]:
-    if len(text) > _MAX_LENGTH:
+    if len(text) > MOST_ANNOTATED:
         raise AssignmentError(
             f"Annotation {annotation} has {len(text)} characters, more than any object may."
         )

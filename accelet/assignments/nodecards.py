@@ -21,6 +21,7 @@ from accelet.accelerators.device import (
 )
 from accelet.accelerators.inventory import Inventory
 from accelet.assignments.assignment import MAX_COUNT, MAX_TILE
+from accelet.kube.objects import MOST_ANNOTATED
 from accelet.runtime.excerpts import printable
 
 NODE_CARDS_ANNOTATION = "accelet.dev/cards"
@@ -30,9 +31,6 @@ MILLICORES = 1000
 NOTHING_TOLD: Mapping[DeviceId, Health] = MappingProxyType({})
 
 _VERSION = 1
-_MAX_LENGTH = 256 * 1024
-"""Of all annotations of an object together, by the API server."""
-
 _MAX_MEMORY = 2**50
 
 MAX_CARDS = 1024
@@ -160,7 +158,7 @@ def parse_node_cards(text: str) -> tuple[NodeCard, ...]:
     Raises:
         NodeCardsError: it is malformed, says a card twice, or is of a version not known here.
     """
-    if len(text) > _MAX_LENGTH:
+    if len(text) > MOST_ANNOTATED:
         raise NodeCardsError(f"{NODE_CARDS_ANNOTATION} has {len(text)} characters, more than any object may.")
     try:
         document = _READ_DOCUMENT.decode(text)

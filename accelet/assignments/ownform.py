@@ -23,13 +23,11 @@ from accelet.assignments.assignment import (
     Piece,
     Pieces,
 )
+from accelet.kube.objects import MOST_ANNOTATED
 from accelet.runtime.excerpts import excerpt, printable
 
 ASSIGNMENT_ANNOTATION = "accelet.dev/assignment"
 _VERSION = 1
-_MAX_LENGTH = 256 * 1024
-"""Of all annotations of an object together, by the API server."""
-
 _Name = Annotated[str, msgspec.Meta(pattern=rf"^{DEVICE_ID_PATTERN.pattern}\Z")]
 _Tile = Annotated[int, msgspec.Meta(ge=0, le=MAX_TILE)]
 _RESOURCE = re.compile(r"[a-z0-9.-]{1,253}/[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
@@ -113,7 +111,7 @@ def _render(piece: Piece) -> _Piece:
 
 
 def _read_json(text: str) -> object:
-    if len(text) > _MAX_LENGTH:
+    if len(text) > MOST_ANNOTATED:
         _refuse(f"it has {len(text)} characters, more than any object may")
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_int=_integer, parse_constant=_no_number)

@@ -23,6 +23,9 @@ ObjectKey = tuple[str, str]
 Amounts = Mapping[str, Quantity]
 """Exact amounts by resource name: `cpu` in cores, `memory` in bytes, devices in pieces."""
 
+MOST_ANNOTATED = 256 * 1024
+"""Of all annotations of an object together, in bytes, by the API server: no text of one is longer."""
+
 EMPTY: Mapping[str, str] = MappingProxyType({})
 NO_AMOUNTS: Amounts = MappingProxyType({})
 

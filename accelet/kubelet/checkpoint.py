@@ -21,8 +21,8 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 class CheckpointEntry:
     """One resource of one container: the devices it holds, and what the plugin answered for them.
 
-    `annotations` and `environment` are those of the stored AllocateResponse. They are empty, and
-    `has_response` is False, where the kubelet stored none or one that cannot be decoded.
+    `annotations` and `environment` are those of the stored AllocateResponse. They are empty where
+    the kubelet stored none or one that cannot be decoded.
     """
 
     pod_uid: str
@@ -31,7 +31,6 @@ class CheckpointEntry:
     device_ids: frozenset[str]
     annotations: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     environment: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
-    has_response: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +154,6 @@ def _entry(raw: _Entry) -> CheckpointEntry:
         device_ids=ids,
         annotations=_NOTHING if response is None else MappingProxyType(dict(response.annotations)),
         environment=_NOTHING if response is None else MappingProxyType(dict(response.envs)),
-        has_response=response is not None,
     )
 
 

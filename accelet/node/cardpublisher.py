@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from random import uniform
-from typing import Protocol
 
 from accelet.assignments.nodecards import NodeCard, extended_capacity
-from accelet.kube.apiresources import NODES, ApiResource, Body, PatchOf
+from accelet.kube.apiresources import NODES, ObjectApi
 from accelet.kube.errors import ApiError, KubeError
 from accelet.kube.nodes import parse_node
 from accelet.node.nodepatches import NodePatches, plan_patches
@@ -28,23 +27,6 @@ _log = Log(__name__)
 
 ListCards = Callable[[], Sequence[NodeCard] | None]
 """The cards as they are now; None while not all of them are known."""
-
-
-class NodeApi(Protocol):
-    """Raises accelet.kube.errors.KubeError; `accelet.kube.client.Client` is one."""
-
-    async def get(self, resource: ApiResource, namespace: str | None, name: str) -> bytes: ...
-
-    async def patch(
-        self,
-        resource: ApiResource,
-        namespace: str | None,
-        name: str,
-        patch: Body | Sequence[Body],
-        of: PatchOf,
-        *,
-        subresource: str = "",
-    ) -> bytes: ...
 
 
 class CardPublisher:
@@ -100,7 +82,7 @@ class CardPublisher:
         self._due_s = min(self._due_s, asyncio.get_running_loop().time() + REFRESH_AFTER_KUBELET_S)
         self.refresh()
 
-    async def run(self, api: NodeApi) -> None:
+    async def run(self, api: ObjectApi) -> None:
         """Publishes for ever."""
         loop = asyncio.get_running_loop()
         backoff = Backoff(first_s=self._rest_s, most_s=self._look_s)
@@ -133,7 +115,7 @@ class CardPublisher:
             return self._list_cards()
         return () if self._is_clearing else None
 
-    async def _publish(self, api: NodeApi, cards: Sequence[NodeCard]) -> bool:
+    async def _publish(self, api: ObjectApi, cards: Sequence[NodeCard]) -> bool:
         """Reads the Node and changes what differs, if anything does; may be repeated."""
         node = parse_node(await api.get(NODES, None, self._node_name))
         patches = plan_patches(node, cards, self._names)

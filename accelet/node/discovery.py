@@ -81,6 +81,7 @@ class Discovery:
         self.problem: str | None = "not scanned yet"
         self.wake = asyncio.Event()
         self._resource = resource
+        self._log = _log.bind(resource=resource)
         self._read_hardware = scan
         self._locks = locks
         self._take = take
@@ -127,7 +128,7 @@ class Discovery:
 
     def _fail(self, problem: str) -> Scan:
         if problem != self.problem:
-            _log.error("cannot take a scan over", resource=self._resource, reason=problem)
+            self._log.error("cannot take a scan over", reason=problem)
         self.problem = problem
         if self._failures < FAILURES_TO_DISTRUST:
             return Scan(self._last, problem)
@@ -138,7 +139,7 @@ class Discovery:
     def _report_warnings(self, warnings: tuple[str, ...]) -> None:
         for warning in warnings:
             if warning not in self._warnings:
-                _log.warning("found a contradiction", resource=self._resource, warning=warning)
+                self._log.warning("found a contradiction", warning=warning)
         self._warnings = warnings
         if self._node is not None:
             self._node.report(self._resource, warnings)

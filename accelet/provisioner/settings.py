@@ -9,7 +9,7 @@ import msgspec
 from accelet.provisioner.demand.selectors import COPIED_LABELS
 from accelet.provisioner.demand.slices import Demand
 from accelet.provisioner.pools.tiers import Tier, TierError
-from accelet.runtime.settings import Contradiction, Problem, Reader, SettingsError
+from accelet.runtime.settings import Contradiction, Mistake, Reader, SettingsError
 
 ProviderName = Literal["simulated", "gke", "cluster-api"]
 
@@ -190,11 +190,11 @@ def read_settings(file: Path) -> ProvisionerSettings:
     try:
         node = reader.parse(file.read_text())
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError([Problem(str(file), 1, "", f"cannot be read: {error}")]) from None
+        raise SettingsError([Mistake(str(file), 1, "", f"cannot be read: {error}")]) from None
     settings = reader.read(node, ProvisionerSettings) if node is not None else None
     if reader.problems or not isinstance(settings, ProvisionerSettings):
         raise SettingsError(
-            reader.problems or [Problem(str(file), 1, "", "the file is empty; say version: v1")]
+            reader.problems or [Mistake(str(file), 1, "", "the file is empty; say version: v1")]
         )
     return settings
 

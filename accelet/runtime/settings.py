@@ -13,7 +13,7 @@ MAX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Mistake:
     """One mistake: in which file and line (from 1), at which key (`resources[2].shares`), and what to do."""
 
     file: str
@@ -29,7 +29,7 @@ class Problem:
 class SettingsError(Exception):
     """The settings are wrong; `problems` has every mistake."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Mistake]) -> None:
         super().__init__("\n".join(map(str, problems)))
         self.problems = tuple(problems)
 
@@ -58,26 +58,26 @@ class Reader:
     """
 
     file: str
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Mistake] = field(default_factory=list)
 
     def parse(self, text: str) -> yaml.Node | None:
         """The root node of a YAML text, None for one without content."""
         if len(text.encode()) > MAX_BYTES:
-            self.problems.append(Problem(self.file, 1, "", f"the file is larger than {MAX_BYTES} bytes"))
+            self.problems.append(Mistake(self.file, 1, "", f"the file is larger than {MAX_BYTES} bytes"))
             return None
         try:
             return yaml.compose(text, Loader=yaml.SafeLoader)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             self.problems.append(
-                Problem(self.file, mark.line + 1 if mark else 1, "", f"not YAML: {error.problem}")
+                Mistake(self.file, mark.line + 1 if mark else 1, "", f"not YAML: {error.problem}")
             )
         except (yaml.YAMLError, RecursionError) as error:
-            self.problems.append(Problem(self.file, 1, "", f"not YAML: {str(error).splitlines()[0]}"))
+            self.problems.append(Mistake(self.file, 1, "", f"not YAML: {str(error).splitlines()[0]}"))
         return None
 
     def report(self, node: yaml.Node, where: str, sentence: str) -> None:
-        self.problems.append(Problem(self.file, node.start_mark.line + 1, where, sentence))
+        self.problems.append(Mistake(self.file, node.start_mark.line + 1, where, sentence))
 
     def read(self, node: yaml.Node, kind: Any, where: str = "") -> Any:
         """The value of type `kind` that `node` describes."""

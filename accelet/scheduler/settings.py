@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from accelet.runtime.settings import Contradiction, Problem, Reader, SettingsError
+from accelet.runtime.settings import Contradiction, Mistake, Reader, SettingsError
 from accelet.scheduler.cards.needs import CARD_RESOURCES
 from accelet.scheduler.cards.search import CardPolicy
 from accelet.scheduler.cluster.topology import MOST_WEIGHT, Scheme
@@ -96,10 +96,10 @@ def read_settings(file: Path) -> SchedulerSettings:
     try:
         node = reader.parse(file.read_text())
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError([Problem(str(file), 1, "", f"cannot be read: {error}")]) from None
+        raise SettingsError([Mistake(str(file), 1, "", f"cannot be read: {error}")]) from None
     settings = reader.read(node, SchedulerSettings) if node is not None else None
     if reader.problems or not isinstance(settings, SchedulerSettings):
         raise SettingsError(
-            reader.problems or [Problem(str(file), 1, "", "the file is empty; say version: v1")]
+            reader.problems or [Mistake(str(file), 1, "", "the file is empty; say version: v1")]
         )
     return settings

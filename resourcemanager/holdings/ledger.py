@@ -97,10 +97,6 @@ class Ledger:
         """Who holds `device`; None stands for an answer whose container is not known."""
         return self._holders.get(device, ())
 
-    def is_held_by_another(self, device: DeviceId, pod_uid: PodUid) -> bool:
-        """Whether a pod other than `pod_uid` holds `device`. Within a pod, containers take over devices."""
-        return any(holder is None or holder.pod_uid != pod_uid for holder in self.holders(device))
-
     def containers_of(self, pod_uid: PodUid) -> Mapping[str, frozenset[DeviceId]]:
         """The devices of the pod's containers by container name, with what was just given to them."""
         held = {

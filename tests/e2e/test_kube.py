@@ -15,7 +15,14 @@ from accelet.control.lease import Election, Terms
 from accelet.control.leaserecord import parse_lease
 from accelet.kube.apiresources import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, ApiResource, Body
 from accelet.kube.client import Client
-from accelet.kube.errors import ConflictError, ForbiddenError, GoneError, InvalidError, NotFoundError
+from accelet.kube.errors import (
+    ConflictError,
+    ForbiddenError,
+    GoneError,
+    InvalidError,
+    KubeError,
+    NotFoundError,
+)
 from accelet.kube.nodes import Node, parse_node
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
@@ -175,7 +182,10 @@ async def test_reflector_follows_through_churn_and_restarts(
     changes: list[Change[Pod]] = []
     chance = random.Random(5)
     scope = Scope(PODS, namespace, page_size=7)
-    reflector = Reflector(client, scope, parse_pod, changed=changes.append, pace=QUICK)
+    failures: list[KubeError] = []
+    reflector = Reflector(
+        client, scope, parse_pod, changed=changes.append, failed=failures.append, pace=QUICK
+    )
     task = asyncio.create_task(reflector.run())
     try:
         for number in range(20):
@@ -195,8 +205,9 @@ async def test_reflector_follows_through_churn_and_restarts(
         await reflector.refresh()
         assert versions(reflector) == truth
 
+        failures.clear()
         cluster.api_server.kill()
-        await eventually(lambda: not reflector.currency.is_watching, 30)
+        await eventually(lambda: bool(failures), 30)
         await asyncio.to_thread(cluster.start_api_server)
         await client.create(PODS, namespace, gated_pod("after-restart"))
         truth = await names(client, namespace)
@@ -227,7 +238,7 @@ async def test_watch_without_events_is_kept_current_by_bookmarks(client: Client,
         await asyncio.wait_for(reflector.synced(), 30)
         created = parse_pod(await client.create(PODS, namespace, gated_pod("elsewhere")))
         version = int(created.resource_version)
-        await eventually(lambda: int(reflector.currency.resource_version) >= version, 100)
+        await eventually(lambda: int(reflector.store.resource_version) >= version, 100)
         assert len(reflector.store) == 0
     finally:
         task.cancel()

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from accelet.fakekubelet.pods import Container, Pod, a_container, a_pod
-from accelet.runtime.settings import Contradiction, Problem, Reader, SettingsError
+from accelet.runtime.settings import Contradiction, Mistake, Reader, SettingsError
 
 Name = Annotated[str, Meta(min_length=1, max_length=253)]
 Count = Annotated[int, Meta(ge=0)]
@@ -210,7 +210,7 @@ def read_scenario(path: Path) -> Scenario:
     reader = Reader(str(path))
     node = reader.parse(path.read_text(encoding="utf-8"))
     if node is None and not reader.problems:
-        reader.problems.append(Problem(str(path), 1, "", "the file is empty"))
+        reader.problems.append(Mistake(str(path), 1, "", "the file is empty"))
     scenario = reader.read(node, Scenario) if node is not None else None
     if reader.problems or not isinstance(scenario, Scenario):
         raise SettingsError(reader.problems)

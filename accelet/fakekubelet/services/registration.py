@@ -1,7 +1,6 @@
 """The Registration service at kubelet.sock, and what becomes of a plugin that has registered."""
 
 import asyncio
-import re
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from os.path import normpath
@@ -17,26 +16,9 @@ from accelet.fakekubelet.node import Node, RegisterCall
 from accelet.fakekubelet.services.plugin import CallError, DialError, PluginClient
 from accelet.kubelet.api import deviceplugin_pb2 as api
 from accelet.kubelet.api import deviceplugin_pb2_grpc as rpc
+from accelet.kubelet.resourcename import explain_bad_resource_name
 
 VERSION: Final = "v1beta1"
-
-_QUOTA_PREFIX: Final = "requests."
-_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_DOMAIN: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
-_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
-
-
-def is_extended_resource(name: str) -> bool:
-    """Whether the kubelet takes `name` as a plugin's resource (Kubernetes 1.36, IsExtendedResourceName)."""
-    if "/" not in name or "kubernetes.io/" in name or name.startswith(_QUOTA_PREFIX):
-        return False
-    domain, _, rest = (_QUOTA_PREFIX + name).partition("/")
-    return (
-        len(domain) <= 253
-        and len(rest) <= 63
-        and _DOMAIN.fullmatch(domain) is not None
-        and _NAME.fullmatch(rest) is not None
-    )
 
 
 class RegistrationRefusedError(Exception):
@@ -218,5 +200,5 @@ class Registration(rpc.RegistrationServicer):
                 f'requested API version "{request.version}" is not supported by kubelet. '
                 f'Supported version is ["{VERSION}"]'
             )
-        if not is_extended_resource(request.resource_name):
+        if explain_bad_resource_name(request.resource_name) is not None:
             raise RegistrationRefusedError(f'the ResourceName "{request.resource_name}" is invalid')

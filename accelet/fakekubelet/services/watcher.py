@@ -13,9 +13,10 @@ import grpc.aio
 from accelet.fakekubelet.clock import within
 from accelet.fakekubelet.node import Node
 from accelet.fakekubelet.services.plugin import DIAL_TIMEOUT_S, CallError, DialError, go_errors
-from accelet.fakekubelet.services.registration import VERSION, Plugins, is_extended_resource
+from accelet.fakekubelet.services.registration import VERSION, Plugins
 from accelet.kubelet.api import pluginregistration_pb2 as api
 from accelet.kubelet.api import pluginregistration_pb2_grpc as rpc
+from accelet.kubelet.resourcename import explain_bad_resource_name
 
 LOOP_S: Final = 1.0
 GET_INFO_TIMEOUT_S: Final = 1.0
@@ -146,7 +147,7 @@ class PluginWatcher:
             raise WatcherError(
                 f"{failed}manager version, {VERSION}, is not among plugin supported versions [{versions}]"
             )
-        if not is_extended_resource(info.name):
+        if explain_bad_resource_name(info.name) is not None:
             raise WatcherError(
                 f'{failed}invalid name of device plugin socket: the ResourceName "{info.name}" is invalid'
             )

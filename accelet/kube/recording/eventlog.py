@@ -4,7 +4,6 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Literal
 
-from accelet.kube.nodes import Node
 from accelet.kube.pods import Pod
 
 
@@ -21,10 +20,6 @@ class Subject:
     @classmethod
     def of_pod(cls, pod: Pod) -> "Subject":
         return cls("Pod", pod.name, pod.namespace, pod.uid)
-
-    @classmethod
-    def of_node(cls, node: Node) -> "Subject":
-        return cls("Node", node.name, "", node.uid)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -26,8 +25,10 @@ from accelet.kube.watching.pace import (
     begin,
     proceed,
 )
-from accelet.kube.watching.source import Currency, Scope, Source
+from accelet.kube.watching.source import Scope, Source
 from accelet.kube.watching.store import Change, Item, Key, Store, read_identity, read_item
+from accelet.runtime.clock import SYSTEM_CLOCK, Clock
+from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
 
 T = TypeVar("T")
@@ -63,21 +64,16 @@ class Reflector(Generic[T]):
         salvage: Callable[[msgspec.Raw], T] | None = None,
         pace: Pace | None = None,
         uniform: Uniform = random.uniform,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._source, self._scope, self._parse = source, scope, parse
         self._changed, self._failed, self._salvage = changed, failed, salvage
         self._pace, self._uniform, self._clock = pace or Pace(), uniform, clock
         self._listing = asyncio.Lock()
         self._synced = asyncio.Event()
-        self._heard_s: float | None = None
-        self._is_watching = False
-        self._is_failing = False
+        log = _log.bind(resource=scope.resource.plural)
+        self._failing = Failing(log, "watching fails", "watching works again")
         self.store: Store[T] = Store()
-
-    @property
-    def currency(self) -> Currency:
-        return Currency(self.store.resource_version, self._heard_s, self._is_watching)
 
     @property
     def is_synced(self) -> bool:
@@ -92,7 +88,7 @@ class Reflector(Generic[T]):
         """Lists and watches until it is cancelled; ends by itself for no fault of the API server."""
         progress = begin(from_cache=self._scope.starts_from_cache)
         while True:
-            await asyncio.sleep(progress.step.wait_s)
+            await self._clock.sleep(progress.step.wait_s)
             outcome = await self._do(progress.step)
             progress = proceed(progress, outcome, self._pace, self._uniform)
             self._note(None if isinstance(outcome, Listed) else outcome.error, progress.step.wait_s)
@@ -117,15 +113,12 @@ class Reflector(Generic[T]):
 
     def _note(self, error: KubeError | None, wait_s: float = 0.0) -> None:
         """Counts each fault, and logs when watching begins to fail and when it works again."""
-        plural = self._scope.resource.plural
-        if error is None and self._is_failing:
-            _log.info("watching works again", resource=plural)
-        if error is not None:
-            if self._failed is not None:
-                self._failed(error)
-            if not self._is_failing:
-                _log.warning("watching fails", resource=plural, error=str(error), next_s=round(wait_s, 1))
-        self._is_failing = error is not None
+        if error is None:
+            self._failing.worked()
+            return
+        if self._failed is not None:
+            self._failed(error)
+        self._failing.failed(error, next_s=round(wait_s, 1))
 
     async def _list(self, step: List, *, is_own: bool) -> str:
         scope = self._scope
@@ -142,7 +135,6 @@ class Reflector(Generic[T]):
                 item = self._read(raw, unreadable)
                 if item is not None:
                     items.append(item)
-        self._heard_s = self._clock()
         # The watch may have overtaken a list asked for on the side. Our own list decides in any case: when
         # the API server's database was restored from a backup, its versions are lower than what we knew.
         if is_own or self.store.is_older_than(resource_version):
@@ -158,21 +150,17 @@ class Reflector(Generic[T]):
             "timeoutSeconds": str(step.timeout_s),
         }
         position = step.resource_version
-        started_s = self._clock()
+        started_s = self._clock.now_s()
         error: KubeError | None = None
         try:
             async with self._source.watch(scope.resource, scope.namespace, query) as batches:
-                self._is_watching, self._heard_s = True, self._clock()
                 async for lines in batches:
-                    self._heard_s = self._clock()
                     for line in lines:
                         position = self._take(line) or position
                     self._note(None)
         except KubeError as caught:
             error = caught
-        finally:
-            self._is_watching = False
-        return Watched(position, self._clock() - started_s, error)
+        return Watched(position, self._clock.now_s() - started_s, error)
 
     def _take(self, line: bytes) -> str:
         """Takes over one event and returns the version that the watch has come to.

@@ -50,18 +50,3 @@ class Scope:
     def query(self) -> dict[str, str]:
         chosen = {"fieldSelector": self.field_selector, "labelSelector": self.label_selector}
         return {key: value for key, value in chosen.items() if value}
-
-
-@dataclass(frozen=True, slots=True)
-class Currency:
-    """How current a reflector is.
-
-    `heard_s` is when the API server last said something (a list, the begin of a watch, an event, a bookmark),
-    on the reflector's clock. Where nothing changes it may say nothing for two minutes: silence alone is no
-    sign of lag, nor is a live watch proof that nothing is under way. `is_watching` is false between two
-    watches.
-    """
-
-    resource_version: str = ""
-    heard_s: float | None = None
-    is_watching: bool = False

@@ -119,9 +119,6 @@ class Store(Generic[T]):
         item = self._items.get(key)
         return None if item is None else item.value
 
-    def find(self, uid: str) -> T | None:
-        return next((item.value for item in self._items.values() if item.uid == uid), None)
-
     def is_older_than(self, resource_version: str) -> bool:
         """Whether something at `resource_version` is news. Versions that are no numbers always are.
 

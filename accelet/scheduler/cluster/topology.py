@@ -129,15 +129,6 @@ class Tree:
             for codes, step in zip(self.codes, self.scheme.steps, strict=True)
         )
 
-    def reordered(self, order: Ints) -> "Tree":
-        """The same network with its leaves in another depth-first order; `order` has old leaf numbers."""
-        return _tree(
-            self.scheme,
-            self.order[order],
-            [codes[order] for codes in self.codes],
-            tuple(self.paths[leaf] for leaf in order),
-        )
-
 
 def build_tree(scheme: Scheme, names: Sequence[str], paths: Sequence[tuple[str, ...] | None]) -> Tree:
     """The tree of nodes with these names and places (as `Scheme.path` gives them), in any order."""

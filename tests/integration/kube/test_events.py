@@ -13,7 +13,6 @@ from accelet.fakeapi.direct import DirectClient
 from accelet.fakeapi.state import State
 from accelet.kube.apiresources import ObjectApi
 from accelet.kube.client import Client
-from accelet.kube.nodes import Node
 from accelet.kube.pods import Pod
 from accelet.kube.recording.eventlog import Limits, Message, Subject
 from accelet.kube.recording.events import EventRecorder
@@ -83,7 +82,7 @@ async def test_repetition_raises_the_count_of_the_one_event(client: Client, api:
 
 async def test_events_about_nodes_are_in_the_default_namespace(client: Client, api: FakeApi) -> None:
     async with recording(client) as recorder:
-        recorder.record(replace(MESSAGE, subject=Subject.of_node(Node("n1", "uid-n"))))
+        recorder.record(replace(MESSAGE, subject=Subject("Node", "n1", uid="uid-n")))
         await eventually(lambda: recorder.sent == 1)
     assert events(api)[0]["metadata"]["namespace"] == "default"
 

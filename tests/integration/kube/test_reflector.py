@@ -21,6 +21,7 @@ from accelet.kube.watching.reflector import Reflector
 from accelet.kube.watching.source import Scope, Source
 from accelet.kube.watching.store import Change
 from tests.integration.kube.waiting import eventually
+from tests.unit.kube.clock import FakeClock, settle
 from tests.unit.kube.manifests import raw_pod
 from tests.unit.kube.test_nesting import deep_pod
 
@@ -340,20 +341,30 @@ async def test_refresh_that_fails_leaves_the_store(client: Client, api: FakeApi)
         assert equals(reflector, api)
 
 
-async def test_currency_says_when_the_server_was_last_heard(client: Client, api: FakeApi) -> None:
+async def test_bookmarks_keep_the_store_current(client: Client, api: FakeApi) -> None:
     async with reflecting(client) as reflector:
-        assert reflector.currency.heard_s is None
         await reflector.synced()
-        await eventually(lambda: reflector.currency.is_watching)
         create(api, "a")
         version = str(api.state.version)
         api.state.create("api/v1/nodes", "", {"metadata": {"name": "n"}})
-        await eventually(lambda: reflector.currency.resource_version > version)
-        heard_s = reflector.currency.heard_s
-        await eventually(lambda: reflector.currency.heard_s != heard_s)
-        api.faults.append(Fault(Answer(503), times=1000))
-        api.end_watches()
-        await eventually(lambda: not reflector.currency.is_watching)
+        await eventually(lambda: reflector.store.resource_version > version)
+
+
+async def test_waits_go_by_the_given_clock(client: Client, api: FakeApi) -> None:
+    clock = FakeClock()
+    failures: list[KubeError] = []
+    api.faults.append(Fault(Answer(500), watch=False))
+    reflector = Reflector(client, Scope(PODS), parse_pod, failed=failures.append, clock=clock)
+    task = asyncio.create_task(reflector.run())
+    try:
+        await clock.advance(0.0)
+        await eventually(lambda: len(failures) == 1)
+        await settle()
+        assert api.count(path="pods") == 1
+        await clock.advance(60.0)
+        await eventually(lambda: reflector.is_synced)
+    finally:
+        task.cancel()
 
 
 async def test_versions_that_go_backwards_lead_to_a_list(client: Client, api: FakeApi) -> None:

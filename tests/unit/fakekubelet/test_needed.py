@@ -4,7 +4,7 @@ import pytest
 
 from accelet.fakekubelet.admission import needed
 from accelet.fakekubelet.pods import a_container, a_pod
-from accelet.fakekubelet.services.registration import is_extended_resource
+from accelet.kubelet.resourcename import explain_bad_resource_name
 
 R = "a.b/c"
 
@@ -30,7 +30,7 @@ def test_a_pod_counts_for_its_greediest_moment(
     "name", ["a.b/c", "gpu.intel.com/i915", "a/B_c.d-e", "google.com/tpu", f"a.b/{'x' * 63}"]
 )
 def test_names_the_kubelet_takes(name: str) -> None:
-    assert is_extended_resource(name)
+    assert explain_bad_resource_name(name) is None
 
 
 @pytest.mark.parametrize(
@@ -39,4 +39,4 @@ def test_names_the_kubelet_takes(name: str) -> None:
      f"a.b/{'x' * 64}", f"{'a' * 245}/c"],
 )  # fmt: skip
 def test_names_the_kubelet_refuses(name: str) -> None:
-    assert not is_extended_resource(name)
+    assert explain_bad_resource_name(name) is not None

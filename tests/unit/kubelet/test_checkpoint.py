@@ -52,14 +52,12 @@ def test_stored_response_gives_annotations_and_environment() -> None:
     response = ContainerAllocateResponse(annotations={"accelet.dev/token": "t"}, envs={"A": "1"})
     held = parse_checkpoint(content([entry({"-1": ["a"]}, response.SerializeToString())])).entries[0]
     assert (dict(held.annotations), dict(held.environment)) == ({"accelet.dev/token": "t"}, {"A": "1"})
-    assert held.has_response
 
 
 def test_response_that_cannot_be_decoded_keeps_its_ids_and_the_other_entries() -> None:
     broken = entry({"-1": ["x"]}, b"\xff\xff\xff", resource="example.com/other")
     parsed = parse_checkpoint(content([broken, entry({"-1": ["a"]}, b"")]))
     assert [held.device_ids for held in parsed.entries] == [{"x"}, {"a"}]
-    assert [held.has_response for held in parsed.entries] == [False, True]
 
 
 def test_registered_devices_are_read() -> None:

@@ -17,13 +17,13 @@ from accelet.assignments.assignment import (
     Piece,
     Pieces,
     card,
-    count_devices,
     device,
     unit,
 )
-from accelet.assignments.gas import CARDS_ANNOTATION, TILES_ANNOTATION, TIME_ANNOTATION, parse_gas, render_gas
+from accelet.assignments.gas import CARDS_ANNOTATION, TILES_ANNOTATION, TIME_ANNOTATION, parse_gas
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION, parse_own, render_own
 from accelet.kube.pods import Container, Pod
+from tests.unit.resourcemanager.gas_texts import render_gas
 
 R = "gpu.intel.com/i915"
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "assignment.schema.json").read_text())
@@ -191,7 +191,7 @@ def test_own_form_names_init_containers_units_tiles_and_devices() -> None:
     assert pieces(found, "a") == (unit(UnitId("0000-03-00.0"), 0, 1), device(DeviceId("0000-04-00.0-t1-s0")))
     assert found.decided_ns == 5
     assert found.pieces("a", "gpu.intel.com/xe") is None
-    assert count_devices(pieces(found, "init") or ()) == 2
+    assert sum(piece.count for piece in pieces(found, "init") or ()) == 2
 
 
 @pytest.mark.parametrize(

@@ -135,13 +135,12 @@ def test_nothing_that_can_be_read_leaves_the_books_as_they_were() -> None:
 def test_id_given_twice_has_two_holders() -> None:
     ledger = reconcile(EMPTY, View(checkpoint=[written("1", "a"), written("2", "a")])).ledger
     assert set(ledger.holders(DeviceId("a"))) == {key("1"), key("2")}
-    assert ledger.is_held_by_another(DeviceId("a"), PodUid("1"))
 
 
 def test_containers_of_one_pod_that_take_over_a_device_are_no_strangers() -> None:
     entries = [written("1", "a", container="init"), written("1", "a", container="main")]
     ledger = reconcile(EMPTY, View(checkpoint=entries)).ledger
-    assert not ledger.is_held_by_another(DeviceId("a"), PodUid("1"))
+    assert {holder.pod_uid for holder in ledger.holders(DeviceId("a")) if holder} == {"1"}
 
 
 def test_checkpoint_replaces_the_ids_we_believed() -> None:
@@ -317,7 +316,7 @@ def test_token_under_another_container_corrects() -> None:
 
 def test_token_tells_the_owner_of_an_answer_that_had_none() -> None:
     ledger = EMPTY.with_answer(answer("t", "a"))
-    assert ledger.is_held_by_another(DeviceId("a"), PodUid("1"))
+    assert ledger.holders(DeviceId("a")) == (None,)
     result = reconcile(ledger, View(checkpoint=[written("1", "a", token="t")]))
     assert [(one.outcome, one.owner) for one in result.settled] == [(Outcome.CONFIRMED, key("1"))]
 

