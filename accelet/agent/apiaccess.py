@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from accelet.node.apiconnection import ApiConnection
-from accelet.node.cardpublisher import CardPublisher
 from accelet.node.metrics import NodeMetrics
 from accelet.node.nodepods import NodePods
 from accelet.node.ownnode import OwnNode
+from accelet.node.publishing.cardpublisher import CardPublisher
 from accelet.runtime.supervise import supervise
 
 

@@ -22,7 +22,7 @@ from accelet.node.inventorymemory import MEMORY_FILE, InventoryMemory
 from accelet.node.kubeletdirectory import KubeletDirectory
 from accelet.node.kubeletrecords import KubeletRecords
 from accelet.node.namelocks import UNIT_LOCKS, NameLocks
-from accelet.node.publishing import CardPublishing
+from accelet.node.publishing.cards import CardPublishing
 from accelet.node.unitlocks import UnitLocks
 from accelet.runtime.logs import Log
 from accelet.runtime.probes import Check, ProbeServer

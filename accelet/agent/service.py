@@ -12,7 +12,7 @@ from accelet.kubelet.paths import KubeletPaths
 from accelet.node.audit import Audited
 from accelet.node.inventorymemory import InventoryMemory
 from accelet.node.kubeletrecords import KubeletRecords
-from accelet.node.publishing import CardSource
+from accelet.node.publishing.cards import CardSource
 from accelet.node.unitlocks import UnitLocks
 from accelet.runtime.probes import Check
 

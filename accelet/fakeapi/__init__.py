@@ -11,10 +11,10 @@ behaves as a real API server does, and contract tests hold it to one. It does no
 - controllers: no Job makes pods, and no garbage is collected unless `state.collects_garbage` is set.
 """
 
-from accelet.fakeapi.faults import Answer, Drop, Fault, Hang, Hold
-from accelet.fakeapi.handler import Seen
+from accelet.fakeapi.faults import Answer, Drop, Fault, Hang, HoldBack
+from accelet.fakeapi.handler import SeenRequest
 from accelet.fakeapi.lifecycle import Json
 from accelet.fakeapi.server import FakeApi
 from accelet.fakeapi.state import RefusedError
 
-__all__ = ["Answer", "Drop", "FakeApi", "Fault", "Hang", "Hold", "Json", "RefusedError", "Seen"]
+__all__ = ["Answer", "Drop", "FakeApi", "Fault", "Hang", "HoldBack", "Json", "RefusedError", "SeenRequest"]

@@ -30,14 +30,14 @@ class Hang:
 
 
 @dataclass(frozen=True)
-class Hold:
+class HoldBack:
     """Make up the answer at once, send it when released."""
 
     is_made: threading.Event = field(default_factory=threading.Event)
     released: threading.Event = field(default_factory=threading.Event)
 
 
-Action = Answer | Drop | Hang | Hold
+Action = Answer | Drop | Hang | HoldBack
 
 
 @dataclass

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
-from accelet.fakeapi.faults import Action, Answer, Drop, Hang, Hold
+from accelet.fakeapi.faults import Action, Answer, Drop, Hang, HoldBack
 from accelet.fakeapi.lifecycle import Json, has_status
 from accelet.fakeapi.paths import Place, split_path
 from accelet.fakeapi.state import RefusedError
@@ -21,7 +21,7 @@ _LONGEST_BODY = 3 << 20
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenRequest:
     """One request that came in."""
 
     at_s: float
@@ -75,7 +75,7 @@ class Handler(BaseHTTPRequestHandler):
             self._refuse(Answer(400, "BadRequest", f"the body is no JSON: {error}"))
             return
         kind = self.headers.get("Content-Type", "")
-        seen = Seen(time.monotonic(), self.command, url.path, query, is_watch, body, kind)
+        seen = SeenRequest(time.monotonic(), self.command, url.path, query, is_watch, body, kind)
         match action := self._judge(seen):
             case Answer():
                 self._refuse(action)
@@ -87,7 +87,7 @@ class Handler(BaseHTTPRequestHandler):
             case _:
                 self._act(seen, action)
 
-    def _judge(self, seen: Seen) -> Action | None:
+    def _judge(self, seen: SeenRequest) -> Action | None:
         api = self._api
         with api.state.changed:
             api.seen.append(seen)
@@ -98,7 +98,7 @@ class Handler(BaseHTTPRequestHandler):
                     return fault.action
             return None
 
-    def _act(self, seen: Seen, action: Drop | Hold | None) -> None:
+    def _act(self, seen: SeenRequest, action: Drop | HoldBack | None) -> None:
         try:
             if seen.is_watch:
                 self._watch(seen.path, seen.query)
@@ -108,7 +108,7 @@ class Handler(BaseHTTPRequestHandler):
             causes = tuple({"field": field, "message": message} for field, message in refused.causes)
             self._refuse(Answer(refused.status, refused.reason, refused.message, causes=causes))
             return
-        if isinstance(action, Hold):
+        if isinstance(action, HoldBack):
             action.is_made.set()
             action.released.wait()
         if isinstance(action, Drop):

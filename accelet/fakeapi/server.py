@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from accelet.fakeapi.faults import Fault
-from accelet.fakeapi.handler import HttpServer, Seen
+from accelet.fakeapi.handler import HttpServer, SeenRequest
 from accelet.fakeapi.state import State
 
 
@@ -20,7 +20,7 @@ class FakeApi:
     def __init__(self, *, token: str | None = None, bookmark_s: float = 0.05) -> None:
         self.state = State()
         self.faults: list[Fault] = []
-        self.seen: list[Seen] = []
+        self.seen: list[SeenRequest] = []
         self.token = token
         self.bookmark_s: float | None = bookmark_s
         self.sends_gone_as_event = True

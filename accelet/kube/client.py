@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from accelet.kube.apiresources import ApiResource, Body, PatchOf
-from accelet.kube.connection import Connection, LineStream, Request, load_api
+from accelet.kube.connection import Connection, HttpRequest, LineStream, load_api
 from accelet.kube.objects import Page, read_page
 from accelet.runtime.threads import Workers
 
@@ -22,7 +22,7 @@ _CONTENT_TYPES: Mapping[PatchOf, str] = {
 _WATCH_SILENCE_S = 130.0
 
 
-class Watch:
+class WatchStream:
     """One watch: iterate over it for batches of raw event lines, until it ends or falls silent."""
 
     def __init__(self, stream: LineStream, workers: Workers) -> None:
@@ -147,15 +147,15 @@ class Client:
         resource: ApiResource,
         namespace: str | None = None,
         query: Mapping[str, str] | None = None,
-    ) -> AsyncIterator[Watch]:
+    ) -> AsyncIterator[WatchStream]:
         """A watch on a thread of its own; leaving the context ends it at once, in whatever state it is."""
         full = {"allowWatchBookmarks": "true", **(query or {}), "watch": "true"}
-        request = Request("GET", resource.path(namespace), full, silence_s=self._watch_silence_s)
+        request = HttpRequest("GET", resource.path(namespace), full, silence_s=self._watch_silence_s)
         stream = LineStream(self._connection, request)
         workers = Workers("kube-watch")
         try:
             await workers.run(stream.open)
-            yield Watch(stream, workers)
+            yield WatchStream(stream, workers)
         finally:
             stream.stop()
             workers.close(last=stream.close)
@@ -172,7 +172,7 @@ class Client:
         content_type: str = "application/json",
     ) -> bytes:
         text = None if body is None else msgspec.json.encode(body)
-        request = Request(method, path, query or {}, text, content_type)
+        request = HttpRequest(method, path, query or {}, text, content_type)
         return await self._workers.run(self._connection.send, request)
 
 

@@ -12,7 +12,7 @@ from accelet.kube.objects import no_labels
 from accelet.kube.recording.eventlog import Message, Subject
 from accelet.kube.recording.events import EventRecorder
 from accelet.node.apiconnection import ApiConnection
-from accelet.node.cardpublisher import CardPublisher
+from accelet.node.publishing.cardpublisher import CardPublisher
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log

@@ -12,7 +12,7 @@ from accelet.scheduler.cards.view import (
     CardView,
     ClusterView,
     HolderView,
-    NodeView,
+    NodeCardsView,
     TileState,
     TileView,
     TotalView,
@@ -66,7 +66,7 @@ def print_cards(output: Output, view: ClusterView) -> None:
     _print_end(output, view)
 
 
-def _heading(node: NodeView) -> tuple[Line, ...]:
+def _heading(node: NodeCardsView) -> tuple[Line, ...]:
     name = styled(node.name, "bold")
     if node.problem is not None:
         return name, "  ", styled(node.problem, "yellow")
@@ -104,7 +104,7 @@ def _figures(card: CardView) -> tuple[str, ...]:
     )
 
 
-def _draw_node(node: NodeView, widths: Mapping[str, int], row: int, *, plain: bool) -> Records:
+def _draw_node(node: NodeCardsView, widths: Mapping[str, int], row: int, *, plain: bool) -> Records:
     return Records(_HEADS, [_draw_card(card, row, plain=plain) for card in node.cards], widths, _FIGURES)
 
 

@@ -53,7 +53,7 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListDone:
     """A list came whole."""
 
     resource_version: str
@@ -74,11 +74,11 @@ class Watched:
 
 
 Step = List | Watch
-Outcome = Listed | ListFailed | Watched
+StepOutcome = ListDone | ListFailed | Watched
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class WatchProgress:
     """Where a reflector is: `step` is to be done now."""
 
     step: Step
@@ -86,18 +86,18 @@ class Progress:
     refusals: int = 0
 
 
-def begin(*, from_cache: bool) -> Progress:
-    return Progress(List(0.0, from_cache=from_cache))
+def begin(*, from_cache: bool) -> WatchProgress:
+    return WatchProgress(List(0.0, from_cache=from_cache))
 
 
-def proceed(progress: Progress, outcome: Outcome, pace: Pace, uniform: Uniform) -> Progress:
+def proceed(progress: WatchProgress, outcome: StepOutcome, pace: Pace, uniform: Uniform) -> WatchProgress:
     """The progress after a step's outcome.
 
     Invariants: a step that failed at once, by whatever fault, is never repeated without a wait; a version
     that the server called too old is never watched from again; a server's Retry-After is respected.
     """
     match outcome:
-        case Listed(resource_version):
+        case ListDone(resource_version):
             watch = Watch(0.0, resource_version, _watch_timeout_s(pace, uniform))
             return replace(progress, step=watch, refusals=0)
         case ListFailed(error):
@@ -119,8 +119,8 @@ def proceed(progress: Progress, outcome: Outcome, pace: Pace, uniform: Uniform) 
 
 
 def _back_off(
-    progress: Progress, error: KubeError | None, pace: Pace, uniform: Uniform
-) -> tuple[float, Progress]:
+    progress: WatchProgress, error: KubeError | None, pace: Pace, uniform: Uniform
+) -> tuple[float, WatchProgress]:
     """How long to wait, and the progress that remembers it."""
     if is_refusal(error):
         again = (pace.refused_again_s, max(pace.refused_again_s, pace.most_s))

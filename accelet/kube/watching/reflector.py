@@ -15,10 +15,10 @@ from accelet.kube.nesting import decode_nested
 from accelet.kube.objects import Wire
 from accelet.kube.watching.pace import (
     List,
-    Listed,
+    ListDone,
     ListFailed,
-    Outcome,
     Pace,
+    StepOutcome,
     Uniform,
     Watch,
     Watched,
@@ -91,7 +91,7 @@ class Reflector(Generic[T]):
             await self._clock.sleep(progress.step.wait_s)
             outcome = await self._do(progress.step)
             progress = proceed(progress, outcome, self._pace, self._uniform)
-            self._note(None if isinstance(outcome, Listed) else outcome.error, progress.step.wait_s)
+            self._note(None if isinstance(outcome, ListDone) else outcome.error, progress.step.wait_s)
 
     async def refresh(self) -> None:
         """Lists once, up to date, into the store, beside a watch that may lag.
@@ -102,12 +102,12 @@ class Reflector(Generic[T]):
         async with self._listing:
             await self._list(List(0.0), is_own=False)
 
-    async def _do(self, step: List | Watch) -> Outcome:
+    async def _do(self, step: List | Watch) -> StepOutcome:
         if isinstance(step, Watch):
             return await self._watch(step)
         try:
             async with self._listing:
-                return Listed(await self._list(step, is_own=True))
+                return ListDone(await self._list(step, is_own=True))
         except KubeError as error:
             return ListFailed(error)
 

@@ -51,7 +51,7 @@ class _WireIdentified(Wire, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ObjectIdentity:
     """Who an object is and of which version; a bookmark has a version only."""
 
     key: Key
@@ -65,7 +65,7 @@ _FAULTS_OF_PARSERS = (ValueError, TypeError, LookupError, ArithmeticError, Recur
 """What code that meets a value nobody has thought of raises."""
 
 
-def read_identity(raw: msgspec.Raw, kind: str) -> Identity:
+def read_identity(raw: msgspec.Raw, kind: str) -> ObjectIdentity:
     """
     Raises:
         MalformedObjectError: it says not who it is.
@@ -74,7 +74,7 @@ def read_identity(raw: msgspec.Raw, kind: str) -> Identity:
         wire = decode_nested(_read_identified, raw).metadata
     except ValueError as error:
         raise MalformedObjectError(kind, "", "", "metadata", str(error)) from None
-    return Identity((wire.namespace or "", wire.name), wire.uid or "", wire.resource_version or "")
+    return ObjectIdentity((wire.namespace or "", wire.name), wire.uid or "", wire.resource_version or "")
 
 
 def read_item(raw: msgspec.Raw, kind: str, parse: Callable[[msgspec.Raw], T]) -> Item[T]:

@@ -89,7 +89,7 @@ NO_CARDS = "publishes no cards"
 
 
 @dataclass(frozen=True, slots=True)
-class NodeView:
+class NodeCardsView:
     """One node. `problem` says why it has no cards here, None where it has."""
 
     name: str
@@ -122,7 +122,7 @@ class TotalView:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    nodes: tuple[NodeView, ...]
+    nodes: tuple[NodeCardsView, ...]
     totals: tuple[TotalView, ...]
 
 
@@ -133,14 +133,14 @@ def view_cluster(nodes: Iterable[Node], book: CardAccount) -> ClusterView:
     return ClusterView(views, tuple(_totals(views, book)))
 
 
-def _view_node(node: Node, book: CardAccount) -> NodeView:
+def _view_node(node: Node, book: CardAccount) -> NodeCardsView:
     states = book.states(node.name) or ()
     held: defaultdict[UnitId, list[HolderView]] = defaultdict(list)
     for pod, use, card in book.holders(node.name):
         held[card].append(_holder(pod, use))
     strays = (StrayView(_name(pod, use), describe((use.piece,))) for pod, use in book.strays(node.name))
     cards = zip(book.cards(node.name), states, strict=True)
-    return NodeView(
+    return NodeCardsView(
         name=node.name,
         cards=tuple(_view_card(card, state, node, held[card.id]) for card, state in cards),
         problem=None if states else book.fault(node.name) or NO_CARDS,
@@ -229,7 +229,7 @@ def _conflicts(card: NodeCard, state: CardState, holders: Sequence[HolderView]) 
         yield f"it has {state.share_total - state.shares} holders and {state.share_total} shares"
 
 
-def _totals(nodes: Iterable[NodeView], book: CardAccount) -> Iterator[TotalView]:
+def _totals(nodes: Iterable[NodeCardsView], book: CardAccount) -> Iterator[TotalView]:
     by_resource: defaultdict[str, list[tuple[CardView, CardState]]] = defaultdict(list)
     for node in nodes:
         for card, state in zip(node.cards, book.states(node.name) or (), strict=True):

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from accelet.node.featurefile import FeatureFile
+from accelet.node.publishing.featurefile import FeatureFile
 from tests.integration.agent.running import agent, scan, until
 from tests.integration.cards.publishing import resource, write_cards, write_config
 from tests.integration.identity.world import node

@@ -11,7 +11,7 @@ from accelet.accelerators.device import UnitId
 from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard
 from accelet.fakeapi import Answer, Drop, FakeApi, Fault, Json
 from accelet.kube.client import Client
-from accelet.node.cardpublisher import CardPublisher
+from accelet.node.publishing.cardpublisher import CardPublisher
 from tests.integration.agent.running import GPU, until
 from tests.integration.cards.publishing import (
     NODES,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import settings
 
-from accelet.fakeapi import Answer, Drop, FakeApi, Fault, Hang, Hold
+from accelet.fakeapi import Answer, Drop, FakeApi, Fault, Hang, HoldBack
 from accelet.kube.apiresources import PODS
 from accelet.kube.barepod import parse_bare_pod
 from accelet.kube.client import Client
@@ -316,7 +316,7 @@ async def test_list_that_the_watch_has_overtaken_takes_nothing_back(client: Clie
     async with reflecting(client, seen) as reflector:
         await reflector.synced()
         await eventually(lambda: api.streams == 1)
-        late = Hold()
+        late = HoldBack()
         api.faults.append(Fault(late, watch=False))
         refreshing = asyncio.create_task(reflector.refresh())
         await eventually(late.is_made.is_set)

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from accelet.fakeapi import Seen
+from accelet.fakeapi import SeenRequest
 from tests.integration.kube.waiting import eventually
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.world import World
@@ -15,14 +15,14 @@ from tests.integration.scheduler.world import World
 RUNS = 200 if os.environ.get("ACCELET_HYPOTHESIS_PROFILE") == "soak" else 12
 
 
-class _Severed(list[Seen]):
+class _Severed(list[SeenRequest]):
     """The API server's notes of requests; calls `cut` at the `at`-th write, before it is done."""
 
     def __init__(self, at: int, cut: Callable[[], None]) -> None:
         super().__init__()
         self._left, self._cut = at, cut
 
-    def append(self, seen: Seen) -> None:
+    def append(self, seen: SeenRequest) -> None:
         super().append(seen)
         if _is_write(seen):
             self._left -= 1
@@ -30,7 +30,7 @@ class _Severed(list[Seen]):
                 self._cut()
 
 
-def _is_write(seen: Seen) -> bool:
+def _is_write(seen: SeenRequest) -> bool:
     return seen.method != "GET" and ("/pods/" in seen.path or "/configmaps" in seen.path)
 
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelet.kube.conditions import (
+from accelet.kube.writing.conditions import (
     StatusCondition,
     WireStatusCondition,
     read_status_conditions,

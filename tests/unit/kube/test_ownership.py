@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from accelet.kube.apiresources import JOBS
 from accelet.kube.objects import Owner
-from accelet.kube.ownership import controller_of, finalizers_patch, owner_reference
+from accelet.kube.writing.ownership import controller_of, finalizers_patch, owner_reference
 
 NAMES = st.lists(st.sampled_from(["a.dev/x", "a.dev/y", "b.dev/z"]), unique=True)
 

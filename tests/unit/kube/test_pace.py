@@ -19,13 +19,13 @@ from accelet.kube.errors import (
 )
 from accelet.kube.watching.pace import (
     List,
-    Listed,
+    ListDone,
     ListFailed,
-    Outcome,
     Pace,
-    Progress,
+    StepOutcome,
     Watch,
     Watched,
+    WatchProgress,
     begin,
     proceed,
 )
@@ -46,7 +46,7 @@ ERRORS: list[KubeError] = [
 ]
 
 
-def simulate(outcome: Outcome, seconds: float, seed: int = 0) -> list[float]:
+def simulate(outcome: StepOutcome, seconds: float, seed: int = 0) -> list[float]:
     """The times of the requests of a reflector to which always the same happens at once."""
     uniform, now_s, at = random.Random(seed).uniform, 0.0, []
     progress = begin(from_cache=False)
@@ -82,7 +82,7 @@ def test_first_list_may_come_from_the_cache_and_later_ones_are_up_to_date() -> N
     failed = proceed(progress, ListFailed(ERRORS[4]), PACE, random.Random(0).uniform)
     assert isinstance(failed.step, List)
     assert failed.step.from_cache
-    listed = proceed(failed, Listed("7"), PACE, random.Random(0).uniform)
+    listed = proceed(failed, ListDone("7"), PACE, random.Random(0).uniform)
     gone = proceed(listed, Watched("7", 60.0, GONE), PACE, random.Random(0).uniform)
     assert isinstance(gone.step, List)
     assert not gone.step.from_cache
@@ -96,7 +96,9 @@ def test_expired_pages_are_followed_by_one_list_in_one_piece() -> None:
     progress = proceed(progress, ListFailed(ERRORS[4]), PACE, uniform)
     assert isinstance(progress.step, List)
     assert not progress.step.is_paged
-    progress = proceed(proceed(progress, Listed("1"), PACE, uniform), Watched("1", 60.0, GONE), PACE, uniform)
+    progress = proceed(
+        proceed(progress, ListDone("1"), PACE, uniform), Watched("1", 60.0, GONE), PACE, uniform
+    )
     assert isinstance(progress.step, List)
     assert progress.step.is_paged
 
@@ -117,13 +119,13 @@ def test_retry_after_is_respected_up_to_two_minutes() -> None:
 
 def test_healthy_watch_forgets_the_faults_before_it() -> None:
     uniform = random.Random(0).uniform
-    progress = Progress(Watch(0.0, "1", 300), backoff_s=30.0, refusals=5)
+    progress = WatchProgress(Watch(0.0, "1", 300), backoff_s=30.0, refusals=5)
     progress = proceed(progress, Watched("2", 60.0, UnavailableError("broke")), PACE, uniform)
     assert progress.step.wait_s <= 2.4
 
 
 OUTCOMES = st.one_of(
-    st.builds(Listed, st.just("5")),
+    st.builds(ListDone, st.just("5")),
     st.builds(ListFailed, st.sampled_from(ERRORS)),
     st.builds(Watched, st.just("6"), st.floats(0, 500), st.none() | st.sampled_from(ERRORS)),
 )
@@ -131,12 +133,12 @@ OUTCOMES = st.one_of(
 
 @given(st.lists(OUTCOMES, max_size=20), st.randoms(use_true_random=False))
 def test_every_fault_is_followed_by_a_wait_and_gone_by_a_list(
-    outcomes: list[Outcome], chance: random.Random
+    outcomes: list[StepOutcome], chance: random.Random
 ) -> None:
     progress = begin(from_cache=False)
     for outcome in outcomes:
         progress = proceed(progress, outcome, PACE, chance.uniform)
-        error = None if isinstance(outcome, Listed) else outcome.error
+        error = None if isinstance(outcome, ListDone) else outcome.error
         if error is not None or (isinstance(outcome, Watched) and outcome.lasted_s < PACE.healthy_s):
             assert progress.step.wait_s >= PACE.first_s
         assert progress.step.wait_s <= PACE.longest_s + PACE.first_s

@@ -15,7 +15,7 @@ from accelet.assignments.nodecards import (
 )
 from accelet.fakeapi.patches import merge_patch
 from accelet.kube.nodes import Node, parse_node
-from accelet.node.nodepatches import NodePatches, plan_patches
+from accelet.node.publishing.nodepatches import NodePatches, plan_patches
 from tests.unit.resourcemanager.test_nodecards import nodes
 
 OURS = [f"gpu.intel.com/{name}" for name in ("tiles", "millicores", "memory.max")]

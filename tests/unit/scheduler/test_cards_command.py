@@ -13,7 +13,7 @@ from accelet.assignments.assignment import Assignment, unit
 from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard, render_node_cards
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION, render_own
 from accelet.cli import main
-from accelet.scheduler.cards.view import CardView, HolderView, NodeView, StrayView, TileView, TotalView
+from accelet.scheduler.cards.view import CardView, HolderView, NodeCardsView, StrayView, TileView, TotalView
 from accelet.scheduler.gangs.grouping import GATE_PREFIX, GangKey
 from accelet.scheduler.record import Placement, Record
 
@@ -128,7 +128,7 @@ def test_the_documented_drawing_is_this_one(tmp_path: Path) -> None:
     assert "\n".join(lines(run(tmp_path, NODES, PODS))) in DOCUMENT.read_text()
 
 
-@pytest.mark.parametrize("of", [NodeView, StrayView, CardView, TileView, HolderView, TotalView])
+@pytest.mark.parametrize("of", [NodeCardsView, StrayView, CardView, TileView, HolderView, TotalView])
 def test_every_key_of_the_json_is_documented(of: type["DataclassInstance"]) -> None:
     _, _, section = DOCUMENT.read_text().partition("## Seeing the cards")
     section, _, _ = section.partition("\n## ")

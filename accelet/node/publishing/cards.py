@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Protocol
 
 from accelet.assignments.nodecards import NodeCard
-from accelet.node.cardpublisher import CardPublisher
-from accelet.node.featurefile import FeatureFile
 from accelet.node.metrics import NodeMetrics
+from accelet.node.publishing.cardpublisher import CardPublisher
+from accelet.node.publishing.featurefile import FeatureFile
 
 
 class CardSource(Protocol):

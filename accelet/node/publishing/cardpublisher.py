@@ -8,7 +8,7 @@ from accelet.assignments.nodecards import NodeCard, extended_capacity
 from accelet.kube.apiresources import NODES, ObjectApi
 from accelet.kube.errors import ApiError, KubeError
 from accelet.kube.nodes import parse_node
-from accelet.node.nodepatches import NodePatches, plan_patches
+from accelet.node.publishing.nodepatches import NodePatches, plan_patches
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log

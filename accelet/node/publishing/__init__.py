@@ -1,0 +1,1 @@
+"""Which cards are published, and where: on the Node, in a feature file."""
