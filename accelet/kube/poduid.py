@@ -1,5 +1,6 @@
-"""The UID by which a kubelet knows a pod."""
+"""Which pod is meant: the UID by which a kubelet knows it, and whether its name may come again."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NewType
 
@@ -9,6 +10,8 @@ PodUid = NewType("PodUid", str)
 """The UID by which the kubelet knows a pod; a static pod's is not that of its mirror in the API server."""
 
 _MIRROR = "kubernetes.io/config.mirror"
+_GENERATED_NAME = re.compile(r".+-[bcdfghjklmnpqrstvwxz2456789]{5}")
+_GENERATING_KINDS = frozenset({"ReplicaSet", "ReplicationController", "DaemonSet", "Job"})
 
 
 def kubelet_uid(pod: Pod) -> PodUid:
@@ -39,4 +42,12 @@ def leave_out_forged(pods: Iterable[Pod], node_uid: str | None) -> Iterator[Pod]
 def _is_owned_by_node(pod: Pod, node_uid: str | None) -> bool:
     return bool(node_uid) and any(
         owner.is_controller and owner.kind == "Node" and owner.uid == node_uid for owner in pod.owners
+    )
+
+
+def may_recur(pod: Pod) -> bool:
+    """Whether another pod may come to have this name. A name with a generated suffix does not come again."""
+    return not (
+        _GENERATED_NAME.fullmatch(pod.name)
+        and any(owner.is_controller and owner.kind in _GENERATING_KINDS for owner in pod.owners)
     )

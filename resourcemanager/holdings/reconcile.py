@@ -19,9 +19,8 @@ from typing import cast
 
 from accelet.accelerators.device import DeviceId
 from accelet.kube.objects import ObjectKey
-from accelet.kube.podname import may_recur
 from accelet.kube.pods import Pod
-from accelet.kube.poduid import PodUid, index_pods
+from accelet.kube.poduid import PodUid, index_pods, may_recur
 from resourcemanager.holdings.evidence import CheckpointEntry, ContainerKey, ShownPod
 from resourcemanager.holdings.ledger import (
     ALLOCATION_ANNOTATION,

@@ -43,8 +43,8 @@ pods of this node once each, four reads, and one read for each name.
 
 from collections.abc import Sequence
 
-from accelet.kube.podname import may_recur
 from accelet.kube.pods import Pod
+from accelet.kube.poduid import may_recur
 from resourcemanager.matching.doubts import accept_single, doubt_former, doubt_name, doubt_rival
 from resourcemanager.matching.exclusion import exclude_others
 from resourcemanager.matching.inquiry import (

@@ -15,10 +15,10 @@ PROJECT = Path(__file__).parent.parent.parent.parent
 OPERATING = (PROJECT / "docs" / "operating.md").read_text()
 ALERTS = PROJECT / "deploy" / "agent" / "alerts.yaml"
 AGENT_SOURCES = [
-    *(PROJECT / "deviceplugin").glob("*.py"),
-    *(PROJECT / "accelet" / "agent").glob("*.py"),
-    *(PROJECT / "accelet" / "node").glob("*.py"),
-    *(PROJECT / "accelet" / "runtime").glob("*.py"),
+    *(PROJECT / "deviceplugin").rglob("*.py"),
+    *(PROJECT / "accelet" / "agent").rglob("*.py"),
+    *(PROJECT / "accelet" / "node").rglob("*.py"),
+    *(PROJECT / "accelet" / "runtime").rglob("*.py"),
     PROJECT / "accelet" / "cli" / "agent.py",
     PROJECT / "accelet" / "cli" / "ending.py",
     PROJECT / "accelet" / "kube" / "watching" / "reflector.py",
@@ -54,26 +54,20 @@ def logged_messages() -> set[str]:
         for call in ast.walk(ast.parse(path.read_text()))
         if isinstance(call, ast.Call)
     ]
-    return {
-        str(message.value)
-        for call in calls
-        for message in (call.args[:1] if _is_logged(call) else call.args[1:3] if _is_failing(call) else ())
-        if isinstance(message, ast.Constant)
-    }
+    return {message for call in calls for message in messages_of(call)}
 
 
-def _is_logged(call: ast.Call) -> bool:
-    return (
-        isinstance(call.func, ast.Attribute)
-        and isinstance(call.func.value, ast.Name)
-        and call.func.value.id == "_log"
-        and call.func.attr != "debug"
-    )
-
-
-def _is_failing(call: ast.Call) -> bool:
-    """Whether it says what is logged when something begins to fail, and when it works again."""
-    return isinstance(call.func, ast.Name) and call.func.id == "Failing"
+def messages_of(call: ast.Call) -> Iterator[str]:
+    """What a call of a log says, or has said while something fails and when that ends."""
+    said: list[ast.expr] = []
+    match call.func:
+        case ast.Name("Failing"):
+            said = call.args[1:]
+        case ast.Attribute(
+            ast.Name("_log") | ast.Attribute(attr="_log"), "info" | "warning" | "error" | "exception"
+        ):
+            said = call.args[:1]
+    yield from (str(text.value) for text in said if isinstance(text, ast.Constant))
 
 
 def test_table_of_metrics_lists_exactly_those_there_are() -> None:
