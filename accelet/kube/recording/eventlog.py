@@ -64,7 +64,7 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class EventLimits:
     """How much is sent: of each subject, and in all; how much is remembered, and for how long."""
 
     burst_each: float = 5.0
@@ -84,7 +84,7 @@ class EventLog:
     longest ago goes, and what was not sent of it counts as dropped.
     """
 
-    limits: Limits
+    limits: EventLimits
     now_s: float
     dropped: int = 0
     _open: OrderedDict[Message, Series] = field(default_factory=OrderedDict)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from accelet.kube.apiresources import EVENTS, ObjectApi
 from accelet.kube.errors import ExistsError, KubeError, NotFoundError, is_refusal
-from accelet.kube.recording.eventlog import EventLog, Limits, Message, Series, Subject
+from accelet.kube.recording.eventlog import EventLimits, EventLog, Message, Series, Subject
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from accelet.runtime.logs import Log
@@ -32,14 +32,14 @@ class EventRecorder:
         reporter: str,
         instance: str,
         *,
-        limits: Limits | None = None,
+        limits: EventLimits | None = None,
         clock: Clock = SYSTEM_CLOCK,
         wall_time: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._api, self._reporter, self._instance = api, reporter, instance
         self._clock = clock
         self._wall_time = wall_time
-        self._events = EventLog(limits or Limits(), self._clock.now_s())
+        self._events = EventLog(limits or EventLimits(), self._clock.now_s())
         self._said = asyncio.Event()
         self._number = 0
         self.sent = 0

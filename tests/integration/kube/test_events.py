@@ -14,14 +14,14 @@ from accelet.fakeapi.state import State
 from accelet.kube.apiresources import ObjectApi
 from accelet.kube.client import Client
 from accelet.kube.pods import Pod
-from accelet.kube.recording.eventlog import Limits, Message, Subject
+from accelet.kube.recording.eventlog import EventLimits, Message, Subject
 from accelet.kube.recording.events import EventRecorder
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from tests.integration.kube.waiting import eventually
 from tests.unit.kube.clock import FakeClock, settle
 
 EVENTS_PATH = "apis/events.k8s.io/v1/events"
-FAST = Limits(burst_each=1000, per_s_each=1000, burst=1000, per_s=1000)
+FAST = EventLimits(burst_each=1000, per_s_each=1000, burst=1000, per_s=1000)
 POD = Pod("ml", "worker-0", "uid-0")
 MESSAGE = Message(
     Subject.of_pod(POD), "Warning", "TilesTaken", "Allocate", "card0 tile 1 belongs to ml/worker-1"
@@ -30,7 +30,7 @@ MESSAGE = Message(
 
 @asynccontextmanager
 async def recording(
-    client: ObjectApi, limits: Limits = FAST, clock: Clock = SYSTEM_CLOCK
+    client: ObjectApi, limits: EventLimits = FAST, clock: Clock = SYSTEM_CLOCK
 ) -> AsyncIterator[EventRecorder]:
     recorder = EventRecorder(client, "accelet.dev/agent", "accelet-x2x4z", limits=limits, clock=clock)
     task = asyncio.create_task(recorder.run())
@@ -137,7 +137,7 @@ async def test_server_that_is_away_for_a_while_gets_the_events_later() -> None:
 
 async def test_message_about_another_pod_does_not_wait_for_a_noisy_one() -> None:
     clock, state = FakeClock(), State()
-    limits = Limits(burst_each=1, per_s_each=0.01)
+    limits = EventLimits(burst_each=1, per_s_each=0.01)
     async with recording(DirectClient(state, clock, random.Random(0)), limits, clock) as recorder:
         recorder.record(MESSAGE)
         recorder.record(replace(MESSAGE, note="too much"))

@@ -1,9 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelet.kube.recording.eventlog import EventLog, Limits, Message, Series, Subject
+from accelet.kube.recording.eventlog import EventLimits, EventLog, Message, Series, Subject
 
-LIMITS = Limits(burst_each=2, per_s_each=0.1, burst=5, per_s=1.0, remembered=10, quiet_s=60.0)
+LIMITS = EventLimits(burst_each=2, per_s_each=0.1, burst=5, per_s=1.0, remembered=10, quiet_s=60.0)
 
 
 def message(subject: str = "p", note: str = "n") -> Message:
