@@ -7,12 +7,16 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+from accelet.kube.client import Client
 from accelet.node.apiconnection import ApiConnection
 from accelet.node.metrics import NodeMetrics
 from accelet.node.nodepods import NodePods
 from accelet.node.ownnode import OwnNode
 from accelet.node.publishing.cardpublisher import CardPublisher
+from accelet.runtime.logs import Log
 from accelet.runtime.supervise import supervise
+
+_log = Log(__name__)
 
 
 class ApiAccess:
@@ -58,6 +62,10 @@ class ApiAccess:
             )
             self._tasks.create_task(supervise("the Node", self._node.run, count), name="the Node")
         return self._node
+
+    async def connect(self) -> Client:
+        """The client of this process, as soon as there is one."""
+        return await self._connection.client(lambda error: _log.error("no API server", reason=str(error)))
 
     def close(self) -> None:
         self._connection.close()

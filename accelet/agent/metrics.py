@@ -3,6 +3,7 @@
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 import accelet
+from accelet.dra.metrics import DraMetrics
 from accelet.node.metrics import NodeMetrics
 from deviceplugin.metrics import PluginMetrics
 
@@ -14,6 +15,7 @@ class AgentMetrics:
         self.registry = registry = CollectorRegistry()
         self.node = NodeMetrics(registry)
         self.plugins = PluginMetrics(registry, self.node)
+        self.dra = DraMetrics(registry)
         self.kubelet_restarts = Counter(
             "accelet_kubelet_restarts_total", "Times kubelet.sock was replaced.", registry=registry
         )

@@ -14,6 +14,9 @@ from accelet.agent.metrics import AgentMetrics
 from accelet.agent.resource import DevicePluginResource, PodSources
 from accelet.agent.service import ResourceService, SharedParts
 from accelet.agent.services import ResourceServices
+from accelet.dra.names import DRIVERS
+from accelet.dra.running.held import has_record
+from accelet.dra.running.places import DEFAULT_CDI_FOLDER
 from accelet.kubelet.paths import KubeletPaths
 from accelet.kubelet.podresources import PodResources
 from accelet.node.audit import Audit
@@ -34,6 +37,7 @@ from deviceplugin.sockets import remove_stale_sockets
 
 if TYPE_CHECKING:
     from accelet.agent.apiaccess import ApiAccess
+    from accelet.agent.dradrivers import DraDrivers
 
 _HINT_DIRECTORIES = ("dev", "dev/dri", "dev/vfio", "dev/accel")
 _PODS_S = 2.0
@@ -47,6 +51,7 @@ class AgentOptions:
 
     `kubeconfig` is the way to the API server where a resource needs it, None for the pod's service account.
     `node_ip` is the node's address where it is known.
+    `cdi` is where the container runtime reads CDI files.
     """
 
     root: Path
@@ -55,6 +60,7 @@ class AgentOptions:
     http: tuple[str, int] | None
     kubeconfig: Path | None = None
     node_ip: str | None = None
+    cdi: Path = DEFAULT_CDI_FOLDER
 
 
 class Agent:
@@ -86,6 +92,7 @@ class Agent:
             options.node_ip,
         )
         self._api: ApiAccess | None = None
+        self._drivers: DraDrivers | None = None
         self._sources: PodSources | None = None
         self.probe_port: int | None = None
 
@@ -151,10 +158,8 @@ class Agent:
 
     async def _apply(self, config: AgentConfig, tasks: asyncio.TaskGroup) -> None:
         self._cards.pause()
-        for resource in config.served_by("dra"):
-            _log.error("serve: dra is not served yet; its slices are shown only", resource=resource.name)
-        plugins = config.served_by("device-plugin")
-        await self._services.apply(plugins, lambda resource: self._make(resource, tasks), tasks)
+        self._apply_drivers(config.served_by("dra"), tasks)
+        await self._services.apply(config.resources, lambda resource: self._make(resource, tasks), tasks)
         if config.publish_cards:
             self._reach_api(tasks).follow_node()
         self._cards.resume(is_on_node=config.publish_cards, feature_file=config.nfd_features)
@@ -162,8 +167,25 @@ class Agent:
 
     def _make(self, config: ResourceConfig, tasks: asyncio.TaskGroup) -> ResourceService:
         node = self._reach_api(tasks).follow_node() if config.settings.wants_node_labels else None
+        if config.serve == "dra":
+            from accelet.agent.dradrivers import DraResource  # noqa: PLC0415  imported by _apply_drivers
+
+            assert self._drivers is not None, "made before the first of its resources"
+            return DraResource(config, self._shared, self._drivers.of(config), node)
         sources = self._find_sources(tasks) if config.rules.following is not None else None
         return DevicePluginResource(config, self._shared, sources=sources, node=node)
+
+    def _apply_drivers(self, resources: Sequence[ResourceConfig], tasks: asyncio.TaskGroup) -> None:
+        """Starts what serves them; also without any, where an earlier agent has prepared claims."""
+        kubelet = self._options.paths.root
+        if self._drivers is None and (resources or any(has_record(kubelet, name) for name in DRIVERS)):
+            # As with ApiAccess: agents that serve nothing through DRA do without what it takes.
+            from accelet.agent.dradrivers import DraDrivers  # noqa: PLC0415
+
+            connect = self._reach_api(tasks).connect
+            self._drivers = DraDrivers(self._options.node_name, self._options.cdi, self._shared, connect)
+        if self._drivers is not None:
+            self._drivers.apply(resources, tasks)
 
     def _find_sources(self, tasks: asyncio.TaskGroup) -> PodSources:
         """What resources that follow assignments have in common; made when the first of them is served."""

@@ -10,6 +10,7 @@ from accelet.accelerators.settings import NodeFacts
 from accelet.agent.config import ResourceConfig
 from accelet.agent.service import SharedParts
 from accelet.assignments.nodecards import NodeCard
+from accelet.dra.running.held import keep_off, read_held_units
 from accelet.kubelet.podresources import PodResources
 from accelet.node.discovery import Discovery, Scan
 from accelet.node.nodeview import NodeView
@@ -171,11 +172,14 @@ class DevicePluginResource:
         self._manager.backend = self.config.settings.backend_on(facts, self._shared.scan_cache)
 
     def _scan(self) -> Inventory:
-        """Reads the hardware; on a thread."""
+        """What is there, without what claims hold that were prepared while it was served through DRA.
+
+        Called on a thread.
+        """
         inventory = self._manager.backend.scan(self._shared.root)
         if inventory.remember is not None:
             self._shared.memory.keep(self.name, inventory.remember)
-        return inventory
+        return keep_off(inventory, read_held_units(self._shared.paths.root))
 
     async def _take(self, scan: Scan) -> None:
         if scan.inventory.remember not in {None, self._facts.remembered}:

@@ -15,6 +15,7 @@ from accelet.agent.configfile import ConfigFile
 from accelet.agent.process import Agent, AgentOptions
 from accelet.cli.ending import run_process
 from accelet.cli.options import choose_config, kubeconfig_option, kubelet_paths, node_options
+from accelet.dra.running.places import DEFAULT_CDI_FOLDER
 from accelet.runtime.logs import Level, Log, configure_logs
 from accelet.runtime.probes import parse_address
 
@@ -24,6 +25,14 @@ _log = Log(__name__)
 @click.command()
 @node_options
 @kubeconfig_option
+@click.option(
+    "--cdi-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="ACCELET_CDI_DIR",
+    default=DEFAULT_CDI_FOLDER,
+    show_default=True,
+    help="Where the container runtime reads CDI files, for `serve: dra`.",
+)
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
@@ -40,6 +49,7 @@ def command(
     node_ip: str | None,
     http: str,
     kubeconfig: Path | None,
+    cdi_dir: Path,
     log_level: Level,
 ) -> None:
     """Serve this node's devices to its kubelet, and stay registered through everything."""
@@ -58,7 +68,8 @@ def command(
         http=http,
         kubeconfig=str(kubeconfig) if kubeconfig else "in cluster",
     )
-    run_process(_run(AgentOptions(host_root, paths, node_name, None, kubeconfig, node_ip), http, file))
+    options = AgentOptions(host_root, paths, node_name, None, kubeconfig, node_ip, cdi_dir)
+    run_process(_run(options, http, file))
 
 
 async def _run(options: AgentOptions, http: str, config: Path | None) -> None:

@@ -10,6 +10,7 @@ from accelet.dra.publishing.served import ServedResource, units_of
 UNHEALTHY: Final = "unhealthy"
 LOST: Final = "lost"
 HELD_BY_DEVICE_PLUGIN: Final = "held-by-device-plugin"
+STILL_HELD: Final = "still-held"
 
 
 def taints_of(
@@ -18,18 +19,23 @@ def taints_of(
     sick: Effect = "NoSchedule",
     lost: Collection[UnitId] = (),
     held_by_device_plugin: Collection[UnitId] = (),
+    still_held: Collection[UnitId] = (),
 ) -> Mapping[UnitId, tuple[Taint, ...]]:
     """The taints of each unit, one for each dimension.
 
     `sick` is what a unit's loss of health, or its disappearance while it is held (`lost`), does:
-    `NoSchedule` leaves its holders alone.
+    `NoSchedule` leaves its holders alone. `still_held` are units prepared for allocations that are none
+    any more.
     """
     found: dict[UnitId, list[Taint]] = {}
-    for served in units_of(tuple(resources)):
-        if not served.device.health.is_healthy:
-            found.setdefault(served.unit, []).append(Taint(UNHEALTHY, sick))
-    for unit in lost:
-        found.setdefault(unit, []).append(Taint(LOST, sick))
-    for unit in held_by_device_plugin:
-        found.setdefault(unit, []).append(Taint(HELD_BY_DEVICE_PLUGIN, "NoSchedule"))
+    unhealthy = (one.unit for one in units_of(tuple(resources)) if not one.device.health.is_healthy)
+    dimensions: tuple[tuple[str, Effect, Iterable[UnitId]], ...] = (
+        (UNHEALTHY, sick, set(unhealthy) - set(lost)),
+        (LOST, sick, lost),
+        (HELD_BY_DEVICE_PLUGIN, "NoSchedule", held_by_device_plugin),
+        (STILL_HELD, "NoSchedule", still_held),
+    )
+    for key, effect, units in dimensions:
+        for unit in units:
+            found.setdefault(unit, []).append(Taint(key, effect))
     return {unit: tuple(taints) for unit, taints in found.items()}

@@ -87,9 +87,15 @@ gpu_cards = st.builds(
     kind=st.sampled_from(["i915", "xe"]),
 )
 
-gpu_nodes = st.lists(gpu_cards, max_size=20, unique_by=lambda card: card[0].unit).map(
-    lambda cards: gpus(*sorted(cards, key=lambda card: card[0].unit))
-)
+
+def _nodes(most_cards: int) -> st.SearchStrategy[ServedResource]:
+    return st.lists(gpu_cards, max_size=most_cards, unique_by=lambda card: card[0].unit).map(
+        lambda cards: gpus(*sorted(cards, key=lambda card: card[0].unit))
+    )
+
+
+gpu_nodes = _nodes(12)
+small_gpu_nodes = _nodes(4)
 
 unit_names = st.from_regex(r"[A-Za-z0-9._-]{1,63}", fullmatch=True)
 

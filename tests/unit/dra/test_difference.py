@@ -16,7 +16,7 @@ from accelet.dra.publishing.features import ALL, Features, limit_pool, read_feat
 from accelet.dra.publishing.served import ServedResource
 from accelet.dra.publishing.slices import divide, render_all
 from tests.unit.dra.apirules import faults, number
-from tests.unit.dra.strategies import GIB, gpu, gpu_nodes, gpus
+from tests.unit.dra.strategies import GIB, gpu, gpus, small_gpu_nodes
 
 NODE = "node-uid"
 
@@ -94,7 +94,7 @@ def assert_published(server: Server, pool: Pool) -> None:
     assert compare(pool, server.published(), NODE).is_empty
 
 
-@given(st.lists(gpu_nodes, min_size=1, max_size=5))
+@given(st.lists(small_gpu_nodes, min_size=1, max_size=5))
 def test_each_pool_that_follows_another_ends_up_published_whole(nodes: Sequence[ServedResource]) -> None:
     server = Server()
     for node in nodes:
@@ -102,7 +102,7 @@ def test_each_pool_that_follows_another_ends_up_published_whole(nodes: Sequence[
         assert_published(server, pool_of(node))
 
 
-@given(gpu_nodes, st.data())
+@given(small_gpu_nodes, st.data())
 def test_whatever_somebody_deletes_or_changes_is_mended(node: ServedResource, data: st.DataObject) -> None:
     server, pool = Server(), pool_of(node)
     server.apply(compare(pool, server.published(), NODE))
@@ -120,7 +120,7 @@ def test_whatever_somebody_deletes_or_changes_is_mended(node: ServedResource, da
     assert_published(server, pool)
 
 
-@given(gpu_nodes, gpu_nodes)
+@given(small_gpu_nodes, small_gpu_nodes)
 def test_two_generations_are_never_both_complete(one: ServedResource, other: ServedResource) -> None:
     """At no moment of a change do slices of one generation make up a whole that is neither pool."""
     server = Server()
@@ -173,7 +173,7 @@ def test_slices_of_a_node_that_was_replaced_get_the_new_owner() -> None:
     assert {one.owner for one in server.published()} == {"another-uid"}
 
 
-@given(gpu_nodes, st.booleans(), st.booleans(), st.booleans())
+@given(small_gpu_nodes, st.booleans(), st.booleans(), st.booleans())
 def test_a_server_that_drops_fields_is_found_out_and_served(
     node: ServedResource, counters: bool, shares: bool, taints: bool
 ) -> None:

@@ -18,6 +18,7 @@ AGENT_SOURCES = [
     *(PROJECT / "deviceplugin").rglob("*.py"),
     *(PROJECT / "accelet" / "agent").rglob("*.py"),
     *(PROJECT / "accelet" / "node").rglob("*.py"),
+    *(PROJECT / "accelet" / "dra").rglob("*.py"),
     *(PROJECT / "accelet" / "runtime").rglob("*.py"),
     PROJECT / "accelet" / "cli" / "agent.py",
     PROJECT / "accelet" / "cli" / "ending.py",

@@ -14,6 +14,7 @@ from accelet.accelerators.tpu.settings import TpuSettings
 from accelet.accelerators.tpu.statements import TPU_ENV_PATH
 from accelet.agent.config import DEFAULT_CONFIG, parse_config
 from accelet.cli.agent import command
+from accelet.dra.names import DRIVERS
 from accelet.runtime.probes import parse_address
 
 PROJECT = Path(__file__).parent.parent.parent.parent
@@ -119,6 +120,7 @@ def test_manifest_is_whole(path: Path) -> None:
 ASSIGNMENTS = PROJECT / "deploy" / "agent-assignments"
 TPU = PROJECT / "deploy" / "agent-tpu"
 CARDS = PROJECT / "deploy" / "agent-cards"
+DRA = PROJECT / "deploy" / "agent-dra"
 
 
 def test_assignments_need_pods_events_and_the_node_and_nothing_else() -> None:
@@ -165,7 +167,7 @@ def made_by(folder: Path) -> Iterator[dict[str, Any]]:
         yield from made_by(path) if path.is_dir() else documents(path)
 
 
-@pytest.mark.parametrize("folder", [ASSIGNMENTS, TPU, CARDS], ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", [ASSIGNMENTS, TPU, CARDS, DRA], ids=lambda folder: folder.name)
 def test_kustomization_names_files_there_are_and_patches_objects_there_are(folder: Path) -> None:
     (kustomization,) = documents(folder / "kustomization.yaml")
     patches = [folder / each["path"] for each in kustomization["patches"]]
@@ -254,3 +256,49 @@ def test_cards_configuration_publishes_all_that_is_assigned_and_gives_nothing_tw
     assert str(Path(more.nfd_features or "").parent) == volume["hostPath"]["path"]
     assert mount["mountPath"] == f"/host{volume['hostPath']['path']}"
     assert mount["name"] == volume["name"]
+
+
+def test_dra_needs_slices_claims_pods_and_nodes_and_lists_no_claims() -> None:
+    objects = {each["kind"]: each for each in documents(DRA / "rbac.yaml")}
+    rules = {
+        (group, resource): rule["verbs"]
+        for rule in objects["ClusterRole"]["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    assert rules == {
+        ("resource.k8s.io", "resourceslices"): ["get", "list", "watch", "create", "update", "delete"],
+        ("resource.k8s.io", "resourceclaims"): ["get"],
+        ("", "nodes"): ["get"],
+        ("", "pods"): ["get"],
+    }
+
+
+def test_dra_policy_and_mounts_name_every_driver() -> None:
+    (policy, _) = documents(DRA / "policy.yaml")
+    (patch,) = documents(DRA / "daemonset.patch.yaml")
+    (container,) = patch["spec"]["template"]["spec"]["containers"]
+    mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
+    for driver in DRIVERS:
+        assert f"'{driver}'" in str(policy["spec"]["validations"][2]["expression"])
+        assert f"/var/lib/kubelet/plugins/{driver}" in mounted
+
+
+def test_dra_configuration_is_understood_and_all_of_it_served_so() -> None:
+    config = parse_config(config_text(DRA / "config.patch.yaml"), "config.patch.yaml")
+    assert {resource.serve for resource in config.resources} == {"dra"}
+    assert len(config.resources) == 3
+
+
+def test_dra_examples_name_classes_there_are() -> None:
+    classes = {
+        each["metadata"]["name"]
+        for name in ("classes.yaml", "monitor-class.yaml")
+        for each in documents(DRA / name)
+    }
+    for path in sorted((PROJECT / "examples" / "dra").glob("*.yaml")):
+        template, pod = documents(path)
+        (request,) = template["spec"]["spec"]["devices"]["requests"]
+        asked = request["firstAvailable"] if "firstAvailable" in request else [request["exactly"]]
+        assert {each["deviceClassName"] for each in asked} <= classes
+        assert pod["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] == template["metadata"]["name"]

@@ -1,0 +1,1 @@
+"""What an allocated claim means on this node, and how its containers come by it."""

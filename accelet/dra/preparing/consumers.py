@@ -1,0 +1,117 @@
+"""Which of its pod's claims each container uses, read from the pod."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from accelet.dra.errors import ClaimError
+from accelet.kube.errors import MalformedObjectError
+from accelet.kube.objects import RawObject, Wire, WireObject, read_object
+
+WHOLE = None
+"""In place of a request's name: the container names the claim without any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A container's use of a claim; `requests` has WHOLE where the claim is named without a request."""
+
+    container: str
+    claim: str
+    requests: frozenset[str | None]
+
+
+class _WireReference(Wire, frozen=True):
+    name: str
+    request: str | None = None
+
+
+class _WireResources(Wire, frozen=True):
+    claims: list[_WireReference] | None = None
+
+
+class _WireContainer(Wire, frozen=True):
+    name: str
+    resources: _WireResources | None = None
+
+
+class _WirePodClaim(Wire, frozen=True):
+    name: str
+    resource_claim_name: str | None = None
+
+
+class _WireSpec(Wire, frozen=True):
+    containers: list[_WireContainer]
+    init_containers: list[_WireContainer] | None = None
+    resource_claims: list[_WirePodClaim] | None = None
+
+
+class _WireMapping(Wire, frozen=True):
+    container_name: str
+    request_name: str
+
+
+class _WireExtended(Wire, frozen=True):
+    resource_claim_name: str
+    request_mappings: list[_WireMapping] | None = None
+
+
+class _WireStatus(Wire, frozen=True):
+    resource_claim_statuses: list[_WirePodClaim] | None = None
+    extended: _WireExtended | None = msgspec.field(name="extendedResourceClaimStatus", default=None)
+
+
+class _WirePod(WireObject, frozen=True):
+    spec: _WireSpec
+    status: _WireStatus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerPod:
+    """A pod and what its containers use of which claims, by the claims' own names."""
+
+    name: str
+    uid: str
+    uses: tuple[Use, ...]
+
+
+def parse_consumer(raw: RawObject) -> ConsumerPod:
+    """The pod's uses of claims.
+
+    Raises:
+        ClaimError: it is not what the API promises.
+    """
+    try:
+        wire = read_object(raw, "Pod", _WirePod)
+    except MalformedObjectError as error:
+        raise ClaimError(str(error)[:500]) from None
+    status = wire.status or _WireStatus()
+    named = {one.name: one.resource_claim_name for one in status.resource_claim_statuses or ()}
+    named |= {
+        one.name: one.resource_claim_name
+        for one in wire.spec.resource_claims or ()
+        if one.resource_claim_name
+    }
+    containers = [*(wire.spec.init_containers or ()), *wire.spec.containers]
+    found: dict[tuple[str, str], set[str | None]] = {}
+    for container, claim, request in (*_references(containers, named), *_mapped(status.extended)):
+        found.setdefault((container, claim), set()).add(request)
+    uses = tuple(Use(container, claim, frozenset(asked)) for (container, claim), asked in found.items())
+    return ConsumerPod(wire.metadata.name, wire.metadata.uid or "", uses)
+
+
+def _references(
+    containers: Sequence[_WireContainer], named: Mapping[str, str | None]
+) -> Iterator[tuple[str, str, str | None]]:
+    for container in containers:
+        for reference in (container.resources or _WireResources()).claims or ():
+            claim = named.get(reference.name)
+            if claim is not None:
+                yield container.name, claim, reference.request or WHOLE
+
+
+def _mapped(extended: _WireExtended | None) -> Iterator[tuple[str, str, str | None]]:
+    if extended is not None:
+        for mapping in extended.request_mappings or ():
+            yield mapping.container_name, extended.resource_claim_name, mapping.request_name

@@ -1,0 +1,183 @@
+"""What becomes of one claim: an entry to be remembered with its CDI file, or why not."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from accelet.accelerators.edits import ContainerEdits, Folder
+from accelet.accelerators.gathering import gather_edits
+from accelet.dra.errors import ClaimError, NotYetError
+from accelet.dra.pool import Pool
+from accelet.dra.preparing.cdi import WHOLE_CLAIM, CdiDevice, kind_of, render_cdi
+from accelet.dra.preparing.claim import AllocatedClaim
+from accelet.dra.preparing.consumers import ConsumerPod
+from accelet.dra.preparing.entry import Answer, Entry
+from accelet.dra.preparing.grant import Hardware, describe_with
+from accelet.dra.preparing.hold import Hold, explain_conflict, holds_of
+from accelet.dra.preparing.opaque import environment_of
+from accelet.dra.preparing.views import Environment, OtherClaim, Views, prove_views, refuse_mixture
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What one driver has on this node."""
+
+    pool: Pool
+    hardware: Hardware
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to be remembered and written, and the host folders that must be made first."""
+
+    entry: Entry
+    folders: tuple[Folder, ...] = ()
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A claim whose allocation was understood, before anything is decided."""
+
+    claim: AllocatedClaim
+    holds: tuple[Hold, ...]
+    settings: Mapping[str, Environment]
+
+    @property
+    def requests(self) -> tuple[str, ...]:
+        return tuple(sorted({hold.request for hold in self.holds}))
+
+
+def understand(claim: AllocatedClaim, offer: Offer) -> Wanted:
+    """What the allocation means here.
+
+    Raises:
+        ClaimError: it cannot be meant for this node, or says what this driver does not know.
+    """
+    holds = holds_of(claim, offer.pool)
+    if not holds:
+        raise ClaimError(f"the claim has no device of {offer.pool.driver}")
+    requests = sorted({hold.request for hold in holds})
+    return Wanted(claim, holds, environment_of(claim.configs, offer.pool.driver, requests))
+
+
+def may_set_environment(wanted: Wanted, offer: Offer) -> bool:
+    """Whether any container could be given environment by it, so that its pods must be known."""
+    return any(
+        describe_safely(wanted, offer, frozenset(some))
+        for some in (wanted.requests, *((request,) for request in wanted.requests))
+    )
+
+
+def describe_safely(wanted: Wanted, offer: Offer, requests: frozenset[str]) -> bool:
+    """Whether these requests set anything; what cannot be used together would."""
+    try:
+        return bool(describe_with(offer.hardware, wanted.holds, wanted.settings, requests))
+    except ClaimError:
+        return True
+
+
+def decide(
+    wanted: Wanted,
+    offer: Offer,
+    *,
+    entries: Collection[Entry],
+    pods: Collection[ConsumerPod] | None,
+    beside: Collection[OtherClaim],
+    boot: str,
+) -> Decision:
+    """The entry for a claim.
+
+    `entries` are all claims that are prepared; `pods` those the claim is reserved for, None where they did
+    not have to be read; `beside` the other claims of the same call.
+
+    Raises:
+        ClaimError: it is refused for good.
+        NotYetError: hardware of it is still held.
+    """
+    claim = wanted.claim
+    others = [entry for entry in entries if entry.key != (claim.uid, claim.digest)]
+    if conflict := explain_conflict(wanted.holds, [entry.holder for entry in others]):
+        raise NotYetError(conflict)
+    describe = partial(describe_with, offer.hardware, wanted.holds, wanted.settings)
+    owned = pods if claim.owner is not None or claim.is_extended else None
+    views = prove_views(claim.name, wanted.requests, describe, owned)
+    known = [
+        OtherClaim(entry.name, entry.has_environment)
+        for entry in others
+        if entry.namespace == claim.namespace and entry.uid != claim.uid
+    ]
+    refuse_mixture(
+        claim.name, has_environment=views.has_environment, pods=pods or (), others=[*known, *beside]
+    )
+    return _grant(wanted, offer, views, boot)
+
+
+def _grant(wanted: Wanted, offer: Offer, views: Views, boot: str) -> Decision:
+    claim, kind = wanted.claim, kind_of(offer.pool.driver)
+    devices: list[CdiDevice] = []
+    answers: list[Answer] = []
+    folders: list[Folder] = []
+    for hold in wanted.holds:
+        edits = _edits_of(hold, offer, views.by_request.get(hold.request, {}))
+        if _is_first(hold, wanted.holds):
+            logs = _log_edits(hold.request, wanted, offer)
+            edits = replace(edits, mounts=(*edits.mounts, *logs.mounts))
+            folders += logs.folders
+        name = _cdi_name(claim, hold)
+        devices.append(CdiDevice(name, edits))
+        answers.append(Answer((hold.request,), hold.pool, hold.device, (f"{kind}={name}",), hold.share))
+    if views.whole:
+        name = f"{claim.uid}-{claim.digest}-whole"
+        devices.append(CdiDevice(name, ContainerEdits(environment=views.whole)))
+        first = answers[0]
+        ids = (*first.cdi_ids, f"{kind}={name}")
+        answers.append(Answer((WHOLE_CLAIM,), first.pool, first.device, ids, first.share))
+    entry = Entry(
+        uid=claim.uid,
+        digest=claim.digest,
+        namespace=claim.namespace,
+        name=claim.name,
+        phase="started",
+        holds=wanted.holds,
+        answers=tuple(answers),
+        cdi=render_cdi(offer.pool.driver, devices).decode(),
+        has_environment=views.has_environment,
+        boot=boot,
+    )
+    return Decision(entry, tuple(folders))
+
+
+def _edits_of(hold: Hold, offer: Offer, environment: Environment) -> ContainerEdits:
+    units = sorted({unit for unit, _ in hold.atoms})
+    devices = [offer.hardware.inventory.by_unit[unit][0] for unit in units]
+    own = {} if not hold.is_exclusive else environment
+    return gather_edits(devices, own)
+
+
+def _is_first(hold: Hold, holds: Sequence[Hold]) -> bool:
+    return next(one for one in holds if one.request == hold.request) is hold
+
+
+def _log_edits(request: str, wanted: Wanted, offer: Offer) -> ContainerEdits:
+    """The folders a request's containers write to, with their mounts."""
+    holds = [hold for hold in wanted.holds if hold.request == request and hold.is_exclusive]
+    if not holds:
+        return ContainerEdits()
+    try:
+        edits = offer.hardware.edits(holds, {})
+    except ClaimError:
+        return ContainerEdits()  # used together with others only, whose environment says where
+    made = {folder.host_path for folder in edits.folders}
+    return ContainerEdits(
+        mounts=tuple(mount for mount in edits.mounts if mount.host_path in made), folders=edits.folders
+    )
+
+
+def _cdi_name(claim: AllocatedClaim, hold: Hold) -> str:
+    share = f"-{hold.share[:8]}" if hold.share else ""
+    place = "" if hold.share or _is_named_once(hold, claim) else f"-{hold.request}"
+    return f"{claim.uid}-{claim.digest}-{hold.device}{share}{place}"
+
+
+def _is_named_once(hold: Hold, claim: AllocatedClaim) -> bool:
+    return sum(result.device == hold.device for result in claim.results) == 1

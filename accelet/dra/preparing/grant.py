@@ -1,0 +1,78 @@
+"""From what a claim holds to the files and the environment its containers get."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from accelet.accelerators.backend import Backend, Tiles
+from accelet.accelerators.device import Device, UnitId
+from accelet.accelerators.edits import ContainerEdits
+from accelet.accelerators.errors import EditsError
+from accelet.accelerators.inventory import Inventory
+from accelet.dra.errors import ClaimError
+from accelet.dra.preparing.hold import Hold
+from accelet.dra.preparing.views import Environment
+from accelet.dra.publishing.served import ServedResource
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """All hardware of one driver as the last scan saw it."""
+
+    backend: Backend
+    inventory: Inventory
+
+    def edits(self, holds: Sequence[Hold], environment: Environment) -> ContainerEdits:
+        """What a container with these devices gets; `environment` is what is set for it beside.
+
+        Raises:
+            ClaimError: the devices cannot be used together, or are not there any more.
+        """
+        devices = [self._device(unit) for unit in sorted({unit for hold in holds for unit, _ in hold.atoms})]
+        try:
+            return self.backend.edits(self.inventory, devices, self._tiles(holds), environment)
+        except EditsError as error:
+            raise ClaimError(str(error)) from None
+
+    def _device(self, unit: UnitId) -> Device:
+        found = self.inventory.by_unit.get(unit)
+        if not found:
+            raise ClaimError(f"{unit} is not there any more")
+        return replace(found[0], tile=None, share=None)
+
+    def _tiles(self, holds: Sequence[Hold]) -> Tiles:
+        """The tiles of each card that is not held whole."""
+        held: dict[UnitId, set[int]] = {}
+        for hold in holds:
+            for unit, tile in hold.atoms:
+                held.setdefault(unit, set()).add(tile)
+        counts = {unit: self._device(unit).tile_count for unit in held}
+        return {unit: frozenset(tiles) for unit, tiles in held.items() if len(tiles) < counts[unit]}
+
+
+def hardware_of(resources: Sequence[ServedResource]) -> Hardware | None:
+    """The hardware of all resources of one driver; None where it has none."""
+    if not resources:
+        return None
+    first = resources[0].inventory
+    devices = tuple(device for resource in resources for device in resource.inventory.devices)
+    return Hardware(resources[0].backend, replace(first, devices=devices))
+
+
+def describe_with(
+    hardware: Hardware, holds: Sequence[Hold], settings: Mapping[str, Environment], requests: frozenset[str]
+) -> Environment:
+    """The environment of a container that has the devices of `requests`.
+
+    `settings` are what each request's parameters set. Monitors need none.
+
+    Raises:
+        ClaimError: the devices cannot be used together, or are set up in different ways.
+    """
+    chosen = [hold for hold in holds if hold.request in requests and hold.is_exclusive]
+    if not chosen:
+        return {}
+    ways = {tuple(sorted(settings.get(hold.request, {}).items())) for hold in chosen}
+    if len(ways) > 1:
+        raise ClaimError("one container's requests are configured in different ways: configure them alike")
+    own = dict(ways.pop())
+    return {**hardware.edits(chosen, own).environment, **own}

@@ -1,0 +1,166 @@
+"""One driver on one node: what it offers, its sockets, its slices and its record, kept in line."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from accelet.accelerators.device import UnitId
+from accelet.dra.errors import DraError
+from accelet.dra.metrics import DraMetrics
+from accelet.dra.pool import Effect, Pool
+from accelet.dra.preparing.decide import Offer, Wanted
+from accelet.dra.preparing.grant import hardware_of
+from accelet.dra.publishing.build import build_pool
+from accelet.dra.publishing.keeping import is_gone, keep_held
+from accelet.dra.publishing.served import ServedResource
+from accelet.dra.publishing.taints import taints_of
+from accelet.dra.running.claims import Claims
+from accelet.dra.running.lateapi import Connect, LateApi
+from accelet.dra.running.messages import health_of
+from accelet.dra.running.places import Places
+from accelet.dra.running.publisher import Publisher
+from accelet.dra.running.reconciler import Reconciler
+from accelet.dra.running.records import Records
+from accelet.dra.running.sockets import Sockets
+from accelet.runtime.logs import Log
+
+HELD_LOOK_S = 5.0
+
+HeldUnits = Callable[[Collection[UnitId]], Awaitable[frozenset[UnitId]]]
+"""Which of these units containers hold by the device plugin."""
+
+_log = Log(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DriverOptions:
+    """Where one driver works. `boot` is the kernel's boot id, `root` where the host's files are seen."""
+
+    driver: str
+    node: str
+    root: Path
+    kubelet: Path
+    cdi: Path
+    boot: str
+    sick_effect: Effect = "NoSchedule"
+
+
+class NodeDriver:
+    """Publishes and prepares what its resources found while `run` runs."""
+
+    def __init__(
+        self, options: DriverOptions, connect: Connect, held_units: HeldUnits, metrics: DraMetrics
+    ) -> None:
+        self._options = options
+        self._held_units = held_units
+        self._metrics = metrics
+        places = Places(options.kubelet, options.cdi, options.driver, "")
+        self._records = Records(places)
+        self._expected: frozenset[str] = frozenset()
+        self._served: Mapping[str, ServedResource] = {}
+        self._by_plugin: frozenset[UnitId] = frozenset()
+        self._prepared: frozenset[UnitId] = frozenset()
+        self._offer: Offer | None = None
+        self._told_left_out: tuple[str, ...] = ()
+        self.publisher = Publisher(connect, options.driver, options.node)
+        api = LateApi(connect)
+        claims = Claims(
+            self._records,
+            api,
+            lambda: self._offer,
+            root=options.root,
+            boot=options.boot,
+            is_held_elsewhere=self._explain_held,
+            metrics=metrics,
+            driver=options.driver,
+        )
+        self._reconciler = Reconciler(options.driver, self._records, claims, api)
+        self._sockets = Sockets(options.kubelet, options.cdi, options.driver, claims)
+
+    @property
+    def problem(self) -> str | None:
+        """Why it does not serve; None where it does."""
+        return self._sockets.problem or self.publisher.problem
+
+    def expect(self, resources: Collection[str]) -> None:
+        """Nothing is published before each of these has been looked at; others are no longer served."""
+        self._expected = frozenset(resources)
+        self._served = {name: one for name, one in self._served.items() if name in self._expected}
+        self._refresh()
+
+    def take(self, served: ServedResource) -> None:
+        """What the last look at a resource's hardware found."""
+        before = self._served.get(served.name)
+        if before is not None:
+            kept = keep_held(before.inventory, served.inventory, self._prepared)
+            served = replace(served, inventory=kept)
+        self._served = {**self._served, served.name: served}
+        self._refresh()
+
+    async def run(self) -> None:
+        """Serves for ever."""
+        await self._look_at_holders()
+        async with asyncio.TaskGroup() as tasks:
+            for name, run in {
+                "holders": self._follow_holders,
+                "slices": self.publisher.run,
+                "sockets": self._sockets.run,
+                "prepared claims": self._reconciler.run,
+            }.items():
+                tasks.create_task(run(), name=f"{name} of {self._options.driver}")
+
+    def _refresh(self) -> None:
+        """Makes anew what is offered of what is known."""
+        if self._expected - self._served.keys():
+            return
+        options = self._options
+        resources = tuple(self._served[name] for name in sorted(self._served))
+        pool = build_pool(options.driver, options.node, resources)
+        gone = [unit for one in resources for unit in one.inventory.by_unit if is_gone(one.inventory, unit)]
+        taints = taints_of(
+            resources,
+            sick=options.sick_effect,
+            lost=gone,
+            held_by_device_plugin=self._by_plugin,
+            still_held=self._reconciler.outdated,
+        )
+        pool = pool.with_taints(taints)
+        hardware = hardware_of(resources)
+        self._offer = None if hardware is None else Offer(pool, hardware)
+        self._report_left_out(pool)
+        self.publisher.publish(pool)
+        self._sockets.tell_health(tuple(health_of(pool)))
+
+    async def _follow_holders(self) -> None:
+        while True:
+            await asyncio.sleep(HELD_LOOK_S)
+            await self._look_at_holders()
+
+    async def _look_at_holders(self) -> None:
+        """Who holds what: claims by our own record, containers by the kubelet's."""
+        try:
+            entries = await self._records.do(self._records.read)
+        except DraError as error:
+            _log.error("cannot look after prepared claims", driver=self._options.driver, reason=str(error))
+            return
+        self._metrics.prepared.labels(self._options.driver).set(len(entries))
+        self._prepared = frozenset(
+            unit for entry in entries.values() for hold in entry.holds for unit, _ in hold.atoms
+        )
+        units = {unit for served in self._served.values() for unit in served.inventory.by_unit}
+        self._by_plugin = await self._held_units(units)
+        self._refresh()
+
+    def _explain_held(self, wanted: Wanted) -> str | None:
+        held = {unit for hold in wanted.holds if hold.is_exclusive for unit, _ in hold.atoms}
+        if common := sorted(held & self._by_plugin):
+            return f"{common[0]} is still held by a pod that came by it as an extended resource of this node"
+        return None
+
+    def _report_left_out(self, pool: Pool) -> None:
+        self._metrics.unpublished.labels(self._options.driver).set(len(pool.left_out))
+        for sentence in pool.left_out:
+            if sentence not in self._told_left_out:
+                _log.warning("not published", driver=self._options.driver, reason=sentence)
+        self._told_left_out = pool.left_out

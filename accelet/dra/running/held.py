@@ -1,0 +1,53 @@
+"""Which hardware claims hold, for those who serve the same hardware in another way."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from accelet.accelerators.device import Health, UnitId
+from accelet.accelerators.errors import ScanError
+from accelet.accelerators.inventory import Inventory
+from accelet.dra.errors import StateError
+from accelet.dra.names import DRIVERS
+from accelet.dra.preparing.checkpoint import LARGEST, read_checkpoint
+from accelet.dra.running.places import Places
+from accelet.runtime.statefile import read_whole
+
+
+def read_held_units(kubelet: Path) -> Mapping[UnitId, str]:
+    """The units that prepared claims hold, each with a claim (`namespace/name`); blocks on files.
+
+    Raises:
+        ScanError: a driver's record cannot be read, so that it cannot be told.
+    """
+    found: dict[UnitId, str] = {}
+    for driver in DRIVERS:
+        path = Places(kubelet, Path(), driver, "").checkpoint
+        try:
+            text = read_whole(path, LARGEST)
+            entries = () if text is None else read_checkpoint(text)
+        except (OSError, StateError) as error:
+            raise ScanError(f"cannot tell what claims hold: {path}: {error}") from error
+        for entry in entries:
+            for hold in entry.holds:
+                if hold.is_exclusive:
+                    found |= {unit: entry.holder.claim for unit, _ in hold.atoms}
+    return found
+
+
+def has_record(kubelet: Path, driver: str) -> bool:
+    """Whether the driver has ever prepared anything here, so that the kubelet may want it undone."""
+    return Places(kubelet, Path(), driver, "").checkpoint.exists()
+
+
+def keep_off(inventory: Inventory, held: Mapping[UnitId, str]) -> Inventory:
+    """The inventory with all devices of these units unhealthy: they were given out in the other way."""
+    if held.keys().isdisjoint(inventory.by_unit):
+        return inventory
+    devices = tuple(
+        replace(device, health=Health(f"the claim {held[device.unit]} holds it (serve: dra)"))
+        if device.unit in held
+        else device
+        for device in inventory.devices
+    )
+    return replace(inventory, devices=devices)

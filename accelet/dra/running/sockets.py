@@ -1,0 +1,89 @@
+"""The driver's two sockets: served, and served anew when one of them goes."""
+
+import asyncio
+import secrets
+from pathlib import Path
+
+from accelet.dra.running.claims import Claims
+from accelet.dra.running.messages import Health
+from accelet.dra.running.places import Places
+from accelet.dra.running.services import (
+    DraV1,
+    DraV1Beta1,
+    HealthNews,
+    HealthV1,
+    HealthV1Alpha1,
+    Registration,
+)
+from accelet.node.server import ServeError, SocketServer
+from accelet.runtime.logs import Log
+
+LOOK_S = 1.0
+"""How often it is looked whether the sockets are still there; kubelets remove none that is served."""
+
+_log = Log(__name__)
+
+
+class Sockets:
+    """Serves while `run` runs; `problem` says why the driver is not registered, if it is not."""
+
+    def __init__(self, kubelet: Path, cdi: Path, driver: str, claims: Claims) -> None:
+        self._kubelet, self._cdi, self._driver, self._claims = kubelet, cdi, driver, claims
+        self._told: tuple[Health, ...] = ()
+        self._news = HealthNews()
+        self.problem: str | None = "not registered yet"
+
+    def tell_health(self, told: tuple[Health, ...]) -> None:
+        self._told = told
+        self._news.tell(told)
+
+    async def run(self) -> None:
+        """Serves for ever."""
+        while True:
+            places = Places(self._kubelet, self._cdi, self._driver, secrets.token_hex(6))
+            try:
+                await self._serve(places)
+            except ServeError as error:
+                if self.problem != str(error):
+                    _log.error("cannot serve", resource=self._driver, reason=str(error))
+                self.problem = str(error)
+            await asyncio.sleep(LOOK_S)
+
+    async def _serve(self, places: Places) -> None:
+        """Serves the driver first, then its registration, until one of the sockets is gone."""
+        await asyncio.to_thread(_make_folders, places)
+        self._news = HealthNews()
+        self._news.tell(self._told)
+        claims, news = self._claims, self._news
+        service = SocketServer(
+            places.service_socket,
+            [DraV1(claims), DraV1Beta1(claims), HealthV1(news), HealthV1Alpha1(news)],
+        )
+        registration = SocketServer(
+            places.registration_socket, [Registration(self._driver, str(places.service_socket), self._note)]
+        )
+        self.problem = "waiting for the kubelet to register it"
+        try:
+            await service.start()
+            await registration.start()
+            while await asyncio.to_thread(_are_there, service.path, registration.path):  # noqa: ASYNC110 - nothing tells
+                await asyncio.sleep(LOOK_S)
+            _log.warning("a socket was removed; serving anew", resource=self._driver)
+        finally:
+            self.problem = "not registered"
+            await registration.stop()
+            await service.stop()
+
+    def _note(self, problem: str | None) -> None:
+        self.problem = problem
+
+
+def _make_folders(places: Places) -> None:
+    places.folder.mkdir(parents=True, exist_ok=True, mode=0o750)
+    places.registration_folder.mkdir(parents=True, exist_ok=True, mode=0o750)
+    for path in places.stale_sockets():
+        path.unlink(missing_ok=True)
+
+
+def _are_there(*paths: Path) -> bool:
+    return all(path.exists() for path in paths)

@@ -1,0 +1,97 @@
+"""The driver's record: what was written is read, and nothing else is."""
+
+import hashlib
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelet.accelerators.device import UnitId
+from accelet.dra.errors import StateError
+from accelet.dra.preparing.checkpoint import read_checkpoint, render_checkpoint
+from accelet.dra.preparing.entry import Answer, Entry
+from accelet.dra.preparing.hold import Hold
+
+_texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+_amounts = st.dictionaries(_texts, st.integers(0, 2**63 - 1), max_size=3)
+
+holds = st.builds(
+    Hold,
+    request=_texts,
+    pool=_texts,
+    device=_texts,
+    atoms=st.frozensets(st.tuples(_texts.map(UnitId), st.integers(0, 63)), max_size=4),
+    is_exclusive=st.booleans(),
+    share=st.none() | _texts,
+    amounts=_amounts,
+    limits=_amounts,
+)
+answers = st.builds(
+    Answer,
+    requests=st.lists(_texts, max_size=2).map(tuple),
+    pool=_texts,
+    device=_texts,
+    cdi_ids=st.lists(_texts, max_size=2).map(tuple),
+    share=st.none() | _texts,
+)
+entries = st.builds(
+    Entry,
+    uid=_texts,
+    digest=_texts,
+    namespace=_texts,
+    name=_texts,
+    phase=st.sampled_from(["started", "completed"]),
+    holds=st.lists(holds, max_size=3).map(tuple),
+    answers=st.lists(answers, max_size=3).map(tuple),
+    cdi=_texts,
+    has_environment=st.booleans(),
+    boot=_texts,
+)
+
+
+@given(st.lists(entries, max_size=4))
+def test_what_was_written_is_read(written: list[Entry]) -> None:
+    assert read_checkpoint(render_checkpoint(written)) == tuple(written)
+
+
+@given(st.lists(entries, min_size=1, max_size=2), st.data())
+def test_any_changed_byte_is_found(written: list[Entry], data: st.DataObject) -> None:
+    text = bytearray(render_checkpoint(written))
+    place = data.draw(st.integers(0, len(text) - 2))  # the last one is a newline that may be lost
+    text[place] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(StateError):
+        read_checkpoint(bytes(text))
+
+
+@given(st.lists(entries, min_size=1, max_size=2), st.data())
+def test_a_record_that_was_cut_short_is_found(written: list[Entry], data: st.DataObject) -> None:
+    text = render_checkpoint(written)
+    with pytest.raises(StateError):
+        read_checkpoint(text[: data.draw(st.integers(0, len(text) - 2))])
+
+
+@given(st.binary(max_size=200))
+def test_other_files_are_no_records(text: bytes) -> None:
+    with pytest.raises(StateError):
+        read_checkpoint(text)
+
+
+@given(st.binary(max_size=200) | st.just(b'{"claims": [{"uid": 1}]}') | st.just(b"[" * 5000))
+def test_a_true_checksum_over_something_else_is_no_record(body: bytes) -> None:
+    body = body.removesuffix(b"\n")
+    head = f"accelet-dra-checkpoint v1 sha256={hashlib.sha256(body).hexdigest()}\n"
+    with pytest.raises(StateError):
+        read_checkpoint(head.encode() + body + b"\n")
+
+
+@given(entries)
+def test_fields_of_a_newer_version_survive(entry: Entry) -> None:
+    text = render_checkpoint([entry])
+    body = msgspec.json.decode(text.partition(b"\n")[2])
+    body["claims"][0]["from_the_future"] = {"deep": [1, 2]}
+    newer = msgspec.json.encode(body)
+    head = f"accelet-dra-checkpoint v1 sha256={hashlib.sha256(newer).hexdigest()}\n"
+    read = read_checkpoint(head.encode() + newer + b"\n")
+    again = msgspec.json.decode(render_checkpoint([one.completed() for one in read]).partition(b"\n")[2])
+    assert again["claims"][0]["from_the_future"] == {"deep": [1, 2]}
