@@ -1,13 +1,14 @@
 """What is known of kinds of nodes with cards: numbers for them, and how many pods fit."""
 
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 
+from accelet.scheduler.budget import Budget
 from accelet.scheduler.cards.account import CardAccount
-from accelet.scheduler.cards.choice import fit_pods, fit_quickly
+from accelet.scheduler.cards.choice import USUAL_TRIES, Fit, fit_pods, fit_quickly, most_pods
 from accelet.scheduler.cards.needs import CardNeeds
 from accelet.scheduler.cards.reasons import UNDECIDED, describe_refusal
 from accelet.scheduler.cards.search import CardPolicy
@@ -23,16 +24,15 @@ _LOOK_AHEAD = 4
 """So many more than are to be placed are looked for, to tell a full node from an empty one."""
 
 
-_TRIES_A_ROUND = 200_000
-"""Choices for the questions which unlike pods fit together, of all gangs of one round: some 3 s."""
+TRY, _QUESTION, _CARD = 12, 30, 4
+"""What a choice, a question and each card it looks at cost of a gang's budget."""
 
 
-@dataclass(slots=True)
-class Budget:
-    """What is left of a round's choices, and what was left undecided for want of them."""
+class Count(NamedTuple):
+    """`sure` pods fit for certain, and more than `most` for certain do not; equal where that is decided."""
 
-    tries: int = _TRIES_A_ROUND
-    undecided: set[Hashable] = field(default_factory=set)
+    sure: int
+    most: int
 
 
 class CardCatalog:
@@ -48,9 +48,10 @@ class CardCatalog:
         self._states: list[CardStates] = []
         self._cards = 0
         self._lock = Lock()
-        self._counts: dict[tuple[int, CardNeeds, int], tuple[int, bool]] = {}
+        self._counts: dict[tuple[int, CardNeeds, int], Count] = {}
+        self._most: dict[tuple[int, CardNeeds], int] = {}
         self._refusals: dict[tuple[int, CardNeeds], str | None] = {}
-        self._fits: dict[tuple[int, frozenset[tuple[CardNeeds, int]]], bool] = {}
+        self._fits: dict[tuple[int, frozenset[tuple[CardNeeds, int]]], bool | None] = {}
 
     def code(self, states: CardStates) -> int:
         # The planning of a former leadership may still run in its thread when the next one begins.
@@ -82,48 +83,69 @@ class CardCatalog:
     @property
     def size(self) -> int:
         """How many cards and answers it has, of less than 1 KB each."""
-        return self._cards + len(self._counts) + len(self._refusals) + len(self._fits)
+        return self._cards + len(self._counts) + len(self._most) + len(self._refusals) + len(self._fits)
 
-    def count(self, code: int, needs: CardNeeds, pods: int = MOST_COUNTED) -> tuple[int, bool]:
-        """How many pods of these needs fit together, and whether no more do for certain.
+    def count(
+        self, code: int, needs: CardNeeds, pods: int = MOST_COUNTED, budget: Budget | None = None
+    ) -> Count:
+        """How many pods of these needs fit together.
 
-        Exact up to `pods`; where more fit, how many more is not worth a search.
+        Exact up to `pods`; where more fit, how many more is not worth a search. Undecided where a search
+        came to no end, or the budget to its own.
         """
         key = code, needs, MOST_COUNTED if _is_simple(needs) else pods
         if key not in self._counts:
-            self._counts[key] = self._count(code, needs, pods)
+            count, is_final = self._count(code, needs, pods, budget or Budget())
+            if not is_final:
+                return count
+            self._counts[key] = count
         return self._counts[key]
 
-    def refusal(self, code: int, needs: CardNeeds) -> str | None:
+    def most(self, code: int, needs: CardNeeds, pods: int) -> int:
+        """More than so many pods of these needs, up to `pods`, can be told at once not to fit together."""
+        key = code, needs
+        if key not in self._most:
+            self._most[key] = most_pods(self._states[code], needs)
+        return min(self._most[key], pods)
+
+    def refusal(self, code: int, needs: CardNeeds, budget: Budget | None = None) -> str | None:
         """Why not even one pod of these needs fits, to follow a number of nodes; None where one does."""
         key = code, needs
         if key not in self._refusals:
-            self._refusals[key] = self._refusal(code, needs)
+            count = self.count(code, needs, 1, budget)
+            if count.sure != count.most:
+                return UNDECIDED
+            self._refusals[key] = None if count.sure else describe_refusal(self._states[code], needs)
         return self._refusals[key]
 
-    def fits(self, code: int, pods: Mapping[CardNeeds, int], budget: Budget) -> bool:
-        """Whether so many pods of each of these needs fit together; no where it cannot be decided.
+    def fits(self, code: int, pods: Mapping[CardNeeds, int], budget: Budget) -> bool | None:
+        """Whether so many pods of each of these needs fit together; None where that is not decided.
 
-        When the budget is used up, only what goes without turning back is found.
+        When the budget is short, only what goes without turning back is found.
         """
         key = code, frozenset((needs, count) for needs, count in pods.items() if count)
-        if key not in self._fits and key not in budget.undecided:
+        if key not in self._fits:
             listed = [needs for needs, count in pods.items() for _ in range(count)]
-            fit = (fit_pods if budget.tries > 0 else fit_quickly)(self._states[code], listed, self.policy)
-            budget.tries -= fit.tries
-            if fit.holds is None and not fit.is_decided and budget.tries <= 0:
-                budget.undecided.add(key)
-            else:
-                self._fits[key] = fit.holds is not None
-        return self._fits.get(key, False)
+            fit, is_final = self._fit(self._states[code], listed, budget)
+            answer = True if fit.holds is not None else False if fit.is_decided else None
+            if not is_final:
+                return answer
+            self._fits[key] = answer
+        return self._fits[key]
 
-    def _refusal(self, code: int, needs: CardNeeds) -> str | None:
-        count, is_decided = self.count(code, needs, 1)
-        if count:
-            return None
-        return describe_refusal(self._states[code], needs) if is_decided else UNDECIDED
+    def _fit(self, states: CardStates, pods: Sequence[CardNeeds], budget: Budget) -> tuple[Fit, bool]:
+        """An answer within the budget, and whether more of it would give no other."""
+        budget.spend(_QUESTION + _CARD * len(states))
+        tries = min(USUAL_TRIES, budget.left // TRY)
+        if budget.is_short or tries < USUAL_TRIES:
+            fit, is_final = fit_quickly(states, pods, self.policy), False
+        else:
+            fit, is_final = fit_pods(states, pods, self.policy, tries), True
+        budget.left -= fit.tries * TRY
+        return fit, is_final or fit.holds is not None or fit.is_decided
 
-    def _count(self, code: int, needs: CardNeeds, pods: int) -> tuple[int, bool]:
+    def _count(self, code: int, needs: CardNeeds, pods: int, budget: Budget) -> tuple[Count, bool]:
+        """The count, and whether more of the budget would give no other."""
         states = self._states[code]
         if _is_simple(needs):
             (need,) = needs.containers
@@ -132,20 +154,24 @@ class CardCatalog:
                 for state in states
                 if state.resource == need.resource and _is_allowed(needs, state.card)
             )
-            return min(sum(usable), MOST_COUNTED), True
+            count = min(sum(usable), MOST_COUNTED)
+            return Count(count, count), True
         count, left = 0, states
-        while count < min(pods + _LOOK_AHEAD, MOST_COUNTED):
-            fit = fit_pods(left, [needs], self.policy)
+        most = self.most(code, needs, min(pods + _LOOK_AHEAD, MOST_COUNTED))
+        while count < most and budget.left > 0:
+            fit, _ = self._fit(left, [needs], budget)
             if fit.holds is None:
                 break
             count, left = count + 1, fit.left
         # One after the other may leave what together would do.
-        while count < min(pods, MOST_COUNTED):
-            fit = fit_pods(states, [needs] * (count + 1), self.policy)
+        while count < min(pods, most):
+            if budget.left <= 0:
+                return Count(count, most), False
+            fit, is_final = self._fit(states, [needs] * (count + 1), budget)
             if fit.holds is None:
-                return count, fit.is_decided
+                return Count(count, count if fit.is_decided else most), is_final
             count += 1
-        return count, True
+        return Count(count, count), True
 
 
 def _is_simple(needs: CardNeeds) -> bool:
@@ -160,13 +186,11 @@ def _is_allowed(needs: CardNeeds, card: str | None) -> bool:
 class NodesCards:
     """The cards of all nodes at one moment, by codes of the catalog in order of leaves: shape (leaves,).
 
-    `budget` is what may be spent on questions about them. `problems` says of leaves without readable cards
-    why, to follow a number of nodes.
+    `problems` says of leaves without readable cards why, to follow a number of nodes.
     """
 
     def __init__(self, catalog: CardCatalog, book: CardAccount, leaf_of: Mapping[str, int]) -> None:
         self.catalog = catalog
-        self.budget = Budget()
         self.now = np.full(len(leaf_of), UNKNOWN, dtype=np.int64)
         self.in_the_end = self.now.copy()
         names = [name for name in book.nodes if name in leaf_of]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from accelet.assignments.assignment import Assignment, Pieces, unit
-from accelet.scheduler.cards.items import CardItem, list_items, may_fit
+from accelet.scheduler.cards.items import CardItem, list_items, may_fit, most_times
 from accelet.scheduler.cards.needs import CardNeeds
 from accelet.scheduler.cards.search import CardPolicy, CardSearch
 from accelet.scheduler.cards.state import CardStates, Hold
@@ -14,6 +14,8 @@ _MOST_ITEMS = 500
 
 USUAL_TRIES = 4000
 """How many choices a search makes before it gives up: some 50 ms."""
+
+_FEWEST_TRIES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,11 @@ def fit_pods(
     return Fit(_divide(items, found[0], len(pods)), found[1], tries=tries - search.tries_left)
 
 
+def most_pods(states: CardStates, needs: CardNeeds) -> int:
+    """More pods of these needs than this do not fit together: told by sums, without a search."""
+    return most_times(states, list(list_items(0, needs)))
+
+
 def fit_quickly(states: CardStates, pods: Sequence[CardNeeds], policy: CardPolicy = "packed") -> Fit:
     """As `fit_pods`, where that goes without turning back; else undecided, or certain that it cannot."""
     items = _list_items(pods)
@@ -86,7 +93,7 @@ def _fit_one_by_one(states: CardStates, pods: Sequence[CardNeeds], policy: CardP
     holds: list[dict[str, tuple[Hold, ...]]] = []
     left, used = states, tries
     for needs in pods if len(pods) > 1 else ():
-        fit = fit_pods(left, [needs], policy, tries)
+        fit = fit_pods(left, [needs], policy, max(_FEWEST_TRIES, tries // len(pods)))
         used += fit.tries
         if fit.holds is None:
             break

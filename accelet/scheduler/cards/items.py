@@ -1,7 +1,7 @@
 """What pods ask of cards, cut into items that are each given cards at once."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from accelet.scheduler.cards.needs import Amounts, CardNeeds, ContainerNeed
 from accelet.scheduler.cards.state import CardState, CardStates, Hold
@@ -65,12 +65,30 @@ def list_items(pod: int, needs: CardNeeds) -> Iterator[CardItem]:
 
 def may_fit(states: CardStates, items: Sequence[CardItem]) -> bool:
     """What can be told without a search: each item for itself, and sums over all of a resource."""
-    for one in set(items):
+    # Items of several pods that ask for the same are judged once.
+    for one in {replace(item, pod=0) for item in items}:
         if (
             sum(state.room_for(one.each, one.shares) > 0 for state in states if one.may_use(state))
             < one.cards
         ):
             return False
+    return _times_by_sums(states, items) > 0
+
+
+def most_times(states: CardStates, items: Sequence[CardItem]) -> int:
+    """More often than this all of these items together do not fit, told without a search."""
+    if not may_fit(states, items):
+        return 0
+    times = [
+        sum(state.room_for(one.each, one.shares) for state in states if one.may_use(state)) // one.cards
+        for one in items
+    ]
+    return min((*times, _times_by_sums(states, items)))
+
+
+def _times_by_sums(states: CardStates, items: Sequence[CardItem]) -> int:
+    """How often the amounts that the items ask for are there in all."""
+    times = []
     for resource in {one.resource for one in items}:
         usable = [state for state in states if state.is_open and state.resource == resource]
         mine = [one for one in items if one.resource == resource]
@@ -87,6 +105,5 @@ def may_fit(states: CardStates, items: Sequence[CardItem]) -> bool:
             sum(max(0, state.memory_bytes) for state in usable),
             sum(max(0, state.shares) for state in usable),
         )
-        if any(want > have for want, have in zip(needed, free, strict=True)):
-            return False
-    return True
+        times += [have // want for want, have in zip(needed, free, strict=True) if want]
+    return min(times, default=1)

@@ -9,9 +9,10 @@ import numpy as np
 
 from accelet.assignments.assignment import Assignment
 from accelet.assignments.nodecards import MILLICORES
+from accelet.scheduler.budget import Budget
 from accelet.scheduler.cards.account import NO_CARDS
-from accelet.scheduler.cards.catalog import MOST_COUNTED, UNKNOWN, CardCatalog, NodesCards
-from accelet.scheduler.cards.choice import assignment_of, fit_pods
+from accelet.scheduler.cards.catalog import MOST_COUNTED, TRY, UNKNOWN, CardCatalog, Count, NodesCards
+from accelet.scheduler.cards.choice import USUAL_TRIES, assignment_of, fit_pods
 from accelet.scheduler.cards.needs import CardNeeds, ContainerNeed
 from accelet.scheduler.cards.reasons import describe_memory, describe_need
 from accelet.scheduler.cards.state import CardStates
@@ -19,6 +20,9 @@ from accelet.scheduler.cluster.layout import Layout, Mask
 from accelet.scheduler.cluster.room import MOST_SLOTS, Measure, NodeRoom, Runs
 from accelet.scheduler.cluster.shape import Shape
 from accelet.scheduler.cluster.topology import Ints
+
+_CODE = 60
+"""What it costs of a gang's budget to judge one kind of node by sums."""
 
 
 @dataclass(eq=False)
@@ -42,18 +46,39 @@ class CardRoom:
     def layout(self) -> Layout:
         return self.amounts.layout
 
+    @property
+    def budget(self) -> Budget:
+        return self.amounts.budget
+
+    def metered(self, budget: Budget) -> Self:
+        return replace(self, amounts=self.amounts.metered(budget))
+
     def slots(self, shape: Shape, pods: int = MOST_SLOTS) -> Ints:
+        return self.slots_between(shape, pods)[0]
+
+    def slots_between(self, shape: Shape, pods: int = MOST_SLOTS) -> tuple[Ints, Ints]:
         slots = self.amounts.slots(shape)
         if shape.cards is None:
-            return slots
+            return slots, slots
         codes, places = np.unique(np.where(slots > 0, self.codes, UNKNOWN), return_inverse=True)
-        counts = np.array([self._count(code, shape.cards, pods) for code in codes.tolist()], dtype=np.int64)
-        return np.minimum(slots, counts[places])
+        counts = self._counts(codes.tolist(), shape.cards, min(pods, MOST_COUNTED))
+        sure = np.array([counts[code].sure for code in codes.tolist()], dtype=np.int64)
+        most = np.array([counts[code].most for code in codes.tolist()], dtype=np.int64)
+        return np.minimum(slots, sure[places]), np.minimum(slots, most[places])
 
-    def _count(self, code: int, needs: CardNeeds, pods: int) -> int:
-        if code == UNKNOWN:
-            return MOST_COUNTED if needs.is_plain else 0
-        return self.catalog.count(code, needs, min(pods, MOST_COUNTED))[0]
+    def _counts(self, codes: Sequence[int], needs: CardNeeds, pods: int) -> Mapping[int, Count]:
+        """The counts by code; when half the budget is spent, what is left of them stays undecided."""
+        unknown = MOST_COUNTED if needs.is_plain else 0
+        counts = {code: Count(unknown, unknown) for code in codes if code == UNKNOWN}
+        most = {code: self.catalog.most(code, needs, pods) for code in codes if code != UNKNOWN}
+        self.budget.spend(_CODE * len(most))
+        kept = self.budget.left // 2
+        # Those with the most room first: they are worth the most.
+        for code in sorted(most, key=lambda code: -most[code]):
+            share = Budget(max(0, self.budget.left - kept))
+            counts[code] = self.catalog.count(code, needs, pods, share) if most[code] else Count(0, 0)
+            self.budget.left -= share.spent
+        return counts
 
     def runs(self, shapes: Sequence[Shape]) -> Runs:
         runs = self.amounts.runs(shapes)
@@ -74,7 +99,9 @@ class CardRoom:
             return True
         if code == UNKNOWN:
             return all(needs.is_plain for needs in pods)
-        return self.catalog.fits(code, pods, self.cards.budget)
+        answer = self.catalog.fits(code, pods, self.budget)
+        self.budget.doubts += answer is None
+        return bool(answer)
 
     def take(self, leaves: Sequence[int], shapes: Sequence[Shape]) -> Sequence[Assignment | None] | None:
         given: list[Assignment | None] = [None] * len(leaves)
@@ -86,7 +113,9 @@ class CardRoom:
         for leaf, numbers in by_leaf.items():
             states = self.catalog.states(int(self.codes[leaf]))
             needs = [cards for number in numbers if (cards := shapes[number].cards) is not None]
-            fit = fit_pods(states, needs, self.catalog.policy)
+            tries = USUAL_TRIES if not self.budget.is_short else USUAL_TRIES // 10
+            fit = fit_pods(states, needs, self.catalog.policy, tries)
+            self.budget.left -= fit.tries * TRY
             if fit.holds is None:
                 return None
             for number, of_pod, holds in zip(numbers, needs, fit.holds, strict=True):
@@ -107,7 +136,7 @@ class CardRoom:
             found[self.cards.problems.get(leaf, NO_CARDS)] += 1
         codes, counts = np.unique(self.codes[leaves], return_counts=True)
         for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
-            refusal = self.catalog.refusal(code, needs) if code != UNKNOWN else None
+            refusal = self.catalog.refusal(code, needs, self.budget) if code != UNKNOWN else None
             if refusal is not None:
                 found[refusal] += count
         return found
@@ -118,11 +147,18 @@ class CardRoom:
             return None
         leaves = np.flatnonzero(self.layout.eligible(shape.rules) & (self.cards.in_the_end != UNKNOWN))
         codes, first = np.unique(self.cards.in_the_end[leaves], return_index=True)
-        whole = [_all_open(self.catalog.states(code)) for code in codes.tolist()]
-        if not whole or any(not _is_refused(states, needs) for states in whole):
-            return None
-        names = [self.layout.nodes[leaves[place]].name for place in first.tolist()]
-        return _say_never(needs, dict(zip(names, whole, strict=True)))
+        whole: dict[CardStates, str] = {}
+        for code, place in zip(codes.tolist(), first.tolist(), strict=True):
+            whole.setdefault(_all_open(self.catalog.states(code)), self.layout.nodes[leaves[place]].name)
+        for states in whole:
+            if self.budget.is_short or not self._is_refused(states, needs):
+                return None
+        return _say_never(needs, {name: states for states, name in whole.items()}) if whole else None
+
+    def _is_refused(self, states: CardStates, needs: CardNeeds) -> bool:
+        fit = fit_pods(states, [needs])
+        self.budget.left -= fit.tries * TRY
+        return fit.holds is None and fit.is_decided
 
     def copy(self) -> Self:
         return replace(self, amounts=self.amounts.copy(), codes=self.codes.copy())

@@ -8,12 +8,18 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 
 from accelet.assignments.assignment import Assignment
+from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.layout import Layout, Mask
 from accelet.scheduler.cluster.shape import Shape
 from accelet.scheduler.cluster.topology import Ints
 
 MOST_SLOTS = 2**20
 """More pods than any gang has; where pods ask for nothing, so many fit."""
+
+
+_QUESTION, _FIT = 15, 4
+_LEAVES_A_UNIT, _CELLS_A_UNIT = 600, 40
+"""How many numbers are looked at for one unit of a gang's budget."""
 
 
 class Measure(NamedTuple):
@@ -32,13 +38,28 @@ class Runs(Protocol):
 
 
 class Room(Protocol):
-    """How many pods fit where; the planner knows no more of nodes than this. Leaves are the tree's."""
+    """How many pods fit where; the planner knows no more of nodes than this. Leaves are the tree's.
+
+    Questions are paid from `budget`, and raise BudgetSpentError when it is spent.
+    """
+
+    @property
+    def budget(self) -> Budget: ...
+
+    def metered(self, budget: Budget) -> Self:
+        """The same room, of which questions are paid from this budget."""
+        ...
 
     def slots(self, shape: Shape, pods: int = MOST_SLOTS) -> Ints:
         """How many pods of this shape each leaf takes beside what it has: shape (leaves,).
 
-        Above `pods`, which are all there are to be placed, it may say fewer than there are.
+        Above `pods`, which are all there are to be placed, it may say fewer than there are. So many fit for
+        certain; where that is undecided, there may be room for more.
         """
+        ...
+
+    def slots_between(self, shape: Shape, pods: int = MOST_SLOTS) -> tuple[Ints, Ints]:
+        """`slots`, and more than how many do not fit for certain: the same where all is decided."""
         ...
 
     def runs(self, shapes: Sequence[Shape]) -> Runs:
@@ -50,7 +71,7 @@ class Room(Protocol):
         ...
 
     def fits(self, leaf: int, shapes: Mapping[Shape, int]) -> bool:
-        """Whether so many pods of these shapes fit on this leaf together."""
+        """Whether so many pods of these shapes fit on this leaf together; if undecided, no, and a doubt."""
         ...
 
     def take(self, leaves: Sequence[int], shapes: Sequence[Shape]) -> Sequence[Assignment | None] | None:
@@ -90,8 +111,17 @@ class NodeRoom:
     free: Ints
     closed: Mask
     closed_for: Counter[str] = field(default_factory=Counter)
+    budget: Budget = field(default_factory=Budget)
+
+    def metered(self, budget: Budget) -> Self:
+        return replace(self, budget=budget)
+
+    def slots_between(self, shape: Shape, pods: int = MOST_SLOTS) -> tuple[Ints, Ints]:
+        slots = self.slots(shape, pods)
+        return slots, slots
 
     def slots(self, shape: Shape, pods: int = MOST_SLOTS) -> Ints:
+        self.budget.spend(_QUESTION + len(shape.units) * self.free.shape[1] // _LEAVES_A_UNIT)
         slots = np.full(self.free.shape[1], MOST_SLOTS)
         for resource, amount in shape.units:
             np.minimum(slots, self._of(resource) // amount, out=slots)
@@ -104,16 +134,19 @@ class NodeRoom:
             self.measures(kinds),
             np.array([self._allowed(kind) for kind in kinds]),
             np.array([numbers[shape] for shape in shapes], dtype=np.int64),
+            self.budget,
         )
 
     def measures(self, shapes: Sequence[Shape]) -> list[Measure]:
         units = [dict(shape.units) for shape in shapes]
+        self.budget.spend(_QUESTION + len(shapes) + self.free.size // _LEAVES_A_UNIT)
         return [
             Measure(np.maximum(self._of(resource), 0), tuple(unit.get(resource, 0) for unit in units))
             for resource in sorted({resource for unit in units for resource in unit})
         ]
 
     def fits(self, leaf: int, shapes: Mapping[Shape, int]) -> bool:
+        self.budget.spend(_FIT * len(shapes))
         needed: Counter[str] = Counter()
         for shape, count in shapes.items():
             if count and not self._allowed(shape)[leaf]:
@@ -160,7 +193,8 @@ class NodeRoom:
 class _NodeRuns:
     """Runs by sums: what pods `i … j-1` need of a resource is a difference of two of its prefix sums."""
 
-    def __init__(self, measures: Sequence[Measure], allowed: Mask, kinds: Ints) -> None:
+    def __init__(self, measures: Sequence[Measure], allowed: Mask, kinds: Ints, budget: Budget) -> None:
+        self._budget = budget
         self._free = np.array([measure.free for measure in measures])
         self._needed = np.zeros((len(measures), len(kinds) + 1), dtype=np.int64)
         for row, measure in enumerate(measures):
@@ -172,6 +206,7 @@ class _NodeRuns:
         free, allowed = self._free[:, leaf], self._allowed[:, leaf]
         key = free.tobytes() + allowed.tobytes()
         if key not in self._known:
+            self._budget.spend(_QUESTION + self._needed.size // _CELLS_A_UNIT)
             self._known[key] = self._starts(free, allowed)
         return self._known[key]
 

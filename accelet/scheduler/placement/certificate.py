@@ -6,13 +6,18 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.topology import Ints, Tree
-from accelet.scheduler.placement.identical import Shortfall, place_identical
+from accelet.scheduler.placement.identical import Shortfall, place_identical, work_to_place
 from accelet.scheduler.placement.knapsack import parent_room
 from accelet.scheduler.placement.problem import Demand
 
 HOPELESS = 2**40
 """More domains than there are: the pods do not fit."""
+
+_KIND, _PAIR = 10, 6
+_LEAVES_A_UNIT, _SORTED_A_UNIT = 800, 40
+"""What it costs of a gang's budget to look at a kind, at a pair of kinds, and at so many numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ class Bound:
         return max(self.steps) >= HOPELESS - 1
 
 
-def lower_bound(tree: Tree, demand: Demand) -> Bound:
+def lower_bound(tree: Tree, demand: Demand, budget: Budget) -> Bound:
     """Bounds the distance of every placement from below.
 
     At each level, two counts of steps that leave a domain are both right, so that the larger is: one less
@@ -54,15 +59,21 @@ def lower_bound(tree: Tree, demand: Demand) -> Bound:
 
     The pods of one kind cost no more by themselves than among the others, since a detour is never shorter
     than the straight way; what they cost by themselves is known exactly.
+
+    Raises:
+        BudgetSpentError: it takes too much work.
     """
     steps: list[int] = []
     for level in range(tree.lowest + 1):
+        budget.spend(_KIND * len(demand.slots) + len(demand.slots) * tree.leaf_count // _LEAVES_A_UNIT)
         rooms = [parent_room(tree, slots, level) for slots in demand.slots]
-        at_level = max(_fewest(tree, level, demand, rooms) - 1, _forced(demand, rooms))
+        fewest = _fewest(tree, level, demand, rooms, budget)
+        at_level = max(fewest - 1, _forced(demand, rooms, budget))
         steps.append(max(at_level, steps[-1] if steps else 0))
     bound = Bound(tuple(steps), tree.scheme.steps)
     if bound.is_hopeless:
         return bound
+    budget.spend(len(demand.slots) * work_to_place(tree))
     alone = (
         place_identical(tree, slots, count) for slots, count in zip(demand.slots, demand.counts, strict=True)
     )
@@ -70,21 +81,23 @@ def lower_bound(tree: Tree, demand: Demand) -> Bound:
     return replace(bound, of_kind=max(lengths, default=0))
 
 
-def _forced(demand: Demand, rooms: list[Ints]) -> int:
+def _forced(demand: Demand, rooms: list[Ints], budget: Budget) -> int:
     """How many neighbours in rank cannot be in one domain."""
-    together = np.array(
-        [
-            [bool(np.any((a > 0) & (b > 0)) if i != j else np.any(a > 1)) for j, b in enumerate(rooms)]
-            for i, a in enumerate(rooms)
-        ]
-    )
-    return int(np.count_nonzero(~together[demand.kinds[:-1], demand.kinds[1:]]))
+    budget.spend(len(demand.pairs) * (_PAIR + len(rooms[0]) // _LEAVES_A_UNIT))
+    return sum(count for one, other, count in demand.pairs if not _share_domain(rooms, one, other))
 
 
-def _fewest(tree: Tree, level: int, demand: Demand, rooms: list[Ints]) -> int:
+def _share_domain(rooms: list[Ints], one: int, other: int) -> bool:
+    """Whether any domain takes a pod of each of two kinds, or two of one."""
+    a, b = rooms[one], rooms[other]
+    return bool(np.any((a > 0) & (b > 0)) if one != other else np.any(a > 1))
+
+
+def _fewest(tree: Tree, level: int, demand: Demand, rooms: list[Ints], budget: Budget) -> int:
     """The least number of domains that hold all pods; kinds that share none are counted one by one."""
     counts, total = demand.counts, 0
-    for group in _sharing(rooms):
+    for group in _sharing(rooms, budget):
+        budget.spend((len(group) + len(demand.measures)) * (_KIND + len(rooms[0]) // _SORTED_A_UNIT))
         fewest = max(_how_many(rooms[kind], counts[kind]) for kind in group)
         usable = np.any([demand.slots[kind] > 0 for kind in group], axis=0)
         for measure in demand.measures:
@@ -95,10 +108,11 @@ def _fewest(tree: Tree, level: int, demand: Demand, rooms: list[Ints]) -> int:
     return total
 
 
-def _sharing(rooms: list[Ints]) -> list[list[int]]:
+def _sharing(rooms: list[Ints], budget: Budget) -> list[list[int]]:
     """The kinds in groups of which no two have a domain in common."""
     groups: list[tuple[npt.NDArray[np.bool_], list[int]]] = []
     for kind, room in enumerate(rooms):
+        budget.spend((1 + len(groups)) * (_PAIR + len(room) // _LEAVES_A_UNIT))
         used, members = room > 0, [kind]
         apart = []
         for other, others in groups:
@@ -120,15 +134,15 @@ def _how_many(room: Ints, needed: int) -> int:
     return int(np.searchsorted(total, needed)) + 1
 
 
-def forced_tail(tree: Tree, demand: Demand) -> list[int]:
+def forced_tail(tree: Tree, demand: Demand, budget: Budget) -> list[int]:
     """For each rank, what the steps from it to the last rank cost at least, neighbour by neighbour."""
+    costs = {(one, other): 0 for one, other, _ in demand.pairs}
+    for level, step in enumerate(tree.scheme.steps):
+        budget.spend(len(costs) * (_PAIR + tree.domain_count(level) // _LEAVES_A_UNIT))
+        rooms = [parent_room(tree, slots, level) for slots in demand.slots]
+        for one, other in costs:
+            costs[one, other] += step * (not _share_domain(rooms, one, other))
     tail = [0]
-    rooms = [[parent_room(tree, slots, level) for slots in demand.slots] for level in range(tree.lowest + 1)]
-    for before, after in reversed(list(pairwise(demand.kinds.tolist()))):
-        pair = np.array([before, after])
-        cost = sum(
-            step * _forced(Demand(pair, demand.slots, ()), at_level)
-            for step, at_level in zip(tree.scheme.steps, rooms, strict=True)
-        )
-        tail.append(tail[-1] + cost)
+    for pair in reversed(list(pairwise(demand.kinds.tolist()))):
+        tail.append(tail[-1] + costs[pair])
     return tail[::-1]

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.layout import Mask
 from accelet.scheduler.cluster.topology import Ints
-from accelet.scheduler.placement.identical import Shortfall, place_identical
+from accelet.scheduler.placement.identical import Shortfall, place_identical, work_to_place
 from accelet.scheduler.placement.problem import Demand, PlacementProblem
 
 _MOST_OTHERS = 64
+
+_POD, _LEAVES_A_UNIT = 20, 50
+"""What a pod costs of the gang's budget, and how many leaves are looked at for one unit."""
 
 
 def place_kind_by_kind(problem: PlacementProblem, demand: Demand) -> list[Ints] | None:
@@ -30,6 +34,7 @@ def place_kind_by_kind(problem: PlacementProblem, demand: Demand) -> list[Ints] 
         slots = np.minimum(left.slots(kinds[kind], counts[kind]), demand.slots[kind])
         if problem.is_exclusive:
             slots *= untouched
+        problem.budget.spend(work_to_place(problem.tree))
         leaves = place_identical(problem.tree, slots, counts[kind])
         if isinstance(leaves, Shortfall):
             return None
@@ -49,6 +54,7 @@ def place_most_first(problem: PlacementProblem, demand: Demand) -> Ints | None:
     most = counts.index(max(counts))
     if len(problem.shapes) - counts[most] > _MOST_OTHERS:
         return None
+    problem.budget.spend(work_to_place(tree))
     found = place_identical(tree, demand.slots[most], counts[most])
     if isinstance(found, Shortfall):
         return None
@@ -67,6 +73,7 @@ def place_most_first(problem: PlacementProblem, demand: Demand) -> Ints | None:
     for rank, kind in enumerate(demand.kinds.tolist()):
         if kind == most:
             continue
+        problem.budget.spend(_POD + tree.leaf_count // _LEAVES_A_UNIT)
         slots = np.minimum(left.slots(problem.kinds[kind], 1), demand.slots[kind]) * free
         if not slots.any():
             return None
@@ -79,11 +86,14 @@ def place_most_first(problem: PlacementProblem, demand: Demand) -> Ints | None:
     return np.array([placed[rank] for rank in range(len(problem.shapes))], dtype=np.int64)
 
 
-def place_one_per_leaf(demand: Demand) -> list[Ints] | None:
+def place_one_per_leaf(demand: Demand, budget: Budget) -> list[Ints] | None:
     """The leaves of each kind's pods, one pod a leaf; None proves that there is no such placement.
 
     A maximum matching: a kind that finds no leaf takes one from a kind that can move on, along the
     shortest chain of such moves.
+
+    Raises:
+        BudgetSpentError: it takes too much work.
     """
     usable = [slots > 0 for slots in demand.slots]
     holder = np.full(len(usable[0]), -1, dtype=np.int64)
@@ -93,6 +103,7 @@ def place_one_per_leaf(demand: Demand) -> list[Ints] | None:
         free = np.flatnonzero(usable[kind] & (holder < 0))[:count]
         holder[free] = kind
         for _ in range(count - len(free)):
+            budget.spend(_POD + len(usable) * len(holder) // _LEAVES_A_UNIT)
             if not _make_room(kind, usable, holder):
                 return None
     return [np.flatnonzero(holder == kind) for kind in range(len(usable))]

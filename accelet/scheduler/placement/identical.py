@@ -20,6 +20,11 @@ class Shortfall:
     room: int
 
 
+def work_to_place(tree: Tree) -> int:
+    """What `place_identical` usually costs of a gang's budget."""
+    return 200 + tree.leaf_count // 60
+
+
 def place_identical(tree: Tree, slots: Ints, demand: int, within: int = ROOT) -> Ints | Shortfall:
     """The leaf of each of `demand` like pods in rank order, or how much room is missing.
 

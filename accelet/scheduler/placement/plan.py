@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from accelet.assignments.assignment import Assignment
 from accelet.kube.pods import Pod
+from accelet.scheduler.budget import Budget, BudgetSpentError
 from accelet.scheduler.cluster.layout import Layout
 from accelet.scheduler.cluster.room import Room
 from accelet.scheduler.cluster.topology import ROOT, Ints
@@ -18,6 +19,7 @@ from accelet.scheduler.placement.why import explain_shortfall, explain_unlike, l
 from resourcemanager.target import describe
 
 _UNDECIDED = "its pods have nodes, but there are too many ways to share the cards there to find one"
+_TOO_MUCH = "no place was found with the work that one gang may take; that is not proven impossible"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +29,8 @@ class Plan:
     `nodes` has the node of each of the gang's pods, and `assignments` the cards and tiles of those that
     get any; or `nodes` is None and `reason` says why, for people. Then `distance` is None too. The distance
     is that of the whole gang, with members that were placed before. No placement has less distance than
-    `lower_bound`; `is_optimal` says that this one has no more. `fault` is an error of ours that kept the gang
-    from being planned.
+    `lower_bound`; `is_optimal` says that this one has no more. `is_settled` says that more work would not
+    change the decision. `fault` is an error of ours that kept the gang from being planned.
     """
 
     gang: Gang
@@ -37,6 +39,7 @@ class Plan:
     distance: int | None = None
     lower_bound: int = 0
     is_optimal: bool = False
+    is_settled: bool = True
     reason: str | None = None
     fault: Exception | None = None
 
@@ -72,6 +75,11 @@ def plan_gangs(
 
 def plan_gang(gang: Gang, layout: Layout, room: Room, effort: Effort = USUAL_EFFORT) -> Plan:
     """Plans one gang and takes its places from `room`."""
+    return take_places(find_places(gang, layout, room, effort), layout, room)
+
+
+def find_places(gang: Gang, layout: Layout, room: Room, effort: Effort = USUAL_EFFORT) -> Plan:
+    """Plans one gang with as much work as `effort` allows, and leaves `room` as it is."""
     if gang.objection:
         return Plan(gang, reason=gang.objection)
     if gang.missing:
@@ -80,36 +88,67 @@ def plan_gang(gang: Gang, layout: Layout, room: Room, effort: Effort = USUAL_EFF
         within = required_level(gang, layout.tree.scheme.levels)
     except UnknownLevelError as error:
         return Plan(gang, reason=str(error))
+    room = room.metered(Budget(effort.units))
     problem = PlacementProblem(layout.tree, room, gang.shapes, within, gang.is_exclusive)
+    try:
+        return _find(gang, problem, layout, effort)
+    except BudgetSpentError:
+        return Plan(gang, reason=_TOO_MUCH, is_settled=False)
+
+
+def _find(gang: Gang, problem: PlacementProblem, layout: Layout, effort: Effort) -> Plan:
     kept = _kept(gang, layout)
     if any(leaf is not None for leaf in kept):
-        plan, leaves = _repair(gang, _around_kept(problem, kept), kept, layout, effort)
-    else:
-        plan, leaves = _place(gang, problem, layout, effort)
+        return _repair(gang, _around_kept(problem, kept), kept, layout, effort)
+    if len(problem.kinds) > 1:
+        return _place_unlike(gang, problem, layout, effort)
+    return _place_alike(gang, problem, layout)
+
+
+def take_places(plan: Plan, layout: Layout, room: Room) -> Plan:
+    """The plan with the cards and tiles of its pods, once its places are taken from `room`."""
     if plan.nodes is None:
         return plan
-    assignments = room.take(leaves, gang.shapes)
+    leaves = [layout.leaf_of[name] for name in plan.nodes]
+    assignments = room.take(leaves, plan.gang.shapes)
     if assignments is None:
-        return Plan(gang, lower_bound=plan.lower_bound, reason=_UNDECIDED)
+        return Plan(plan.gang, lower_bound=plan.lower_bound, reason=_UNDECIDED, is_settled=False)
     return replace(plan, assignments=tuple(assignments))
 
 
-def _place(gang: Gang, problem: PlacementProblem, layout: Layout, effort: Effort) -> tuple[Plan, list[int]]:
-    tree = problem.tree
-    if len(problem.kinds) > 1:
-        outcome = place_unlike(problem, effort)
-        if outcome.leaves is None:
-            reason = explain_unlike(problem, is_settled=outcome.is_settled)
-            return Plan(gang, lower_bound=outcome.lower_bound, reason=reason), []
-        leaves, lower_bound, is_optimal = outcome.leaves, outcome.lower_bound, outcome.is_settled
-    else:
-        found = place_identical(tree, problem.slots[0], len(gang.pods), problem.within)
-        if isinstance(found, Shortfall):
-            return Plan(gang, reason=explain_shortfall(problem, 0, found)), []
-        leaves, lower_bound, is_optimal = found, tree.length(found), True
-    names, distance = _names(layout, leaves), tree.length(leaves)
-    plan = Plan(gang, names, distance=distance, lower_bound=lower_bound, is_optimal=is_optimal)
-    return plan, leaves.tolist()
+def _place_unlike(gang: Gang, problem: PlacementProblem, layout: Layout, effort: Effort) -> Plan:
+    outcome = place_unlike(problem, effort)
+    if outcome.leaves is None:
+        reason = explain_unlike(problem, is_settled=outcome.is_settled)
+        return Plan(gang, lower_bound=outcome.lower_bound, reason=reason, is_settled=outcome.is_settled)
+    return _placed(gang, problem, layout, outcome.leaves, outcome.lower_bound)
+
+
+def _place_alike(gang: Gang, problem: PlacementProblem, layout: Layout) -> Plan:
+    tree, pods = problem.tree, len(gang.pods)
+    found = place_identical(tree, problem.slots[0], pods, problem.within)
+    nearest = found
+    if not problem.is_decided:
+        nearest = place_identical(tree, problem.slots_at_most[0], pods, problem.within)
+    if isinstance(found, Shortfall):
+        is_settled = isinstance(nearest, Shortfall)
+        reason = explain_shortfall(problem, 0, found, is_settled=is_settled)
+        return Plan(gang, reason=reason, is_settled=is_settled)
+    assert not isinstance(nearest, Shortfall), "where there is room for certain, there can be room"
+    return _placed(gang, problem, layout, found, tree.length(nearest))
+
+
+def _placed(gang: Gang, problem: PlacementProblem, layout: Layout, leaves: Ints, lower_bound: int) -> Plan:
+    distance = problem.tree.length(leaves)
+    is_optimal = distance <= lower_bound
+    return Plan(
+        gang,
+        _names(layout, leaves),
+        distance=distance,
+        lower_bound=min(distance, lower_bound),
+        is_optimal=is_optimal,
+        is_settled=is_optimal,
+    )
 
 
 def _kept(gang: Gang, layout: Layout) -> list[int | None]:
@@ -136,18 +175,22 @@ def _around_kept(problem: PlacementProblem, kept: list[int | None]) -> Placement
 
 def _repair(
     gang: Gang, problem: PlacementProblem, kept: list[int | None], layout: Layout, effort: Effort
-) -> tuple[Plan, list[int]]:
+) -> Plan:
     repaired = repair(problem, kept, effort)
     if repaired is None:
         placed = sum(leaf is not None for leaf in kept)
         reason = explain_unlike(replace(problem, within=ROOT), is_settled=False)
-        return Plan(gang, reason=f"to join the {placed} pods of the gang that are placed, {reason}"), []
+        reason = f"to join the {placed} pods of the gang that are placed, {reason}"
+        return Plan(gang, reason=reason, is_settled=False)
     is_optimal = repaired.distance == repaired.lower_bound
-    nodes = _names(layout, repaired.leaves)
-    plan = Plan(
-        gang, nodes, distance=repaired.distance, lower_bound=repaired.lower_bound, is_optimal=is_optimal
+    return Plan(
+        gang,
+        _names(layout, repaired.leaves),
+        distance=repaired.distance,
+        lower_bound=repaired.lower_bound,
+        is_optimal=is_optimal,
+        is_settled=is_optimal,
     )
-    return plan, repaired.leaves.tolist()
 
 
 def _names(layout: Layout, leaves: Ints) -> tuple[str, ...]:

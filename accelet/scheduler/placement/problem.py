@@ -4,9 +4,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
+from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.room import Measure, Room, Runs
 from accelet.scheduler.cluster.shape import Shape
 from accelet.scheduler.cluster.topology import ROOT, Ints, Tree
@@ -23,6 +25,12 @@ class Demand:
     kinds: Ints
     slots: tuple[Ints, ...]
     measures: tuple[Measure, ...]
+
+    @cached_property
+    def pairs(self) -> tuple[tuple[int, int, int], ...]:
+        """The kinds of neighbours in rank, and how many neighbours are of these."""
+        pairs = Counter(pairwise(self.kinds.tolist()))
+        return tuple((one, other, count) for (one, other), count in pairs.items())
 
     @cached_property
     def counts(self) -> list[int]:
@@ -69,21 +77,52 @@ class PlacementProblem:
         """The different shapes."""
         return tuple(dict.fromkeys(self.shapes))
 
-    @cached_property
+    @property
+    def budget(self) -> Budget:
+        return self.room.budget
+
+    @property
     def slots(self) -> tuple[Ints, ...]:
-        """For each kind, how many of it fit per leaf."""
+        """For each kind, how many of it fit per leaf for certain."""
+        return self._slots[0]
+
+    @property
+    def slots_at_most(self) -> tuple[Ints, ...]:
+        """For each kind, more than how many of it do not fit per leaf for certain."""
+        return self._slots[1]
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether it is known of every kind how many of it fit on each leaf."""
+        return all(map(np.array_equal, self.slots, self.slots_at_most))
+
+    @cached_property
+    def _slots(self) -> tuple[tuple[Ints, ...], tuple[Ints, ...]]:
         counts = Counter(self.shapes)
-        slots = (self.room.slots(kind, 1 if self.is_exclusive else counts[kind]) for kind in self.kinds)
-        return tuple(np.minimum(of_kind, 1) if self.is_exclusive else of_kind for of_kind in slots)
+        sure, most = [], []
+        for kind in self.kinds:
+            found = self.room.slots_between(kind, 1 if self.is_exclusive else counts[kind])
+            for slots, of_kind in zip((sure, most), found, strict=True):
+                slots.append(np.minimum(of_kind, 1) if self.is_exclusive else of_kind)
+        return tuple(sure), tuple(most)
 
     @cached_property
     def demand(self) -> Demand:
+        """The pods against the room that there is for certain."""
+        return self._demand(self.slots)
+
+    @cached_property
+    def demand_at_most(self) -> Demand:
+        """The pods against all the room that there can be: what is impossible here is impossible."""
+        return self._demand(self.slots_at_most)
+
+    def _demand(self, slots: tuple[Ints, ...]) -> Demand:
         measures = self.room.measures(self.kinds)
         if self.is_exclusive:
-            measures.append(Measure(np.ones_like(self.slots[0]), (1,) * len(self.kinds)))
+            measures.append(Measure(np.ones_like(slots[0]), (1,) * len(self.kinds)))
         numbers = {kind: number for number, kind in enumerate(self.kinds)}
         ranks = np.array([numbers[shape] for shape in self.shapes], dtype=np.int64)
-        return Demand(ranks, self.slots, tuple(measures))
+        return Demand(ranks, slots, tuple(measures))
 
     @cached_property
     def _runs(self) -> Runs:

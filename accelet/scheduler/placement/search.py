@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from accelet.scheduler.budget import BudgetSpentError
 from accelet.scheduler.cluster.shape import Shape
 from accelet.scheduler.cluster.topology import ROOT, Ints
 from accelet.scheduler.placement.certificate import forced_tail
@@ -15,6 +16,9 @@ _MOST_PODS = 64
 
 _LEAVES_A_TRY = 64
 """As many leaves are sorted in the time of one try."""
+
+_STEP, _LEAVES_A_UNIT = 20, 8
+"""What each rank on the way costs of the gang's budget, and how many leaves are sorted for one unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,10 @@ def search(problem: PlacementProblem, below: int | None, tries: int) -> SearchRe
     if len(problem.shapes) > _MOST_PODS:
         return SearchResult(None, is_complete=False)
     walk = _Walk(problem, below, tries)
-    is_complete = walk.place(0, 0)
+    try:
+        is_complete = walk.place(0, 0)
+    except BudgetSpentError:
+        is_complete = False
     return SearchResult(walk.best, is_complete)
 
 
@@ -45,7 +52,7 @@ class _Walk:
     def __init__(self, problem: PlacementProblem, below: int | None, tries: int) -> None:
         self._problem, self._below, self._tries = problem, below, tries
         self._tree, self._shapes = problem.tree, problem.shapes
-        self._tail = forced_tail(problem.tree, problem.demand)
+        self._tail = forced_tail(problem.tree, problem.demand_at_most, problem.budget)
         self._usable = [np.flatnonzero(slots) for slots in problem.demand.slots]
         self._held: dict[int, Counter[Shape]] = {}
         self._path: list[int] = []
@@ -76,6 +83,7 @@ class _Walk:
     def _candidates(self, rank: int) -> list[tuple[int, int]]:
         """Leaves that may take this rank, with their distance from the last one's, nearest first."""
         leaves = self._usable[self._problem.demand.kinds[rank]]
+        self._problem.budget.spend(_STEP + len(leaves) // _LEAVES_A_UNIT)
         if not rank:
             return [(leaf, 0) for leaf in leaves.tolist()]
         if self._problem.within != ROOT:

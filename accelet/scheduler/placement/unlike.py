@@ -1,12 +1,15 @@
 """Places for unlike pods: as near as several searches find within a budget, with what is proven of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from accelet.scheduler.budget import BudgetSpentError
 from accelet.scheduler.cluster.topology import ROOT, Ints, Tree
 from accelet.scheduler.placement.certificate import Bound, lower_bound
+from accelet.scheduler.placement.coarse import coarsen
 from accelet.scheduler.placement.fallback import place_kind_by_kind, place_most_first, place_one_per_leaf
 from accelet.scheduler.placement.monotone import place_monotone
 from accelet.scheduler.placement.problem import PlacementProblem
@@ -21,21 +24,27 @@ _MOST_BOUNDS = 32
 _LEAF_CELLS = 256
 """What a leaf costs beside its cells, in cells."""
 
+_CELLS_A_UNIT = 10
+_SCOPE, _LEAVES_A_UNIT = 20, 800
+"""What a domain costs of the gang's budget, and how many numbers are looked at for one unit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Effort:
     """How much to search, in units that do not depend on the machine, so that plans can be repeated.
 
-    `cells` bounds the monotone searches together (about 10 million a second), `restarts` their number,
-    `tries` the exhaustive search.
+    `units` bounds everything that is done for one gang, see `Budget`; `restarts` the number of monotone
+    searches, `tries` the exhaustive search.
     """
 
-    cells: int = 20_000_000
+    units: int = 400_000
     restarts: int = 24
     tries: int = 20_000
 
 
 USUAL_EFFORT = Effort()
+QUICK_EFFORT = Effort(units=30_000, restarts=4, tries=1_000)
+"""Enough for most gangs; the others are looked at again behind those that need no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +60,56 @@ class Outcome:
 
 
 def place_unlike(problem: PlacementProblem, effort: Effort = USUAL_EFFORT) -> Outcome:
-    """Places unlike pods as near together as `effort` allows.
+    """Places unlike pods as near together as `effort` and the budget of the problem's room allow.
 
     The problem is NP-hard (3-PARTITION is a case of it), so that the least distance is promised only
-    where it is proven: by a bound that is attained, or by an exhaustive search that came to its end.
+    where it is proven: by a bound that is attained, or by an exhaustive search that came to its end. Of very
+    many kinds, those that differ little are taken for one (`coarsen`).
+
+    Raises:
+        BudgetSpentError: not even rules of thumb could be tried.
     """
-    demand, tree = problem.demand, problem.tree
-    scopes = list(demand.scopes(tree, problem.within))
-    bound = lower_bound(tree, demand)
-    if problem.within != ROOT and len(scopes) <= _MOST_BOUNDS:
-        bounds = [(lower_bound(tree, demand.only(scope)), scope) for scope in scopes]
-        scopes = [scope for of_scope, scope in bounds if not of_scope.is_hopeless]
-        bound = min((b for b, _ in bounds if not b.is_hopeless), key=lambda b: b.distance, default=bound)
+    coarse = coarsen(problem)
+    if coarse is None:
+        return _solve(problem, effort)
+    bound, scopes = _bound_and_scopes(coarse.lower)
+    if bound.is_hopeless or not scopes:
+        return Outcome(None, 0, is_settled=True)
+    found = _solve(coarse.upper, effort)
+    if found.leaves is None:
+        # What was rounded up may just not fit.
+        placed = place_kind_by_kind(problem, problem.demand)
+        if placed is None:
+            return Outcome(None, bound.distance, is_settled=False)
+        found = replace(found, leaves=problem.by_rank(placed))
+    assert found.leaves is not None
+    distance = problem.tree.length(found.leaves)
+    return Outcome(found.leaves, min(distance, bound.distance), is_settled=distance <= bound.distance)
+
+
+def _solve(problem: PlacementProblem, effort: Effort) -> Outcome:
+    bound, scopes = _bound_and_scopes(problem)
     if bound.is_hopeless or not scopes:
         return Outcome(None, 0, is_settled=True)
     return _Solver(problem, bound, scopes, effort).solve()
+
+
+def _bound_and_scopes(problem: PlacementProblem) -> tuple[Bound, Sequence[slice]]:
+    """What every placement costs at least, and the domains in which there may be one."""
+    demand, tree, budget = problem.demand_at_most, problem.tree, problem.budget
+    budget.spend(_SCOPE + len(demand.slots) * (1 + tree.leaf_count // _LEAVES_A_UNIT))
+    scopes: Sequence[slice] = list(demand.scopes(tree, problem.within))
+    bound = Bound((0,) * len(tree.codes), tree.scheme.steps)
+    if not scopes:
+        return bound, scopes
+    # Without a bound nothing is proven, but a placement can be found all the same.
+    with suppress(BudgetSpentError), budget.part(3) as share:
+        bound = lower_bound(tree, demand, share)
+        if problem.within != ROOT and len(scopes) <= _MOST_BOUNDS:
+            bounds = [(lower_bound(tree, demand.only(scope), share), scope) for scope in scopes]
+            scopes = [scope for of_scope, scope in bounds if not of_scope.is_hopeless]
+            bound = min((b for b, _ in bounds if not b.is_hopeless), key=lambda b: b.distance, default=bound)
+    return bound, scopes
 
 
 class _Solver:
@@ -73,21 +117,27 @@ class _Solver:
         self, problem: PlacementProblem, bound: Bound, scopes: Sequence[slice], effort: Effort
     ) -> None:
         self._problem, self._bound, self._scopes, self._effort = problem, bound, scopes, effort
-        self._tree, self._demand = problem.tree, problem.demand
-        self._cells = effort.cells
+        self._tree, self._demand, self._budget = problem.tree, problem.demand, problem.budget
         self._best: tuple[int, Ints] | None = None
 
     def solve(self) -> Outcome:
-        for attempt in (self._try_quickly, self._climb, self._restart):
-            if not self._is_proven:
-                attempt()
-        is_settled = self._is_proven or self._search()
-        if self._best is None and self._problem.is_exclusive:
-            is_settled = not any(self._try_one_per_leaf(scope) for scope in self._scopes)
+        is_complete, doubts = False, self._budget.doubts
+        try:
+            for attempt in (self._try_quickly, self._climb, self._restart):
+                if not self._is_proven:
+                    attempt()
+            is_complete = self._is_proven or self._search()
+            if self._best is None and self._problem.is_exclusive:
+                is_complete = not any(self._try_one_per_leaf(scope) for scope in self._scopes)
+        except BudgetSpentError:
+            is_complete = False
+        # What was left undecided may have hidden a placement.
+        is_sure = self._budget.doubts == doubts and self._problem.is_decided
+        is_settled = self._is_proven or (is_complete and is_sure)
         if self._best is None:
             return Outcome(None, self._bound.distance, is_settled)
         distance, leaves = self._best
-        return Outcome(leaves, distance if is_settled else self._bound.distance, is_settled)
+        return Outcome(leaves, distance if is_settled else min(distance, self._bound.distance), is_settled)
 
     @property
     def _is_proven(self) -> bool:
@@ -102,7 +152,9 @@ class _Solver:
     def _climb(self) -> None:
         """The monotone search in every domain with room enough, the nearest levels first."""
         for level in range(self._tree.lowest, self._problem.within - 1, -1):
+            self._budget.spend(len(self._demand.slots) * (1 + self._tree.leaf_count // _LEAVES_A_UNIT))
             for scope in self._demand.scopes(self._tree, level):
+                self._budget.spend(_SCOPE)
                 self._try_monotone(self._usable(scope))
                 if self._is_proven:
                     return
@@ -117,7 +169,7 @@ class _Solver:
             for leaves in (around,) if around is not None else map(self._usable, self._scopes):
                 order = leaves[::-1] if attempt == 0 else _shuffled(self._tree, leaves, random)
                 self._try_monotone(order)
-                if self._is_proven or self._cells <= 0:
+                if self._is_proven:
                     return
 
     def _around(self, attempt: int) -> Ints | None:
@@ -138,9 +190,10 @@ class _Solver:
     def _try_monotone(self, leaves: Ints) -> None:
         pods = len(self._problem.shapes)
         cells = len(leaves) * (pods + 1)
-        if cells > _MOST_CELLS or self._cells <= 0:
+        units = (cells + _LEAF_CELLS * len(leaves)) // _CELLS_A_UNIT
+        if cells > _MOST_CELLS or units > self._budget.left:
             return
-        self._cells -= cells + _LEAF_CELLS * len(leaves)
+        self._budget.spend(units)
         found = place_monotone(self._tree, leaves, self._problem.starts, pods)
         self._keep(found and found[1])
 
@@ -154,7 +207,7 @@ class _Solver:
                 self._keep(None if placed is None else self._problem.by_rank(placed))
 
     def _try_one_per_leaf(self, scope: slice) -> bool:
-        placed = place_one_per_leaf(self._demand.only(scope))
+        placed = place_one_per_leaf(self._demand.only(scope), self._budget)
         if placed is not None:
             self._keep(self._problem.by_rank(placed))
         return placed is not None

@@ -13,7 +13,9 @@ _SPOKEN = {"subblock": "sub-block"}
 _MOST_REASONS = 4
 
 
-def explain_shortfall(problem: PlacementProblem, kind: int, short: Shortfall) -> str:
+def explain_shortfall(
+    problem: PlacementProblem, kind: int, short: Shortfall, *, is_settled: bool = True
+) -> str:
     """`needs 8 nodes in one sub-block, best has 6 (b1/s3); of 40 nodes: 30 short of nvidia.com/gpu`."""
     if never := problem.room.impossibility(problem.kinds[kind]):
         return never
@@ -27,12 +29,13 @@ def explain_shortfall(problem: PlacementProblem, kind: int, short: Shortfall) ->
         sentence = f"needs {what} in one {level_name(problem)}, best has {short.room}"
         if short.room:
             sentence += f" ({tree.domain_name(short.level, short.best)})"
-    return sentence + _refusals(problem.room.refusals(problem.kinds[kind]), len(slots))
+    sentence += _refusals(problem.room.refusals(problem.kinds[kind]), len(slots))
+    return sentence if is_settled else f"{sentence}; how many more their cards would take is undecided"
 
 
 def explain_unlike(problem: PlacementProblem, *, is_settled: bool) -> str:
     """The kind of pod or the amount of which there is least, where one alone is short."""
-    tree, demand = problem.tree, problem.demand
+    tree, demand = problem.tree, problem.demand_at_most
     for kind, (slots, count) in enumerate(zip(demand.slots, demand.counts, strict=True)):
         rooms = parent_room(tree, slots, problem.within)
         room = int(rooms.max(initial=0))

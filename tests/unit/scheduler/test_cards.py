@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
 from accelet.accelerators.device import TileLink, UnitId
-from accelet.scheduler.cards.catalog import Budget, CardCatalog
+from accelet.scheduler.budget import Budget, BudgetSpentError
+from accelet.scheduler.cards.catalog import CardCatalog
 from accelet.scheduler.cards.choice import Fit, fit_pods
 from accelet.scheduler.cards.needs import Amounts, CardNeeds, ContainerNeed
 from accelet.scheduler.cards.search import CardPolicy
@@ -251,8 +252,8 @@ def test_what_is_left_is_what_there_was_without_what_was_given(
 @given(nodes(), wishes())
 def test_like_pods_are_counted_as_they_fit_together(states: CardStates, needs: CardNeeds) -> None:
     catalog = CardCatalog()
-    count, is_sure = catalog.count(catalog.code(states), needs)
-    assert is_sure
+    count, most = catalog.count(catalog.code(states), needs)
+    assert count == most
     assert count == 0 or fit_pods(states, [needs] * count).holds is not None
     assert fit_pods(states, [needs] * (count + 1)).holds is None
     for pods in range(1, count + 2):
@@ -377,14 +378,18 @@ def test_what_fits_one_by_one_fits_together() -> None:
     assert fit_pods(states, [needs] * 300).holds is None, "more than is searched for"
 
 
-def test_when_a_round_has_searched_enough_the_rest_is_left_for_the_next() -> None:
+def test_with_little_left_of_a_budget_only_what_goes_without_turning_back_is_found() -> None:
     catalog = CardCatalog()
     code = catalog.code(tuple(replace(card(n), shares=9, share_total=9, memory_bytes=10) for n in range(2)))
     hard = Counter(pod(need(memory_bytes=amount)) for amount in (5, 4, 4, 3, 2, 2))
-    used_up = Budget(tries=0)
-    assert not catalog.fits(code, hard, used_up)
-    assert catalog.fits(code, Counter([pod(need(memory_bytes=9))]), used_up)
+    short = Budget(100_000)
+    short.left = 10_000
+    assert catalog.fits(code, hard, short) is None
+    assert catalog.fits(code, Counter([pod(need(memory_bytes=9))]), short)
     assert catalog.fits(code, hard, Budget())
+    short.left = 0
+    with pytest.raises(BudgetSpentError):
+        catalog.fits(code, Counter([pod(need(memory_bytes=8))]), short)
 
 
 def test_a_thousand_unlike_cards_are_chosen_from() -> None:

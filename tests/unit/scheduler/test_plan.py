@@ -6,6 +6,7 @@ import pytest
 from accelet.kube.nodes import Node
 from accelet.kube.podparser import parse_pod
 from accelet.kube.selection import Taint, Toleration
+from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.shape import shape_of
 from accelet.scheduler.cluster.topology import Scheme
@@ -149,9 +150,9 @@ def test_a_bound_is_right_however_little_is_searched(seed: int) -> None:
     within = -1 if instance.level is None else instance.level
     problem = PlacementProblem(cluster.layout.tree, cluster.room(), shapes, within, instance.is_exclusive)
     least = instance.least_distance()
-    bound = lower_bound(problem.tree, problem.demand)
+    bound = lower_bound(problem.tree, problem.demand, Budget())
     assert least is None or (not bound.is_hopeless and bound.distance <= least)
-    for effort in (Effort(cells=0, restarts=0, tries=0), Effort(restarts=1, tries=0), Effort(tries=30)):
+    for effort in (Effort(restarts=0, tries=0), Effort(restarts=1, tries=0), Effort(tries=30)):
         outcome = place_unlike(problem, effort)
         if outcome.leaves is None:
             assert least is None or not outcome.is_settled
@@ -183,7 +184,7 @@ def test_one_pod_a_node_is_never_refused_falsely() -> None:
         ]
         cluster = Cluster(Scheme(), nodes)
         (gang,) = find_gangs(pods)
-        decided = plan_gang(gang, cluster.layout, cluster.room(), Effort(cells=0, restarts=0, tries=0))
+        decided = plan_gang(gang, cluster.layout, cluster.room(), Effort(restarts=0, tries=0))
         assert decided.nodes is not None
 
 
