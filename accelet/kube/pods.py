@@ -44,9 +44,11 @@ class Pod:
 
     Times are seconds since the epoch. `grace_s` is how long the containers of one that is being deleted were
     given to end, 0 for others. `required_terms` is None without required node affinity; terms are
-    alternatives. `has_pod_rules` is true where pod affinity, anti-affinity or topology spread constrain
-    it. `claimed_resources` are the extended resources, each by container and name, that a resource claim
-    serves. `level_requests` are the pod-level ones. `statuses` is keyed by container name, of both lists.
+    alternatives. `nominated_node` is where kube-scheduler wants it once others have ended there. `deadline_s`
+    is how long it may run. `has_pod_rules` is true where pod affinity, anti-affinity or topology spread
+    constrain it. `claimed_resources` are the extended resources, each by container and name, that a resource
+    claim serves. `level_requests` are the pod-level ones. `statuses` is keyed by container name, of both
+    lists.
     """
 
     namespace: str
@@ -60,7 +62,10 @@ class Pod:
     annotations: Mapping[str, str] = field(default_factory=no_labels)
     owners: tuple[Owner, ...] = ()
     node_name: str | None = None
+    nominated_node: str | None = None
     phase: str = "Pending"
+    restart_policy: str = "Always"
+    deadline_s: int | None = None
     gates: tuple[str, ...] = ()
     priority: int = 0
     scheduler_name: str = "default-scheduler"
@@ -98,6 +103,11 @@ class Pod:
     def is_under_way(self) -> bool:
         """Whether containers of it may be running, also when the API server has just forgotten it."""
         return self.node_name is not None and self.has_started and not self.is_terminal
+
+    @property
+    def ends(self) -> bool:
+        """Whether it can be expected to end by itself: it runs once, has a deadline, or is on its way out."""
+        return self.restart_policy != "Always" or self.deadline_s is not None or self.deleted_s is not None
 
     @property
     def is_mirror(self) -> bool:

@@ -25,6 +25,7 @@ class SchedulerMetrics:
             "gang_gap", "Distance of each gang placed beyond what is proven to be the least.", (0.0, *far)
         )
         self.waiting = gauge("waiting_gangs", "Complete gangs that have no place now.")
+        self.reserved = gauge("reserved_nodes", "Nodes kept free for a gang that has waited long.")
         self.plans = gauge("open_plans", "Plans of which not every pod is bound yet.")
         self.placed = counter("placed_gangs", "Gangs that got a plan.")
         self.released = counter("released_pods", "Pods whose gate was lifted.")

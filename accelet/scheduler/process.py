@@ -8,8 +8,6 @@ from prometheus_client import CollectorRegistry
 
 from accelet.control.lease import Terms
 from accelet.control.process import ControllerOptions, Surface, refreshed, run_controller
-from accelet.kube.pods import Pod
-from accelet.kube.watching.store import Change
 from accelet.runtime.probes import Check
 from accelet.scheduler.controller import Controller
 from accelet.scheduler.gangs.grouping import GATE_PREFIX
@@ -67,9 +65,7 @@ class SchedulerWork:
             card_resources=settings.cards.resources,
             card_policy=settings.cards.policy,
         )
-        self._watching = Watching(
-            surface.client, self._state, metrics, pod_changed=self._see_pod, changed=self._see_change
-        )
+        self._watching = Watching(surface.client, self._state, metrics, listener=lambda: self._controller)
         self._writer = PlanWriter(surface.writer, self._state, metrics)
         self._controller: Controller | None = None
 
@@ -90,11 +86,3 @@ class SchedulerWork:
         finally:
             self._controller = None
             self._metrics.is_leading.set(0)
-
-    def _see_pod(self, change: Change[Pod]) -> None:
-        if self._controller is not None:
-            self._controller.see_pod(change)
-
-    def _see_change(self) -> None:
-        if self._controller is not None:
-            self._controller.see_change()

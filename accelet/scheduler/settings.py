@@ -51,7 +51,8 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     `starving_after_s` is after how long nodes are kept free for a waiting gang; `quiet_s` how long a gang of
     unknown size must have got no new pod; `stranded_after_s` after how long a pod that its node no longer
-    takes is made anew.
+    takes is made anew. Nodes are kept free for at most `reserved_for_s`, and no larger share of the cluster
+    than `reserved_share`.
     """
 
     version: Literal["v1"]
@@ -60,6 +61,8 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     starving_after_s: _Seconds = 600.0
     quiet_s: _Seconds = 1.0
     stranded_after_s: _Seconds = 30.0
+    reserved_for_s: _Seconds = 3600.0
+    reserved_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
 
     def problems(self) -> Sequence[Contradiction]:
         """What is wrong with the levels as a whole."""

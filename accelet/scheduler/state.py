@@ -14,7 +14,16 @@ from accelet.scheduler.cards.search import CardPolicy
 from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.shape import Shape, shape_of
 from accelet.scheduler.cluster.topology import Scheme
-from accelet.scheduler.gangs.grouping import Gang, GangKey, Owners, gang_key, in_order, is_gated, make_gang
+from accelet.scheduler.gangs.grouping import (
+    Gang,
+    GangKey,
+    Owners,
+    gang_key,
+    in_order,
+    is_gated,
+    make_gang,
+    owner_key,
+)
 from accelet.scheduler.gangs.workload import Workload
 from accelet.scheduler.record import Placement, Record
 from accelet.scheduler.release import Steps, next_steps, released_to
@@ -24,6 +33,10 @@ KILLED_WITHIN_S = 10.0
 
 A kubelet 1.36 took 2 to 3 s.
 """
+
+
+_PODS_AT_ONCE = 200
+"""So many pods of gangs that have changed are looked at in some 10 ms."""
 
 
 class SchedulerState:
@@ -46,6 +59,9 @@ class SchedulerState:
         self._planned: dict[ObjectKey, tuple[Placement, Record]] = {}
         self._owners = Owners()
         self._gangs: dict[GangKey, Gang | None] = {}
+        self._owned: defaultdict[GangKey, set[GangKey]] = defaultdict(set)
+        self._assumed: dict[ObjectKey, Record] = {}
+        self._planned_on: defaultdict[str, set[ObjectKey]] = defaultdict(set)
         self._lingering: dict[ObjectKey, float] = {}
 
     def set_node(self, node: Node) -> bool:
@@ -56,12 +72,17 @@ class SchedulerState:
         self.cluster.remove_node(name)
 
     def set_workload(self, workload: Workload) -> None:
-        if self._owners.put(workload):
-            self._gangs.clear()
+        """Only the gangs of this owner are made anew."""
+        key = self._owners.put(workload)
+        if key is not None:
+            self._forget_gangs_of(key)
 
     def remove_workload(self, kind: str, namespace: str, name: str) -> None:
-        self._owners.remove(kind, namespace, name)
-        self._gangs.clear()
+        self._forget_gangs_of(self._owners.remove(kind, namespace, name))
+
+    def _forget_gangs_of(self, owner: GangKey) -> None:
+        for gang in self._owned.get(owner, ()):
+            self._gangs.pop(gang, None)
 
     def set_pod(self, pod: Pod) -> None:
         """A pod as a watch has it."""
@@ -76,6 +97,7 @@ class SchedulerState:
         self.pods[pod.key] = pod
         gang = gang_key(pod, self.prefix)
         self._members[gang].add(pod.key)
+        self._owned[owner_key(gang, pod)].add(gang)
         if is_gated(pod, self.prefix):
             self._gated[gang].add(pod.key)
         self._charge(pod)
@@ -109,21 +131,63 @@ class SchedulerState:
         known = self.records.get(record.key)
         if known is not None and precedes(record.resource_version, known.resource_version):
             return
-        self.remove_record(record.key)
         self.records[record.key] = record
+        self._hold(record)
+        if known is not None:
+            self._release(known)
+
+    def remove_record(self, key: ObjectKey) -> None:
+        known = self.records.pop(key, None)
+        if known is not None:
+            self._release(known)
+
+    def assume(self, record: Record) -> None:
+        """A plan is being written: its room is taken from now on."""
+        self._assumed[record.key] = record
+        self._hold(record)
+
+    def is_assumed(self, gang: GangKey) -> bool:
+        """Whether a plan of this gang is being written."""
+        return Record(gang, (), 0, 0).key in self._assumed
+
+    def end_assumption(self, record: Record) -> None:
+        """The plan was written, and is known as such, or cannot be: then its room is given back."""
+        del self._assumed[record.key]
+        self._release(record)
+
+    def _hold(self, record: Record) -> None:
+        """Charges the nodes of a plan; what was held there for the same pods stays."""
         for placement in record.placements:
             key = record.gang.namespace, placement.pod
+            before, _ = self._planned.get(key, (None, None))
+            if before is not None and before.node != placement.node:
+                self._planned_on[before.node].discard(key)
             self._planned[key] = placement, record
+            self._planned_on[placement.node].add(key)
             if key in self.pods:
                 self._charge(self.pods[key])
 
-    def remove_record(self, key: tuple[str, str]) -> None:
-        known = self.records.pop(key, None)
-        for placement in known.placements if known else ():
-            pod_key = key[0], placement.pod
-            self._planned.pop(pod_key, None)
-            if pod_key in self.pods:
-                self._charge(self.pods[pod_key])
+    def _release(self, record: Record) -> None:
+        """Frees what was held for a plan's pods, as far as no other plan has them."""
+        kept = [found for found in (self.records.get(record.key), self._assumed.get(record.key)) if found]
+        for found in kept:
+            self._hold(found)
+        still = {placement.pod for found in kept for placement in found.placements}
+        for placement in record.placements:
+            key = record.gang.namespace, placement.pod
+            if placement.pod in still or key not in self._planned:
+                continue
+            self._planned.pop(key)
+            on_node = self._planned_on[placement.node]
+            on_node.discard(key)
+            if not on_node:
+                del self._planned_on[placement.node]
+            if key in self.pods:
+                self._charge(self.pods[key])
+
+    def records_on(self, node: str) -> Sequence[ObjectKey]:
+        """The keys of the plans that put pods on this node."""
+        return tuple({self._planned[key][1].key for key in self._planned_on.get(node, ())})
 
     def planned_node(self, pod: Pod) -> str | None:
         """Where a plan that is under way puts this pod."""
@@ -147,10 +211,20 @@ class SchedulerState:
 
     def gangs(self) -> list[Gang]:
         """Gangs with gated pods that no plan places, in order; pods with a place count as being there."""
-        for key in self._gated.keys() - self._gangs.keys():
-            pods = (self._placed(self.pods[pod]) for pod in self._members[key])
-            self._gangs[key] = make_gang(key, pods, self._owners, self.prefix, self._card_resources)
+        while self.rebuild_gangs():
+            pass
         return in_order(gang for gang in self._gangs.values() if gang is not None)
+
+    def rebuild_gangs(self) -> bool:
+        """Makes some of the gangs anew that have changed, for some 10 ms; whether some are left."""
+        pods = 0
+        for key in list(self._gated.keys() - self._gangs.keys()):
+            if pods >= _PODS_AT_ONCE:
+                return True
+            members = [self._placed(self.pods[pod]) for pod in self._members[key]]
+            self._gangs[key] = make_gang(key, members, self._owners, self.prefix, self._card_resources)
+            pods += len(members)
+        return False
 
     def steps(self, record: Record) -> Steps:
         return next_steps(record, self.pods, self._takes, self.prefix)
@@ -179,6 +253,11 @@ class SchedulerState:
             index[gang].discard(pod.key)
             if not index[gang]:
                 del index[gang]
+        owner = owner_key(gang, pod)
+        if gang not in self._members and owner in self._owned:
+            self._owned[owner].discard(gang)
+            if not self._owned[owner]:
+                del self._owned[owner]
 
     def _takes(self, pod: Pod, node: str) -> bool:
         """Whether a node still allows a pod that is charged to it and has room for it."""

@@ -9,6 +9,7 @@ from accelet.kube.apiresources import CONFIG_MAPS, JOBS, NODES, PODS, ApiResourc
 from accelet.kube.barepod import parse_bare_pod
 from accelet.kube.errors import KubeError
 from accelet.kube.nodes import Node, parse_node
+from accelet.kube.objects import ObjectKey
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
 from accelet.kube.served import ListApi, is_served
@@ -44,8 +45,20 @@ class WatchApi(Source, ListApi, Protocol):
     """The requests it takes; `accelet.kube.client.Client` is one."""
 
 
+class Listener(Protocol):
+    """Who is told of changes, once the state has them."""
+
+    def see_pod(self, change: Change[Pod]) -> None: ...
+
+    def see_node(self, name: str) -> None: ...
+
+    def see_record(self, key: ObjectKey) -> None: ...
+
+    def see_workload(self) -> None: ...
+
+
 class Watching:
-    """The reflectors. `pod_changed` is told of each pod, `changed` that anything else has changed."""
+    """The reflectors; `listener` gives who is told of changes at present, if anybody is."""
 
     def __init__(
         self,
@@ -53,13 +66,12 @@ class Watching:
         state: SchedulerState,
         metrics: SchedulerMetrics,
         *,
-        pod_changed: Callable[[Change[Pod]], None],
-        changed: Callable[[], None],
+        listener: Callable[[], Listener | None],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._api, self._state, self._metrics = api, state, metrics
         self._clock = clock
-        self._pod_changed, self._changed = pod_changed, changed
+        self._listener = listener
         self._pods = Reflector(
             api,
             Scope(PODS, page_size=100),
@@ -142,28 +154,33 @@ class Watching:
             self._state.set_pod(change.after)
         else:
             self._state.remove_pod(change.key, self._clock.now_s())
-        self._pod_changed(change)
+        if listener := self._listener():
+            listener.see_pod(change)
 
     def _see_node(self, change: Change[Node]) -> None:
+        name = change.key[1]
         if change.after is None:
-            self._state.remove_node(change.key[1])
-            self._changed()
-        elif self._state.set_node(change.after):
-            self._changed()
+            self._state.remove_node(name)
+        elif not self._state.set_node(change.after):
+            return
+        if listener := self._listener():
+            listener.see_node(name)
 
     def _see_record(self, change: Change[Record]) -> None:
         if change.after is not None:
             self._state.set_record(change.after)
         else:
             self._state.remove_record(change.key)
-        self._changed()
+        if listener := self._listener():
+            listener.see_record(change.key)
 
     def _see_workload(self, kind: str, change: Change[Workload]) -> None:
         if change.after is not None:
             self._state.set_workload(change.after)
         else:
             self._state.remove_workload(kind, *change.key)
-        self._changed()
+        if listener := self._listener():
+            listener.see_workload()
 
     def _count_fault(self) -> None:
         self._metrics.faults.labels("Fault").inc()

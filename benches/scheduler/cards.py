@@ -20,7 +20,8 @@ from accelet.scheduler.cards.needs import read_needs
 from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import CARDS_GATE, GATE_PREFIX, find_gangs
-from accelet.scheduler.placement.backlog import Patience, plan_backlog
+from accelet.scheduler.placement.backlog import plan_backlog
+from accelet.scheduler.placement.reservation import Patience
 
 I915 = "gpu.intel.com/i915"
 CARDS, TILES, SHARES = 8, 2, 300

@@ -1,6 +1,6 @@
 """Gangs that once kept all others waiting: what each costs now, in processor time."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from random import Random
 from time import process_time
@@ -48,7 +48,9 @@ def unlike_in_a_block() -> tuple[Cluster, list[Gang]]:
     cluster = Cluster(Scheme(), nodes)
     occupy(cluster, nodes, used_gpus(size, "gpus", 0.5, 0))
     random = Random(1)  # noqa: S311  no secret
-    wants = [{"cpu": Fraction(random.randrange(100, 20_000), 1000), GPU: rank % 8} for rank in range(400)]
+    wants: list[dict[str, Fraction | int]] = [
+        {"cpu": Fraction(random.randrange(100, 20_000), 1000), GPU: rank % 8} for rank in range(400)
+    ]
     return cluster, [_gang("g", wants, {REQUIRED_LEVEL: "block"})]
 
 
@@ -85,7 +87,7 @@ def waiting() -> tuple[Cluster, list[Gang]]:
 
 
 def _gang(
-    name: str, wants: list[dict[str, Fraction | int]], annotations: Mapping[str, str] | None = None
+    name: str, wants: Sequence[Mapping[str, Fraction | int]], annotations: Mapping[str, str] | None = None
 ) -> Gang:
     (gang,) = find_gangs(
         Pod(

@@ -163,7 +163,8 @@ class CardAccount:
                 known.lasting.add(pod)
                 known.end = None
 
-    def give_back(self, pod: ObjectKey) -> None:
+    def give_back(self, pod: ObjectKey) -> str | None:
+        """Ends a pod's charge; the node on which it had any."""
         node = self._places.pop(pod, None)
         if node is not None:
             known = self._nodes[node]
@@ -173,6 +174,7 @@ class CardAccount:
                 known.lasting.remove(pod)
                 known.end = None
             self._forget_empty(node)
+        return node
 
     def states(self, node: str) -> CardStates | None:
         """What is free of each of a node's cards; None if it publishes none that can be read."""

@@ -16,12 +16,12 @@ from accelet.scheduler.cards.catalog import CardCatalog, NodesCards
 from accelet.scheduler.cards.needs import CARD_RESOURCES
 from accelet.scheduler.cards.search import CardPolicy
 from accelet.scheduler.cluster.cardroom import CardRoom
-from accelet.scheduler.cluster.eligibility import barriers
+from accelet.scheduler.cluster.eligibility import barriers, first_barrier, is_selected
 from accelet.scheduler.cluster.layout import Layout, lay_out
 from accelet.scheduler.cluster.room import NodeRoom, Room
 from accelet.scheduler.cluster.shape import Shape
 from accelet.scheduler.cluster.topology import Ints, Scheme
-from accelet.scheduler.cluster.usage import Usage
+from accelet.scheduler.cluster.usage import PODS, Usage
 
 _MOST_KNOWN = 200_000
 """Cards and answers of the catalog before it is begun anew: some 150 MB."""
@@ -29,11 +29,17 @@ _MOST_KNOWN = 200_000
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """The nodes, what is free on them, and what will be when all pods have ended that ever do."""
+    """The nodes, what is free on them, and what will be when all pods have ended that ever do.
+
+    `version` counts the times that room has become free anywhere; `grown` has for each leaf at which of
+    these it last did.
+    """
 
     layout: Layout
     room: Room
     room_in_the_end: Room
+    version: int
+    grown: Ints
 
 
 class Cluster:
@@ -55,7 +61,13 @@ class Cluster:
         self._nodes: dict[str, Node] = {}
         self._node_rows: dict[str, int] = {}
         self._usage = Usage()
-        self._layout: Layout | None = None
+        # For nodes that go while a layout of them is made; no node has such a name.
+        self._no_row = self._usage.offer("", {PODS: 0})
+        self._version = 0
+        self._grown: Ints = np.zeros(16, dtype=np.int64)
+        self._layout: Layout = lay_out(scheme, ())
+        self._layout_is_old = False
+        self._changed: dict[str, Node] = {}
         self._leaf_rows: Ints = np.zeros(0, dtype=np.int64)
         for node in nodes:
             self.set_node(node)
@@ -68,16 +80,20 @@ class Cluster:
         self._nodes[node.name] = node
         has_other_cards = self._card_account.set_node(node)
         if before and (before.labels, barriers(before)) == (node.labels, barriers(node)):
-            if before.allocatable == node.allocatable:
-                return has_other_cards
+            if before.allocatable == node.allocatable and not has_other_cards:
+                return False
+        elif before and self.scheme.path(before.labels) == self.scheme.path(node.labels):
+            self._changed[node.name] = node
         else:
-            self._layout = None
+            self._layout_is_old = True
         self._node_rows[node.name] = self._usage.offer(node.name, scheduling_units(node.allocatable))
+        self._note_growth(node.name)
         return True
 
     def remove_node(self, name: str) -> None:
         if self._nodes.pop(name, None) is not None:
-            self._layout = None
+            self._layout_is_old = True
+            self._changed.pop(name, None)
             del self._node_rows[name]
             self._usage.withdraw(name)
             self._card_account.remove_node(name)
@@ -100,12 +116,15 @@ class Cluster:
         self._charge(replace(pod, annotations=annotations), node)
 
     def _charge(self, pod: Pod, node: str) -> None:
-        is_lasting = pod.is_mirror or any(owner.kind == "DaemonSet" for owner in pod.owners)
-        self._usage.take(pod.key, node, pod_units(pod), is_lasting=is_lasting)
-        self._card_account.hold(pod.key, node, read_uses(pod, self._card_resources), is_lasting=is_lasting)
+        is_lasting = not pod.ends or pod.is_mirror
+        freed = self._usage.take(pod.key, node, pod_units(pod), is_lasting=is_lasting)
+        uses = read_uses(pod, self._card_resources)
+        if freed is not None or self._card_account.uses(pod.key) not in ((), uses):
+            self._note_growth(freed if freed is not None else node)
+        self._card_account.hold(pod.key, node, uses, is_lasting=is_lasting)
 
     def remove_pod(self, key: ObjectKey) -> None:
-        self._usage.give_back(key)
+        self._note_growth(self._usage.give_back(key))
         self._card_account.give_back(key)
 
     def keep_cards(self, pod: Pod, key: ObjectKey) -> bool:
@@ -115,7 +134,8 @@ class Cluster:
         return self._card_account.is_charged(key)
 
     def let_go_of_cards(self, key: ObjectKey) -> None:
-        self._card_account.give_back(key)
+        node = self._card_account.give_back(key)
+        self._note_growth(node)
 
     @property
     def nodes(self) -> Iterable[Node]:
@@ -123,11 +143,37 @@ class Cluster:
 
     @property
     def layout(self) -> Layout:
-        if self._layout is None:
-            self._layout = lay_out(self.scheme, self._nodes.values())
-            self._leaf_rows = np.array(
-                [self._node_rows[node.name] for node in self._layout.nodes], dtype=np.int64
-            )
+        if self._layout_is_old:
+            self.set_layout(lay_out(self.scheme, self.begin_layout()))
+        return self.kept_layout()
+
+    @property
+    def layout_is_old(self) -> bool:
+        """Whether nodes have come, gone or moved, so that `layout` takes long in a large cluster."""
+        return self._layout_is_old
+
+    def begin_layout(self) -> Sequence[Node]:
+        """The nodes for a layout that is made elsewhere; what happens from now on will be missed."""
+        self._layout_is_old = False
+        self._changed.clear()
+        return list(self._nodes.values())
+
+    def give_up_layout(self) -> None:
+        """The layout that was begun does not come."""
+        self._layout_is_old = True
+
+    def set_layout(self, layout: Layout) -> None:
+        """The layout that was begun."""
+        self._layout = layout
+        rows = (self._node_rows.get(node.name, self._no_row) for node in layout.nodes)
+        self._leaf_rows = np.fromiter(rows, dtype=np.int64, count=len(layout.nodes))
+
+    def kept_layout(self) -> Layout:
+        """The layout without nodes that have come since it was made, but with all that changed in place."""
+        if self._changed:
+            known = [node for name, node in self._changed.items() if name in self._layout.leaf_of]
+            self._layout = self._layout.with_nodes(known)
+            self._changed.clear()
         return self._layout
 
     @property
@@ -137,11 +183,14 @@ class Cluster:
 
     def room(self) -> Room:
         """What is free now, to plan with."""
-        return self.snapshot().room
+        return self.snapshot(self.layout).room
 
-    def snapshot(self) -> Snapshot:
-        """The cluster as it is now, for one round of planning; later events do not change it."""
-        layout = self.layout
+    def snapshot(self, layout: Layout | None = None) -> Snapshot:
+        """The cluster as it is now, for one round of planning; later events do not change it.
+
+        `layout` is this cluster's own, if it is not to be made here.
+        """
+        layout = layout or self.layout
         if self._catalog.size > _MOST_KNOWN:
             self._catalog = CardCatalog(self._catalog.policy)
         cards = NodesCards(self._catalog, self._card_account, layout.leaf_of)
@@ -149,16 +198,30 @@ class Cluster:
             layout,
             self._room(layout, self._usage.free(self._leaf_rows), cards.now, cards),
             self._room(layout, self._usage.free_in_the_end(self._leaf_rows), cards.in_the_end, cards),
+            self._version,
+            self._grown[self._leaf_rows],
         )
+
+    def _note_growth(self, node: str | None) -> None:
+        """A node may take more than before: who was refused may fit now."""
+        row = self._node_rows.get(node or "")
+        if row is None:
+            return
+        if row >= len(self._grown):
+            self._grown = np.pad(self._grown, (0, max(row + 1, 2 * len(self._grown)) - len(self._grown)))
+        self._version += 1
+        self._grown[row] = self._version
 
     def still_takes(self, shape: Shape, node: str, pod: ObjectKey) -> bool:
         """Whether a node allows a pod that is charged to it, and has no less than all that is charged.
 
         Whoever wrote its plan: a pod is assigned what it asks for, no more and no less.
         """
-        layout = self.layout
-        leaf = layout.leaf_of.get(node)
-        if leaf is None or not layout.eligible(shape.rules)[leaf]:
+        known = self._nodes.get(node)
+        rules = shape.rules
+        if known is None or first_barrier(barriers(known), rules.tolerations) is not None:
+            return False
+        if not is_selected(known, rules.node_selector, rules.required_terms):
             return False
         if shape.cards and not shape.cards.is_plain and not self._card_account.uses(pod):
             # An older scheduler, which knew nothing of cards, has planned it.
@@ -166,7 +229,8 @@ class Cluster:
         uses = self._card_account.uses(pod)
         if uses and not (is_as_asked(uses, shape.cards) and self._card_account.still_fits(pod)):
             return False
-        free, columns = self._usage.free(self._leaf_rows[leaf : leaf + 1])[0], self._usage.columns
+        row = np.array([self._node_rows[node]], dtype=np.int64)
+        free, columns = self._usage.free(row)[0], self._usage.columns
         return all(resource in columns and free[columns[resource]] >= 0 for resource, _ in shape.units)
 
     def _room(self, layout: Layout, free: Ints, codes: Ints, cards: NodesCards) -> Room:

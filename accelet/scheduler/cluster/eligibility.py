@@ -5,10 +5,10 @@ NodeAffinity, TaintToleration and NodeUnschedulable.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from accelet.kube.nodes import Node
-from accelet.kube.selection import Requirement, Taint, Toleration
+from accelet.kube.selection import NodeTerm, Requirement, Taint, Toleration
 
 _INTEGER = re.compile(r"[+-]?\d{1,63}", re.ASCII)
 _KEEPS_AWAY = ("NoSchedule", "NoExecute")
@@ -43,6 +43,22 @@ def holds_name(requirement: Requirement, name: str) -> bool:
     if requirement.key != "metadata.name" or len(requirement.values) != 1:
         return False
     return requirement.operator in ("In", "NotIn") and holds(requirement, name)
+
+
+def matches(term: NodeTerm, labels: Mapping[str, str], name: str) -> bool:
+    """Whether a node meets all of a term; one without any requirement matches no node."""
+    return (
+        bool(term.expressions or term.fields)
+        and all(holds(requirement, labels.get(requirement.key)) for requirement in term.expressions)
+        and all(holds_name(requirement, name) for requirement in term.fields)
+    )
+
+
+def is_selected(node: Node, selector: Iterable[tuple[str, str]], terms: Sequence[NodeTerm] | None) -> bool:
+    """Whether a node is selected by a pod's node selector and its required node affinity (None: any)."""
+    return all(node.labels.get(key) == value for key, value in selector) and (
+        terms is None or any(matches(term, node.labels, node.name) for term in terms)
+    )
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:

@@ -52,6 +52,30 @@ class Layout:
             mask = self._masks[rules] = self._untainted(rules) & self._selected(rules)
         return mask
 
+    def with_nodes(self, changed: Iterable[Node]) -> "Layout":
+        """The layout once these nodes have changed, at the same places in the network."""
+        nodes, codes = list(self.nodes), self._barrier_codes.copy()
+        kinds = {kind: code for code, kind in enumerate(self._barriers)}
+        columns = {
+            key: (of.copy(), dict(zip(values, range(len(values)), strict=True)))
+            for key, (of, values) in self._columns.items()
+        }
+        for node in changed:
+            leaf = self.leaf_of[node.name]
+            nodes[leaf] = node
+            codes[leaf] = kinds.setdefault(barriers(node), len(kinds))
+            for key, (of, values) in columns.items():
+                of[leaf] = values.setdefault(node.labels.get(key), len(values))
+        found = Layout(
+            self.tree,
+            tuple(nodes),
+            tuple(kinds),
+            codes,
+            {key: (of, tuple(values)) for key, (of, values) in columns.items()},
+        )
+        found.__dict__["leaf_of"] = self.leaf_of
+        return found
+
     def refusals(self, rules: NodeRules) -> Counter[str]:
         """How many nodes the rules refuse, by the reason for people: `12 not ready`."""
         found: Counter[str] = Counter()

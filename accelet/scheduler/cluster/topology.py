@@ -132,20 +132,28 @@ class Tree:
 
 def build_tree(scheme: Scheme, names: Sequence[str], paths: Sequence[tuple[str, ...] | None]) -> Tree:
     """The tree of nodes with these names and places (as `Scheme.path` gives them), in any order."""
-    width = len(scheme.levels)
     # A node that is nowhere sorts behind the others, and its name makes it a domain of its own.
-    keys = [
-        (0, *path, name) if path is not None else (1, *([name] * width), name)
-        for name, path in zip(names, paths, strict=True)
-    ]
-    order = sorted(range(len(names)), key=keys.__getitem__)
+    nowhere = np.array([path is None for path in paths], dtype=bool)
+    placed = [path or (name,) * len(scheme.levels) for name, path in zip(names, paths, strict=True)]
+    keys = [nowhere.astype(np.int64), *(_ranks(at_level) for at_level in zip(*placed, strict=True))]
+    # Numbers are sorted without holding up the other threads, which texts would do for long.
+    order = np.lexsort((_ranks(names), *reversed(keys))) if names else np.zeros(0, dtype=np.int64)
     codes = []
     changed = np.zeros(len(order), dtype=bool)
-    for level in range(width):
-        at_level = [keys[row][: level + 2] for row in order]
-        changed[1:] |= np.array([a != b for a, b in pairwise(at_level)], dtype=bool)
+    for key in keys:
+        changed[1:] |= np.diff(key[order]) != 0
         codes.append(np.cumsum(changed, dtype=np.int64))
-    return _tree(scheme, np.array(order, dtype=np.int64), codes, tuple(paths[row] for row in order))
+    return _tree(scheme, order, _levels(scheme, codes[1:], order), tuple(paths[row] for row in order))
+
+
+def _levels(scheme: Scheme, codes: list[Ints], order: Ints) -> list[Ints]:
+    return codes or [np.zeros(len(order), dtype=np.int64)] * len(scheme.levels)
+
+
+def _ranks(texts: Sequence[str]) -> Ints:
+    """For each text, how many different ones sort before it."""
+    ranks = {text: rank for rank, text in enumerate(sorted(set(texts)))}
+    return np.fromiter((ranks[text] for text in texts), dtype=np.int64, count=len(texts))
 
 
 def _tree(

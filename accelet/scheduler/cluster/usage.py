@@ -80,25 +80,37 @@ class Usage:
             for amounts in (self._offered, self._taken, self._lasting):
                 amounts[row] = 0
 
-    def take(self, pod: ObjectKey, node: str, units: SchedulingUnits, *, is_lasting: bool = False) -> None:
+    def take(
+        self, pod: ObjectKey, node: str, units: SchedulingUnits, *, is_lasting: bool = False
+    ) -> str | None:
         """Charges `node` with `pod`, which is charged once only: what it had taken before is given back.
 
-        A lasting charge is that of a pod which stays as long as its node.
+        A lasting charge is that of a pod of which no end is in sight. Returns the node that has more room
+        than before, if one has.
         """
+        before = self._charges.get(pod)
         self.give_back(pod)
         charge = self._charges[pod] = _Charge(node, units, is_lasting)
         self._by_node[node].add(pod)
         self._add(charge, 1)
+        if before is None:
+            return None
+        is_less = (before.node, before.is_lasting) != (node, is_lasting) or any(
+            units.get(resource, 0) < amount for resource, amount in before.units.items()
+        )
+        return before.node if is_less else None
 
-    def give_back(self, pod: ObjectKey) -> None:
-        """Ends a pod's charge; does nothing where there is none."""
+    def give_back(self, pod: ObjectKey) -> str | None:
+        """Ends a pod's charge; the node that it was on, None where there was none."""
         charge = self._charges.pop(pod, None)
-        if charge is not None:
-            self._add(charge, -1)
-            pods = self._by_node[charge.node]
-            pods.remove(pod)
-            if not pods:
-                del self._by_node[charge.node]
+        if charge is None:
+            return None
+        self._add(charge, -1)
+        pods = self._by_node[charge.node]
+        pods.remove(pod)
+        if not pods:
+            del self._by_node[charge.node]
+        return charge.node
 
     def free(self, rows: Ints) -> Ints:
         """A copy of what is free, shape (rows, columns); negative where a node has more than it can take."""

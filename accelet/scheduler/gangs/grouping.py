@@ -61,6 +61,8 @@ class Gang:
 
     `members` are these and the gang's other live pods, in rank order; `size` is how many members there
     are to be in all, None if nobody says. `objection` is what forbids to plan it as it is, for people.
+    `priority` is the highest of the gated pods, `created_s` when the first of the
+    members came, `newest_s` when the last of the gated pods did.
     """
 
     key: GangKey
@@ -71,6 +73,9 @@ class Gang:
     required_level: str | None = None
     is_exclusive: bool = False
     objection: str | None = None
+    priority: int = 0
+    created_s: float = 0.0
+    newest_s: float = 0.0
 
     @property
     def missing(self) -> int:
@@ -85,12 +90,9 @@ class Gang:
         )
 
     @property
-    def priority(self) -> int:
-        return max(pod.priority for pod in self.pods)
-
-    @property
-    def created_s(self) -> float:
-        return min(pod.created_s for pod in self.pods)
+    def is_begun(self) -> bool:
+        """Whether pods of it are placed already, so that those that are not are a repair."""
+        return len(self.members) > len(self.pods) and any(member.node_name for member in self.members)
 
 
 def is_gated(pod: Pod, prefix: str = GATE_PREFIX) -> bool:
@@ -119,8 +121,8 @@ def find_gangs(
 
 
 def in_order(gangs: Iterable[Gang]) -> list[Gang]:
-    """By priority, then age."""
-    return sorted(gangs, key=lambda gang: (-gang.priority, gang.created_s, gang.key))
+    """By priority; then those of which pods are placed, since these wait for their peers; then age."""
+    return sorted(gangs, key=lambda gang: (-gang.priority, not gang.is_begun, gang.created_s, gang.key))
 
 
 def gang_key(pod: Pod, prefix: str = GATE_PREFIX) -> GangKey:
@@ -155,24 +157,31 @@ class Owners:
         for workload in workloads:
             self.put(workload)
 
-    def put(self, workload: Workload) -> bool:
-        """Whether it is news."""
+    def put(self, workload: Workload) -> GangKey | None:
+        """Under which key it is news; None if it is none."""
         key = self._key(workload.kind, workload.namespace, workload.name)
         known = self._by_kind.get(key)
         self._by_kind[key] = workload
-        return known != workload
+        return key if known != workload else None
 
-    def remove(self, kind: str, namespace: str, name: str) -> None:
-        self._by_kind.pop(self._key(kind, namespace, name), None)
+    def remove(self, kind: str, namespace: str, name: str) -> GangKey:
+        key = self._key(kind, namespace, name)
+        self._by_kind.pop(key, None)
+        return key
 
     def find(self, gang: GangKey, member: Pod) -> Workload | None:
-        if gang.kind == "LeaderWorkerSet":
-            gang = GangKey(gang.namespace, member.labels.get(_LEADER_WORKER, ""), gang.kind)
-        return self._by_kind.get(gang)
+        return self._by_kind.get(owner_key(gang, member))
 
     def _key(self, kind: str, namespace: str, name: str) -> GangKey:
         # Kubeflow labels pods with the name of their job, but not with its kind.
         return GangKey(namespace, name, _KUBEFLOW_JOBS.get(kind, kind))
+
+
+def owner_key(gang: GangKey, member: Pod) -> GangKey:
+    """The key of the object that says how many pods the gang of this pod has."""
+    if gang.kind == "LeaderWorkerSet":
+        return GangKey(gang.namespace, member.labels.get(_LEADER_WORKER, ""), gang.kind)
+    return gang
 
 
 def make_gang(
@@ -209,6 +218,9 @@ def make_gang(
         required_level=level,
         is_exclusive=is_exclusive,
         objection=said.objection,
+        priority=max(pod.priority for pod in gated),
+        created_s=min(pod.created_s for pod in ranked),
+        newest_s=max(pod.created_s for pod in gated),
     )
 
 

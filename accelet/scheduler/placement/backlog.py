@@ -1,54 +1,29 @@
 """Many gangs and one cluster: who goes first, who may overtake, and for whom nodes are kept free."""
 
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.cluster import Snapshot
-from accelet.scheduler.cluster.layout import Layout
 from accelet.scheduler.cluster.room import Room
-from accelet.scheduler.cluster.topology import Ints
-from accelet.scheduler.errors import UnknownLevelError
-from accelet.scheduler.gangs.grouping import Gang, GangKey, required_level
-from accelet.scheduler.placement.fallback import place_kind_by_kind
-from accelet.scheduler.placement.plan import Plan, plan_gang
-from accelet.scheduler.placement.problem import PlacementProblem
-from accelet.scheduler.placement.unlike import USUAL_EFFORT, Effort
+from accelet.scheduler.gangs.grouping import Gang
+from accelet.scheduler.placement.plan import Plan, find_places, take_places
+from accelet.scheduler.placement.refusals import Refusal, Refusals
+from accelet.scheduler.placement.reservation import Patience, Reservation, reserve
+from accelet.scheduler.placement.unlike import QUICK_EFFORT, USUAL_EFFORT, Effort
 
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """Nodes that are kept free for a gang until it fits on them."""
-
-    gang: GangKey
-    nodes: frozenset[str]
+_UNITS_FIRST = 250_000
+"""When gangs of unlike pods have taken so much work, simple ones go before the rest of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The plans of all gangs, in their order, and what the next round must know."""
+    """The plans of all gangs, in the order in which they were made, and what the next round must know."""
 
     plans: list[Plan]
     reservation: Reservation | None
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """Gangs that have waited for `starving_after_s` since `waiting_since` get nodes kept free for them."""
-
-    now_s: float
-    starving_after_s: float
-    waiting_since: Mapping[GangKey, float] = field(default_factory=dict)
-
-    def left_s(self, gang: Gang) -> float:
-        """How long until the gang starves; no less than 0."""
-        waited_s = self.now_s - self.waiting_since.get(gang.key, self.now_s)
-        return max(0.0, self.starving_after_s - waited_s)
-
-    def is_out(self, gang: Gang) -> bool:
-        return self.left_s(gang) == 0
 
 
 def plan_backlog(
@@ -58,79 +33,143 @@ def plan_backlog(
     reservation: Reservation | None = None,
     effort: Effort = USUAL_EFFORT,
 ) -> Round:
-    """Plans gangs in order. Behind one that must wait, others may go ahead, until it has starved.
+    """Plans gangs in order, to the end, with nothing remembered of rounds before."""
+    backlog = Backlog(gangs, snapshot, patience, Refusals(), before=reservation, effort=effort)
+    plans = list(backlog.plans())
+    return Round(plans, backlog.reservation)
 
-    For the first starved gang nodes are kept free: those behind it may not use them, those before it may.
-    Where it is to go, it stays: a reservation is kept from round to round while it can still be fulfilled.
-    A gang that would not fit even if all pods had ended gets none. One that cannot be planned by a fault of
-    ours stops no other.
+
+class Backlog:
+    """One round of planning.
+
+    Gangs are planned in order. Behind one that must wait, others may go ahead, until it has starved: for the
+    first starved gang nodes are kept free, which those behind it may not use and those before it may. Where
+    it is to go, it stays. A gang that would not fit even if all that ends had ended gets none.
+
+    A gang that takes more than little work is looked at again behind all others. One that cannot be planned
+    by a fault of ours stops no other.
     """
-    layout, room = snapshot.layout, snapshot.room
-    plans: list[Plan] = []
-    kept: Reservation | None = None
-    for gang in gangs:
-        reserved: Reservation | None = None
+
+    def __init__(
+        self,
+        gangs: Sequence[Gang],
+        snapshot: Snapshot,
+        patience: Patience,
+        refusals: Refusals,
+        *,
+        before: Reservation | None = None,
+        effort: Effort = USUAL_EFFORT,
+    ) -> None:
+        self._gangs, self._snapshot, self._patience = gangs, snapshot, patience
+        self._refusals, self._effort = refusals, effort
+        self._before = before if before is None or before.until_s > patience.now_s else None
+        self._room: Room = snapshot.room
+        self._hard: list[tuple[Gang, Room]] = []
+        self._work = 0
+        self._refused: dict[object, Plan] = {}
+        self.reservation: Reservation | None = None
+        refusals.begin([gang.key for gang in gangs], snapshot)
+
+    def plans(self, is_stale: Callable[[], bool] = lambda: False) -> Iterator[Plan]:
+        """Each plan when it is made. Once `is_stale`, of the hard ones no more than one is made."""
+        later: list[tuple[Gang, Room]] = []
+        for gang in self._gangs:
+            if self._work > _UNITS_FIRST and not is_simple(gang):
+                later.append((gang, self._room))
+            else:
+                yield from self._plan_quickly(gang, self._room)
+        for gang, room in later:
+            if is_stale():
+                return
+            yield from self._plan_quickly(gang, room)
+        # Who was searched for least comes first, so that no gang waits for the search of the same others.
+        self._hard.sort(key=lambda item: self._refusals.searches(item[0].key))
+        for gang, room in self._hard:
+            yield self._settle(self._try(gang, room, self._effort), room)
+            if is_stale():
+                return
+
+    def _plan_quickly(self, gang: Gang, room: Room) -> Iterator[Plan]:
+        known = self._refusals.find(gang, self._before, self._patience.now_s)
+        if known is not None:
+            self._keep_free(gang, room, known)
+            yield known.plan
+            return
+        like = _likeness(gang)
+        if like is not None and like in self._refused:
+            # Room has only shrunk since one like it was refused.
+            refused = self._refused[like]
+            yield self._settle(Plan(gang, lower_bound=refused.lower_bound, reason=refused.reason), room)
+            return
+        plan = self._try(gang, room, QUICK_EFFORT)
+        if plan.is_settled or self._effort.units <= QUICK_EFFORT.units:
+            plan = self._settle(plan, room)
+            if like is not None and plan.nodes is None and plan.is_settled and plan.fault is None:
+                self._refused[like] = plan
+            yield plan
+            return
+        self._hard.append((gang, room))
+        if plan.nodes is None:
+            self._keep_free(gang, room, None)
+
+    def _try(self, gang: Gang, room: Room, effort: Effort) -> Plan:
+        budget = Budget(effort.units)
         try:
-            plan = plan_gang(gang, layout, room, effort)
-            is_waiting = plan.nodes is None and not gang.objection and not gang.missing
-            if kept is None and is_waiting and patience.is_out(gang):
-                reserved = _reserve(gang, layout, room, snapshot.room_in_the_end, reservation)
+            return find_places(gang, self._snapshot.layout, room, effort, budget)
         except Exception as fault:  # whatever it is, it is a fault of ours with this one gang
-            plan = Plan(
-                gang, reason="cannot be planned by a fault of the scheduler; see its log", fault=fault
-            )
-        plans.append(plan)
-        if reserved:
-            kept = reserved
-            closed = np.array([node.name in kept.nodes for node in layout.nodes], dtype=bool)
-            room = room.without(closed, f"kept free for {gang.key}")
-    return Round(plans, kept)
+            return _fault(gang, fault)
+        finally:
+            self._work += 0 if is_simple(gang) else budget.spent
+
+    def _settle(self, plan: Plan, room: Room) -> Plan:
+        """The plan with its places taken, or remembered as a refusal."""
+        try:
+            plan = take_places(plan, self._snapshot.layout, room)
+        except Exception as fault:  # as above
+            plan = _fault(plan.gang, fault)
+        if plan.nodes is None and plan.fault is None:
+            refusal = Refusal(plan, self._snapshot.version, self._snapshot.layout, self.reservation)
+            is_hopeless = not self._keep_free(plan.gang, room, None)
+            if is_hopeless and self._patience.is_out(plan.gang):
+                refusal = Refusal(
+                    plan, refusal.version, refusal.layout, refusal.reservation, is_hopeless=True
+                )
+            self._refusals.remember(refusal, self._patience.now_s)
+        return plan
+
+    def _keep_free(self, gang: Gang, room: Room, known: Refusal | None) -> bool:
+        """Keeps nodes for a gang that has starved, if nobody has any yet; False if none help it."""
+        if self.reservation is not None or not self._patience.is_out(gang):
+            return True
+        if gang.objection or gang.missing or (known is not None and known.is_hopeless):
+            return False
+        try:
+            found = reserve(gang, self._snapshot, room, self._patience, self._before)
+        except Exception:
+            return False
+        if found is None:
+            return False
+        self.reservation = found
+        closed = np.array([node.name in found.nodes for node in self._snapshot.layout.nodes], dtype=bool)
+        self._room = self._room.without(closed, f"kept free for {gang.key}")
+        return True
 
 
-def _reserve(
-    gang: Gang, layout: Layout, room: Room, room_in_the_end: Room, before: Reservation | None
-) -> Reservation | None:
-    """The nodes on which the gang fits soonest, as far as their use tells; None if it never fits."""
-    tree = layout.tree
-    try:
-        within = required_level(gang, tree.scheme.levels)
-    except UnknownLevelError:  # its plan says so
+def is_simple(gang: Gang) -> bool:
+    """Whether its pods are alike and share no cards in ways that take a search."""
+    first = gang.shapes[0] if gang.shapes else None
+    if first is None or any(shape != first for shape in gang.shapes[1:]):
+        return False
+    return first.cards is None or first.cards.is_plain or sum(n.cards for n in first.cards.containers) == 1
+
+
+def _likeness(gang: Gang) -> object:
+    """Equal for gangs of which one finds a place where the other does; None for those that are their own."""
+    if gang.objection or gang.missing or len(gang.members) > len(gang.pods):
         return None
-    now = PlacementProblem(tree, room, gang.shapes, within, gang.is_exclusive)
-    end = replace(now, room=room_in_the_end)
-    scopes = list(end.demand.scopes(tree, within))
-    if not scopes:
-        return None
-    if before and before.gang == gang.key:
-        left = [layout.leaf_of[name] for name in before.nodes if name in layout.leaf_of]
-        if _holds(end, np.array(left, dtype=np.int64)):
-            return before
-    leaves = _emptiest_first(now, end, max(scopes, key=lambda scope: _room_for(now, scope)))
-    fewest = bisect_left(range(len(leaves)), 1, key=lambda last: int(_holds(end, leaves[: last + 1]))) + 1
-    if fewest > len(leaves):
-        return None
-    return Reservation(gang.key, frozenset(layout.nodes[leaf].name for leaf in leaves[:fewest]))
+    return gang.shapes, gang.required_level, gang.is_exclusive
 
 
-def _room_for(problem: PlacementProblem, scope: slice) -> int:
-    """How many of the pods fit in scope, each kind by itself."""
-    demand = problem.demand
-    return sum(
-        min(int(slots[scope].sum()), count) for slots, count in zip(demand.slots, demand.counts, strict=True)
-    )
-
-
-def _emptiest_first(now: PlacementProblem, end: PlacementProblem, scope: slice) -> Ints:
-    """The leaves in scope that will take any of the pods, first those with the least share in use."""
-    free, whole = (np.sum([slots[scope] for slots in problem.slots], axis=0) for problem in (now, end))
-    leaves = np.flatnonzero(whole)
-    order = np.argsort(-free[leaves] / whole[leaves], kind="stable")
-    return np.asarray(leaves[order] + scope.start)
-
-
-def _holds(problem: PlacementProblem, leaves: Ints) -> bool:
-    """Whether the gang fits on these leaves; of unlike pods, whether a rule of thumb finds a way."""
-    demand = problem.demand.only(leaves)
-    if len(problem.kinds) == 1:
-        return int(demand.slots[0].sum()) >= len(problem.shapes)
-    return place_kind_by_kind(problem, demand) is not None
+def _fault(gang: Gang, fault: Exception) -> Plan:
+    reason = "cannot be planned by a fault of the scheduler; see its log"
+    return Plan(gang, reason=reason, fault=fault)

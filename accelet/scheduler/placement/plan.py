@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from accelet.assignments.assignment import Assignment
 from accelet.kube.pods import Pod
 from accelet.scheduler.budget import Budget, BudgetSpentError
@@ -13,7 +15,7 @@ from accelet.scheduler.errors import UnknownLevelError
 from accelet.scheduler.gangs.grouping import Gang, required_level
 from accelet.scheduler.placement.identical import Shortfall, place_identical
 from accelet.scheduler.placement.problem import PlacementProblem
-from accelet.scheduler.placement.repair import repair
+from accelet.scheduler.placement.repair import TAKEN, repair
 from accelet.scheduler.placement.unlike import USUAL_EFFORT, Effort, place_unlike
 from accelet.scheduler.placement.why import explain_shortfall, explain_unlike, level_name
 from resourcemanager.target import describe
@@ -78,28 +80,52 @@ def plan_gang(gang: Gang, layout: Layout, room: Room, effort: Effort = USUAL_EFF
     return take_places(find_places(gang, layout, room, effort), layout, room)
 
 
-def find_places(gang: Gang, layout: Layout, room: Room, effort: Effort = USUAL_EFFORT) -> Plan:
-    """Plans one gang with as much work as `effort` allows, and leaves `room` as it is."""
+def find_places(
+    gang: Gang, layout: Layout, room: Room, effort: Effort = USUAL_EFFORT, budget: Budget | None = None
+) -> Plan:
+    """Plans one gang with as much work as `effort` allows, and leaves `room` as it is.
+
+    What it costs is taken from `budget`, one of `effort.units` if None is given.
+    """
     if gang.objection:
         return Plan(gang, reason=gang.objection)
     if gang.missing:
         return Plan(gang, reason=f"waits for {gang.missing} of its {gang.size} pods to be created")
     try:
-        within = required_level(gang, layout.tree.scheme.levels)
+        problem = problem_of(gang, layout, room.metered(budget or Budget(effort.units)))
+        return _find(gang, problem, layout, effort)
     except UnknownLevelError as error:
         return Plan(gang, reason=str(error))
-    room = room.metered(Budget(effort.units))
-    problem = PlacementProblem(layout.tree, room, gang.shapes, within, gang.is_exclusive)
-    try:
-        return _find(gang, problem, layout, effort)
     except BudgetSpentError:
         return Plan(gang, reason=_TOO_MUCH, is_settled=False)
+
+
+def problem_of(gang: Gang, layout: Layout, room: Room) -> PlacementProblem:
+    """What is to be placed, within that domain of the required level in which the gang is already.
+
+    Raises:
+        UnknownLevelError: the gang requires a level that there is not.
+    """
+    within = required_level(gang, layout.tree.scheme.levels)
+    problem = PlacementProblem(layout.tree, room, gang.shapes, within, gang.is_exclusive)
+    kept = [leaf for leaf in _kept(gang, layout) if leaf is not None]
+    if not kept:
+        return problem
+    if within != ROOT:
+        codes = layout.tree.codes[within]
+        closed = codes != codes[kept[0]]
+        room = room.without(closed, f"in another {level_name(problem)} than the rest of the gang")
+    if gang.is_exclusive:
+        taken = np.zeros(len(layout.nodes), dtype=bool)
+        taken[kept] = True
+        room = room.without(taken, TAKEN)
+    return replace(problem, room=room)
 
 
 def _find(gang: Gang, problem: PlacementProblem, layout: Layout, effort: Effort) -> Plan:
     kept = _kept(gang, layout)
     if any(leaf is not None for leaf in kept):
-        return _repair(gang, _around_kept(problem, kept), kept, layout, effort)
+        return _repair(gang, problem, kept, layout, effort)
     if len(problem.kinds) > 1:
         return _place_unlike(gang, problem, layout, effort)
     return _place_alike(gang, problem, layout)
@@ -161,16 +187,6 @@ def _kept(gang: Gang, layout: Layout) -> list[int | None]:
         elif member.node_name and member.node_name in layout.leaf_of:
             kept.append(layout.leaf_of[member.node_name])
     return kept
-
-
-def _around_kept(problem: PlacementProblem, kept: list[int | None]) -> PlacementProblem:
-    """The problem within that domain of the required level in which the gang is already."""
-    if problem.within == ROOT:
-        return problem
-    codes = problem.tree.codes[problem.within]
-    home = next(codes[leaf] for leaf in kept if leaf is not None)
-    room = problem.room.without(codes != home, f"in another {level_name(problem)} than the rest of the gang")
-    return replace(problem, room=room)
 
 
 def _repair(

@@ -99,7 +99,8 @@ class PlacementProblem:
     @cached_property
     def _slots(self) -> tuple[tuple[Ints, ...], tuple[Ints, ...]]:
         counts = Counter(self.shapes)
-        sure, most = [], []
+        sure: list[Ints] = []
+        most: list[Ints] = []
         for kind in self.kinds:
             found = self.room.slots_between(kind, 1 if self.is_exclusive else counts[kind])
             for slots, of_kind in zip((sure, most), found, strict=True):

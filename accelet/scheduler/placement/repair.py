@@ -16,7 +16,7 @@ from accelet.scheduler.placement.unlike import Effort, place_unlike
 Ends = tuple[int | None, int | None]
 """The leaves of the pods before and after a gap."""
 
-_TAKEN = "have another pod of the gang"
+TAKEN = "have another pod of the gang"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def _fill_gaps(
     room, closed = problem.room.copy(), closed.copy()
     found: list[Ints] = []
     for part, ends in _parts(problem, kept, closed):
-        filled = _fill(replace(part, room=room.without(closed, _TAKEN)), ends, effort)
+        filled = _fill(replace(part, room=room.without(closed, TAKEN)), ends, effort)
         if filled is None or room.take(filled.tolist(), part.shapes) is None:
             return None
         if problem.is_exclusive:
@@ -76,7 +76,7 @@ def _fill_gaps(
 
 def _fill_together(problem: PlacementProblem, closed: Mask, effort: Effort) -> Ints | None:
     """The leaf of each lost pod, as if they were a gang of their own."""
-    whole = replace(problem, room=problem.room.without(closed, _TAKEN), within=ROOT)
+    whole = replace(problem, room=problem.room.without(closed, TAKEN), within=ROOT)
     if len(whole.kinds) > 1:
         return place_unlike(whole, effort).leaves
     found = place_identical(whole.tree, whole.slots[0], len(whole.shapes))
@@ -87,7 +87,7 @@ def _parts(
     problem: PlacementProblem, kept: Sequence[int | None], closed: Mask
 ) -> Iterator[tuple[PlacementProblem, Ends]]:
     """Each gap as a problem of its own, and the leaves of the pods before and after it."""
-    room = problem.room.without(closed, _TAKEN)
+    room = problem.room.without(closed, TAKEN)
     first = 0
     for gap in _gaps(kept):
         shapes = problem.shapes[first : first + len(gap)]

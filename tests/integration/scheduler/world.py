@@ -244,6 +244,7 @@ def _pod(name: str, gpus: int, gates: Sequence[str] = ()) -> Json:
     return {
         "metadata": {"name": name},
         "spec": {
+            "restartPolicy": "Never",
             "containers": [{"name": "main", "resources": resources}],
             "schedulingGates": [{"name": gate} for gate in gates],
         },

@@ -3,12 +3,12 @@ from dataclasses import replace
 
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
 from accelet.kube.nodes import Node
-from accelet.kube.objects import Owner
 from accelet.kube.pods import Pod
 from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import REQUIRED_LEVEL, GangKey, find_gangs
-from accelet.scheduler.placement.backlog import Patience, Reservation, Round, plan_backlog
+from accelet.scheduler.placement.backlog import Round, plan_backlog
+from accelet.scheduler.placement.reservation import Patience, Reservation
 from tests.unit.scheduler.card_values import card, card_container, card_node, card_pod
 from tests.unit.scheduler.values import node, pod
 
@@ -38,7 +38,7 @@ def _placed(found: Round) -> dict[str, bool]:
 
 
 def _running(names: Sequence[str]) -> list[Pod]:
-    return [pod(f"r-{name}", on=name, gpus=8) for name in names]
+    return [replace(pod(f"r-{name}", on=name, gpus=8), restart_policy="Never") for name in names]
 
 
 def test_a_small_gang_overtakes_a_large_one_that_has_not_starved() -> None:
@@ -145,8 +145,8 @@ def test_nodes_are_kept_free_for_who_waits_for_a_card_that_the_kubelet_gave_away
 
 def test_nothing_is_kept_for_who_waits_for_cards_of_pods_that_stay_with_their_node() -> None:
     text = '{"version":1,"containers":{"main":{"gpu.intel.com/i915":[{"unit":"0000-00-00.0","tiles":[0]}]}}}'
-    holder = card_pod("holder", gates=(), said={ASSIGNMENT_ANNOTATION: text})
+    holder = replace(card_pod("holder", gates=(), said={ASSIGNMENT_ANNOTATION: text}), restart_policy="Never")
     where = card_node("a", card(0), card(1, tiles=1))
     assert _starved(where, replace(holder, node_name="a")) is not None
-    stays = replace(holder, node_name="a", owners=(Owner("DaemonSet", "d", "u"),))
+    stays = replace(holder, node_name="a", restart_policy="Always")
     assert _starved(where, stays) is None

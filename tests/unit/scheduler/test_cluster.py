@@ -89,9 +89,14 @@ def test_a_heartbeat_does_not_make_the_tree_anew() -> None:
     assert beating.conditions == (Condition("Ready", "True"),)
 
 
-def test_in_the_end_only_pods_that_stay_with_their_node_take_anything() -> None:
+def test_in_the_end_only_pods_of_which_no_end_is_in_sight_take_anything() -> None:
     daemon = pod("d", on="n0", gpus=1, owner=Owner("DaemonSet", "d", "u", is_controller=True))
-    cluster = Cluster(Scheme(), [node("n0")], [daemon, pod("a", on="n0", gpus=4)])
+    ending = [
+        replace(pod("once", on="n0", gpus=2), restart_policy="OnFailure"),
+        replace(pod("late", on="n0", gpus=1), deadline_s=60),
+        replace(pod("going", on="n0", gpus=1), deleted_s=1.0),
+    ]
+    cluster = Cluster(Scheme(), [node("n0")], [daemon, *ending])
     shape = shape_of(pod("b"))
     assert cluster.room().slots(shape).tolist() == [3]
     assert cluster.snapshot().room_in_the_end.slots(shape).tolist() == [7]

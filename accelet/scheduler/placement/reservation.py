@@ -1,0 +1,119 @@
+"""Nodes that are kept free for a gang that has waited long."""
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from accelet.scheduler.budget import Budget, BudgetSpentError
+from accelet.scheduler.cluster.cluster import Snapshot
+from accelet.scheduler.cluster.room import Room
+from accelet.scheduler.cluster.topology import Ints
+from accelet.scheduler.errors import UnknownLevelError
+from accelet.scheduler.gangs.grouping import Gang, GangKey
+from accelet.scheduler.placement.fallback import place_kind_by_kind
+from accelet.scheduler.placement.plan import problem_of
+from accelet.scheduler.placement.problem import PlacementProblem
+
+_UNITS = 100_000
+"""What it may cost to find the nodes to be kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Nodes that are kept free for a gang until it fits on them, or until its time is over."""
+
+    gang: GangKey
+    nodes: frozenset[str]
+    until_s: float = field(default=float("inf"), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Gangs that have waited for `starving_after_s` since `waiting_since` get nodes kept free for them.
+
+    For `reserved_for_s` at most, and no more than `most_share` of all nodes; a gang whose time is over waits
+    once more as long before it gets any again.
+    """
+
+    now_s: float
+    starving_after_s: float
+    waiting_since: Mapping[GangKey, float] = field(default_factory=dict)
+    reserved_for_s: float = float("inf")
+    most_share: float = 1.0
+
+    def left_s(self, gang: Gang) -> float:
+        """How long until the gang starves; no less than 0."""
+        waited_s = self.now_s - self.waiting_since.get(gang.key, self.now_s)
+        return max(0.0, self.starving_after_s - waited_s)
+
+    def is_out(self, gang: Gang) -> bool:
+        return self.left_s(gang) == 0
+
+
+def reserve(
+    gang: Gang, snapshot: Snapshot, room: Room, patience: Patience, before: Reservation | None
+) -> Reservation | None:
+    """The nodes on which the gang fits soonest, as far as their use tells; None if none help it.
+
+    Only what is expected to end makes room: pods that run for good do not. A reservation stays as it was
+    while it can still be fulfilled; a gang of which pods are placed gets one where these are.
+    """
+    budget = Budget(_UNITS)
+    try:
+        now = problem_of(gang, snapshot.layout, room.metered(budget))
+        end = problem_of(gang, snapshot.layout, snapshot.room_in_the_end.metered(budget))
+        leaves = _leaves(gang, now, end, snapshot, before)
+    except (UnknownLevelError, BudgetSpentError):  # its plan says so
+        return None
+    if leaves is None or len(leaves) > patience.most_share * len(snapshot.layout.nodes):
+        return None
+    nodes = frozenset(snapshot.layout.nodes[leaf].name for leaf in leaves)
+    kept = before if before is not None and before.gang == gang.key else None
+    until_s = kept.until_s if kept else patience.now_s + patience.reserved_for_s
+    return Reservation(gang.key, nodes, until_s)
+
+
+def _leaves(
+    gang: Gang,
+    now: PlacementProblem,
+    end: PlacementProblem,
+    snapshot: Snapshot,
+    before: Reservation | None,
+) -> Ints | None:
+    leaf_of = snapshot.layout.leaf_of
+    scopes = list(end.demand.scopes(end.tree, end.within))
+    if not scopes:
+        return None
+    if before is not None and before.gang == gang.key:
+        left = np.array([leaf_of[name] for name in before.nodes if name in leaf_of], dtype=np.int64)
+        if _holds(end, left):
+            return left
+    leaves = _emptiest_first(now, end, max(scopes, key=lambda scope: _room_for(now, scope)))
+    fewest = bisect_left(range(len(leaves)), 1, key=lambda last: int(_holds(end, leaves[: last + 1]))) + 1
+    return leaves[:fewest] if fewest <= len(leaves) else None
+
+
+def _room_for(problem: PlacementProblem, scope: slice) -> int:
+    """How many of the pods fit in scope, each kind by itself."""
+    demand = problem.demand
+    return sum(
+        min(int(slots[scope].sum()), count) for slots, count in zip(demand.slots, demand.counts, strict=True)
+    )
+
+
+def _emptiest_first(now: PlacementProblem, end: PlacementProblem, scope: slice) -> Ints:
+    """The leaves in scope that will take any of the pods, first those with the least share in use."""
+    free, whole = (np.sum([slots[scope] for slots in problem.slots], axis=0) for problem in (now, end))
+    leaves = np.flatnonzero(whole)
+    order = np.argsort(-free[leaves] / whole[leaves], kind="stable")
+    return np.asarray(leaves[order] + scope.start)
+
+
+def _holds(problem: PlacementProblem, leaves: Ints) -> bool:
+    """Whether the gang fits on these leaves; of unlike pods, whether a rule of thumb finds a way."""
+    demand = problem.demand.only(leaves)
+    if len(problem.kinds) == 1:
+        return int(demand.slots[0].sum()) >= len(problem.shapes)
+    return place_kind_by_kind(problem, demand) is not None

@@ -1,0 +1,291 @@
+"""Plans gangs in rounds, beside the event loop, and has each plan written down as soon as it is made."""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Sequence
+
+from accelet.assignments.ownform import render_own
+from accelet.control.errors import NotLeadingError
+from accelet.control.workqueue import WorkQueue
+from accelet.kube.errors import ForbiddenError, InvalidError, KubeError
+from accelet.kube.pods import Pod
+from accelet.runtime.backoff import Backoff
+from accelet.runtime.clock import Clock
+from accelet.runtime.logs import Log
+from accelet.scheduler.cluster.layout import Layout, lay_out
+from accelet.scheduler.errors import PlanTooLargeError
+from accelet.scheduler.events import GangEvents
+from accelet.scheduler.gangs.grouping import Gang, GangKey
+from accelet.scheduler.metrics import SchedulerMetrics
+from accelet.scheduler.placement.backlog import Backlog
+from accelet.scheduler.placement.plan import Plan, describe_plan
+from accelet.scheduler.placement.refusals import Refusals
+from accelet.scheduler.placement.reservation import Patience, Reservation
+from accelet.scheduler.record import Placement, Record
+from accelet.scheduler.settings import SchedulerSettings
+from accelet.scheduler.state import SchedulerState
+from accelet.scheduler.writer import PlanWriter
+
+_log = Log(__name__)
+
+_ROUND = "round"
+_REFUSED_FOR_S = 60.0
+_INCOMPLETE_FOR_S = 10.0
+"""A gang that misses pods is not worth an event before."""
+
+_GATHER_S = 0.1
+"""Room that becomes free is looked at together with what else becomes free in this time."""
+
+_WRITE_WITHIN_S = 30.0
+"""A plan that could not be written for so long gives its room back."""
+
+
+class Planner:
+    """The rounds of one leader. `written` is told of each plan that is to be carried out."""
+
+    def __init__(
+        self,
+        state: SchedulerState,
+        writer: PlanWriter,
+        events: GangEvents,
+        settings: SchedulerSettings,
+        metrics: SchedulerMetrics,
+        *,
+        written: Callable[[Record], None],
+        clock: Clock,
+        wall_s: Callable[[], float] = time.time,
+    ) -> None:
+        self._state, self._writer, self._events, self._settings = state, writer, events, settings
+        self._metrics, self._written, self._clock, self._wall_s = metrics, written, clock, wall_s
+        self._queue: WorkQueue[str] = WorkQueue(clock)
+        self._writes: set[asyncio.Task[None]] = set()
+        self._arrived_s: dict[GangKey, float] = {}
+        self._resting_until_s: dict[GangKey, float] = {}
+        self._reserved_until_s: dict[GangKey, float] = {}
+        self._refusals = Refusals()
+        self._reservation: Reservation | None = None
+        self._has_news = False
+
+    async def run(self) -> None:
+        """Plans until it is cancelled."""
+        self.plan_soon()
+        try:
+            await self._queue.work(lambda _: self._round())
+        finally:
+            self._has_news = True  # whatever is still being planned in its thread ends soon
+            for write in self._writes:
+                write.cancel()
+            await asyncio.gather(*self._writes, return_exceptions=True)
+
+    def plan_soon(self) -> None:
+        """Room may have become free."""
+        self._queue.add_after(_ROUND, _GATHER_S)
+
+    def plan_now(self, gang: GangKey, *, is_new: bool) -> None:
+        """A pod of this gang has come or changed; a new one ends the gang's rest."""
+        if is_new:
+            self._arrived_s[gang] = self._clock.now_s()
+            self._resting_until_s.pop(gang, None)
+        self._has_news = True
+        self._queue.add(_ROUND)
+
+    def rest(self, gang: GangKey, reason: str, pods: Sequence[Pod]) -> None:
+        """The gang cannot be placed or released: it is told, and left alone for a while."""
+        self._resting_until_s[gang] = self._clock.now_s() + _REFUSED_FOR_S
+        _log.warning("refused", gang=str(gang), reason=reason)
+        self._events.tell(pods[0], "Warning", "Refused", reason)
+        self._queue.add_after(_ROUND, _REFUSED_FOR_S)
+
+    async def _round(self) -> float | None:
+        """One round of planning; returns after how long another one may come out differently by itself."""
+        self._has_news = False
+        linger_s = self._state.let_go(self._clock.now_s())
+        await self._rebuild_gangs()
+        open_gangs = self._state.gangs()
+        self._forget_all_but({gang.key for gang in open_gangs})
+        gangs, again_s = self._ready(open_gangs)
+        patience = self._patience(gangs)
+        snapshot = self._state.cluster.snapshot(await self._layout())
+        backlog = Backlog(gangs, snapshot, patience, self._refusals, before=self._reservation)
+        waiting: list[Plan] = []
+        started_s = self._clock.now_s()
+        await self._make_plans(backlog, waiting)
+        took_s = self._clock.now_s() - started_s
+        self._metrics.plan_seconds.observe(took_s)
+        waits_s = [self._keep(backlog.reservation, patience.now_s), again_s, linger_s]
+        self._metrics.waiting.set(len(waiting))
+        waits_s.append(self._events.tell_waiting(waiting))
+        waits_s += (left_s for plan in waiting if (left_s := patience.left_s(plan.gang)) > 0)
+        if self._has_news:
+            waits_s.append(0.0)
+        elif took_s > _GATHER_S:
+            # What becomes free meanwhile is looked at together: planning takes half of one core at most.
+            waits_s.append(took_s)
+        return min((s for s in waits_s if s is not None), default=None)
+
+    async def _rebuild_gangs(self) -> None:
+        """Has the gangs that have changed made anew, not too many at once: the loop must not be held up."""
+        is_left = self._state.rebuild_gangs()
+        while is_left:
+            await asyncio.sleep(0)
+            is_left = self._state.rebuild_gangs()
+
+    async def _make_plans(self, backlog: Backlog, waiting: list[Plan]) -> None:
+        loop = asyncio.get_running_loop()
+
+        def take(plan: Plan) -> None:
+            if plan.fault is not None:
+                self._metrics.planning_faults.inc()
+                _log.exception("fault in planning", cause=plan.fault, gang=str(plan.gang.key))
+                self.rest(plan.gang.key, plan.reason or "", plan.gang.pods)
+            elif plan.nodes is None:
+                waiting.append(plan)
+            else:
+                self._begin(plan)
+
+        def make() -> None:
+            for plan in backlog.plans(lambda: self._has_news):
+                loop.call_soon_threadsafe(take, plan)
+
+        await asyncio.to_thread(make)
+
+    async def _layout(self) -> Layout:
+        """The nodes' layout; made in a thread where it takes long."""
+        cluster = self._state.cluster
+        if cluster.layout_is_old:
+            nodes = cluster.begin_layout()
+            try:
+                cluster.set_layout(await asyncio.to_thread(lay_out, cluster.scheme, nodes))
+            except BaseException:
+                cluster.give_up_layout()
+                raise
+        return cluster.kept_layout()
+
+    def _ready(self, gangs: Sequence[Gang]) -> tuple[list[Gang], float | None]:
+        """The gangs that may be planned now, and after how long the next of the others may be."""
+        ready, waits_s = [], []
+        now_s = self._clock.now_s()
+        for gang in gangs:
+            resting_until_s = self._resting_until_s.get(gang.key, 0.0)
+            settled_s = now_s - self._arrived_s.get(gang.key, now_s)
+            patience_s = self._patience_s(gang)
+            if self._state.is_assumed(gang.key):
+                continue  # another round follows when that plan is written
+            if resting_until_s > now_s:
+                waits_s.append(resting_until_s - now_s)
+            elif settled_s < patience_s:
+                waits_s.append(patience_s - settled_s)
+            else:
+                ready.append(gang)
+        return ready, min(waits_s, default=None)
+
+    def _patience_s(self, gang: Gang) -> float:
+        """How long after its newest pod a gang is worth a look."""
+        if gang.size is not None:
+            return _INCOMPLETE_FOR_S if gang.missing else 0.0
+        # An owner that can tell the size and has not been seen yet will be, unless we may not see it.
+        return _INCOMPLETE_FOR_S if gang.is_counted else self._settings.quiet_s
+
+    def _patience(self, gangs: Sequence[Gang]) -> Patience:
+        settings = self._settings
+        return Patience(
+            now_s=self._wall_s(),
+            starving_after_s=settings.starving_after_s,
+            waiting_since={
+                gang.key: max(gang.newest_s, self._reserved_until_s.get(gang.key, 0.0)) for gang in gangs
+            },
+            reserved_for_s=settings.reserved_for_s,
+            most_share=settings.reserved_share,
+        )
+
+    def _keep(self, reservation: Reservation | None, now_s: float) -> float | None:
+        """Notes what the next round must know of reservations; returns after how long it matters."""
+        before, self._reservation = self._reservation, reservation
+        if before is not None and before.until_s <= now_s:
+            self._reserved_until_s[before.gang] = now_s
+        self._metrics.reserved.set(len(reservation.nodes) if reservation else 0)
+        if reservation != before:
+            return 0.0
+        return reservation.until_s - now_s if reservation and reservation.until_s < float("inf") else None
+
+    def _forget_all_but(self, gangs: Collection[GangKey]) -> None:
+        self._events.forget_all_but(gangs)
+        for known in (self._arrived_s, self._resting_until_s, self._reserved_until_s):
+            for key in [key for key in known if key not in gangs]:
+                known.pop(key, None)
+        for key in gangs:
+            self._arrived_s.setdefault(key, self._clock.now_s())
+
+    def _begin(self, plan: Plan) -> None:
+        """Holds a plan's room from now on, and has it written down beside what is left of a former one."""
+        gang, former = plan.gang, self._state.record_of(plan.gang.key)
+        placements = [
+            Placement(pod.name, pod.uid, node, render_own(assignment) if assignment else "")
+            for (pod, node), assignment in zip(plan.placements, plan.assignments, strict=True)
+        ]
+        if former is not None:
+            fresh = {placement.pod for placement in placements}
+            placements += [placement for placement in former.placements if placement.pod not in fresh]
+        record = Record(
+            gang.key,
+            tuple(placements),
+            plan.distance or 0,
+            plan.lower_bound,
+            former.resource_version if former else "",
+        )
+        self._state.assume(record)
+        write = asyncio.get_running_loop().create_task(self._write(plan, record))
+        self._writes.add(write)
+        write.add_done_callback(self._writes.discard)
+
+    async def _write(self, plan: Plan, record: Record) -> None:
+        """Writes a plan down, or gives its room back and says why."""
+        refusal: str | None = None
+        is_ours = False
+        try:
+            is_ours = await self._insist(record)
+        except NotLeadingError:
+            return
+        except (PlanTooLargeError, KubeError) as error:
+            refusal = f"its plan cannot be written: {error}"
+        except Exception as fault:  # whatever it is, it is a fault of ours with this one plan
+            _log.exception("fault in writing a plan", cause=fault, gang=str(record.gang))
+            refusal = "its plan cannot be written by a fault of the scheduler; see its log"
+        finally:
+            self._state.end_assumption(record)
+        if refusal is not None:
+            self.rest(record.gang, refusal, plan.gang.pods)
+        self.plan_soon()
+        if refusal is not None:
+            return
+        self._written(record)
+        if is_ours:
+            self._tell_placed(plan)
+
+    async def _insist(self, record: Record) -> bool:
+        """Writes a plan down, again and again where the API server gives no answer.
+
+        Raises:
+            PlanTooLargeError: it is too large.
+            KubeError: it is refused, or there was no answer for too long.
+        """
+        give_up_s, backoff = self._clock.now_s() + _WRITE_WITHIN_S, Backoff(first_s=0.05, most_s=5.0)
+        while True:
+            try:
+                return await self._writer.write(record)
+            except (ForbiddenError, InvalidError):
+                raise
+            except KubeError:
+                if self._clock.now_s() + backoff.wait_s > give_up_s:
+                    raise
+            await self._clock.sleep(backoff.wait_s)
+            backoff = backoff.failed()
+
+    def _tell_placed(self, plan: Plan) -> None:
+        self._events.forget(plan.gang.key)
+        self._metrics.placed.inc()
+        self._metrics.distance.observe(plan.distance or 0)
+        self._metrics.gap.observe((plan.distance or 0) - plan.lower_bound)
+        note = describe_plan(plan)
+        _log.info("placed", gang=str(plan.gang.key), note=note)
+        self._events.tell(plan.gang.pods[0], "Normal", "Placed", note)
