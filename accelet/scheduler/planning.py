@@ -3,11 +3,12 @@
 import asyncio
 import time
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 from accelet.assignments.ownform import render_own
 from accelet.control.errors import NotLeadingError
 from accelet.control.workqueue import WorkQueue
-from accelet.kube.errors import ForbiddenError, InvalidError, KubeError
+from accelet.kube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError
 from accelet.kube.pods import Pod
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.clock import Clock
@@ -275,6 +276,11 @@ class Planner:
                 return await self._writer.write(record)
             except (ForbiddenError, InvalidError):
                 raise
+            except NotFoundError:
+                # The former plan was finished meanwhile.
+                record = replace(record, resource_version="")
+                if self._clock.now_s() + backoff.wait_s > give_up_s:
+                    raise
             except KubeError:
                 if self._clock.now_s() + backoff.wait_s > give_up_s:
                     raise
