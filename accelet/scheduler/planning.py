@@ -8,13 +8,13 @@ from dataclasses import replace
 from accelet.assignments.ownform import render_own
 from accelet.control.errors import NotLeadingError
 from accelet.control.workqueue import WorkQueue
-from accelet.kube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError
+from accelet.kube.errors import KubeError, NotFoundError
 from accelet.kube.pods import Pod
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.clock import Clock
 from accelet.runtime.logs import Log
 from accelet.scheduler.cluster.layout import Layout, lay_out
-from accelet.scheduler.errors import PlanTooLargeError
+from accelet.scheduler.errors import PlanRefusedError, PlanTooLargeError
 from accelet.scheduler.events import GangEvents
 from accelet.scheduler.gangs.grouping import Gang, GangKey
 from accelet.scheduler.metrics import SchedulerMetrics
@@ -247,8 +247,10 @@ class Planner:
             is_ours = await self._insist(record)
         except NotLeadingError:
             return
-        except (PlanTooLargeError, KubeError) as error:
-            refusal = f"its plan cannot be written: {error}"
+        except (PlanTooLargeError, PlanRefusedError) as error:
+            refusal = str(error)
+        except KubeError as error:
+            refusal = f"its plan cannot be written down: {error}"
         except Exception as fault:  # whatever it is, it is a fault of ours with this one plan
             _log.exception("fault in writing a plan", cause=fault, gang=str(record.gang))
             refusal = "its plan cannot be written by a fault of the scheduler; see its log"
@@ -268,14 +270,13 @@ class Planner:
 
         Raises:
             PlanTooLargeError: it is too large.
-            KubeError: it is refused, or there was no answer for too long.
+            PlanRefusedError: the API server does not take it.
+            KubeError: there was no answer for too long.
         """
         give_up_s, backoff = self._clock.now_s() + _WRITE_WITHIN_S, Backoff(first_s=0.05, most_s=5.0)
         while True:
             try:
                 return await self._writer.write(record)
-            except (ForbiddenError, InvalidError):
-                raise
             except NotFoundError:
                 # The former plan was finished meanwhile.
                 record = replace(record, resource_version="")
