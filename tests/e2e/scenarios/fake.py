@@ -1,9 +1,7 @@
 """The fake kubelet as a stage."""
 
-import asyncio
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from accelet.fakekubelet import FakeKubelet, KubeletCrash
@@ -13,6 +11,7 @@ from accelet.fakekubelet.scenario import FakeTarget, Outcome, fate_of
 from accelet.fakekubelet.scenario.format import Admit, Wait
 from tests.e2e.scenarios.looking import Seen
 from tests.e2e.scenarios.plugin import RecordingPlugin
+from tests.fakes.clocks import QuickClock
 
 
 def lack_of_cpu(pod: Pod) -> Rejection | None:
@@ -28,30 +27,6 @@ def lack_of_cpu(pod: Pod) -> Rejection | None:
 
 TICK_S = 11.0
 """After so long the fake kubelet has told the node's status anew."""
-
-
-class QuickClock:
-    """The kubelet's ten seconds are one here, as on the real nodes of these tests."""
-
-    factor = 10.0
-
-    def __init__(self) -> None:
-        self._held_at: float | None = None
-
-    def now(self) -> float:
-        return time.monotonic() * self.factor if self._held_at is None else self._held_at
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """No time passes meanwhile."""
-        self._held_at = self.now()
-        try:
-            yield
-        finally:
-            self._held_at = None
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds / self.factor)
 
 
 class FakeStage(FakeTarget):

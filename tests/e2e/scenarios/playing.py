@@ -8,11 +8,12 @@ import pytest
 
 from accelet.fakekubelet import FakeKubelet
 from accelet.fakekubelet.scenario.format import Step
-from tests.e2e.scenarios.fake import FakeStage, QuickClock, lack_of_cpu
+from tests.e2e.scenarios.fake import FakeStage, lack_of_cpu
 from tests.e2e.scenarios.nodes import Site
 from tests.e2e.scenarios.real import RealStage
 from tests.e2e.scenarios.script import Act, Serve, read_script
 from tests.e2e.scenarios.stage import Stage
+from tests.fakes.clocks import QuickClock
 
 OWN = Path(__file__).parent
 EXAMPLES = OWN.parents[2] / "examples" / "scenarios"
@@ -49,7 +50,7 @@ def script(name: str) -> list[tuple[str, Act | Step]]:
 
 async def play_on_fake(name: str, version: str, folder: Path) -> list[str]:
     """The transcript of a script on a fake kubelet."""
-    clock = QuickClock()
+    clock = QuickClock(10)  # the kubelet's ten seconds are one here, as on the real nodes of these tests
     async with FakeKubelet(folder, version=version, clock=clock, admission_hook=lack_of_cpu) as kubelet:
         return await Stage(FakeStage(kubelet, clock)).play(script(name))
 

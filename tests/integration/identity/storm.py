@@ -12,6 +12,7 @@ from random import Random
 from accelet.agent.process import Agent
 from accelet.fakeapi import FakeApi, Json
 from accelet.fakekubelet import Container, Event, FakeKubelet, Pod, PodRecord, Rejection, a_container, a_pod
+from tests.fakes.clocks import QuickClock
 from tests.integration.agent.running import GPU, agent, config
 from tests.integration.identity.world import REPLICA_SET, STATEFUL_SET, World, gas, tiles_config
 
@@ -21,18 +22,11 @@ TILES = 2
 LAGS_S = (0.0, 0.0, 0.02, 0.5, 2.0)
 SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 
+KUBELET_SECONDS = 20
+"""In one of the machine's: the kubelet's rate limit is not what is tested here."""
+
 Assigned = dict[str, dict[int, frozenset[int]]]
 """What each container is assigned: tiles by card."""
-
-
-class QuickClock:
-    """The kubelet's seconds, twenty to one of the machine's: its rate limit is not what is tested here."""
-
-    def now(self) -> float:
-        return asyncio.get_running_loop().time() * 20
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds / 20)
 
 
 @dataclass(frozen=True)
@@ -244,7 +238,11 @@ async def blow(folder: Path, version: str, containers: int, lives: int, seed: in
         random = Random(seed)
         storm = Storm(World(api, FakeKubelet(folder), api.write_kubeconfig(folder / "kubeconfig")), random)
         kubelet = storm.world.kubelet = FakeKubelet(
-            folder, version=version, seed=seed, clock=QuickClock(), admission_hook=storm.after_devices
+            folder,
+            version=version,
+            seed=seed,
+            clock=QuickClock(KUBELET_SECONDS),
+            admission_hook=storm.after_devices,
         )
         path = folder / "config.yaml"
         path.write_text(config(tiles_config(CARDS, shares=SHARES)))

@@ -27,8 +27,8 @@ from accelet.kube.errors import (
     UnavailableError,
 )
 from accelet.kube.podparser import parse_pod
+from tests.fakes.manifests import raw_pod
 from tests.integration.kube.waiting import eventually
-from tests.unit.kube.manifests import raw_pod
 
 
 async def test_object_lives_through_create_get_patch_replace_delete(client: Client) -> None:

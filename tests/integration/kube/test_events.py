@@ -17,8 +17,8 @@ from accelet.kube.pods import Pod
 from accelet.kube.recording.eventlog import EventLimits, Message, Subject
 from accelet.kube.recording.events import EventRecorder
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock
+from tests.fakes.clocks import FakeClock, settle
 from tests.integration.kube.waiting import eventually
-from tests.unit.kube.clock import FakeClock, settle
 
 EVENTS_PATH = "apis/events.k8s.io/v1/events"
 FAST = EventLimits(burst_each=1000, per_s_each=1000, burst=1000, per_s=1000)

@@ -13,8 +13,8 @@ from accelet.fakeapi.direct import DirectClient
 from accelet.fakeapi.state import State
 from accelet.kube.apiresources import LEASES
 from accelet.kube.client import Client
+from tests.fakes.clocks import FakeClock, settle
 from tests.integration.kube.waiting import eventually
-from tests.unit.kube.clock import FakeClock, settle
 
 LEASES_PATH = "apis/coordination.k8s.io/v1/leases"
 

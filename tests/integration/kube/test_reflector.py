@@ -20,9 +20,9 @@ from accelet.kube.watching.pace import Pace
 from accelet.kube.watching.reflector import Reflector
 from accelet.kube.watching.source import Scope, Source
 from accelet.kube.watching.store import Change
+from tests.fakes.clocks import FakeClock, settle
+from tests.fakes.manifests import raw_pod
 from tests.integration.kube.waiting import eventually
-from tests.unit.kube.clock import FakeClock, settle
-from tests.unit.kube.manifests import raw_pod
 from tests.unit.kube.test_nesting import deep_pod
 
 PODS_PATH = "api/v1/pods"

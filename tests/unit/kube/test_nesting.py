@@ -13,7 +13,7 @@ from accelet.kube.nesting import MOST_DEPTH, make_shallow
 from accelet.kube.objects import read_page
 from accelet.kube.podparser import parse_pod
 from accelet.kube.watching.store import read_identity
-from tests.unit.kube.manifests import raw_pod
+from tests.fakes.manifests import raw_pod
 
 DEEPEST = 9_990
 """What a real API server 1.36 takes in all is 10,000."""

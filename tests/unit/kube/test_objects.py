@@ -11,7 +11,7 @@ from accelet.kube.nodes import parse_node
 from accelet.kube.objects import Owner, read_page
 from accelet.kube.podparser import LONGEST_VALUE, MOST_VARIABLES, parse_pod
 from accelet.kube.selection import NodeTerm, PreferredTerm, Requirement, Taint, Toleration
-from tests.unit.kube.manifests import Raw, raw_container, raw_pod
+from tests.fakes.manifests import Raw, raw_container, raw_pod
 
 
 def test_pod_is_read_whole() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from accelet.control.workqueue import Schedule, WorkQueue
 from accelet.kube.errors import UnavailableError
-from tests.unit.kube.clock import FakeClock, settle
+from tests.fakes.clocks import FakeClock, settle
 
 
 def test_key_is_taken_once_however_often_it_was_added() -> None:

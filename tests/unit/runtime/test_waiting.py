@@ -6,7 +6,7 @@ import pytest
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock, within
 from accelet.runtime.waiting import left_s, until_it_works, wait_for_hint
-from tests.unit.kube.clock import FakeClock, settle
+from tests.fakes.clocks import FakeClock, settle
 
 
 @pytest.mark.parametrize("clock", [SYSTEM_CLOCK, FakeClock()], ids=["system", "fake"])

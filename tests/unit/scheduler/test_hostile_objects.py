@@ -11,7 +11,7 @@ from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import CARDS_GATE, EXCLUSIVE, GANG_SIZE, GATE_PREFIX, REQUIRED_LEVEL
 from accelet.scheduler.placement.plan import plan_gangs
 from accelet.scheduler.state import SchedulerState
-from tests.unit.kube.manifests import Raw, raw_container, raw_pod
+from tests.fakes.manifests import Raw, raw_container, raw_pod
 from tests.unit.scheduler.values import node, pod
 
 TEXTS = st.sampled_from(

@@ -1,10 +1,15 @@
-"""A clock that stands still until it is told to go on."""
+"""Clocks for tests: one that stands still until it is told to go on, one that runs too fast."""
 
 import asyncio
 import heapq
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class FakeClock:
+    """An `accelet.runtime.clock.Clock`: nobody who sleeps by it wakes but by `advance`."""
+
     def __init__(self) -> None:
         self.time_s = 1000.0
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
@@ -36,3 +41,26 @@ async def settle() -> None:
     """Lets all tasks run until they wait for something from outside the loop."""
     for _ in range(30):
         await asyncio.sleep(0)
+
+
+class QuickClock:
+    """An `accelet.fakekubelet.clock.Clock`: `factor` seconds of the kubelet are one of the machine's."""
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+        self._held_at: float | None = None
+
+    def now(self) -> float:
+        return time.monotonic() * self.factor if self._held_at is None else self._held_at
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """No time passes meanwhile."""
+        self._held_at = self.now()
+        try:
+            yield
+        finally:
+            self._held_at = None
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / self.factor)
