@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from accelet.kube.apiresources import ApiResource, Body, PatchOf
-from accelet.kube.connection import Connection, HttpRequest, LineStream, load_api
+from accelet.kube.connection import ApiRequest, Connection, LineStream, load_api
 from accelet.kube.objects import Page, read_page
 from accelet.runtime.threads import Workers
 
@@ -150,7 +150,7 @@ class Client:
     ) -> AsyncIterator[WatchStream]:
         """A watch on a thread of its own; leaving the context ends it at once, in whatever state it is."""
         full = {"allowWatchBookmarks": "true", **(query or {}), "watch": "true"}
-        request = HttpRequest("GET", resource.path(namespace), full, silence_s=self._watch_silence_s)
+        request = ApiRequest("GET", resource.path(namespace), full, silence_s=self._watch_silence_s)
         stream = LineStream(self._connection, request)
         workers = Workers("kube-watch")
         try:
@@ -172,7 +172,7 @@ class Client:
         content_type: str = "application/json",
     ) -> bytes:
         text = None if body is None else msgspec.json.encode(body)
-        request = HttpRequest(method, path, query or {}, text, content_type)
+        request = ApiRequest(method, path, query or {}, text, content_type)
         return await self._workers.run(self._connection.send, request)
 
 

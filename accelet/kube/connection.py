@@ -47,7 +47,7 @@ _KEEPALIVE = [
 
 
 @dataclass(frozen=True, slots=True)
-class HttpRequest:
+class ApiRequest:
     """One request. `body` is JSON of the given content type; `silence_s` is how long to wait for a byte."""
 
     method: str
@@ -113,7 +113,7 @@ class Connection:
         self._api = load()
         self._loaded_s = time.monotonic()
 
-    def send(self, request: HttpRequest) -> bytes:
+    def send(self, request: ApiRequest) -> bytes:
         """The body of a 2xx answer. On 401, credentials are read afresh and the request is made again once.
 
         Raises:
@@ -127,7 +127,7 @@ class Connection:
         finally:
             response.release_conn()
 
-    def begin(self, request: HttpRequest) -> urllib3.BaseHTTPResponse:
+    def begin(self, request: ApiRequest) -> urllib3.BaseHTTPResponse:
         """As `send`, up to the answer's headers: the body is still to be read by the caller."""
         api = self._api
         try:
@@ -140,7 +140,7 @@ class Connection:
     def close(self) -> None:
         self._api.close()
 
-    def _begin(self, api: Any, request: HttpRequest) -> urllib3.BaseHTTPResponse:
+    def _begin(self, api: Any, request: ApiRequest) -> urllib3.BaseHTTPResponse:
         query = f"?{urlencode(request.query)}" if request.query else ""
         try:
             response: urllib3.BaseHTTPResponse = api.rest_client.pool_manager.request(
@@ -161,7 +161,7 @@ class Connection:
         response.release_conn()
         raise api_error(str(request), response.status, body, response.headers.get("Retry-After"))
 
-    def _headers(self, api: Any, request: HttpRequest) -> dict[str, str]:
+    def _headers(self, api: Any, request: ApiRequest) -> dict[str, str]:
         headers = {"Accept": "application/json", "User-Agent": f"accelet/{__version__}"}
         if request.body is not None:
             headers["Content-Type"] = request.content_type
@@ -189,7 +189,7 @@ class Connection:
 class LineStream:
     """The lines of one long answer. `open` and `read` block, on one thread; `stop` is for any thread."""
 
-    def __init__(self, connection: Connection, request: HttpRequest) -> None:
+    def __init__(self, connection: Connection, request: ApiRequest) -> None:
         self._connection, self._request = connection, request
         self._response: urllib3.BaseHTTPResponse | None = None
         self._rest = b""
@@ -246,7 +246,7 @@ class LineStream:
             self._response.close()
 
 
-def _unavailable(request: HttpRequest, error: Exception) -> UnavailableError:
+def _unavailable(request: ApiRequest, error: Exception) -> UnavailableError:
     # Only the kind of the fault and the system's own words: nothing of headers or URLs.
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, OSError):

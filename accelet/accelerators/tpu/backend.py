@@ -25,10 +25,10 @@ from accelet.accelerators.tpu.environment import (
     describe_process_a_chip,
     describe_whole_host,
 )
-from accelet.accelerators.tpu.health import chip_files
 from accelet.accelerators.tpu.host import Group, Host, host_of
 from accelet.accelerators.tpu.refusal import explain_not_a_box, explain_not_whole
-from accelet.accelerators.tpu.scan import scan_chips
+from accelet.accelerators.tpu.scanning.health import chip_files
+from accelet.accelerators.tpu.scanning.scan import scan_chips
 from accelet.accelerators.tpu.seenhost import SeenHost
 from accelet.accelerators.tpu.shape import Shape
 from accelet.accelerators.tpu.statements import (

@@ -7,7 +7,7 @@ from typing import Final
 
 from accelet.accelerators.device import DeviceId
 from accelet.accelerators.tpu.generation import Generation
-from accelet.accelerators.tpu.sysfs import VFIO_DRIVER, Function, slot_of
+from accelet.accelerators.tpu.scanning.sysfs import VFIO_DRIVER, Function, slot_of
 from accelet.accelerators.tpu.table import FOREIGN_FUNCTIONS, UNDESCRIBED_CHIPS, generation_of
 
 _FOREIGN_CLASSES: Final = {

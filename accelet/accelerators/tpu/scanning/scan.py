@@ -10,11 +10,17 @@ from accelet.accelerators.hostfiles import exists_on_host
 from accelet.accelerators.inventory import Inventory, Skipped
 from accelet.accelerators.tpu.chips import Chip, find_foreign, join_functions
 from accelet.accelerators.tpu.generation import DeviceFiles
-from accelet.accelerators.tpu.health import VFIO_CONTAINER, ChipFile, find_health
 from accelet.accelerators.tpu.hostslice import FoundChips, decide
+from accelet.accelerators.tpu.scanning.health import VFIO_CONTAINER, ChipFile, find_health
+from accelet.accelerators.tpu.scanning.sysfs import (
+    PCI_DEVICES,
+    VFIO_DRIVER,
+    Function,
+    Unreadable,
+    read_functions,
+)
 from accelet.accelerators.tpu.seenhost import SeenHost, remember_host
 from accelet.accelerators.tpu.statements import TPU_ENV_PATH, Statements, statements_of_tpu_env
-from accelet.accelerators.tpu.sysfs import PCI_DEVICES, VFIO_DRIVER, Function, Unreadable, read_functions
 from accelet.accelerators.tpu.table import GOOGLE_VENDOR
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from accelet.accelerators.device import HEALTHY, Device, Health
 from accelet.accelerators.hostfiles import exists_on_host, read_text
 from accelet.accelerators.tpu.generation import DeviceFiles
-from accelet.accelerators.tpu.sysfs import VFIO_DRIVER, Function
+from accelet.accelerators.tpu.scanning.sysfs import VFIO_DRIVER, Function
 
 VFIO_CONTAINER: Final = "/dev/vfio/vfio"
 

@@ -1,0 +1,1 @@
+"""What a node's files say of its TPUs."""
