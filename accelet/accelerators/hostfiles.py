@@ -3,10 +3,18 @@
 # ruff: noqa: PTH110, PTH115 - a scan asks of thousands of files; a Path for each would double its time
 
 import os
+import re
 from pathlib import Path
 
 _LONGEST_TEXT = 4096
 _LONGEST_CHAIN = 40
+_NUMBER = re.compile("[0-9]{1,20}")
+
+MOST_NUMA_NODE = 1023
+"""Linux has no more NUMA nodes (CONFIG_NODES_SHIFT). The kubelet takes no number of more than 63 bits."""
+
+MOST_BYTES = 2**60
+"""More memory than any unit has; what sysfs says beyond it is nonsense."""
 
 
 def read_text(path: Path | str) -> str | None:
@@ -24,6 +32,20 @@ def read_text(path: Path | str) -> str | None:
         return None
     finally:
         os.close(file)
+
+
+def read_number(path: Path | str, most: int) -> int | None:
+    """A decimal number from 0 to `most`; None for anything else, as -1 where the kernel does not know."""
+    text = read_text(path)
+    if text is None or not _NUMBER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if number <= most else None
+
+
+def read_numa_node(folder: Path | str) -> int | None:
+    """The NUMA node of a PCI function with this folder; None where nobody knows."""
+    return read_number(f"{folder}/numa_node", MOST_NUMA_NODE)
 
 
 def read_names(folder: Path | str) -> tuple[str, ...]:

@@ -88,7 +88,7 @@ class Reader:
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             return self.read_struct(node, kind, where)
         if origin in (list, tuple):
-            return self._read_sequence(node, kind, where)
+            return self._read_sequence(node, kind, where, metadata)
         return self._read_scalar(node, Annotated[(kind, *metadata)] if metadata else kind, where)
 
     def entries(
@@ -150,9 +150,13 @@ class Reader:
             return self.read(node, structured[0], where)
         return self._read_scalar(node, kind, where)
 
-    def _read_sequence(self, node: yaml.Node, kind: Any, where: str) -> Any:
+    def _read_sequence(self, node: yaml.Node, kind: Any, where: str, metadata: tuple[Any, ...]) -> Any:
         if not isinstance(node, yaml.SequenceNode):
             self.report(node, where, f"must be a list, not {_describe(node)}")
+            return None
+        least = max((item.min_length or 0 for item in metadata if isinstance(item, msgspec.Meta)), default=0)
+        if len(node.value) < least:
+            self.report(node, where, "must not be empty" if least == 1 else f"needs {least} entries")
             return None
         items = [self.read(item, get_args(kind)[0], f"{where}[{i}]") for i, item in enumerate(node.value)]
         return tuple(items) if get_origin(kind) is tuple else items

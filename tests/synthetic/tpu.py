@@ -18,7 +18,7 @@ class PciFunction:
 
     address: str
     device: str
-    vendor: str = "0x1ae0"
+    vendor: str | None = "0x1ae0"
     subsystem_device: str | None = None
     pci_class: str | None = "0x120000"
     numa_node: str | None = "0"

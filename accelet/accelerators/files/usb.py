@@ -1,10 +1,14 @@
 """USB devices by what /sys/bus/usb/devices says of them."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from accelet.accelerators.files.groups import UsbDevice
-from accelet.accelerators.hostfiles import read_names, read_text
+from accelet.accelerators.hostfiles import read_names, read_number, read_text
+
+_MOST_NUMBER = 999
+"""Device files have three digits."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -29,15 +33,19 @@ def find_usb(root: Path) -> tuple[UsbFound, ...]:
 
 def _read_usb(folder: Path) -> UsbFound | None:
     """Interfaces (`1-1:1.0`) and hubs' ports have no idVendor; neither has a device that just left."""
-    texts = [read_text(folder / name) for name in ("idVendor", "idProduct", "busnum", "devnum")]
-    try:
-        vendor, product = (int(text or "", 16) for text in texts[:2])
-        bus, device = (int(text or "") for text in texts[2:])
-    except ValueError:
+    vendor, product = (_read_id(folder / name) for name in ("idVendor", "idProduct"))
+    bus, device = (read_number(folder / name, _MOST_NUMBER) for name in ("busnum", "devnum"))
+    if vendor is None or product is None or bus is None or device is None:
         return None
     return UsbFound(
         place=folder.name,
-        name=f"{vendor:04x}:{product:04x}",
+        name=f"{vendor}:{product}",
         serial=read_text(folder / "serial") or "",
         node=f"/dev/bus/usb/{bus:03d}/{device:03d}",
     )
+
+
+def _read_id(path: Path) -> str | None:
+    """Four hexadecimal digits in small letters."""
+    text = (read_text(path) or "").lower()
+    return text.zfill(4) if re.fullmatch("[0-9a-f]{1,4}", text) else None

@@ -13,13 +13,23 @@ from pathlib import Path
 
 from accelet.accelerators.device import HEALTHY, Health, UnitId
 from accelet.accelerators.edits import DeviceNode
-from accelet.accelerators.hostfiles import is_folder, is_node, read_link_name, read_names, read_text
+from accelet.accelerators.hostfiles import (
+    MOST_BYTES,
+    MOST_NUMA_NODE,
+    is_folder,
+    is_node,
+    read_link_name,
+    read_names,
+    read_number,
+    read_text,
+)
 from accelet.accelerators.intel.card import BY_PATH_FOLDER, Card, Kind
 from accelet.accelerators.inventory import Skipped
 from accelet.accelerators.pci import PciAddress
 from accelet.accelerators.pciconfig import find_config_fault
 
 INTEL = "0x8086"
+MOST_TILES = 64
 _INTEGRATED_BUS_DEVICE = (0, 0, 2)
 
 
@@ -52,7 +62,6 @@ class CardFolder:
         if not present:
             return Skipped(self.host_path, "no-device-node", f"has no device node ({_or_none(nodes)})", unit)
         tile_count, memory_bytes, kind = self._shape(pci)
-        numa_node = self._number("device/numa_node")
         links = read_names(self.root / BY_PATH_FOLDER[1:]) if pci else ()
         return Card(
             unit=unit,
@@ -63,7 +72,7 @@ class CardFolder:
             kind=kind,
             tile_count=tile_count,
             memory_bytes=memory_bytes,
-            numa_node=numa_node if numa_node is not None and numa_node >= 0 else None,
+            numa_node=self._number("device/numa_node", MOST_NUMA_NODE),
             health=self._health(nodes, present),
             nodes=tuple(DeviceNode(node, node) for node in present),
             by_path_links=tuple(
@@ -87,7 +96,7 @@ class CardFolder:
         text = self._text("device/sriov_numvfs")
         if text is None or text in ("0", "-1"):
             return None
-        if text.isdecimal():
+        if re.fullmatch("[0-9]{1,6}", text):
             return (
                 "pf-with-vfs",
                 f"it is an SR-IOV physical function with {int(text)} virtual functions enabled",
@@ -140,9 +149,9 @@ class CardFolder:
         memory in lmem_total_bytes, for one tile, and counts tiles as gt/gtN; on an integrated
         Meteor Lake gt1 is the media engine, not a tile.
         """
-        xe_tiles = [name for name in self._names("device") if re.fullmatch(r"tile[0-9]+", name)]
-        xe_memory = [self._number(f"device/{tile}/physical_vram_size_bytes") for tile in xe_tiles]
-        tile_memory = self._number("lmem_total_bytes")
+        xe_tiles = self._tiles("device", "tile")
+        xe_memory = [self._number(f"device/{tile}/physical_vram_size_bytes", MOST_BYTES) for tile in xe_tiles]
+        tile_memory = self._number("lmem_total_bytes", MOST_BYTES)
         kind: Kind | None = None if pci is None else "discrete"
         if tile_memory or any(xe_memory):
             kind = "discrete"
@@ -150,7 +159,7 @@ class CardFolder:
             kind = "integrated"
         if xe_tiles:
             return len(xe_tiles), sum(memory or 0 for memory in xe_memory) or None, kind
-        gts = [name for name in self._names("gt") if re.fullmatch(r"gt[0-9]+", name)]
+        gts = self._tiles("gt", "gt")
         tile_count = max(1, len(gts)) if kind == "discrete" else 1
         return tile_count, tile_memory * tile_count if tile_memory else None, kind
 
@@ -172,15 +181,26 @@ class CardFolder:
     def _text(self, path: str) -> str | None:
         return read_text(f"{self.folder}/{path}")
 
-    def _number(self, path: str) -> int | None:
+    def _tiles(self, path: str, prefix: str) -> list[str]:
+        """Entries that are numbered tiles, at most as many as a card can have."""
+        tiles = [name for name in self._names(path) if re.fullmatch(rf"{prefix}[0-9]{{1,3}}", name)]
+        if len(tiles) > MOST_TILES:
+            self.warnings.append(
+                f"{self.host_path}/{path} has {len(tiles)} tiles; no more than {MOST_TILES} count"
+            )
+        return tiles[:MOST_TILES]
+
+    def _number(self, path: str, most: int) -> int | None:
+        """A number from 0 to `most`; None for anything else. By -1 the kernel says that it does not know."""
         text = self._text(path)
-        if text is None:
+        if text is None or text == "-1":
             return None
-        try:
-            return int(text)
-        except ValueError:
-            self.warnings.append(f"{self.host_path}/{path} reads {text[:32]!r}, not a number; it is left out")
-            return None
+        number = read_number(f"{self.folder}/{path}", most)
+        if number is None:
+            self.warnings.append(
+                f"{self.host_path}/{path} reads {text[:32]!r}, no number from 0 to {most}; it is left out"
+            )
+        return number
 
 
 def _or_none(nodes: list[str]) -> str:

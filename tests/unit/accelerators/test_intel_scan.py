@@ -11,6 +11,8 @@ from accelet.accelerators.edits import Mount
 from accelet.accelerators.intel.gpu import IntelGpuSettings
 from accelet.accelerators.intel.match import CardMatch
 from accelet.accelerators.inventory import Inventory, Skipped
+from deviceplugin.translate import to_list_message
+from resourcemanager.listing import Listing, next_listing
 from tests.synthetic.gpus import FALLEN_OFF, Gpu, write_gpus, write_plain_gpu
 from tests.synthetic.nodes import (
     ARC,
@@ -143,15 +145,28 @@ class TestShape:
         (device,) = scan(tmp_path, Gpu(0, "0000:03:00.0", numa=numa)).devices
         assert device.numa_nodes == ()
 
-    @pytest.mark.parametrize("name", ["device/numa_node", "lmem_total_bytes"])
-    def test_a_figure_that_is_none_is_left_out_with_a_warning(self, tmp_path: Path, name: str) -> None:
+    @pytest.mark.parametrize("text", ["twelve", "-7", "1e3", str(2**63), "9" * 4000, "\u0661"])
+    @pytest.mark.parametrize(("name", "most"), [("device/numa_node", 1023), ("lmem_total_bytes", 2**60)])
+    def test_a_figure_that_is_none_is_left_out_with_a_warning(
+        self, tmp_path: Path, name: str, most: int, text: str
+    ) -> None:
         write_gpus(tmp_path, [Gpu(0, "0000:03:00.0", lmem=GIB), Gpu(1, "0000:04:00.0", numa=1)])
-        (tmp_path / "sys/class/drm/card0" / name).write_text("twelve")
+        (tmp_path / "sys/class/drm/card0" / name).write_text(text)
         inventory = look(tmp_path)
-        assert len(inventory.devices) == 2
+        assert [device.numa_nodes for device in inventory.devices] == [(), (1,)]
         assert inventory.warnings == (
-            f"/sys/class/drm/card0/{name} reads 'twelve', not a number; it is left out",
+            f"/sys/class/drm/card0/{name} reads {text[:32]!r}, no number from 0 to {most}; it is left out",
         )
+        listed = to_list_message(next_listing(Listing(), inventory, held=frozenset())).devices
+        assert sorted(len(device.topology.nodes) for device in listed) == [0, 1]
+
+    def test_no_card_has_more_tiles_than_a_card_can_have(self, tmp_path: Path) -> None:
+        write_gpus(
+            tmp_path, [Gpu(0, "0000:03:00.0", driver="xe", tiles=70, vram=GIB), Gpu(1, "0000:04:00.0")]
+        )
+        inventory = look(tmp_path, unit="tile")
+        assert len(inventory.devices) == 65
+        assert inventory.warnings == ("/sys/class/drm/card0/device has 70 tiles; no more than 64 count",)
 
 
 class TestSkipped:

@@ -14,6 +14,7 @@ class Leaf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shares: Annotated[int, msgspec.Meta(ge=1)] = 1
     policy: Literal["none", "packed"] = "none"
     ids: tuple[str, ...] = ()
+    places: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] | None = None
 
     def problems(self) -> list[Contradiction]:
         return (
@@ -67,6 +68,13 @@ more: 1
         "f.yaml:9: leaves[3]: must be a mapping, not '7'",
         "f.yaml:10: extra.name: must be str, not a list",
     ]
+
+
+def test_list_that_must_say_something_is_not_empty() -> None:
+    assert read("version: v1\nleaves: [{name: a, places: []}]\n")[1] == [
+        "f.yaml:2: leaves[0].places: must not be empty"
+    ]
+    assert read("version: v1\nleaves: [{name: a, places: [here]}]\n")[1] == []
 
 
 def test_a_repeated_key_is_reported() -> None:

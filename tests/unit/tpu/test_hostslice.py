@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelet.accelerators.errors import EditsError
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.settings import NodeFacts
 from accelet.accelerators.tpu import TpuBackend, TpuSettings
@@ -67,6 +68,80 @@ def test_settings_go_before_the_tpu_vm_and_that_before_labels(tmp_path: Path) ->
         "a label of the Node gives the topology 16x16, another source 4x4: 4x4 is used",
     )
     assert without_setting.slice_shape == "4x8"
+
+
+@pytest.mark.parametrize(
+    ("name", "env", "slice_shape"),
+    [
+        ("v3", "ACCELERATOR_TYPE: 'v3-32'\nCHIPS_PER_HOST_BOUNDS: '2,2,1'\nHOST_BOUNDS: '2,2,1'\n", "4x4"),
+        ("v3", "HOST_BOUNDS: '2,2,1'\n", "4x4"),
+        ("v3", "ACCELERATOR_TYPE: 'v3-32'\n", "4x4"),
+        ("v3", "ACCELERATOR_TYPE: 'v3-8'\n", "2x2"),
+        ("v2", "ACCELERATOR_TYPE: 'v2-32'\nHOST_BOUNDS: '2,2,1'\n", "4x4"),
+        ("v5e-4", "ACCELERATOR_TYPE: 'v5litepod-8'\n", "2x4"),
+        ("v5e-8", "ACCELERATOR_TYPE: 'v5litepod-8'\n", "2x4"),
+        ("v4", "ACCELERATOR_TYPE: 'v4-32'\n", "2x2x4"),
+        ("v6e-4", "TPU_ACCELERATOR_TYPE: 'v6e-64'\nTPU_HOST_BOUNDS: '4,4,1'\n", "8x8"),
+    ],
+)
+def test_slice_is_told_by_bounds_and_accelerator_type_where_no_topology_is(
+    tmp_path: Path, name: str, env: str, slice_shape: str
+) -> None:
+    inventory = scan(tmp_path, name, env=env)
+
+    assert (inventory.slice_shape, inventory.warnings) == (slice_shape, ())
+
+
+@pytest.mark.parametrize(
+    ("name", "env", "why"),
+    [
+        (
+            "v2",
+            "ACCELERATOR_TYPE: 'v2-32'\n",
+            "/etc/tpu/tpu-env gives the slice 16 chips, which can be no known shape",
+        ),
+        (
+            "v6e-4",
+            "ACCELERATOR_TYPE: 'v6e-32'\nTOPOLOGY: '4x4'\n",
+            "/etc/tpu/tpu-env gives the topology 4x4, and an accelerator type of 32 chips: neither is used",
+        ),
+    ],
+)
+def test_member_of_a_slice_that_nobody_can_name_is_told_nothing_and_not_split(
+    tmp_path: Path, name: str, env: str, why: str
+) -> None:
+    backend = TpuBackend(TpuSettings(mode="sub-host", control_service="none"))
+    inventory = backend.scan(HOSTS[name].with_files({"etc/tpu/tpu-env": env}).write(tmp_path))
+
+    assert (inventory.host_shape, inventory.slice_shape) == ("2x2", None)
+    assert inventory.warnings == (
+        why,
+        (
+            "of which slice this host is a part is not known: containers are told nothing of it. "
+            "Say so with the setting topology"
+        ),
+        "mode: sub-host has no effect: this host is a part of a larger slice whose shape is not known",
+    )
+    told = backend.edits(inventory, inventory.devices, {}, {}).environment
+    assert dict(told) == {"TPU_RUNTIME_METRICS_PORTS": "8431,8432,8433,8434"}
+    with pytest.raises(EditsError, match="one host of a larger slice whose shape is not known"):
+        backend.edits(inventory, inventory.devices[:1], {}, {})
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {f"{GKE}accelerator": "tpu-v4-podslice", f"{GKE}topology": "4x8"},
+        {"cloud.google.com/gke-accelerator-count": "4", f"{GKE}topology": "4x8"},
+    ],
+)
+def test_topology_of_a_source_that_contradicts_the_chips_is_not_used(
+    tmp_path: Path, labels: Mapping[str, str]
+) -> None:
+    inventory = scan(tmp_path, "v5e-8", labels)
+
+    assert inventory.slice_shape == "2x4"
+    assert len(inventory.warnings) == 1
 
 
 def test_two_by_four_is_one_host_of_eight_or_two_of_four(tmp_path: Path) -> None:

@@ -185,3 +185,38 @@ def test_bus_that_cannot_be_listed_fails_the_scan(tmp_path: Path) -> None:
 
     with pytest.raises(OSError, match="Not a directory"):
         TpuBackend(TpuSettings()).scan(tmp_path)
+
+
+@pytest.mark.parametrize("device", ["0x007c", "0x0083"])
+def test_tpus_of_which_only_the_id_is_public_are_chips_whatever_is_bound_to_them(
+    tmp_path: Path, device: str
+) -> None:
+    chips = [PciFunction(f"0000:00:0{slot}.0", device, driver=None, group=slot) for slot in (4, 5)]
+
+    inventory = scan(Host(tuple(chips)), tmp_path)
+
+    assert [one.health.reason for one in inventory.devices] == [
+        f"no driver is bound to 0000:00:0{slot}.0: bind vfio-pci" for slot in (4, 5)
+    ]
+    assert inventory.skipped == ()
+
+
+def test_chip_whose_vendor_cannot_be_read_is_said(tmp_path: Path) -> None:
+    host = HOSTS["v5e-4"].changed("0000:00:05.0", vendor=None)
+
+    inventory = scan(host, tmp_path)
+
+    assert len(inventory.devices) == 3
+    assert [(skip.unit, skip.code, skip.reason) for skip in inventory.skipped[2:]] == [
+        (
+            "0000-00-05.0",
+            "unreadable-vendor",
+            "its PCI vendor cannot be read, so nobody can tell whether it is a TPU",
+        )
+    ]
+
+
+def test_function_of_another_kind_whose_vendor_cannot_be_read_is_nobodys(tmp_path: Path) -> None:
+    card = PciFunction("0000:00:09.0", "0xa2d6", vendor=None, group=9)
+
+    assert len(scan(HOSTS["v5e-4"].with_functions(card), tmp_path).skipped) == 2

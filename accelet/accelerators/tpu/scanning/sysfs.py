@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from accelet.accelerators.hostfiles import is_folder, read_link_name, read_names, read_text
+from accelet.accelerators.hostfiles import is_folder, read_link_name, read_names, read_numa_node, read_text
 from accelet.accelerators.pci import PciAddress
 from accelet.accelerators.pciconfig import find_config_fault
 from accelet.accelerators.tpu.table import GOOGLE_VENDOR, KNOWN_CHIPS
@@ -93,19 +93,13 @@ def _read_function(root: Path, address: PciAddress, accel: int | None) -> Functi
         device=device,
         subsystem_device=read_text(folder / "subsystem_device"),
         pci_class=read_text(folder / "class"),
-        numa_node=_read_number(folder / "numa_node"),
+        numa_node=read_numa_node(folder),
         driver=read_link_name(folder / "driver"),
         iommu_group=group,
         accel=accel,
         config_fault=find_config_fault(folder / "config", GOOGLE_VENDOR, "chip"),
         group_strangers=() if group is None else tuple(_find_strangers(root, group, address)),
     )
-
-
-def _read_number(path: Path) -> int | None:
-    """A number of 0 or more; None for anything else, as -1 where the kernel does not know."""
-    text = read_text(path)
-    return int(text) if text is not None and re.fullmatch("[0-9]{1,6}", text) else None
 
 
 def _read_group(folder: Path) -> int | None:
