@@ -7,7 +7,7 @@ import msgspec
 
 Schema = dict[str, Any]
 
-_DROPPED: Final = frozenset(("title", "$schema"))
+_DROPPED: Final = frozenset(("title", "$schema", "propertyNames"))
 
 
 def structural_schema(kind: type[msgspec.Struct]) -> Schema:

@@ -1,6 +1,10 @@
 """The provider that the settings name."""
 
+from accelet.control.process import Surface
 from accelet.provisioner.process import MakeProvider
+from accelet.provisioner.providers.gke.provider import GkeProvider
+from accelet.provisioner.providers.gke.transport import GoogleTokens, Transport
+from accelet.provisioner.providers.protocol import Provider
 from accelet.provisioner.providers.simulated.provider import SimulatedProvider
 from accelet.provisioner.settings import ProvisionerSettings
 from accelet.runtime.run import FatalError
@@ -12,13 +16,19 @@ def choose_provider(settings: ProvisionerSettings) -> tuple[MakeProvider, str]:
     Raises:
         FatalError: its requests can be planned, but not made yet.
     """
-    if settings.provider != "simulated":
-        raise FatalError(
-            f"the provider {settings.provider} can be planned for with `accelet slices plan`, not run yet"
-        )
-    return (
-        lambda surface, cluster: SimulatedProvider(
-            surface.client, surface.writer, settings.simulated, cluster
-        ),
-        SimulatedProvider.pool_label,
-    )
+
+    def simulated(surface: Surface, cluster: str) -> Provider:
+        return SimulatedProvider(surface.client, surface.writer, settings.simulated, cluster)
+
+    def gke(_: Surface, cluster: str) -> Provider:
+        return GkeProvider(Transport(settings.gke.endpoint, GoogleTokens()), settings, cluster)
+
+    match settings.provider:
+        case "simulated":
+            return simulated, SimulatedProvider.pool_label
+        case "gke":
+            return gke, GkeProvider.pool_label
+        case "cluster-api":
+            raise FatalError(
+                "the provider cluster-api can be planned for with `accelet slices plan`, not run yet"
+            )

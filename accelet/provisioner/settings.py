@@ -57,6 +57,8 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
 class GkeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster of GKE. `location` is a zone, or a region. `{topology}` in `workload_policy` is replaced."""
 
+    endpoint: str = "https://container.googleapis.com"
+
     project: str = ""
     location: str = ""
     cluster: str = ""
@@ -157,6 +159,14 @@ class ProvisionerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def problems(self) -> Sequence[Contradiction]:
         mistakes = list(_judge_tiers(self.tiers))
+        if self.provider == "gke":
+            mistakes += [
+                Contradiction(("gke",), f"{name} is missing")
+                for name in ("project", "location", "cluster")
+                if not getattr(self.gke, name)
+            ]
+            if self.gke.location.count("-") == 1 and not self.zones:
+                mistakes.append(Contradiction(("zones",), "name some: the cluster's location is a region"))
         names = [one.name for one in self.classes]
         mistakes += [
             Contradiction(("classes", index), f"the class {name} is given twice")

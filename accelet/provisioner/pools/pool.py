@@ -20,6 +20,7 @@ class Trouble(Enum):
     BUSY = "busy"
     """It works on something else; later the same may be asked again."""
     EXISTS = "exists"
+    GONE = "gone"
     UNKNOWN = "unknown"
     """No answer: it may have been done."""
 

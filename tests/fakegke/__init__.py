@@ -1,0 +1,1 @@
+"""A fake GKE that works: node pools, operations that take time, quotas, stock-outs, lost answers."""

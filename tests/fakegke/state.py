@@ -1,0 +1,161 @@
+"""The node pools and operations of one fake GKE cluster, by its own clock."""
+
+import threading
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+
+
+class RefusedError(Exception):
+    """An answer that is an error, as google.rpc.Status has it."""
+
+    def __init__(self, code: int, status: str, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.code, self.status, self.message, self.reason = code, status, message, reason
+
+    def body(self) -> Json:
+        error: Json = {"code": self.code, "message": self.message, "status": self.status}
+        if self.reason:
+            kind = "type.googleapis.com/google.rpc.ErrorInfo"
+            error["details"] = [{"@type": kind, "reason": self.reason, "domain": "container.googleapis.com"}]
+        return {"error": error}
+
+
+@dataclass
+class Pool:
+    body: Json
+    made_s: float
+    done_s: float
+    status: str = "PROVISIONING"
+    fails: str = ""
+    gone_s: float = 0.0
+
+
+@dataclass
+class Gke:
+    """Set its fields to make it behave; `capacity` is by (spot or not, zone), any number where not named.
+
+    `lag_s`: lists show a pool only so long after it was made. `concurrent` operations may run at a time.
+    """
+
+    create_s: float = 0.2
+    delete_s: float = 0.1
+    lag_s: float = 0.0
+    concurrent: int = 5
+    capacity: dict[tuple[bool, str], int] = field(default_factory=dict)
+    quota: int | None = None
+    pools: dict[str, Pool] = field(default_factory=dict)
+    operations: dict[str, Json] = field(default_factory=dict)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def list(self) -> Json:
+        with self.lock:
+            self._advance()
+            now_s = time.monotonic()
+            shown = [self._shown(pool) for pool in self.pools.values() if now_s >= pool.made_s + self.lag_s]
+            return {"nodePools": shown}
+
+    def get(self, name: str) -> Json:
+        with self.lock:
+            self._advance()
+            return self._shown(self._find(name))
+
+    def create(self, body: Json) -> Json:
+        with self.lock:
+            self._advance()
+            pool = body.get("nodePool") or {}
+            name = pool.get("name", "")
+            if not name or len(name) > 40:
+                raise RefusedError(400, "INVALID_ARGUMENT", "Node pool name must be at most 40 characters.")
+            if name in self.pools:
+                raise RefusedError(409, "ALREADY_EXISTS", f"Already exists: node pool {name}.")
+            self._check_concurrency()
+            if self.quota is not None and len(self.pools) >= self.quota:
+                message = "Insufficient regional quota to satisfy request: resource TPUV6EPerProject."
+                raise RefusedError(403, "PERMISSION_DENIED", message, "GCE_QUOTA_EXCEEDED")
+            self._check_placement(pool)
+            now_s = time.monotonic()
+            zone = (pool.get("locations") or [""])[0]
+            place = bool(pool.get("config", {}).get("spot")), zone
+            made = Pool(pool, now_s, now_s + self.create_s)
+            used = sum(self._place(one) == place and not one.fails for one in self.pools.values())
+            if used >= self.capacity.get(place, 10**6):
+                made.fails = f"Google Compute Engine: the zone '{zone}' does not have enough resources"
+            self.pools[name] = made
+            return self._operation("CREATE_NODE_POOL", name)
+
+    def delete(self, name: str) -> Json:
+        with self.lock:
+            self._advance()
+            pool = self._find(name)
+            if pool.status == "PROVISIONING":
+                message = f"Cluster is running incompatible operation operation-{name}."
+                raise RefusedError(400, "FAILED_PRECONDITION", message, "CLUSTER_ALREADY_HAS_OPERATION")
+            self._check_concurrency()
+            pool.status, pool.gone_s = "STOPPING", time.monotonic() + self.delete_s
+            return self._operation("DELETE_NODE_POOL", name)
+
+    def operation(self, name: str) -> Json:
+        with self.lock:
+            self._advance()
+            if name not in self.operations:
+                raise RefusedError(404, "NOT_FOUND", f"Not found: operation {name}.")
+            return dict(self.operations[name])
+
+    def _check_concurrency(self) -> None:
+        if sum(one["status"] != "DONE" for one in self.operations.values()) >= self.concurrent:
+            message = (
+                f'Too many operations: cluster "c" hits the concurrent operations quota {self.concurrent}.'
+            )
+            raise RefusedError(429, "RESOURCE_EXHAUSTED", message)
+
+    def _check_placement(self, pool: Json) -> None:
+        placement = pool.get("placementPolicy") or {}
+        if placement.get("tpuTopology") and pool.get("initialNodeCount") == 1:
+            message = "TPU topology can't be specified with single-host TPU slice pool."
+            raise RefusedError(400, "INVALID_ARGUMENT", message)
+
+    def _advance(self) -> None:
+        now_s = time.monotonic()
+        for name, pool in list(self.pools.items()):
+            if pool.status == "PROVISIONING" and now_s >= pool.done_s:
+                pool.status = "ERROR" if pool.fails else "RUNNING"
+                self._end(name, pool.fails)
+            if pool.status == "STOPPING" and now_s >= pool.gone_s:
+                del self.pools[name]
+                self._end(name, "")
+
+    def _operation(self, kind: str, pool: str) -> Json:
+        name = f"operation-{time.time_ns() // 10**6}-{uuid.uuid4()}"
+        operation = {
+            "name": name,
+            "operationType": kind,
+            "status": "RUNNING",
+            "targetLink": f"nodePools/{pool}",
+        }
+        self.operations[name] = operation
+        return dict(operation)
+
+    def _end(self, pool: str, error: str) -> None:
+        for operation in self.operations.values():
+            if operation["targetLink"].endswith(f"/{pool}") and operation["status"] == "RUNNING":
+                operation["status"] = "DONE"
+                if error:
+                    operation["error"] = {"code": 8, "message": error}
+
+    def _find(self, name: str) -> Pool:
+        if name not in self.pools:
+            raise RefusedError(404, "NOT_FOUND", f"Not found: node pool {name}.")
+        return self.pools[name]
+
+    def _shown(self, pool: Pool) -> Json:
+        shown = {**pool.body, "status": pool.status, "etag": uuid.uuid4().hex}
+        if pool.status == "ERROR":
+            shown["conditions"] = [{"code": "GCE_STOCKOUT", "message": pool.fails}]
+        return shown
+
+    def _place(self, pool: Pool) -> tuple[bool, str]:
+        return bool(pool.body.get("config", {}).get("spot")), (pool.body.get("locations") or [""])[0]

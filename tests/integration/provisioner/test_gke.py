@@ -1,0 +1,204 @@
+"""The GKE provider against a fake GKE, alone and with the provisioner, and with Google's own client."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from accelet.control.process import Surface
+from accelet.fakeapi import FakeApi
+from accelet.provisioner.demand.owners import parse_job
+from accelet.provisioner.demand.requests import spec_of
+from accelet.provisioner.demand.slices import derive_slices
+from accelet.provisioner.planning import Identity, plan_pool
+from accelet.provisioner.pools.plan import PoolPlan, pool_name
+from accelet.provisioner.pools.pool import Trouble
+from accelet.provisioner.pools.tiers import Attempt, Tier
+from accelet.provisioner.process import Provisioner, ProvisionerOptions
+from accelet.provisioner.providers.gke.provider import GkeProvider
+from accelet.provisioner.providers.gke.transport import NoTokens, Transport
+from accelet.provisioner.providers.protocol import Provider, ProviderError
+from accelet.provisioner.settings import GkeSettings, ProvisionerSettings
+from tests.fakegke.machines import machines
+from tests.fakegke.server import FakeGke
+from tests.integration.kube.waiting import eventually
+from tests.integration.provisioner.conftest import QUICK, TIMES
+from tests.integration.provisioner.world import NODES, REQUESTS, World, open_world
+from tests.unit.provisioner.manifests import job
+
+SETTINGS = ProvisionerSettings(
+    version="v1",
+    provider="gke",
+    zones=("us-east5-a", "us-east5-b"),
+    gke=GkeSettings(project="p", location="us-east5", cluster="c"),
+    **TIMES,
+)
+
+
+@pytest.fixture
+def gke() -> Iterator[FakeGke]:
+    with FakeGke() as gke:
+        yield gke
+
+
+@pytest.fixture
+def provider(gke: FakeGke) -> GkeProvider:
+    return GkeProvider(Transport(gke.url, NoTokens()), SETTINGS, "a-cluster")
+
+
+def _plan(number: int = 0, cluster: str = "a-cluster") -> PoolPlan:
+    wanted = derive_slices(parse_job(job())).slices[0]
+    identity = Identity(pool_name(wanted.name, "a-uid", number), "a-uid", cluster)
+    attempt = Attempt(Tier("on-demand"), "us-east5-a")
+    plan = plan_pool(spec_of(wanted), wanted.machines, attempt, identity, SETTINGS)
+    assert isinstance(plan, PoolPlan)
+    return plan
+
+
+async def test_a_pool_is_made_seen_and_deleted(gke: FakeGke, provider: GkeProvider) -> None:
+    plan = _plan()
+
+    assert await provider.create(plan) is None
+    (made,) = (await provider.list_pools()).pools
+    assert (made.name, made.mark, made.state, made.tier, made.zone) == (
+        plan.name,
+        "a-uid",
+        "creating",
+        "on-demand",
+        "us-east5-a",
+    )
+    again = await provider.create(plan)
+    assert again is not None
+    assert again.trouble is Trouble.EXISTS
+    busy = await provider.delete(plan.name)
+    assert busy is not None
+    assert busy.trouble is Trouble.BUSY
+    assert "incompatible operation" in busy.sentence
+    await eventually(lambda: gke.state.get(plan.name)["status"] == "RUNNING")
+    assert await provider.delete(plan.name) is None
+    await eventually(lambda: not gke.state.list()["nodePools"])
+    assert await provider.delete(plan.name) is None, "what is gone is deleted"
+
+
+async def test_pools_of_others_are_foreign(gke: FakeGke, provider: GkeProvider) -> None:
+    gke.state.create({"nodePool": {"name": "default-pool", "initialNodeCount": 3}})
+    await provider.create(_plan(cluster="another"))
+
+    listed = await provider.list_pools()
+
+    assert listed.pools == ()
+    assert listed.foreign == {"default-pool", _plan().name}
+
+
+async def test_a_stock_out_is_told_in_gkes_words(gke: FakeGke, provider: GkeProvider) -> None:
+    gke.state.capacity = {(False, "us-east5-a"): 0}
+    await provider.create(_plan())
+    await eventually(lambda: gke.state.get(_plan().name)["status"] == "ERROR")
+
+    (failed,) = (await provider.list_pools()).pools
+
+    assert failed.state == "failed"
+    assert failed.failure is not None
+    assert failed.failure.trouble is Trouble.NO_CAPACITY
+    assert "does not have enough resources" in failed.failure.sentence
+
+
+@pytest.mark.parametrize(
+    ("fault", "trouble"), [("drop", Trouble.UNKNOWN), ("lost", Trouble.UNKNOWN), ("503", Trouble.UNKNOWN)]
+)
+async def test_a_lost_answer_says_nothing_of_the_pool(
+    gke: FakeGke, provider: GkeProvider, fault: str, trouble: Trouble
+) -> None:
+    gke.faults = [fault]
+
+    failure = await provider.create(_plan())
+
+    assert failure is not None
+    assert failure.trouble is trouble
+    assert len((await provider.list_pools()).pools) == (fault == "lost")
+
+
+async def test_refusals_are_of_the_kinds_that_decide(gke: FakeGke, provider: GkeProvider) -> None:
+    gke.state.concurrent = 0
+    busy = await provider.create(_plan())
+    gke.state.concurrent, gke.state.quota = 5, 0
+    quota = await provider.create(_plan())
+
+    assert busy is not None
+    assert busy.trouble is Trouble.BUSY
+    assert quota is not None
+    assert quota.trouble is Trouble.QUOTA
+    assert "Insufficient regional quota" in quota.sentence
+
+
+async def test_credentials_that_ended_are_one_sentence(gke: FakeGke, provider: GkeProvider) -> None:
+    gke.token = "another"
+
+    failure = await provider.create(_plan())
+
+    assert failure is not None
+    assert failure.trouble is Trouble.FORBIDDEN
+    with pytest.raises(ProviderError, match="Request had invalid credentials"):
+        await provider.list_pools()
+    assert [method for method, _ in gke.seen] == ["POST", "POST", "GET", "GET"], "a new token is tried once"
+
+
+@asynccontextmanager
+async def _provisioner(world: World, gke: FakeGke, folder: Path) -> AsyncIterator[None]:
+    kubeconfig = world.api.write_kubeconfig(folder / "kubeconfig")
+
+    def make(_: Surface, cluster: str) -> Provider:
+        return GkeProvider(Transport(gke.url, NoTokens()), SETTINGS, cluster)
+
+    options = ProvisionerOptions(kubeconfig, terms=QUICK)
+    task = asyncio.create_task(Provisioner(options, SETTINGS, make, GkeProvider.pool_label).run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with FakeApi(bookmark_s=1.0) as api, open_world(api) as world:
+        yield world
+
+
+async def test_a_job_set_gets_gke_pools_in_the_zone_that_has_room(
+    world: World, gke: FakeGke, tmp_path: Path
+) -> None:
+    gke.state.capacity = {(False, "us-east5-a"): 1}
+    with machines(gke.state, world.state):
+        async with _provisioner(world, gke, tmp_path):
+            world.ask("train")
+            await eventually(lambda: world.phases() == ["Ready", "Ready"], within_s=20)
+            assert {one["status"]["zone"] for one in world.objects(REQUESTS)} == {"us-east5-a", "us-east5-b"}
+            assert any("does not have enough resources" in note for note in world.notes())
+            await eventually(lambda: world.running("train") == 8)
+            world.finish("train")
+            await eventually(lambda: not world.objects(REQUESTS) and not world.objects(NODES), within_s=20)
+    assert gke.state.pools == {}
+    assert world.partial == []
+    assert world.killed == []
+
+
+async def test_kills_and_lost_answers_leak_no_pool(world: World, gke: FakeGke, tmp_path: Path) -> None:
+    gke.faults = ["lost", "", "500", "drop", "", "lost", "", "drop", "lost"]
+    gke.state.lag_s = 0.2
+    with machines(gke.state, world.state):
+        world.ask("one")
+        world.ask("two")
+        for pause_s in (0.4, 0.7, 1.0):
+            async with _provisioner(world, gke, tmp_path):
+                await asyncio.sleep(pause_s)
+        async with _provisioner(world, gke, tmp_path):
+            await eventually(lambda: world.phases() == ["Ready"] * 4, within_s=30)
+            assert len(gke.state.pools) == 4
+            world.finish("one")
+            world.finish("two")
+            await eventually(lambda: not world.objects(REQUESTS) and not gke.state.pools, within_s=30)
+    assert world.partial == []
+    assert world.killed == []
