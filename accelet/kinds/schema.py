@@ -57,6 +57,8 @@ class _Resolver:
             return self._put_in_place(name, schema, above)
         if (choices := schema.get("anyOf")) is not None:
             return self._only_choice(schema, choices, above)
+        if "enum" in schema and "type" not in schema:
+            schema = {"type": _type_of(schema["enum"]), **schema}
         return {
             key: self._value(key, value, above)
             for key, value in schema.items()
@@ -85,3 +87,17 @@ class _Resolver:
             raise TypeError(f"a union of several types has no structural schema: {choices}")
         rest = {key: value for key, value in schema.items() if key not in ("anyOf", "default")}
         return {**self.resolve(kept[0], above), **self.resolve(rest, above)}
+
+
+def _type_of(choices: Sequence[Any]) -> str:
+    """The API server wants a type beside the choices.
+
+    Raises:
+        TypeError: they are of several types.
+    """
+    types = {type(choice) for choice in choices}
+    if types == {str}:
+        return "string"
+    if types == {int}:
+        return "integer"
+    raise TypeError(f"choices of several types have no structural schema: {choices}")

@@ -14,8 +14,10 @@ def choose_provider(settings: ProvisionerSettings) -> tuple[MakeProvider, str]:
     """How the provider is made, and the label by which its Nodes name their pool.
 
     Raises:
-        FatalError: its requests can be planned, but not made yet.
+        FatalError: the settings lack something, or its requests can be planned but not made yet.
     """
+    if lacks := settings.lacks():
+        raise FatalError(f"the settings of the provider {settings.provider}: {'; '.join(lacks)}")
 
     def simulated(surface: Surface, cluster: str) -> Provider:
         return SimulatedProvider(surface.client, surface.writer, settings.simulated, cluster)

@@ -159,14 +159,6 @@ class ProvisionerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def problems(self) -> Sequence[Contradiction]:
         mistakes = list(_judge_tiers(self.tiers))
-        if self.provider == "gke":
-            mistakes += [
-                Contradiction(("gke",), f"{name} is missing")
-                for name in ("project", "location", "cluster")
-                if not getattr(self.gke, name)
-            ]
-            if self.gke.location.count("-") == 1 and not self.zones:
-                mistakes.append(Contradiction(("zones",), "name some: the cluster's location is a region"))
         names = [one.name for one in self.classes]
         mistakes += [
             Contradiction(("classes", index), f"the class {name} is given twice")
@@ -174,6 +166,16 @@ class ProvisionerSettings(msgspec.Struct, frozen=True, kw_only=True):
             if name in names[:index]
         ]
         return mistakes
+
+    def lacks(self) -> Sequence[str]:
+        """What the provider still has to be told before it can run; a plan needs none of it."""
+        if self.provider != "gke":
+            return ()
+        names = ("project", "location", "cluster")
+        missing = [f"gke.{name} is missing" for name in names if not getattr(self.gke, name)]
+        if self.gke.location.count("-") == 1 and not self.zones:
+            missing.append("zones are missing: the cluster's location is a region")
+        return missing
 
     @property
     def allowed_labels(self) -> frozenset[str]:

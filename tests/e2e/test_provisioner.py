@@ -16,8 +16,10 @@ from accelet.kinds.slicerequest import SLICE_REQUESTS
 from accelet.kube.apiresources import CONFIG_MAPS, JOBS, NODES, PODS, ApiResource
 from accelet.kube.client import Client
 from accelet.kube.errors import ApiError, InvalidError, NotFoundError
+from accelet.kube.nodes import parse_node
 from accelet.kube.podparser import parse_pod
 from accelet.provisioner.demand.selectors import NAMESPACED_JOB, NODE_POOL
+from accelet.provisioner.nodes import close_patch, open_patch
 from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
@@ -237,17 +239,13 @@ async def test_the_api_server_holds_requests_and_the_provisioner_to_their_limits
 
     try:
         await _until(is_held)
-        closed = {
-            "metadata": {
-                "labels": {"accelet.dev/slice": "x"},
-                "annotations": {"accelet.dev/cordoned-by": "x"},
-            },
-            "spec": {
-                "unschedulable": True,
-                "taints": [{"key": "accelet.dev/slice-not-ready", "effect": "NoSchedule"}],
-            },
-        }
-        await own.patch(NODES, None, "a-node", closed, "merge")
+        node = parse_node(await client.get(NODES, None, "a-node"))
+        closed = parse_node(await own.patch(NODES, None, "a-node", close_patch(node, "a-uid", 1.0), "merge"))
+        assert closed.unschedulable
+        labels = {"accelet.dev/slice": "one", "accelet.dev/slice-set": "one"}
+        opened = parse_node(await own.patch(NODES, None, "a-node", open_patch(closed, labels, None), "merge"))
+        assert not opened.unschedulable
+        assert labels.items() <= opened.labels.items()
         foreign = {"spec": {"taints": [{"key": "mine", "effect": "NoExecute"}]}}
         with pytest.raises(ApiError, match="sets and lifts the taints of slices"):
             await own.patch(NODES, None, "a-node", foreign, "merge")

@@ -80,6 +80,37 @@ def test_every_text_list_and_map_is_bounded(definition: Definition) -> None:
     assert list(_unbounded(schema["properties"]["status"], "status")) == []
 
 
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda one: one.name)
+def test_every_field_has_a_type_and_only_words_the_api_server_knows(definition: Definition) -> None:
+    schema = definition.render()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+
+    assert list(_odd(schema, "")) == []
+
+
+_KNOWN = {
+    "type",
+    "description",
+    "properties",
+    "required",
+    "items",
+    "enum",
+    "format",
+    "default",
+    "pattern",
+} | {
+    *("minimum", "maximum", "maxLength", "minLength", "maxItems", "maxProperties", "additionalProperties"),
+    "x-kubernetes-validations",
+}
+
+
+def _odd(schema: dict[str, Any], place: str) -> list[str]:
+    found = [f"{place}: {word}" for word in schema if word not in _KNOWN]
+    found += [] if "type" in schema else [f"{place}: no type"]
+    inner = dict(schema.get("properties", {}))
+    inner |= {word: schema[word] for word in ("items", "additionalProperties") if word in schema}
+    return found + [odd for name, one in inner.items() for odd in _odd(one, f"{place}.{name}")]
+
+
 def _unbounded(schema: dict[str, Any], place: str) -> list[str]:
     """A rule over a field without bounds costs the API server more than it allows."""
     found = []
