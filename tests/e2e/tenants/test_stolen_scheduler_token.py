@@ -108,7 +108,8 @@ def test_pods_are_deleted_only_that_are_pinned_unbound_and_made_anew(
     assert told in refusal(thief, "DELETE", path)
     thief.send("PATCH", path, lift(gated))
     assert told in refusal(thief, "DELETE", path), "nobody would make it anew"
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+    uid = alice.make("ConfigMap", {"metadata": {"name": "owner"}})["metadata"]["uid"]
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid, "controller": True}
     alice.client.send("PATCH", path, {"metadata": {"ownerReferences": [owner]}})
     assert refusal(thief, "DELETE", path + "?dryRun=All") == ""
     alice.make("Pod", pod("free", ownerReferences=[owner]))
