@@ -18,7 +18,7 @@ import msgspec
 from accelet.cli.demo_run import DemoError
 from accelet.cli.drawing.output import Output
 from accelet.fakeapi import FakeApi
-from accelet.fakeapi.firstfit import FirstFit, Request
+from accelet.fakeapi.firstfit import FirstFit, FitRequest
 from accelet.kubelet.api import (
     dra_v1_pb2,
     dra_v1_pb2_grpc,
@@ -46,13 +46,13 @@ resources:
       - {pci: "0000:05:00.0", tiles: 2, memory_mib: 131072, nodes: [{path: /dev/null, mount_path: /dev/dri/card2}]}
 """  # noqa: E501
 
-WANTED: Sequence[tuple[str, Request]] = (
-    ("one-tile", Request("gpu", "tile")),
-    ("two-tiles", Request("gpu", "tile", count=2)),
-    ("quarter-card", Request("gpu", "gpu", amounts={"millicores": "250", "memory": "8Gi"})),
-    ("half-card", Request("gpu", "gpu", amounts={"millicores": "500", "memory": "16Gi"})),
-    ("whole-card", Request("gpu", "gpu")),
-    ("monitors", Request("gpu", "monitor", count=3)),
+WANTED: Sequence[tuple[str, FitRequest]] = (
+    ("one-tile", FitRequest("gpu", "tile")),
+    ("two-tiles", FitRequest("gpu", "tile", count=2)),
+    ("quarter-card", FitRequest("gpu", "gpu", amounts={"millicores": "250", "memory": "8Gi"})),
+    ("half-card", FitRequest("gpu", "gpu", amounts={"millicores": "500", "memory": "16Gi"})),
+    ("whole-card", FitRequest("gpu", "gpu")),
+    ("monitors", FitRequest("gpu", "monitor", count=3)),
 )
 
 
@@ -66,7 +66,7 @@ class ShownClaim(msgspec.Struct, frozen=True):
     refused: str | None = None
 
 
-class Report(msgspec.Struct, frozen=True):
+class DraReport(msgspec.Struct, frozen=True):
     """Everything `accelet demo dra` shows. Allocation is plain first fit, not kube-scheduler's."""
 
     allocation: str
@@ -97,7 +97,7 @@ def command(*, as_json: bool) -> None:
         _print(report)
 
 
-async def run_demo(folder: Path) -> Report:
+async def run_demo(folder: Path) -> DraReport:
     """Runs the demo in `folder`.
 
     Raises:
@@ -110,18 +110,18 @@ async def run_demo(folder: Path) -> Report:
         api.write_kubeconfig(folder / "kubeconfig")
         started = time.monotonic()
         async with _agent(folder):
+            driver = await _register(folder)
             slices = await _published(api)
             published_s = time.monotonic() - started
             chooser = FirstFit(slices)
             chosen = [(name, chooser.allocate(request)) for name, request in WANTED]
             claims = [_make_claim(api, name, results) for name, results in chosen if results is not None]
-            driver = await _register(folder)
             waiting = [ShownClaim(name, (), refused=NOTHING_FITS) for name, found in chosen if found is None]
             shown = (*await _prepare(driver, folder, claims), *waiting)
             await _unprepare(driver, claims)
             left = len(list((folder / "cdi").glob("*.json")))
     devices = sum(len(one["spec"].get("devices", ())) for one in slices)
-    return Report("plain first fit", round(published_s, 3), len(slices), devices, shown, left)
+    return DraReport("plain first fit", round(published_s, 3), len(slices), devices, shown, left)
 
 
 @asynccontextmanager
@@ -249,7 +249,7 @@ def _show(name: str, answer: dra_v1_pb2.NodePrepareResourceResponse, edits: dict
     )
 
 
-def _print(report: Report) -> None:
+def _print(report: DraReport) -> None:
     output = Output()
     output.line(
         f"{report.devices} devices in {report.slices} ResourceSlices, {report.published_s:.2f} s after the "

@@ -15,7 +15,7 @@ Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class FitRequest:
     """Some devices of one `type`, and of each these amounts, where it is shared."""
 
     name: str
@@ -38,7 +38,7 @@ class FirstFit:
         self._left: dict[tuple[str, str], Quantity] = {}
         self._taken: set[str] = set()
 
-    def allocate(self, request: Request) -> list[dict[str, Any]] | None:
+    def allocate(self, request: FitRequest) -> list[dict[str, Any]] | None:
         """The results of an allocation; None where nothing fits any more."""
         before = dict(self._counters), dict(self._left), set(self._taken)
         found: list[dict[str, Any]] = []
@@ -58,7 +58,7 @@ class FirstFit:
     def _devices(self) -> Iterator[tuple[Json, Json]]:
         yield from ((spec, device) for spec in self._specs() for device in spec.get("devices", ()))
 
-    def _fits(self, device: Json, request: Request) -> bool:
+    def _fits(self, device: Json, request: FitRequest) -> bool:
         if device.get("taints"):
             return False
         name = device["name"]
@@ -73,7 +73,7 @@ class FirstFit:
             for counter, value in used["counters"].items()
         )
 
-    def _wanted(self, device: Json, request: Request) -> Mapping[str, Quantity]:
+    def _wanted(self, device: Json, request: FitRequest) -> Mapping[str, Quantity]:
         """What one holder takes of each capacity: what it asks for, or the default."""
         return {
             name: parse_quantity(request.amounts.get(name, str(capacity["requestPolicy"]["default"])))
@@ -81,7 +81,7 @@ class FirstFit:
             if "requestPolicy" in capacity
         }
 
-    def _take(self, spec: Json, device: Json, request: Request) -> dict[str, Any]:
+    def _take(self, spec: Json, device: Json, request: FitRequest) -> dict[str, Any]:
         name = device["name"]
         if name not in self._taken:
             self._taken.add(name)

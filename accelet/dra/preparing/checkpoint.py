@@ -11,8 +11,8 @@ import msgspec
 
 from accelet.dra.errors import StateError
 from accelet.dra.pool import Atom
-from accelet.dra.preparing.entry import Answer, Entry, Phase
-from accelet.dra.preparing.hold import Hold
+from accelet.dra.preparing.entry import Entry, Phase, PreparedDevice
+from accelet.dra.preparing.hold import DeviceHold
 
 LARGEST: Final = 64 * 2**20
 
@@ -37,7 +37,7 @@ class _StoredEntry(msgspec.Struct, frozen=True):
     name: str
     phase: Phase
     holds: list[_StoredHold]
-    answers: list[Answer]
+    answers: list[PreparedDevice]
     cdi: str
     has_environment: bool = False
     boot: str = ""
@@ -83,7 +83,7 @@ def _store(entry: Entry) -> Mapping[str, Any]:
     return {**dict(entry.rest), **told, "holds": holds}
 
 
-def _stored_hold(hold: Hold) -> _StoredHold:
+def _stored_hold(hold: DeviceHold) -> _StoredHold:
     return _StoredHold(
         hold.request,
         hold.pool,
@@ -100,7 +100,7 @@ def _load(raw: msgspec.Raw) -> Entry:
     wire = msgspec.json.decode(raw, type=_StoredEntry)
     everything = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     holds = tuple(
-        Hold(
+        DeviceHold(
             one.request,
             one.pool,
             one.device,

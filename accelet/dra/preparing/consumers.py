@@ -14,7 +14,7 @@ WHOLE = None
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ClaimUse:
     """A container's use of a claim; `requests` has WHOLE where the claim is named without a request."""
 
     container: str
@@ -73,7 +73,7 @@ class ConsumerPod:
 
     name: str
     uid: str
-    uses: tuple[Use, ...]
+    uses: tuple[ClaimUse, ...]
 
 
 def parse_consumer(raw: RawObject) -> ConsumerPod:
@@ -97,7 +97,7 @@ def parse_consumer(raw: RawObject) -> ConsumerPod:
     found: dict[tuple[str, str], set[str | None]] = {}
     for container, claim, request in (*_references(containers, named), *_mapped(status.extended)):
         found.setdefault((container, claim), set()).add(request)
-    uses = tuple(Use(container, claim, frozenset(asked)) for (container, claim), asked in found.items())
+    uses = tuple(ClaimUse(container, claim, frozenset(asked)) for (container, claim), asked in found.items())
     return ConsumerPod(wire.metadata.name, wire.metadata.uid or "", uses)
 
 

@@ -11,15 +11,15 @@ from accelet.dra.pool import Pool
 from accelet.dra.preparing.cdi import WHOLE_CLAIM, CdiDevice, kind_of, render_cdi
 from accelet.dra.preparing.claim import AllocatedClaim
 from accelet.dra.preparing.consumers import ConsumerPod
-from accelet.dra.preparing.entry import Answer, Entry
+from accelet.dra.preparing.entry import Entry, PreparedDevice
 from accelet.dra.preparing.grant import Hardware, describe_with
-from accelet.dra.preparing.hold import Hold, explain_conflict, holds_of
+from accelet.dra.preparing.hold import DeviceHold, explain_conflict, holds_of
 from accelet.dra.preparing.opaque import environment_of
 from accelet.dra.preparing.views import Environment, OtherClaim, Views, prove_views, refuse_mixture
 
 
 @dataclass(frozen=True)
-class Offer:
+class DriverOffer:
     """What one driver has on this node."""
 
     pool: Pool
@@ -39,7 +39,7 @@ class Wanted:
     """A claim whose allocation was understood, before anything is decided."""
 
     claim: AllocatedClaim
-    holds: tuple[Hold, ...]
+    holds: tuple[DeviceHold, ...]
     settings: Mapping[str, Environment]
 
     @property
@@ -47,7 +47,7 @@ class Wanted:
         return tuple(sorted({hold.request for hold in self.holds}))
 
 
-def understand(claim: AllocatedClaim, offer: Offer) -> Wanted:
+def understand(claim: AllocatedClaim, offer: DriverOffer) -> Wanted:
     """What the allocation means here.
 
     Raises:
@@ -60,7 +60,7 @@ def understand(claim: AllocatedClaim, offer: Offer) -> Wanted:
     return Wanted(claim, holds, environment_of(claim.configs, offer.pool.driver, requests))
 
 
-def may_set_environment(wanted: Wanted, offer: Offer) -> bool:
+def may_set_environment(wanted: Wanted, offer: DriverOffer) -> bool:
     """Whether any container could be given environment by it, so that its pods must be known."""
     return any(
         describe_safely(wanted, offer, frozenset(some))
@@ -68,7 +68,7 @@ def may_set_environment(wanted: Wanted, offer: Offer) -> bool:
     )
 
 
-def describe_safely(wanted: Wanted, offer: Offer, requests: frozenset[str]) -> bool:
+def describe_safely(wanted: Wanted, offer: DriverOffer, requests: frozenset[str]) -> bool:
     """Whether these requests set anything; what cannot be used together would."""
     try:
         return bool(describe_with(offer.hardware, wanted.holds, wanted.settings, requests))
@@ -78,7 +78,7 @@ def describe_safely(wanted: Wanted, offer: Offer, requests: frozenset[str]) -> b
 
 def decide(
     wanted: Wanted,
-    offer: Offer,
+    offer: DriverOffer,
     *,
     entries: Collection[Entry],
     pods: Collection[ConsumerPod] | None,
@@ -112,10 +112,10 @@ def decide(
     return _grant(wanted, offer, views, boot)
 
 
-def _grant(wanted: Wanted, offer: Offer, views: Views, boot: str) -> Decision:
+def _grant(wanted: Wanted, offer: DriverOffer, views: Views, boot: str) -> Decision:
     claim, kind = wanted.claim, kind_of(offer.pool.driver)
     devices: list[CdiDevice] = []
-    answers: list[Answer] = []
+    answers: list[PreparedDevice] = []
     folders: list[Folder] = []
     for hold in wanted.holds:
         edits = _edits_of(hold, offer, views.by_request.get(hold.request, {}))
@@ -125,13 +125,15 @@ def _grant(wanted: Wanted, offer: Offer, views: Views, boot: str) -> Decision:
             folders += logs.folders
         name = _cdi_name(claim, hold)
         devices.append(CdiDevice(name, edits))
-        answers.append(Answer((hold.request,), hold.pool, hold.device, (f"{kind}={name}",), hold.share))
+        answers.append(
+            PreparedDevice((hold.request,), hold.pool, hold.device, (f"{kind}={name}",), hold.share)
+        )
     if views.whole:
         name = f"{claim.uid}-{claim.digest}-whole"
         devices.append(CdiDevice(name, ContainerEdits(environment=views.whole)))
         first = answers[0]
         ids = (*first.cdi_ids, f"{kind}={name}")
-        answers.append(Answer((WHOLE_CLAIM,), first.pool, first.device, ids, first.share))
+        answers.append(PreparedDevice((WHOLE_CLAIM,), first.pool, first.device, ids, first.share))
     entry = Entry(
         uid=claim.uid,
         digest=claim.digest,
@@ -147,18 +149,18 @@ def _grant(wanted: Wanted, offer: Offer, views: Views, boot: str) -> Decision:
     return Decision(entry, tuple(folders))
 
 
-def _edits_of(hold: Hold, offer: Offer, environment: Environment) -> ContainerEdits:
+def _edits_of(hold: DeviceHold, offer: DriverOffer, environment: Environment) -> ContainerEdits:
     units = sorted({unit for unit, _ in hold.atoms})
     devices = [offer.hardware.inventory.by_unit[unit][0] for unit in units]
     own = {} if not hold.is_exclusive else environment
     return gather_edits(devices, own)
 
 
-def _is_first(hold: Hold, holds: Sequence[Hold]) -> bool:
+def _is_first(hold: DeviceHold, holds: Sequence[DeviceHold]) -> bool:
     return next(one for one in holds if one.request == hold.request) is hold
 
 
-def _log_edits(request: str, wanted: Wanted, offer: Offer) -> ContainerEdits:
+def _log_edits(request: str, wanted: Wanted, offer: DriverOffer) -> ContainerEdits:
     """The folders a request's containers write to, with their mounts."""
     holds = [hold for hold in wanted.holds if hold.request == request and hold.is_exclusive]
     if not holds:
@@ -173,11 +175,11 @@ def _log_edits(request: str, wanted: Wanted, offer: Offer) -> ContainerEdits:
     )
 
 
-def _cdi_name(claim: AllocatedClaim, hold: Hold) -> str:
+def _cdi_name(claim: AllocatedClaim, hold: DeviceHold) -> str:
     share = f"-{hold.share[:8]}" if hold.share else ""
     place = "" if hold.share or _is_named_once(hold, claim) else f"-{hold.request}"
     return f"{claim.uid}-{claim.digest}-{hold.device}{share}{place}"
 
 
-def _is_named_once(hold: Hold, claim: AllocatedClaim) -> bool:
+def _is_named_once(hold: DeviceHold, claim: AllocatedClaim) -> bool:
     return sum(result.device == hold.device for result in claim.results) == 1

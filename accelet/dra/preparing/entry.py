@@ -5,14 +5,14 @@ from typing import Literal
 
 import msgspec
 
-from accelet.dra.preparing.hold import Hold, Holder
+from accelet.dra.preparing.hold import DeviceHold, Holder
 
 Phase = Literal["started", "completed"]
 """`started`: its files may or may not be there; `completed`: the kubelet may have been told."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PreparedDevice:
     """One device as the kubelet is told of it."""
 
     requests: tuple[str, ...]
@@ -34,8 +34,8 @@ class Entry:
     namespace: str
     name: str
     phase: Phase
-    holds: tuple[Hold, ...]
-    answers: tuple[Answer, ...]
+    holds: tuple[DeviceHold, ...]
+    answers: tuple[PreparedDevice, ...]
     cdi: str
     has_environment: bool = False
     boot: str = ""

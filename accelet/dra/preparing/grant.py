@@ -9,7 +9,7 @@ from accelet.accelerators.edits import ContainerEdits
 from accelet.accelerators.errors import EditsError
 from accelet.accelerators.inventory import Inventory
 from accelet.dra.errors import ClaimError
-from accelet.dra.preparing.hold import Hold
+from accelet.dra.preparing.hold import DeviceHold
 from accelet.dra.preparing.views import Environment
 from accelet.dra.publishing.served import ServedResource
 
@@ -21,7 +21,7 @@ class Hardware:
     backend: Backend
     inventory: Inventory
 
-    def edits(self, holds: Sequence[Hold], environment: Environment) -> ContainerEdits:
+    def edits(self, holds: Sequence[DeviceHold], environment: Environment) -> ContainerEdits:
         """What a container with these devices gets; `environment` is what is set for it beside.
 
         Raises:
@@ -39,7 +39,7 @@ class Hardware:
             raise ClaimError(f"{unit} is not there any more")
         return replace(found[0], tile=None, share=None)
 
-    def _tiles(self, holds: Sequence[Hold]) -> Tiles:
+    def _tiles(self, holds: Sequence[DeviceHold]) -> Tiles:
         """The tiles of each card that is not held whole."""
         held: dict[UnitId, set[int]] = {}
         for hold in holds:
@@ -59,7 +59,10 @@ def hardware_of(resources: Sequence[ServedResource]) -> Hardware | None:
 
 
 def describe_with(
-    hardware: Hardware, holds: Sequence[Hold], settings: Mapping[str, Environment], requests: frozenset[str]
+    hardware: Hardware,
+    holds: Sequence[DeviceHold],
+    settings: Mapping[str, Environment],
+    requests: frozenset[str],
 ) -> Environment:
     """The environment of a container that has the devices of `requests`.
 

@@ -13,7 +13,7 @@ _SAID = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class DeviceHold:
     """One device of one claim. `share` is None where it is held alone.
 
     `amounts` are what is taken of the device's capacities `limits`.
@@ -34,10 +34,10 @@ class Holder:
     """A claim that is prepared on this node."""
 
     claim: str
-    holds: tuple[Hold, ...]
+    holds: tuple[DeviceHold, ...]
 
 
-def holds_of(claim: AllocatedClaim, pool: Pool) -> tuple[Hold, ...]:
+def holds_of(claim: AllocatedClaim, pool: Pool) -> tuple[DeviceHold, ...]:
     """What the claim's allocation means in hardware.
 
     Raises:
@@ -50,13 +50,13 @@ def holds_of(claim: AllocatedClaim, pool: Pool) -> tuple[Hold, ...]:
     return holds
 
 
-def _hold(result: Result, pool: Pool) -> Hold:
+def _hold(result: Result, pool: Pool) -> DeviceHold:
     device = pool.by_name.get(result.device)
     if result.pool != pool.node or device is None:
         raise ClaimError(f"the device {result.device[:64]} of pool {result.pool[:64]} is not on this node")
     if result.share is not None and not device.is_shareable:
         raise ClaimError(f"{device.name} cannot be shared, and was allocated as a share")
-    return Hold(
+    return DeviceHold(
         request=result.request,
         pool=result.pool,
         device=device.name,
@@ -72,7 +72,7 @@ def _limits(device: PoolDevice) -> Mapping[str, int]:
     return {name: capacity.value for name, capacity in device.capacities.items()}
 
 
-def explain_conflict(holds: Iterable[Hold], others: Collection[Holder]) -> str | None:
+def explain_conflict(holds: Iterable[DeviceHold], others: Collection[Holder]) -> str | None:
     """Why `holds` cannot be held beside what the other claims hold; None where they can."""
     wanted = list(holds)
     for holder in others:
@@ -86,12 +86,12 @@ def explain_conflict(holds: Iterable[Hold], others: Collection[Holder]) -> str |
     return None
 
 
-def _find_conflict(hold: Hold, others: Iterable[Hold]) -> str | None:
+def _find_conflict(hold: DeviceHold, others: Iterable[DeviceHold]) -> str | None:
     overlap = next((other for other in others if _excludes(hold, other)), None)
     return None if overlap is None else hold.device
 
 
-def _excludes(one: Hold, other: Hold) -> bool:
+def _excludes(one: DeviceHold, other: DeviceHold) -> bool:
     """Whether both are made of the same hardware and do not share it by request."""
     if not (one.is_exclusive and other.is_exclusive) or one.atoms.isdisjoint(other.atoms):
         return False
@@ -99,7 +99,7 @@ def _excludes(one: Hold, other: Hold) -> bool:
     return not are_shares or one.share == other.share
 
 
-def _find_too_much(hold: Hold, others: Iterable[Hold]) -> str | None:
+def _find_too_much(hold: DeviceHold, others: Iterable[DeviceHold]) -> str | None:
     if hold.share is None:
         return None
     beside = [other for other in others if other.device == hold.device and other.share is not None]

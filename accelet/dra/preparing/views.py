@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from accelet.dra.errors import ClaimError
-from accelet.dra.preparing.consumers import WHOLE, ConsumerPod, Use
+from accelet.dra.preparing.consumers import WHOLE, ClaimUse, ConsumerPod
 
 Environment = Mapping[str, str]
 
@@ -145,7 +145,7 @@ def refuse_mixture(
                     )
 
 
-def _claims_by_container(uses: Sequence[Use]) -> Mapping[str, frozenset[str]]:
+def _claims_by_container(uses: Sequence[ClaimUse]) -> Mapping[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
     for use in uses:
         found.setdefault(use.container, set()).add(use.claim)

@@ -15,15 +15,15 @@ from accelet.dra.preparing.claim import RESOURCE_CLAIMS, AllocatedClaim, parse_c
 from accelet.dra.preparing.consumers import ConsumerPod, parse_consumer
 from accelet.dra.preparing.decide import (
     Decision,
-    Offer,
+    DriverOffer,
     Wanted,
     decide,
     may_set_environment,
     understand,
 )
-from accelet.dra.preparing.entry import Answer, Entry
+from accelet.dra.preparing.entry import Entry, PreparedDevice
 from accelet.dra.preparing.views import OtherClaim
-from accelet.dra.running.records import Records
+from accelet.dra.running.records import ClaimRecords
 from accelet.kube.apiresources import PODS, ApiResource
 from accelet.kube.errors import ApiError, KubeError, NotFoundError
 from accelet.runtime.logs import Log
@@ -53,7 +53,7 @@ class ClaimRef:
     uid: str
 
 
-Prepared = tuple[Answer, ...] | DraError
+Prepared = tuple[PreparedDevice, ...] | DraError
 """What the kubelet is told of a claim: its devices, or why there are none."""
 
 
@@ -70,9 +70,9 @@ class Claims:
 
     def __init__(
         self,
-        records: Records,
+        records: ClaimRecords,
         api: Api,
-        offer: Callable[[], Offer | None],
+        offer: Callable[[], DriverOffer | None],
         *,
         root: Path,
         boot: str,
@@ -209,7 +209,7 @@ class Claims:
         return {**outcomes, **{decision.entry.uid: decision.entry.answers for decision in decided}}
 
     def _decide(
-        self, read: _Read, offer: Offer, entries: Collection[Entry], reads: Mapping[str, _Read]
+        self, read: _Read, offer: DriverOffer, entries: Collection[Entry], reads: Mapping[str, _Read]
     ) -> Decision:
         wanted = understand(read.wanted.claim, offer)  # anew: the hardware may be another by now
         if reason := self._is_held_elsewhere(wanted):
@@ -224,7 +224,7 @@ class Claims:
             raise NotYetError(f"the device node {missing} is not there")
         return decision
 
-    def _find_missing(self, wanted: Wanted, offer: Offer) -> str | None:
+    def _find_missing(self, wanted: Wanted, offer: DriverOffer) -> str | None:
         """A device file that a container could not be given, so that it would never start."""
         for hold in wanted.holds:
             for unit in sorted({unit for unit, _ in hold.atoms}):

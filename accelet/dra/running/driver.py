@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from accelet.accelerators.device import UnitId
 from accelet.dra.errors import DraError
 from accelet.dra.metrics import DraMetrics
 from accelet.dra.pool import Effect, Pool
-from accelet.dra.preparing.decide import Offer, Wanted
+from accelet.dra.preparing.decide import DriverOffer, Wanted
 from accelet.dra.preparing.grant import hardware_of
 from accelet.dra.publishing.build import build_pool
 from accelet.dra.publishing.keeping import is_gone, keep_held
@@ -20,12 +21,15 @@ from accelet.dra.running.lateapi import Connect, LateApi
 from accelet.dra.running.messages import health_of
 from accelet.dra.running.places import Places
 from accelet.dra.running.publisher import Publisher
-from accelet.dra.running.reconciler import Reconciler
-from accelet.dra.running.records import Records
+from accelet.dra.running.reconciler import ClaimReconciler
+from accelet.dra.running.records import ClaimRecords
 from accelet.dra.running.sockets import Sockets
 from accelet.runtime.logs import Log
 
 HELD_LOOK_S = 5.0
+
+REGISTRATION_S = 10.0
+"""How long the first slices wait for the kubelet, which looks for new drivers each second."""
 
 HeldUnits = Callable[[Collection[UnitId]], Awaitable[frozenset[UnitId]]]
 """Which of these units containers hold by the device plugin."""
@@ -56,12 +60,12 @@ class NodeDriver:
         self._held_units = held_units
         self._metrics = metrics
         places = Places(options.kubelet, options.cdi, options.driver, "")
-        self._records = Records(places)
+        self._records = ClaimRecords(places)
         self._expected: frozenset[str] = frozenset()
         self._served: Mapping[str, ServedResource] = {}
         self._by_plugin: frozenset[UnitId] = frozenset()
         self._prepared: frozenset[UnitId] = frozenset()
-        self._offer: Offer | None = None
+        self._offer: DriverOffer | None = None
         self._told_left_out: tuple[str, ...] = ()
         self.publisher = Publisher(connect, options.driver, options.node)
         api = LateApi(connect)
@@ -75,7 +79,7 @@ class NodeDriver:
             metrics=metrics,
             driver=options.driver,
         )
-        self._reconciler = Reconciler(options.driver, self._records, claims, api)
+        self._reconciler = ClaimReconciler(options.driver, self._records, claims, api)
         self._sockets = Sockets(options.kubelet, options.cdi, options.driver, claims)
 
     @property
@@ -104,11 +108,21 @@ class NodeDriver:
         async with asyncio.TaskGroup() as tasks:
             for name, run in {
                 "holders": self._follow_holders,
-                "slices": self.publisher.run,
+                "slices": self._publish,
                 "sockets": self._sockets.run,
                 "prepared claims": self._reconciler.run,
             }.items():
                 tasks.create_task(run(), name=f"{name} of {self._options.driver}")
+
+    async def _publish(self) -> None:
+        """Publishes for ever, from when the kubelet knows the driver, or does not seem to ask for it.
+
+        A pod that is sent here before that fails, and is tried again only after a minute or more.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(REGISTRATION_S):
+                await self._sockets.registered.wait()
+        await self.publisher.run()
 
     def _refresh(self) -> None:
         """Makes anew what is offered of what is known."""
@@ -127,7 +141,7 @@ class NodeDriver:
         )
         pool = pool.with_taints(taints)
         hardware = hardware_of(resources)
-        self._offer = None if hardware is None else Offer(pool, hardware)
+        self._offer = None if hardware is None else DriverOffer(pool, hardware)
         self._report_left_out(pool)
         self.publisher.publish(pool)
         self._sockets.tell_health(tuple(health_of(pool)))

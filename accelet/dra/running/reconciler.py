@@ -8,7 +8,7 @@ from accelet.dra.errors import ClaimError, DraError
 from accelet.dra.preparing.claim import RESOURCE_CLAIMS, parse_claim
 from accelet.dra.preparing.entry import Entry
 from accelet.dra.running.claims import Api, ClaimRef, Claims
-from accelet.dra.running.records import Entries, Records
+from accelet.dra.running.records import ClaimRecords, Entries
 from accelet.kube.errors import KubeError, NotFoundError
 from accelet.runtime.logs import Log
 
@@ -21,10 +21,10 @@ LOOKS_TO_FORGET = 2
 _log = Log(__name__)
 
 
-class Reconciler:
+class ClaimReconciler:
     """Keeps one driver's record true while `run` runs."""
 
-    def __init__(self, driver: str, records: Records, claims: Claims, api: Api) -> None:
+    def __init__(self, driver: str, records: ClaimRecords, claims: Claims, api: Api) -> None:
         self._driver, self._records, self._claims, self._api = driver, records, claims, api
         self._gone: Mapping[tuple[str, str], int] = {}
         self.outdated: frozenset[UnitId] = frozenset()

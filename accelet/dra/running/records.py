@@ -32,7 +32,7 @@ Entries = Mapping[tuple[str, str], Entry]
 T = TypeVar("T")
 
 
-class Records:
+class ClaimRecords:
     """What one driver has prepared. Every method but `locked` blocks on files and needs the lock."""
 
     def __init__(self, places: Places) -> None:

@@ -32,6 +32,8 @@ class Sockets:
         self._told: tuple[Health, ...] = ()
         self._news = HealthNews()
         self.problem: str | None = "not registered yet"
+        self.registered = asyncio.Event()
+        """Set once the kubelet has taken the driver for the first time."""
 
     def tell_health(self, told: tuple[Health, ...]) -> None:
         self._told = told
@@ -76,6 +78,8 @@ class Sockets:
 
     def _note(self, problem: str | None) -> None:
         self.problem = problem
+        if problem is None:
+            self.registered.set()
 
 
 def _make_folders(places: Places) -> None:

@@ -11,6 +11,7 @@ CARD_0, CARD_1 = "gpu-0000-03-00-0", "gpu-0000-04-00-0"
 
 async def test_slices_are_published_with_the_node_as_owner(folder: Path) -> None:
     async with a_node(folder) as world, an_agent(world):
+        await world.kubelet.register()
         await until(lambda: len(world.slices()) == 2)
         assert faults(world.slices()) == []
         node = world.api.state.get("api/v1/nodes", ("", NODE))
@@ -18,8 +19,18 @@ async def test_slices_are_published_with_the_node_as_owner(folder: Path) -> None
         assert {owner["uid"] for owner in owners} == {node["metadata"]["uid"]}
 
 
+async def test_nothing_is_published_before_the_kubelet_knows_the_driver(folder: Path) -> None:
+    """A pod that came earlier would fail, and be tried again only after a minute or more."""
+    async with a_node(folder) as world, an_agent(world):
+        await until(lambda: any((folder / "plugins_registry").glob("*.sock")))
+        assert world.slices() == []
+        await world.kubelet.register()
+        await until(lambda: len(world.slices()) == 2, timeout_s=5)
+
+
 async def test_slices_that_were_wiped_come_back(folder: Path) -> None:
     async with a_node(folder) as world, an_agent(world):
+        await world.kubelet.register()
         await until(lambda: len(world.slices()) == 2)
         for one in world.slices():
             world.api.state.delete(

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from accelet.accelerators.device import UnitId
 from accelet.dra.errors import StateError
 from accelet.dra.preparing.checkpoint import read_checkpoint, render_checkpoint
-from accelet.dra.preparing.entry import Answer, Entry
-from accelet.dra.preparing.hold import Hold
+from accelet.dra.preparing.entry import Entry, PreparedDevice
+from accelet.dra.preparing.hold import DeviceHold
 
 _texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 _amounts = st.dictionaries(_texts, st.integers(0, 2**63 - 1), max_size=3)
 
 holds = st.builds(
-    Hold,
+    DeviceHold,
     request=_texts,
     pool=_texts,
     device=_texts,
@@ -28,7 +28,7 @@ holds = st.builds(
     limits=_amounts,
 )
 answers = st.builds(
-    Answer,
+    PreparedDevice,
     requests=st.lists(_texts, max_size=2).map(tuple),
     pool=_texts,
     device=_texts,

@@ -9,11 +9,11 @@ from accelet.dra.names import GPU_DRIVER
 from accelet.dra.publishing.build import build_pool
 from accelet.dra.publishing.served import ServedResource
 from accelet.dra.publishing.slices import render_all
-from accelet.fakeapi.firstfit import FirstFit, Request
+from accelet.fakeapi.firstfit import FirstFit, FitRequest
 from tests.unit.dra.strategies import small_gpu_nodes
 
 requests = st.builds(
-    Request,
+    FitRequest,
     name=st.just("gpu"),
     type=st.sampled_from(["tile", "gpu", "monitor"]),
     count=st.integers(1, 3),
@@ -22,7 +22,7 @@ requests = st.builds(
 
 
 @given(small_gpu_nodes, st.lists(requests, max_size=12))
-def test_nothing_is_given_twice_but_by_shares(node: ServedResource, wanted: list[Request]) -> None:
+def test_nothing_is_given_twice_but_by_shares(node: ServedResource, wanted: list[FitRequest]) -> None:
     pool = build_pool(GPU_DRIVER, "node-1", [node])
     chooser = FirstFit(render_all(pool))
     found = [result for request in wanted for result in chooser.allocate(request) or ()]

@@ -16,7 +16,7 @@ from accelet.dra.names import GPU_DRIVER
 from accelet.dra.preparing.cdi import WHOLE_CLAIM
 from accelet.dra.preparing.claim import AllocatedClaim, parse_claim
 from accelet.dra.preparing.consumers import ConsumerPod, parse_consumer
-from accelet.dra.preparing.decide import Offer, decide, understand
+from accelet.dra.preparing.decide import DriverOffer, decide, understand
 from accelet.dra.preparing.entry import Entry
 from accelet.dra.preparing.grant import hardware_of
 from accelet.dra.preparing.views import OtherClaim
@@ -28,11 +28,11 @@ NODE = "node-1"
 TILES = {3: 2, 4: 2, 5: 1}
 
 
-def an_offer() -> Offer:
+def an_offer() -> DriverOffer:
     resource = gpus(*(gpu(bus, tiles=tiles) for bus, tiles in TILES.items()))
     hardware = hardware_of([resource])
     assert hardware is not None
-    return Offer(build_pool(GPU_DRIVER, NODE, [resource]), hardware)
+    return DriverOffer(build_pool(GPU_DRIVER, NODE, [resource]), hardware)
 
 
 OFFER = an_offer()
