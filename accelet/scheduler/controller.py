@@ -12,7 +12,7 @@ from accelet.kube.recording.eventlog import Message
 from accelet.kube.watching.store import Change
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from accelet.runtime.logs import Log
-from accelet.scheduler.errors import LiftRefusedError, PlanRefusedError
+from accelet.scheduler.errors import LiftRefusedError, PartlyRefusedError, PlanRefusedError
 from accelet.scheduler.events import GangEvents
 from accelet.scheduler.gangs.grouping import gang_key, is_gated
 from accelet.scheduler.metrics import SchedulerMetrics
@@ -26,6 +26,13 @@ from accelet.scheduler.writer import PlanWriter
 _log = Log(__name__)
 
 _PARALLEL = 8
+
+_REFUSED_AGAIN_S = 10.0
+_TOLD_AGAIN_S = 600.0
+_UNBOUND = (
+    "kube-scheduler does not bind it to the node that it was released to, by a rule that is not judged here "
+    "(kubectl describe pod says which); delete it to have it made and placed anew"
+)
 
 
 class Controller:
@@ -48,6 +55,7 @@ class Controller:
         self._queue: WorkQueue[ObjectKey] = WorkQueue(self._clock)
         self._stranded_s: dict[str, float] = {}
         self._told_stranded: set[str] = set()
+        self._unbound_s: dict[str, float] = {}
         self._planner = Planner(
             state,
             writer,
@@ -79,6 +87,7 @@ class Controller:
         elif change.after is None or (pod.is_terminal and not (change.before and change.before.is_terminal)):
             self._stranded_s.pop(pod.uid, None)
             self._told_stranded.discard(pod.uid)
+            self._unbound_s.pop(pod.uid, None)
             self._planner.plan_soon()
 
     def see_node(self, name: str) -> None:
@@ -120,7 +129,26 @@ class Controller:
                 await self._writer.erase(record)
                 self._planner.rest(record.gang, str(error), [lift.pod for lift in steps.lifts])
                 return None
+            except PartlyRefusedError as error:
+                # What is released cannot be taken back: the rest must follow, or somebody must know.
+                note = f"{error}; it is tried again and again"
+                self._events.tell(steps.lifts[0].pod, "Warning", "Refused", note)
+                return min(_REFUSED_AGAIN_S, self._settings.stranded_after_s)
+        self._tell_unbound(steps)
         return await self._free_stranded(steps)
+
+    def _tell_unbound(self, steps: Steps) -> None:
+        """Says of released pods that kube-scheduler refuses them on their node, which has room for them."""
+        now_s = self._clock.now_s()
+        for pod in steps.bound:
+            self._unbound_s.pop(pod.uid, None)
+        for pod in steps.waiting:
+            is_refused = any(c.type == "PodScheduled" and c.reason == "Unschedulable" for c in pod.conditions)
+            if not is_refused or pod.nominated_node:
+                self._unbound_s.pop(pod.uid, None)
+            elif now_s - self._unbound_s.setdefault(pod.uid, now_s) >= self._settings.stranded_after_s:
+                self._unbound_s[pod.uid] = now_s + _TOLD_AGAIN_S
+                self._events.tell(pod, "Warning", "Unbound", _UNBOUND)
 
     async def _place_anew(self, record: Record, steps: Steps) -> None:
         """Takes back what has not begun: of a gang of which no pod is released, everything."""
@@ -148,6 +176,8 @@ class Controller:
             since_s = self._stranded_s.setdefault(pod.uid, now_s)
             if now_s - since_s < grace_s:
                 waits_s.append(since_s + grace_s - now_s)
+            elif pod.nominated_node:
+                waits_s.append(grace_s)  # kube-scheduler makes room for it there
             elif any(owner.is_controller for owner in pod.owners):
                 self._metrics.repairs.labels("stranded").inc()
                 note = "its node no longer has room for it; deleted to be made and placed anew"

@@ -21,5 +21,9 @@ class PlanRefusedError(SchedulerError):
     """A plan cannot be written down; the text says why."""
 
 
+class PartlyRefusedError(SchedulerError):
+    """The API server does not allow some of a plan's pods to be released, others are; the text says why."""
+
+
 class LiftRefusedError(SchedulerError):
     """The API server does not allow a plan's pods to be released; the text says why."""

@@ -38,13 +38,14 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a gang's ConfigMap says. `resource_version` is empty until the API server has it."""
+    """What a gang's ConfigMap says. `resource_version` and `uid` are empty until the API server has it."""
 
     gang: GangKey
     placements: tuple[Placement, ...]
     distance: int
     lower_bound: int
     resource_version: str = ""
+    uid: str = ""
 
     @property
     def name(self) -> str:
@@ -134,6 +135,7 @@ def parse_record(raw: RawObject) -> Record:
         distance=plan.distance,
         lower_bound=plan.lower_bound,
         resource_version=metadata.resource_version or "",
+        uid=metadata.uid or "",
     )
     if record.name != metadata.name:
         problem = f"is of another gang, whose plan is called {record.name}"

@@ -17,7 +17,7 @@ from accelet.kube.errors import (
 )
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
-from accelet.scheduler.errors import LiftRefusedError, PlanRefusedError
+from accelet.scheduler.errors import LiftRefusedError, PartlyRefusedError, PlanRefusedError
 from accelet.scheduler.gangs.grouping import is_ours
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.record import Record, parse_record
@@ -59,10 +59,15 @@ class PlanWriter:
         return standing.placements == record.placements
 
     async def erase(self, record: Record) -> None:
-        """Ends a plan."""
-        with suppress(NotFoundError):
-            await self._writer.delete(CONFIG_MAPS, *record.key)
-        self._state.remove_record(record.key)
+        """Ends a plan, this one and no later one of the same gang."""
+        try:
+            with suppress(NotFoundError):
+                await self._writer.delete(CONFIG_MAPS, *record.key, uid=record.uid or None)
+        except ConflictError:
+            return  # a successor has its name
+        known = self._state.records.get(record.key)
+        if known is not None and known.uid == record.uid:
+            self._state.remove_record(record.key)
 
     async def rehearse(self, lifts: Iterable[Lift]) -> None:
         """Asks the API server about one pod of each shape, without effect.
@@ -81,12 +86,22 @@ class PlanWriter:
         """Releases pods, as many at a time as the client has threads.
 
         Raises:
+            PartlyRefusedError: the API server does not allow it of some; the others are released.
             KubeError: some could not be released; the others are.
         """
         results = await asyncio.gather(*(self._lift(lift) for lift in lifts), return_exceptions=True)
+        refused = [
+            (lift.pod.name, result)
+            for lift, result in zip(lifts, results, strict=True)
+            if isinstance(result, InvalidError | ForbiddenError)
+        ]
         for result in results:
-            if isinstance(result, BaseException):
+            if isinstance(result, BaseException) and not isinstance(result, InvalidError | ForbiddenError):
                 raise result
+        if refused:
+            name, error = refused[0]
+            many = f"{len(refused)} of {len(lifts)} pods are not released, among them {name}"
+            raise PartlyRefusedError(f"{many}: {error}") from error
 
     async def remove(self, pod: Pod) -> None:
         """Deletes a pod so that its owner makes it anew."""

@@ -21,6 +21,7 @@ from accelet.scheduler.placement.plan import Plan, plan_gang
 from benches.scheduler.cards import measure as measure_cards
 from benches.scheduler.clusters import GPU, GPUS, Size, make_gang, make_nodes, occupy, used_gpus
 from benches.scheduler.window import slide
+from benches.scheduler.worst import measure as measure_worst
 
 _SIZES = (Size(10, 20, 50), Size(40, 50, 50))
 _PODS = (8, 64, 512, 4096)
@@ -67,6 +68,8 @@ def main() -> None:
     arguments = parser.parse_args()
     console = Console(width=190)
     for line in measure_cards():
+        console.print(line)
+    for line in measure_worst():
         console.print(line)
     if arguments.cards:
         return

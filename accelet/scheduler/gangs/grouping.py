@@ -34,6 +34,7 @@ _KINDS = (
 
 _LEADER_WORKER_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 _LEADER_WORKER_SIZE = "leaderworkerset.sigs.k8s.io/size"
+_WORKER_INDEX = "leaderworkerset.sigs.k8s.io/worker-index"
 _NAME = "name"
 _ALONE = "pod"
 _KUBEFLOW_JOBS = dict.fromkeys(
@@ -203,6 +204,8 @@ def make_gang(
     size = 1 if key.kind == _ALONE else said.number(GANG_SIZE)
     if size is None and key.kind == "LeaderWorkerSet":
         size = said.number(_LEADER_WORKER_SIZE)
+        if workload is not None and workload.is_leader_first and not any(map(_is_ready_leader, members)):
+            size = 1
     if size is None and workload is not None:
         size = workload.size
     level = said.one(REQUIRED_LEVEL)
@@ -222,6 +225,12 @@ def make_gang(
         created_s=min(pod.created_s for pod in ranked),
         newest_s=max(pod.created_s for pod in gated),
     )
+
+
+def _is_ready_leader(pod: Pod) -> bool:
+    """Whether it is the leader of a LeaderWorkerSet's group, and ready, so that the workers are made."""
+    is_ready = any(condition.type == "Ready" and condition.status == "True" for condition in pod.conditions)
+    return is_ready and pod.labels.get(_WORKER_INDEX) == "0"
 
 
 def _check_foreign_gates(pods: Iterable[Pod], prefix: str, said: Said) -> None:

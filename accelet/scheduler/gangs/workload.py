@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from accelet.kube.errors import MalformedObjectError
 from accelet.kube.objects import RawObject, Wire, WireObject, read_object
+from accelet.scheduler.gangs.staging import JobStage, WireDependency, WireJobState, count_indexes, pods_now
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,7 +12,8 @@ class Workload:
     """An object that makes pods: `size` of them are to run at one time.
 
     `groups` names its kinds of pods in rank order, where it has some (`launcher`, `worker`). Of a
-    LeaderWorkerSet, `size` is that of one group.
+    LeaderWorkerSet, `size` is that of one group; `is_leader_first` says that a group's other pods are made
+    when its leader is ready. Of pods that are made in stages, only those count that are made now.
     """
 
     kind: str
@@ -20,6 +22,7 @@ class Workload:
     size: int
     uid: str = ""
     groups: tuple[str, ...] = ()
+    is_leader_first: bool = False
 
 
 class _WireReplicas(Wire, frozen=True):
@@ -39,6 +42,7 @@ class _WireReplicatedJob(Wire, frozen=True):
     name: str
     template: _WireJobTemplate
     replicas: int | None = None
+    depends_on: list[WireDependency] | None = None
 
 
 class _WireGroup(Wire, frozen=True):
@@ -54,6 +58,8 @@ class _WireSpec(Wire, frozen=True):
     replicas: int | None = None
     replicated_jobs: list[_WireReplicatedJob] | None = None
     leader_worker_template: _WireGroup | None = None
+    # An object with an order in a JobSet, a word in a LeaderWorkerSet.
+    startup_policy: dict[str, str] | str | None = None
     pytorch_replica_specs: _WireGroups = None
     tf_replica_specs: _WireGroups = None
     mpi_replica_specs: _WireGroups = None
@@ -64,6 +70,8 @@ class _WireSpec(Wire, frozen=True):
 
 class _WireStatus(Wire, frozen=True):
     succeeded: int | None = None
+    failed_indexes: str | None = None
+    replicated_jobs_status: list[WireJobState] | None = None
 
 
 class _WireWorkload(WireObject, frozen=True):
@@ -104,6 +112,7 @@ def parse_workload(raw: RawObject, kind: str = "") -> Workload:
         size=max(size, 0),
         uid=metadata.uid or "",
         groups=groups,
+        is_leader_first=bool(wire.spec and wire.spec.startup_policy == "LeaderReady"),
     )
 
 
@@ -120,21 +129,30 @@ def _size(kind: str, spec: _WireSpec, status: _WireStatus) -> tuple[int | None, 
         sizes = [1 if group.replicas is None else group.replicas for group in replicas.values()]
         return sum(sizes), tuple(sorted((group.lower() for group in replicas), key=group_order))
     if spec.replicated_jobs is not None:
-        sizes = [
-            (1 if job.replicas is None else job.replicas) * _parallel(job.template.spec, done=0)
+        stages = [
+            JobStage(
+                job.name,
+                1 if job.replicas is None else job.replicas,
+                _parallel(job.template.spec, done=0),
+                job.depends_on or (),
+            )
             for job in spec.replicated_jobs
         ]
-        return sum(sizes), tuple(job.name for job in spec.replicated_jobs)
+        policy = spec.startup_policy if isinstance(spec.startup_policy, dict) else {}
+        in_order = policy.get("startupPolicyOrder") == "InOrder"
+        pods = pods_now(stages, status.replicated_jobs_status or (), in_order=in_order)
+        return pods, tuple(stage.name for stage in stages)
     if spec.leader_worker_template is not None:
         size = spec.leader_worker_template.size
         return 1 if size is None else size, ()
     if kind == "Job":
         job = _WireJobSpec(spec.parallelism, spec.completions)
-        return _parallel(job, done=status.succeeded or 0), ()
+        done = (status.succeeded or 0) + count_indexes(status.failed_indexes or "")
+        return _parallel(job, done=done), ()
     return spec.replicas, ()
 
 
 def _parallel(spec: _WireJobSpec, *, done: int) -> int:
-    """How many pods of a Job are to run at a time: no more than have not yet succeeded."""
+    """How many pods of a Job are to run at a time: no more than have not yet succeeded or failed for good."""
     parallelism = 1 if spec.parallelism is None else spec.parallelism
     return parallelism if spec.completions is None else min(parallelism, spec.completions - done)

@@ -26,7 +26,7 @@ from accelet.scheduler.settings import SchedulerSettings
 from accelet.scheduler.state import SchedulerState
 from accelet.scheduler.writer import PlanWriter
 from tests.integration.kube.waiting import eventually
-from tests.integration.scheduler.world import JOBS, NODES, PODS, World
+from tests.integration.scheduler.world import JOBS, NODES, PLANS, PODS, World
 
 
 def plan(node: str) -> Record:
@@ -68,6 +68,22 @@ async def test_a_plan_that_is_there_already_is_taken_over(writer: PlanWriter, st
     assert await writer.write(plan("n1"))
     assert not await writer.write(plan("n0"))
     assert [one.placements for one in state.records.values()] == [plan("n1").placements]
+
+
+async def test_a_late_end_of_a_plan_does_not_end_its_successor(
+    world: World, writer: PlanWriter, state: SchedulerState
+) -> None:
+    await writer.write(plan("n1"))
+    (first,) = state.records.values()
+    world.state.delete(PLANS, first.key)
+    state.remove_record(first.key)
+    await writer.write(plan("n0"))
+    await writer.erase(first)
+    assert len(world.plans()) == 1
+    assert [one.placements for one in state.records.values()] == [plan("n0").placements]
+    (second,) = state.records.values()
+    await writer.erase(second)
+    assert (world.plans(), state.records) == ([], {})
 
 
 async def test_a_plan_whose_answer_was_lost_is_the_own_one(

@@ -163,6 +163,49 @@ async def test_a_gang_that_the_api_server_refuses_is_left_gated_and_stops_nobody
     assert len(world.gated("bad")) == 2
 
 
+async def test_a_pod_that_is_refused_after_the_rehearsal_is_told_and_follows_when_it_may(
+    world: World, start: Start
+) -> None:
+    world.add_nodes(1, 1, 2)
+    world.api.faults.append(
+        Fault(Answer(403, "Forbidden", "not today"), method="PATCH", path="/train-1", times=3)
+    )
+    async with start(stranded_after_s=0.2):
+        world.add_job("train", 4)
+        await eventually(lambda: any("1 of 4 pods are not released, among them" in n for n in world.notes()))
+        await eventually(lambda: world.is_bound("train", 4) and not world.plans())
+
+
+async def test_a_plan_that_cannot_be_written_gives_its_room_back_and_is_told(
+    world: World, start: Start
+) -> None:
+    world.add_nodes(1, 1, 2)
+    world.api.faults.append(
+        Fault(Answer(403, "Forbidden", "exceeded quota"), method="POST", path="/configmaps", times=1)
+    )
+    async with start():
+        world.add_job("large", 2, gpus=8)
+        await eventually(lambda: any("its plan cannot be written down" in note for note in world.notes()))
+        world.add_job("small", 1, gpus=8)
+        await eventually(lambda: world.is_bound("small", 1))
+    assert len(world.gated("large")) == 2
+
+
+async def test_a_released_pod_that_kube_scheduler_refuses_is_told_with_the_cure(
+    world: World, start: Start
+) -> None:
+    world.add_nodes(1, 1, 2)
+    world.is_binding = False
+    async with start(stranded_after_s=0.2):
+        world.add_job("train", 1)
+        await eventually(lambda: not world.gated("train") and len(world.pods("train")) == 1)
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        world.state.patch(PODS, ("ml", "train-0"), "merge-patch", {"status": {"conditions": [condition]}})
+        await eventually(lambda: any("kube-scheduler does not bind it" in note for note in world.notes()))
+        world.is_binding = True
+        await eventually(lambda: world.is_bound("train", 1))
+
+
 async def test_a_watch_that_ends_loses_nothing(world: World, start: Start) -> None:
     world.add_nodes(1, 1, 2)
     async with start():
