@@ -6,7 +6,7 @@ DOCKER ?= docker
 IMAGE ?= accelet
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' accelet/__init__.py)
 
-.PHONY: help demo test check e2e e2e-versions bench bench-scheduler launchers schema crds thorough soak proto image clean
+.PHONY: help demo test check e2e e2e-versions bench bench-scheduler bench-storm launchers schema crds thorough soak proto image clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,3 +73,6 @@ schema: .venv/.ready ## write the JSON schemas of the configuration, of a node's
 	@$(BIN)/python -m accelet.agent.configschema > docs/config.schema.json
 	@$(BIN)/python -m accelet.assignments.cardsschema > docs/cards.schema.json
 	@$(BIN)/python -m accelet.fakekubelet.scenario > docs/scenario.schema.json
+
+bench-storm: .venv/.ready ## storms of pods on a real kubelet: root and Go needed, about eight minutes
+	@$(BIN)/python -m tests.e2e.bench_storm

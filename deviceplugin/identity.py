@@ -18,6 +18,7 @@ from deviceplugin.search import Found, Searching
 from resourcemanager.allocation import Allocation, Refusal
 from resourcemanager.manager import ResourceManager
 from resourcemanager.matching.admissions import Admissions
+from resourcemanager.matching.answered import note_answer
 from resourcemanager.matching.inquiry import Doubt, Match, NoProof
 
 ALLOCATE_S = 2.0
@@ -87,6 +88,7 @@ class IdentityAllocator:
             return False
         self._search.forget_kubelet()
         self._admissions = Admissions(listed=frozenset(self._pods.pods()))
+        self._manager.meet_kubelet()
         await self._reconciler.follow_checkpoint(is_after_answers=True)
         return True
 
@@ -108,7 +110,12 @@ class IdentityAllocator:
             self._metrics.count_match(_describe(found.step))
             answer = self._manager.allocate_for(requested, found.step, found.pods, uuid.uuid4().hex)
             self._say(found.step, answer)
-            self._note(found, answer)
+            self._admissions = note_answer(
+                self._admissions,
+                found.step,
+                is_refused=isinstance(answer, Refusal),
+                known=found.pods.keys() | self._pods.deleted().keys(),
+            )
             return answer
 
     def _just_found(self, requested: Sequence[DeviceId]) -> Found | None:
@@ -125,30 +132,17 @@ class IdentityAllocator:
             return None
         return preferred[1] if isinstance(preferred[1].step, Match) else None
 
-    def _note(self, found: Found, answer: Allocation | Refusal) -> None:
-        """An admission that was refused is over; for a container that starts again the kubelet asks again."""
-        step = found.step
-        if isinstance(step, Match) and not step.pod.has_started:
-            self._admissions = self._admissions.came_to(step.owner.pod_uid)
-        if not isinstance(answer, Refusal):
-            return
-        if isinstance(step, NoProof):
-            refused = step.former
-        else:
-            refused = frozenset() if step.pod.has_started else frozenset({step.owner.pod_uid})
-        known = found.pods.keys() | self._pods.deleted().keys()
-        self._admissions = self._admissions.turn_away(refused, known)
-
     async def _find(self, size: int, kubelet: str, within_s: float) -> Found:
         started = time.perf_counter()
         skipped = await self._screener.result(within_s)
         if skipped is None:
             found = Found(NoProof(Doubt.UNANSWERED, self._screener.problem), self._pods.pods())
         else:
+            self._admissions = replace(self._admissions, skipped=skipped)
             found = await self._search.find(
                 size,
                 kubelet=kubelet,
-                admissions=replace(self._admissions, skipped=skipped),
+                admissions=self._admissions,
                 within_s=within_s - (time.perf_counter() - started),
             )
         self._metrics.observe_match(time.perf_counter() - started)

@@ -58,7 +58,7 @@ class PluginMetrics:
             "accelet_match_duration_seconds",
             "Time to find out which container a call is for.",
             resource,
-            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.0),
+            buckets=(0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.04, 0.06, 0.1, 0.25, 0.5, 2.0),
             registry=registry,
         )
         self.settled = Counter(

@@ -64,7 +64,9 @@ class Reconciler:
         # Whom a watch that may lag does not know is not gone for that: without another's word, no pod is.
         seen = pods if shown is not None or are_newer else None
         entries = None if checkpoint is None else checkpoint.entries
-        self._take(checkpoint, View(entries, shown, seen, are_pods_newer=are_newer))
+        is_current = self._records.is_current
+        view = View(entries, shown, seen, is_of_this_kubelet=is_current, are_pods_newer=are_newer)
+        self._take(checkpoint, view)
 
     async def follow_checkpoint(self, *, is_after_answers: bool = False) -> None:
         """Takes over what the kubelet has written since the last time; next to nothing where that is none.
@@ -75,7 +77,8 @@ class Reconciler:
         if checkpoint is not None and (is_after_answers or checkpoint is not self._last):
             # Podresources is asked for nobody: nothing ends by this view.
             shown: Mapping[ObjectKey, PodRecord | None] = {}
-            view = View(checkpoint.entries, shown, self._known_pods(), is_after_answers)
+            is_current = self._records.is_current
+            view = View(checkpoint.entries, shown, self._known_pods(), is_after_answers, is_current)
             self._take(checkpoint, view)
 
     def _known_pods(self) -> tuple[Pod, ...] | None:

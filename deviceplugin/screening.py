@@ -1,15 +1,16 @@
 """Asks the kubelet, at each registration, which pods it admitted before it knew the resource."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 
 from accelet.kube.errors import KubeError
+from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
 from accelet.kube.poduid import PodUid
 from accelet.kubelet.checkpoint import Checkpoint
 from accelet.kubelet.errors import MethodDisabledError, PodResourcesError
-from accelet.kubelet.podresources import PodResources
+from accelet.kubelet.podresources import PodRecord, PodResources
 from accelet.node.kubeletrecords import KubeletRecords
 from accelet.node.podview import PodView
 from accelet.runtime.backoff import Backoff
@@ -71,8 +72,8 @@ class Screener:
         with suppress(PodResourcesError, TimeoutError):
             async with asyncio.timeout(BEFORE_S):
                 pods = admissions.put_in_order(self._pods.pods())
-                for pod in self._screening.list_unasked(pods, self._manager.ledger):
-                    shown = await self._pod_resources.get(*pod.key)
+                unasked = self._screening.list_unasked(pods, self._manager.ledger)
+                async for pod, shown in self._ask(list(unasked)):
                     self._screening = self._screening.with_before(pod, shown, self._manager.ledger)
         self._is_begun.set()
 
@@ -134,8 +135,6 @@ class Screener:
         while number == self._round:
             try:
                 await self._ask_each(await self._pods.read_pods(), number)
-            except MethodDisabledError:
-                break  # before 1.34 a search looks at all pods in any case
             except (KubeError, PodResourcesError) as error:
                 self._problem = str(error)
                 await asyncio.sleep(backoff.wait_s)
@@ -144,11 +143,24 @@ class Screener:
                 break
         self._problem = None
 
+    async def _ask(self, pods: Sequence[Pod]) -> AsyncIterator[tuple[Pod, PodRecord | None]]:
+        """What the kubelet shows of each; before 1.34 by its one way to show any."""
+        shown: Mapping[ObjectKey, PodRecord] | None = None
+        for pod in pods:
+            if shown is None:
+                try:
+                    yield pod, await self._pod_resources.get(*pod.key)
+                    continue
+                except MethodDisabledError:
+                    records = await self._pod_resources.list_all()
+                    shown = {(one.namespace, one.name): one for one in records}
+            yield pod, shown.get(pod.key)
+
     async def _ask_each(self, pods: Mapping[PodUid, Pod], number: int) -> None:
         is_called = self._is_called.is_set()
         screening = self._screening.again(is_during_call=is_called)
-        for pod in list(screening.list_unasked(pods, self._manager.ledger)):
-            shown = await self._pod_resources.get(*pod.key)
+        unasked = screening.list_unasked(pods, self._manager.ledger)
+        async for pod, shown in self._ask(list(unasked)):
             screening = screening.with_after(pod, shown, self._manager.ledger)
         if screening.lacking and not is_called and self._is_called.is_set():
             await self._ask_each(pods, number)  # the caller is among them, and may not have been shown before

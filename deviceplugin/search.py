@@ -128,8 +128,7 @@ class Search:
             case AskShown(name):
                 return evidence.with_shown(name, await self._pod_resources.get(*name))
             case AskAllShown():
-                shown = await self._pod_resources.list_all()
-                return evidence.with_all_shown({(pod.namespace, pod.name): pod for pod in shown})
+                return evidence.with_all_shown(await self._pod_resources.list_all())
             case AskCheckpoint():
                 await self._reconciler.follow_checkpoint(is_after_answers=True)
                 return evidence.with_ledger(self._manager.ledger)

@@ -77,6 +77,10 @@ class ResourceManager:
         self._ledger = reconciled.ledger
         return reconciled
 
+    def meet_kubelet(self) -> None:
+        """Another life of the kubelet has begun."""
+        self._ledger = self._ledger.of_new_kubelet()
+
     def list_cards(self, pods: Mapping[PodUid, Pod]) -> tuple[NodeCard, ...]:
         """The cards as schedulers are told them: as well as the kubelet is told that they are.
 

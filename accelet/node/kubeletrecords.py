@@ -31,15 +31,15 @@ class KubeletRecords:
         return identify_socket(self._paths.registration_socket)
 
     async def knows(self, resource: str) -> bool:
-        """Whether this life of the kubelet has written that it knows the resource.
-
-        A file that is older than its socket was written by the kubelet before it.
-        """
-        kubelet = self.kubelet()
+        """Whether this life of the kubelet has written that it knows the resource."""
         checkpoint = await self.checkpoint()
-        if kubelet is None or checkpoint is None or self._read is None or self._read[0] is None:
-            return False
-        return self._read[0].changed_ns > kubelet.changed_ns and resource in checkpoint.registered
+        return checkpoint is not None and self.is_current and resource in checkpoint.registered
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the checkpoint that was read last was written by this life of the kubelet."""
+        kubelet, written = self.kubelet(), self._read[0] if self._read is not None else None
+        return kubelet is not None and written is not None and written.changed_ns > kubelet.changed_ns
 
     async def checkpoint(self) -> Checkpoint | None:
         """The checkpoint as it stands; None when it cannot be read, which is logged once."""

@@ -77,6 +77,11 @@ class Ledger:
     """Every id in the last checkpoint, also of pods that are gone: the kubelet frees lazily."""
 
     has_read_checkpoint: bool = False
+    checkpointed_pods: frozenset[PodUid] = frozenset()
+    """The pods in the last checkpoint that this life of the kubelet wrote."""
+
+    freed: frozenset[PodUid] = frozenset()
+    """The pods it had in its checkpoint and has no longer: for the kubelet they have ended."""
 
     @cached_property
     def held(self) -> frozenset[DeviceId]:
@@ -118,6 +123,10 @@ class Ledger:
         """The books after an Allocate was answered. An earlier answer for the same container is replaced."""
         others = tuple(one for one in self.in_flight if answer.owner is None or one.owner != answer.owner)
         return replace(self, in_flight=(*others, answer))
+
+    def of_new_kubelet(self) -> "Ledger":
+        """As another life of the kubelet begins, which may have lost its records."""
+        return replace(self, checkpointed_pods=frozenset(), freed=frozenset())
 
     @cached_property
     def _recorded(self) -> Mapping[PodUid, Mapping[str, frozenset[DeviceId]]]:

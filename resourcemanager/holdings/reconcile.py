@@ -44,6 +44,7 @@ class View:
     `pods`: all pods of this node that the API server knows.
     `is_after_answers`: the checkpoint was read when every answer it lacks had been thrown away: during the
     kubelet's next call, before which it writes what it took, or when a new kubelet has started from it.
+    `is_of_this_kubelet`: the checkpoint was written by the kubelet that runs now.
     `are_pods_newer`: the pods were read after the checkpoint. A holder that is none of them has ended; else
     the watch may not have shown it yet.
     """
@@ -52,6 +53,7 @@ class View:
     shown: Mapping[ObjectKey, ShownPod | None] | None = None
     pods: Sequence[Pod] | None = None
     is_after_answers: bool = False
+    is_of_this_kubelet: bool = False
     are_pods_newer: bool = False
 
 
@@ -102,17 +104,29 @@ def reconcile(ledger: Ledger, view: View) -> Reconciled:
             released.append(after)
         if key in recorded or not after.is_released:
             holdings[key] = after
+    made = Ledger(
+        resource=ledger.resource,
+        holdings=MappingProxyType(holdings),
+        in_flight=tuple(end for end in ends if isinstance(end, InFlight)),
+        checkpointed=_checkpointed(ledger, view),
+        has_read_checkpoint=ledger.has_read_checkpoint or view.checkpoint is not None,
+    )
     return Reconciled(
-        ledger=Ledger(
-            resource=ledger.resource,
-            holdings=MappingProxyType(holdings),
-            in_flight=tuple(end for end in ends if isinstance(end, InFlight)),
-            checkpointed=_checkpointed(ledger, view),
-            has_read_checkpoint=ledger.has_read_checkpoint or view.checkpoint is not None,
-        ),
+        ledger=_note_freed(ledger, made, view, known),
         settled=tuple(end for end in ends if isinstance(end, Settled)),
         released=tuple(released),
     )
+
+
+def _note_freed(before: Ledger, after: Ledger, view: View, known: "_Pods") -> Ledger:
+    """The kubelet takes devices from pods that have ended, and from no other, as long as it lives."""
+    if view.checkpoint is None or not view.is_of_this_kubelet:
+        return replace(after, checkpointed_pods=before.checkpointed_pods, freed=before.freed)
+    now = frozenset(PodUid(one.pod_uid) for one in view.checkpoint if one.resource == after.resource)
+    freed = (before.freed | before.checkpointed_pods) - now
+    if known.by_uid is not None:
+        freed &= known.by_uid.keys() | {key.pod_uid for key in after.holdings}
+    return replace(after, checkpointed_pods=now, freed=freed)
 
 
 def pods_to_ask(ledger: Ledger, pods: Sequence[Pod] | None) -> tuple[ObjectKey, ...]:

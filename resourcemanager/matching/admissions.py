@@ -4,7 +4,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
 from accelet.kube.pods import Pod
-from accelet.kube.poduid import PodUid
+from accelet.kube.poduid import PodUid, kubelet_uid
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,14 @@ class Admissions:
         uids = listed + [uid for uid in pods if uid not in self.listed]
         begin = uids.index(self.last) if self.last is not None and self.last in pods else 0
         return {uid: pods[uid] for uid in uids[begin:] + uids[:begin]}
+
+    def are_over_for(self, pod: Pod) -> bool:
+        """Whether the kubelet may have admitted the pod, if only without devices.
+
+        It writes statuses of containers of those alone that it has admitted. Of a static pod the API server
+        knows nothing before.
+        """
+        return pod.has_started or bool(pod.statuses) or pod.is_mirror or kubelet_uid(pod) in self.skipped
 
     def came_to(self, uid: PodUid) -> "Admissions":
         return replace(self, last=uid)

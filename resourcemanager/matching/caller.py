@@ -63,6 +63,7 @@ from resourcemanager.matching.openings import (
     find_openings,
     is_past_admission,
     list_living,
+    list_rivals,
     may_show_former,
     needs_checkpoint,
 )
@@ -89,7 +90,7 @@ def _find_visible(evidence: Evidence) -> Step:
             return (
                 _verify_name(pod, evidence)
                 or _consider_former(pod, found, evidence)
-                or _ask_rivals(found, living, evidence)
+                or _ask_rivals(found, evidence)
             )
     if evidence.can_read and evidence.reads == 0:
         return ReadPods(after_s=0)
@@ -111,8 +112,8 @@ def _consider_former(pod: Pod, found: Sequence[Match], evidence: Evidence) -> St
         return doubt_former(pod, former)
     if not may_show_former(pod, evidence):
         return None
-    for other in list_living(evidence, with_deleted=True):
-        if other is pod or is_past_admission(other, evidence):
+    for other in list_living(evidence, with_former=True):
+        if other.key == pod.key or is_past_admission(other, evidence):
             continue
         if other.key not in evidence.shown:
             return AskShown(other.key)
@@ -121,10 +122,8 @@ def _consider_former(pod: Pod, found: Sequence[Match], evidence: Evidence) -> St
     return None
 
 
-def _ask_rivals(found: Sequence[Match], living: Sequence[Pod], evidence: Evidence) -> Step:
-    for rival in living:
-        if not is_past_admission(rival, evidence):
-            continue
+def _ask_rivals(found: Sequence[Match], evidence: Evidence) -> Step:
+    for rival in list_rivals(evidence):
         if rival.key not in evidence.shown:
             return AskShown(rival.key)
         if any(find_openings(rival, Proof.VISIBLE, evidence)):

@@ -59,6 +59,14 @@ def doubt_former(pod: Pod, former: Sequence[Match]) -> NoProof:
     )
 
 
+def doubt_namesakes(name: ObjectKey, evidence: Evidence) -> NoProof:
+    return NoProof(
+        Doubt.SEVERAL,
+        f"The kubelet shows two pods {'/'.join(name)}, and does not tell which of them waits for"
+        f" {_amount(evidence)}.",
+    )
+
+
 def doubt_name(pod: Pod) -> NoProof:
     return NoProof(
         Doubt.UNVERIFIED,

@@ -1,7 +1,13 @@
 """Finds the container a call is for where podresources also shows pods that were turned away."""
 
 from accelet.kube.objects import ObjectKey
-from resourcemanager.matching.doubts import accept_single, doubt_api_server, doubt_stranger
+from resourcemanager.matching.doubts import (
+    accept_single,
+    doubt_api_server,
+    doubt_former,
+    doubt_namesakes,
+    doubt_stranger,
+)
 from resourcemanager.matching.inquiry import (
     AskAllShown,
     AskShown,
@@ -11,7 +17,7 @@ from resourcemanager.matching.inquiry import (
     ReadPods,
     Step,
 )
-from resourcemanager.matching.openings import find_openings, list_living
+from resourcemanager.matching.openings import find_former_openings, find_openings, list_living
 
 _REREADS_S = (0.05, 0.15, 0.4)
 """How long the API server may take to learn that a pod was turned away, before it is a matter of seconds."""
@@ -28,7 +34,7 @@ def _look(evidence: Evidence) -> Step | None:
     if evidence.reads == 0:
         return ReadPods(after_s=0) if evidence.can_read else doubt_api_server()
     if not evidence.is_all_shown:
-        for pod in list_living(evidence, with_deleted=True):
+        for pod in list_living(evidence, with_former=True):
             if pod.key not in evidence.shown:
                 return AskShown(pod.key)
     return None
@@ -38,9 +44,16 @@ def _weigh(evidence: Evidence) -> Step:
     proof = Proof.SOLE if evidence.is_all_shown else Proof.EXCLUSION
     found = [
         match
-        for pod in list_living(evidence, with_deleted=True)
+        for pod in list_living(evidence, with_former=True)
         for match in find_openings(pod, proof, evidence)
     ]
+    if all(match.owner.pod_uid not in evidence.pods for match in found):
+        found = []  # a pod that is gone is never proven to be the one
+    former = [one for match in found for one in find_former_openings(match.pod, evidence)]
+    if former:
+        return doubt_former(found[0].pod, former)
+    if evidence.shown_twice:
+        return doubt_namesakes(min(evidence.shown_twice), evidence)
     strangers = _strangers(evidence)
     is_open = len({match.owner.pod_uid for match in found}) > 1 or bool(strangers)
     if is_open and evidence.can_read and evidence.reads <= len(_REREADS_S):

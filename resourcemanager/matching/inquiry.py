@@ -1,6 +1,7 @@
 """The search for the container that a call of the kubelet is for: what is known so far, what to ask next."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
@@ -142,6 +143,7 @@ class Evidence:
     admissions: Admissions = field(default_factory=Admissions)
     deleted: Mapping[PodUid, Pod] = field(default_factory=lambda: MappingProxyType({}))
     shown: Mapping[ObjectKey, ShownPod | None] = field(default_factory=lambda: MappingProxyType({}))
+    shown_twice: frozenset[ObjectKey] = frozenset()
     is_all_shown: bool = False
     missing: frozenset[PodUid] = frozenset()
     verified: frozenset[ObjectKey] = frozenset()
@@ -151,8 +153,15 @@ class Evidence:
     def with_shown(self, name: ObjectKey, pod: ShownPod | None) -> "Evidence":
         return replace(self, shown={**self.shown, name: pod})
 
-    def with_all_shown(self, pods: Mapping[ObjectKey, ShownPod]) -> "Evidence":
-        return replace(self, shown=dict(pods), is_all_shown=True)
+    def with_all_shown(self, pods: Sequence[ShownPod]) -> "Evidence":
+        """`pods` are all that podresources shows; two of them can have one name."""
+        names = Counter((pod.namespace, pod.name) for pod in pods)
+        return replace(
+            self,
+            shown={(pod.namespace, pod.name): pod for pod in pods},
+            shown_twice=frozenset(name for name, count in names.items() if count > 1),
+            is_all_shown=True,
+        )
 
     def with_ledger(self, ledger: Ledger) -> "Evidence":
         """The books as they are with the checkpoint of this moment; as they were if it cannot be read."""

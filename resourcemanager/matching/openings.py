@@ -9,23 +9,34 @@ from resourcemanager.matching.candidates import find_gaps, find_next, has_all, l
 from resourcemanager.matching.inquiry import Evidence, Match, Proof
 
 
-def list_living(evidence: Evidence, *, with_deleted: bool = False) -> tuple[Pod, ...]:
+def list_living(evidence: Evidence, *, with_former: bool = False) -> tuple[Pod, ...]:
     """The pods that may want devices of this number, in the order they stand in, those being deleted last.
 
-    `with_deleted`: also pods that the API server has no longer, while no other has their name.
+    `with_former`: also pods that the API server has no longer.
     """
-    pods = dict(evidence.pods)
-    if with_deleted:
-        names = {pod.key for pod in pods.values()}
-        pods |= {uid: pod for uid, pod in evidence.deleted.items() if pod.key not in names}
+    pods = {**(evidence.deleted if with_former else {}), **evidence.pods}
     living = (pod for uid, pod in pods.items() if _may_want(uid, pod, evidence))
     return tuple(sorted(living, key=lambda pod: pod.deleted_s is not None))
+
+
+def list_rivals(evidence: Evidence) -> tuple[Pod, ...]:
+    """The pods past their admission of which a container may be starting without its devices.
+
+    Also those that the API server has no longer, while no other has their name.
+    """
+    names = {pod.key for pod in evidence.pods.values()}
+    return tuple(
+        pod
+        for pod in list_living(evidence, with_former=True)
+        if is_past_admission(pod, evidence) and (kubelet_uid(pod) in evidence.pods or pod.key not in names)
+    )
 
 
 def _may_want(uid: PodUid, pod: Pod, evidence: Evidence) -> bool:
     return (
         not pod.is_terminal
         and uid not in evidence.admissions.turned_away
+        and uid not in evidence.ledger.freed
         and lacks_devices(pod, evidence.ledger, evidence.size)
     )
 
@@ -77,24 +88,20 @@ def needs_checkpoint(evidence: Evidence) -> bool:
 
 
 def is_past_admission(pod: Pod, evidence: Evidence) -> bool:
-    """Whether the kubelet may have admitted the pod and left it without devices.
-
-    It may not have known the resource then. It writes statuses of containers of those it has admitted alone.
-    Of a static pod the API server knows only what was admitted before.
-    """
-    return (
-        pod.has_started
-        or bool(pod.statuses)
-        or pod.is_mirror
-        or kubelet_uid(pod) in evidence.admissions.skipped
-    )
+    """Whether the kubelet may have admitted the pod and left it without devices."""
+    return evidence.admissions.are_over_for(pod)
 
 
 def find_openings(pod: Pod, proof: Proof, evidence: Evidence) -> Iterator[Match]:
-    """The containers the call may be for; of a pod in admission one, if they can be told apart."""
+    """The containers the call may be for; of a pod in admission one, if they can be told apart.
+
+    Of one past its admission nothing is proven: another of its containers may be starting.
+    """
     shown = evidence.shown.get(pod.key)
     if shown is None:
         return
-    find = find_gaps if is_past_admission(pod, evidence) else find_next
+    is_past = is_past_admission(pod, evidence)
+    find = find_gaps if is_past else find_next
+    proof = Proof.EXCLUSION if is_past else proof
     for container in find(pod, shown, evidence.ledger, evidence.size):
         yield Match(ContainerKey(kubelet_uid(pod), container), pod, proof)

@@ -1,23 +1,31 @@
-"""The agent's side of the simulated node: it gathers, matches and keeps its books as the real one does."""
+"""The agent's side of the simulated node: it gathers, matches and keeps its ledger as the real one does.
+
+It knows nothing but what the real one could: not what it has not asked for, nor what it has forgotten.
+"""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-from accelet.kube.poduid import index_pods
+from accelet.kube.pods import Pod
+from accelet.kube.poduid import PodUid, index_pods
 from resourcemanager.holdings.ledger import ALLOCATION_ANNOTATION, InFlight, Ledger
-from resourcemanager.holdings.reconcile import Outcome, View, reconcile
+from resourcemanager.holdings.reconcile import Outcome, View, pods_to_ask, reconcile
 from resourcemanager.matching.admissions import Admissions
+from resourcemanager.matching.answered import note_answer
 from resourcemanager.matching.caller import next_step
 from resourcemanager.matching.inquiry import (
     AskAllShown,
     AskCheckpoint,
     AskShown,
+    Doubt,
     Evidence,
     Match,
     NoProof,
     ReadPod,
     ReadPods,
 )
+from resourcemanager.matching.screening import Screening
 from tests.unit.resourcemanager.kubelet_model import Call, Node, R
 
 MOST_QUESTIONS = 200
@@ -25,52 +33,127 @@ MOST_QUESTIONS = 200
 
 @dataclass
 class Agent:
-    """Matches every call; `counts` has what came of them, `questions` what it took."""
+    """Matches every call; `counts` has what came of them, `questions` what it took.
+
+    `refuses`: how often a call that was matched is refused all the same, as for a wrong assignment.
+    """
 
     node: Node
     gives_unproven: bool = False
+    refuses: float = 0.0
     ledger: Ledger = field(default_factory=lambda: Ledger(R))
+    admissions: Admissions = field(default_factory=Admissions)
+    screening: Screening = field(default_factory=Screening)
+    is_screened: bool = True
     counts: Counter[str] = field(default_factory=Counter)
     questions: Counter[str] = field(default_factory=Counter)
     wrong: list[tuple[Call, Match]] = field(default_factory=list)
+    phantoms: list[object] = field(default_factory=list)
     doubts: list[NoProof] = field(default_factory=list)
     corrections: int = 0
+    seen_deleted: frozenset[PodUid] = frozenset()
     seen_kubelet: int = 0
-    seen_agent: int = -1
+    seen_agent: int = 0
+
+    def __post_init__(self) -> None:
+        self.node.registering = self.register
+
+    def register(self) -> None:
+        """What it does before it registers, and once the kubelet knows the resource."""
+        self.remember()
+        self.is_screened = False
+        self.screening = Screening(self.node.knows_resource)
+        for pod in list(self.screening.list_unasked(self.index(self.node.watched()), self.ledger)):
+            self.screening = self.screening.with_before(pod, self.node.get(pod.key), self.ledger)
+        self.screen(is_during_call=False)
+
+    def screen(self, *, is_during_call: bool) -> None:
+        if self.is_screened or (pods := self.node.read()) is None:
+            return
+        self.screening = self.screening.again(is_during_call=is_during_call)
+        for pod in list(self.screening.list_unasked(self.index(pods), self.ledger)):
+            self.screening = self.screening.with_after(pod, self.node.get(pod.key), self.ledger)
+        self.is_screened = True
+
+    def index(self, pods: tuple[Pod, ...]) -> Mapping[PodUid, Pod]:
+        return index_pods(pods)
+
+    def remember(self) -> None:
+        """A new agent knows nothing; a new kubelet begins anew, and its checkpoint has what it took over."""
+        node = self.node
+        if node.agent_generation != self.seen_agent:
+            self.seen_agent, self.seen_kubelet = node.agent_generation, node.kubelet_generation
+            self.ledger, self.admissions = Ledger(R), Admissions()
+            self.keep_ledger(is_after_answers=False)
+        elif node.kubelet_generation != self.seen_kubelet:
+            self.seen_kubelet = node.kubelet_generation
+            self.forget_kubelet()
+            self.keep_ledger(is_after_answers=True)
+
+    def forget_kubelet(self) -> None:
+        self.admissions = Admissions(listed=frozenset(self.index(self.node.watched())))
+        self.ledger = self.ledger.of_new_kubelet()
 
     def answer(self, call: Call) -> dict[str, str] | None:
-        self.keep_books()
+        if self.node.random.random() < 0.5:  # else news of the checkpoint is not yet here
+            self.keep_ledger(is_after_answers=False)
+        if self.node.random.random() < 0.2:
+            self.keep_ledger_with_podresources()
         step = self.match(call)
+        self.count(call, step)
         token = f"t{self.counts.total()}"
-        if isinstance(step, NoProof):
-            self.doubts.append(step)
-            self.counts["unproven"] += 1
-        elif not step.proof.is_exact:
-            self.counts["inexact"] += 1
-        elif step.owner != call.truth:
-            self.wrong.append((call, step))
-            self.counts["wrong"] += 1
-        else:
-            self.counts["right"] += 1
         if isinstance(step, Match) and step.proof.is_exact:
+            is_refused = self.node.random.random() < self.refuses
+            self.note(step, is_refused=is_refused)
+            if is_refused:
+                return None
             self.ledger = self.ledger.with_answer(InFlight(token, call.device_ids, step.owner, step.pod.key))
         elif self.gives_unproven:
             self.ledger = self.ledger.with_answer(InFlight(token, call.device_ids))
         else:
+            self.note(step, is_refused=True)
             return None
         return {ALLOCATION_ANNOTATION: token}
 
+    def note(self, step: Match | NoProof, *, is_refused: bool) -> None:
+        known = self.index((*self.node.watched(), *self.node.deleted())).keys()
+        self.admissions = note_answer(self.admissions, step, is_refused=is_refused, known=known)
+
+    def count(self, call: Call, step: Match | NoProof) -> None:
+        if isinstance(step, NoProof):
+            self.doubts.append(step)
+            self.counts["unproven" if call.is_admission else "unproven beside a registration"] += 1
+        elif not step.proof.is_exact:
+            self.counts["inexact" if call.is_admission else "unproven beside a registration"] += 1
+        elif step.owner == call.truth:
+            self.counts["right"] += 1
+        elif self.is_doomed(call, step):
+            self.counts["doomed"] += 1
+        else:
+            self.wrong.append((call, step))
+            self.counts["wrong"] += 1
+
+    def is_doomed(self, call: Call, match: Match) -> bool:
+        """Whether the pod was deleted by force, unseen by the watch, and taken for whom has its name now."""
+        namesakes = {pod.key for pod in self.node.deleted_by_force if pod.uid == call.truth.pod_uid}
+        return match.pod.key in namesakes and call.truth.pod_uid not in self.seen_deleted
+
     def match(self, call: Call) -> Match | NoProof:
         node = self.node
+        self.screen(is_during_call=True)
+        if not self.is_screened:
+            return NoProof(Doubt.UNANSWERED, "It is not known who was skipped.")
+        admissions = self.admissions = replace(self.admissions, skipped=self.screening.skipped)
         evidence = Evidence(
             size=len(call.device_ids),
             ledger=self.ledger,
-            pods=index_pods(node.watched()),
+            pods=admissions.put_in_order(self.index(node.watched())),
             podresources=node.mode,
             is_watch_current=node.with_.lag_ms == 0,
-            admissions=Admissions(skipped=node.older_than_resource),
-            deleted=index_pods(node.deleted()),
+            admissions=admissions,
+            deleted=self.index(node.deleted()),
         )
+        self.seen_deleted = frozenset(evidence.deleted)
         for _ in range(MOST_QUESTIONS):
             step = next_step(evidence)
             self.questions[type(step).__name__] += 1
@@ -82,8 +165,7 @@ class Agent:
                 case AskAllShown():
                     evidence = evidence.with_all_shown(node.list_all())
                 case AskCheckpoint():
-                    view = View(checkpoint=node.checkpoint, pods=node.watched(), is_after_answers=True)
-                    self.ledger = self.reconcile(view)
+                    self.keep_ledger(is_after_answers=True)
                     evidence = evidence.with_ledger(self.ledger)
                 case ReadPod(name):
                     pods = node.read()
@@ -99,19 +181,25 @@ class Agent:
                     evidence = evidence.without_api_server() if pods is None else evidence.with_pods(pods)
         raise AssertionError("it never ends")
 
-    def keep_books(self) -> None:
+    def keep_ledger(self, *, is_after_answers: bool) -> None:
         node = self.node
-        is_new_kubelet = node.kubelet_generation != self.seen_kubelet
-        self.seen_kubelet = node.kubelet_generation
-        if node.agent_generation != self.seen_agent:
-            self.seen_agent = node.agent_generation
-            self.ledger = Ledger(R)
-        elif not is_new_kubelet and node.random.random() < 0.5:
-            return  # news of the checkpoint is not yet here
-        view = View(checkpoint=node.checkpoint, pods=node.watched(), is_after_answers=is_new_kubelet)
-        self.ledger = self.reconcile(view)
+        is_current = node.checkpoint_generation == node.kubelet_generation
+        self.take(View(node.checkpoint, {}, node.watched(), is_after_answers, is_current))
 
-    def reconcile(self, view: View) -> Ledger:
+    def keep_ledger_with_podresources(self) -> None:
+        """As it does at each scan; now and then its checkpoint cannot be read."""
+        node = self.node
+        pods = node.watched()
+        shown = {name: node.get(name) for name in pods_to_ask(self.ledger, pods)}
+        checkpoint = node.checkpoint if node.random.random() < 0.7 else None
+        is_current = node.checkpoint_generation == node.kubelet_generation
+        self.take(View(checkpoint, shown, pods, is_of_this_kubelet=is_current))
+
+    def take(self, view: View) -> None:
         result = reconcile(self.ledger, view)
+        self.ledger = result.ledger
         self.corrections += sum(one.outcome is Outcome.CORRECTED for one in result.settled)
-        return result.ledger
+        for key, holding in result.ledger.holdings.items():
+            is_had = any(holding.device_ids <= ids for ids in self.node.had.get(key, ()))
+            if not is_had and key.pod_uid in self.node.api:
+                self.phantoms.append(holding)

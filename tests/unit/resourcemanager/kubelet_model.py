@@ -14,7 +14,7 @@ from random import Random
 from accelet.accelerators.device import DeviceId
 from accelet.kube.objects import ObjectKey, Owner
 from accelet.kube.pods import Container, ContainerStatus, Pod
-from accelet.kube.poduid import PodUid, kubelet_uid
+from accelet.kube.poduid import PodUid, leave_out_forged, may_recur
 from accelet.kubelet.checkpoint import CheckpointEntry
 from accelet.kubelet.podresources import ContainerRecord, PodRecord
 from resourcemanager.holdings.evidence import ContainerKey
@@ -34,6 +34,8 @@ class Disturbances:
     kubelet_restarts: bool = False
     agent_restarts: bool = False
     api_server_fails: bool = False
+    forced_deletions: bool = False
+    forged_mirrors: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,14 @@ class Call:
 
     truth: ContainerKey
     device_ids: frozenset[DeviceId]
+    is_admission: bool = True
 
 
 Plugin = Callable[[Call], Mapping[str, str] | None]
 """Answers a call with annotations, or refuses it with None."""
+
+NODE_UID = "node-uid"
+NODE = Owner("Node", "node", NODE_UID, is_controller=True)
 
 
 @dataclass
@@ -90,13 +96,27 @@ class Node:
         self.devices: dict[ContainerKey, frozenset[DeviceId]] = {}
         self.answers: dict[ContainerKey, Mapping[str, str]] = {}
         self.checkpoint: tuple[CheckpointEntry, ...] = ()
-        self.queue: list[Pod] = []
+        self.checkpoint_generation = 0
+        self.queue: list[Pod | str] = []
+        """Pods to admit and UIDs to forget, in the order in which the watch told of them."""
+        self.heard: set[str] = set()
         self.kubelet_generation = 0
         self.agent_generation = 0
-        self.older_than_resource: frozenset[PodUid] = frozenset()
+        self.registrations = 0
+        self.knows_resource = True
+        self.is_served = True
+        self.began: dict[str, int] = {}
+        self.deleted_by_force: list[Pod] = []
+        self.had: dict[ContainerKey, set[frozenset[DeviceId]]] = {}
         self.plugin: Plugin = lambda _: {}
+        self.registering: Callable[[], None] = lambda: None
+        self.batch = batch = self.random.randrange(3000)
         for _ in range(pods):
-            self.at(self.random.randrange(3000), self.create)
+            self.at(batch if self.random.random() < 0.4 else self.random.randrange(3000), self.create)
+        self.disturb(disturbances)
+        self.wants_restart = False
+
+    def disturb(self, disturbances: Disturbances) -> None:
         if disturbances.kubelet_restarts:
             self.at(self.random.randrange(500, 3000), self.ask_for_restart)
         if disturbances.agent_restarts:
@@ -105,8 +125,17 @@ class Node:
             for _ in range(3):
                 self.at(self.random.randrange(3000), self.add_static)
         if disturbances.forgotten_pods:
-            self.forget_one()
-        self.wants_restart = False
+            self.knows_resource = self.is_served = False
+            self.at(0, lambda: self.create("db-0"))
+            self.at(self.random.randrange(100, 1500), self.register)
+        if disturbances.forced_deletions:
+            for _ in range(8):
+                soon = self.batch + self.random.randrange(100)  # while many wait
+                self.at(self.random.choice([soon, self.random.randrange(3000)]), self.delete_by_force)
+        if disturbances.forged_mirrors:
+            for _ in range(3):
+                soon = self.batch + self.random.randrange(20)  # while many wait
+                self.at(self.random.choice([soon, self.random.randrange(3000)]), self.forge_mirror)
 
     # Time.
 
@@ -186,6 +215,32 @@ class Node:
         if self.random.random() < 0.8:
             self.later(1, 60, delete)
 
+    def post_waiting(self, uid: str, generation: int) -> None:
+        """The kubelet has admitted the pod and pulls its images."""
+        pod = self.api.get(uid)
+        if pod is not None and not pod.has_started and generation == self.kubelet_generation:
+            self.update(uid, statuses={c.name: ContainerStatus("waiting") for c in pod.all_containers})
+
+    def delete_by_force(self) -> None:
+        """Somebody deletes a pod that the kubelet has not ended, and mostly makes it anew, as another pod."""
+        if not (found := [pod for pod in self.api.values() if not pod.is_mirror]):
+            return
+        pod = self.random.choice([one for one in found if may_recur(one)] or found)
+        self.deleted_by_force.append(pod)
+        self.remove(pod.uid)
+        if may_recur(pod):
+            self.later(1, 20, lambda: self.create(pod.name))
+
+    def forge_mirror(self) -> None:
+        """A tenant's pod says that it mirrors another one; the kubelet takes no notice of it."""
+        victims = sorted(uid for uid, pod in self.api.items() if pod.phase == "Pending" and not pod.statuses)
+        number = next(self.numbers)
+        if victims:
+            owner = self.random.choice([(), (NODE,), (replace(NODE, uid="other"),)])
+            forged = self.draw_pod(f"uid-{number}", f"forged-{number}", owner)
+            said = {"kubernetes.io/config.mirror": self.random.choice(victims)}
+            self.write(replace(forged, annotations=said))
+
     def post_running(self, uid: str, generation: int) -> None:
         pod = self.api.get(uid)
         if pod is not None and not pod.is_terminal and generation == self.kubelet_generation:
@@ -204,7 +259,7 @@ class Node:
                 if self.wants_restart:
                     self.restart_kubelet()
                     break
-                self.admit(self.queue.pop(0))
+                self.handle(self.queue.pop(0))
             if self.wants_restart:
                 self.restart_kubelet()
             self.maybe_restart_container()
@@ -212,19 +267,25 @@ class Node:
     def receive(self) -> None:
         for uid, pod in self.kubelet_watch.catch_up(self.log, self.now_ms):
             if pod is None:
-                self.known.pop(uid, None)
-                self.queue = [queued for queued in self.queue if queued.uid != uid]
+                self.queue.append(uid)
             elif uid in self.known:
                 self.known[uid] = pod
-            elif (
-                not pod.is_terminal and not pod.is_mirror and all(queued.uid != uid for queued in self.queue)
-            ):
+            elif not pod.is_terminal and not pod.is_mirror and uid not in self.heard:
+                self.heard.add(uid)
                 self.queue.append(pod)
+
+    def handle(self, event: Pod | str) -> None:
+        """What the watch told, in its turn: also a pod that somebody has deleted since is admitted first."""
+        if isinstance(event, str):
+            self.known.pop(event, None)
+        else:
+            self.admit(event)
 
     def admit(self, pod: Pod) -> None:
         """One pod, from being known to running or turned away."""
         generation = self.kubelet_generation
         self.known[pod.uid] = pod
+        self.began[pod.uid] = self.registrations
         for _ in self.admission(pod):
             self.pass_time(3)
             self.maybe_restart_container()
@@ -236,12 +297,15 @@ class Node:
             self.later(1, 100, lambda: self.post_end(pod.uid, "Failed", generation))
             return
         if pod.uid.startswith("static"):
-            mirror = replace(
-                pod, uid=f"mirror-{pod.uid}", annotations={"kubernetes.io/config.mirror": pod.uid}
-            )
+            said = {"kubernetes.io/config.mirror": pod.uid}
+            mirror = replace(pod, uid=f"mirror-{pod.uid}", annotations=said, owners=(NODE,))
             self.later(1, 100, lambda: self.write(mirror))
             return
-        self.later(1, 100, lambda: self.post_running(pod.uid, generation))
+        if self.random.random() < 0.3:
+            self.later(1, 100, lambda: self.post_waiting(pod.uid, generation))
+            self.later(500, 2000, lambda: self.post_running(pod.uid, generation))
+        else:
+            self.later(1, 100, lambda: self.post_running(pod.uid, generation))
         if self.random.random() < 0.5:
             self.later(100, 1500, lambda: self.finish(pod.uid))
 
@@ -266,6 +330,9 @@ class Node:
         key, size = ContainerKey(PodUid(pod.uid), container.name), int(container.limits.get(R, 0))
         if size == 0 or key in self.devices:
             return True
+        if not (self.knows_resource and self.is_served):
+            self.forgotten |= set() if self.knows_resource else {pod.uid}
+            return not self.knows_resource
         self.free_lazily()
         taken = {device for ids in self.devices.values() for device in ids}
         reusable = {
@@ -278,23 +345,25 @@ class Node:
         if len(free) < size:
             return False
         ids = frozenset(free[:size])
-        answer = self.plugin(Call(key, ids))
+        answer = self.plugin(Call(key, ids, self.began.get(pod.uid) == self.registrations))
         if answer is None:
             return False
         if self.wants_restart and self.random.random() < 0.5:
             self.restart_kubelet()  # it dies before it has taken the answer
             return False
         self.devices[key], self.answers[key] = ids, answer
+        self.had.setdefault(key, set()).add(ids)
         self.write_checkpoint()
         return True
 
     def free_lazily(self) -> None:
-        queued = {pod.uid for pod in self.queue}
+        queued = {pod.uid for pod in self.queue if isinstance(pod, Pod)}
         for key in list(self.devices):
             if key.pod_uid not in self.known.keys() | queued or key.pod_uid in self.inactive:
                 del self.devices[key]
 
     def write_checkpoint(self) -> None:
+        self.checkpoint_generation = self.kubelet_generation
         self.checkpoint = tuple(
             CheckpointEntry(key.pod_uid, key.container, R, frozenset(ids), self.answers[key])
             for key, ids in self.devices.items()
@@ -321,16 +390,23 @@ class Node:
         """Its memory is its checkpoint now. It lists its pods, oldest first, and admits what does not run."""
         self.wants_restart = False
         self.kubelet_generation += 1
+        self.is_served = False
+        self.later(0, 50, self.register)
+        is_rejected = False
+        if self.with_.forgotten_pods and self.random.random() < 0.5:
+            # It rejects its checkpoint, and writes another at the next occasion.
+            is_rejected, self.knows_resource = True, False
+            self.forgotten |= self.known.keys()
         static = [pod for pod in self.known.values() if pod.uid.startswith("static")]
         ended = {uid for uid in self.inactive if uid in self.api and self.api[uid].phase == "Running"}
         self.known, self.inactive = {}, ended
         self.answers = {
             ContainerKey(PodUid(entry.pod_uid), entry.container): entry.annotations
-            for entry in self.checkpoint
+            for entry in (() if is_rejected else self.checkpoint)
         }
         self.devices = {
             ContainerKey(PodUid(entry.pod_uid), entry.container): frozenset(map(DeviceId, entry.device_ids))
-            for entry in self.checkpoint
+            for entry in (() if is_rejected else self.checkpoint)
         }
         self.kubelet_watch.catch_up(self.log, self.now_ms + 10_000)
         batch = [pod for pod in self.api.values() if not pod.is_terminal and not pod.is_mirror]
@@ -339,6 +415,7 @@ class Node:
         for pod in static:
             self.known[pod.uid] = pod
         self.queue = []
+        self.heard = {pod.uid for pod in batch}
         for pod in batch:
             if pod.phase == "Running":
                 self.known[pod.uid] = pod
@@ -348,7 +425,18 @@ class Node:
                 self.queue.append(pod)
 
     def restart_agent(self) -> None:
+        """It is away for a while; it has forgotten all that it does not read."""
         self.agent_generation += 1
+        self.is_served = False
+        self.later(0, 300, self.register)
+
+    def register(self) -> None:
+        """The agent finds out what it has to know before, and then the kubelet knows the resource."""
+        if not self.is_served:
+            self.registering()
+            self.knows_resource = self.is_served = True
+            self.registrations += 1
+            self.write_checkpoint()  # as after each list of devices
 
     # What only some nodes have.
 
@@ -356,22 +444,13 @@ class Node:
         number = next(self.numbers)
         self.queue.append(self.draw_pod(f"static-{number}", f"static-{number}"))
 
-    def forget_one(self) -> None:
-        """A pod that was admitted when the kubelet did not know the resource: it runs without devices."""
-        pod = self.draw_pod(f"uid-{next(self.numbers)}", "db-0", (Owner("StatefulSet", "db", "s", "", True),))
-        self.write(pod)
-        self.known[pod.uid] = pod
-        self.forgotten.add(pod.uid)
-        self.kubelet_watch.catch_up(self.log, self.now_ms + 10_000)
-        self.older_than_resource = frozenset(map(kubelet_uid, self.api.values()))
-        self.later(1, 500, lambda: self.post_running(pod.uid, 0))
-
     def maybe_restart_container(self) -> None:
         """A forgotten pod's container starts again: a call beside whatever is being admitted."""
         for uid in sorted(self.forgotten & self.known.keys() - self.inactive):
-            if self.random.random() < 0.03:
+            if not uid.startswith("static") and self.random.random() < 0.03:
                 pod = self.known[uid]
-                self.allocate(pod, self.random.choice(pod.all_containers))
+                if self.is_served:
+                    self.allocate(pod, self.random.choice(pod.all_containers))
 
     # What the agent can ask.
 
@@ -381,8 +460,8 @@ class Node:
                 return self.record(pod)
         return None
 
-    def list_all(self) -> Mapping[ObjectKey, PodRecord]:
-        return {pod.key: self.record(pod) for pod in self.known.values()}
+    def list_all(self) -> tuple[PodRecord, ...]:
+        return tuple(self.record(pod) for pod in self.known.values())
 
     def record(self, pod: Pod) -> PodRecord:
         shown = [c for c in pod.init_containers if c.is_sidecar] + list(pod.containers)
@@ -397,7 +476,7 @@ class Node:
         )
 
     def watched(self) -> tuple[Pod, ...]:
-        return tuple(self.agent_watch.pods.values())
+        return tuple(leave_out_forged(self.agent_watch.pods.values(), NODE_UID))
 
     def deleted(self) -> tuple[Pod, ...]:
         return tuple(self.agent_watch.deleted.values())
@@ -406,4 +485,6 @@ class Node:
         """The pods as they are now; None if the API server does not answer."""
         if self.with_.api_server_fails and self.random.random() < 0.3:
             return None
-        return tuple(self.api.values())
+        # A list that is no older than the question overtakes the watch.
+        self.agent_watch.catch_up(self.log, self.now_ms + self.agent_watch.lag_ms)
+        return tuple(leave_out_forged(self.api.values(), NODE_UID))

@@ -111,7 +111,7 @@ class World:
                 case AskShown(name):
                     evidence = evidence.with_shown(name, self.shown.get(name))
                 case AskAllShown():
-                    evidence = evidence.with_all_shown(self.shown)
+                    evidence = evidence.with_all_shown(list(self.shown.values()))
                 case AskCheckpoint():
                     evidence = evidence.with_ledger(self.checkpointed or evidence.ledger)
                 case ReadPod(name):
