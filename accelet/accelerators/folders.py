@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,7 @@ def prepare_folders(edits: ContainerEdits, root: Path) -> tuple[ContainerEdits, 
     lost: set[str] = set()
     for folder in edits.folders:
         try:
-            _prepare_folder(folder, root)
+            _make_folder(folder, root, empty=True)
         except OSError as error:
             lost.add(folder.host_path)
             faults.append(
@@ -35,7 +36,22 @@ def prepare_folders(edits: ContainerEdits, root: Path) -> tuple[ContainerEdits, 
     return replace(edits, mounts=mounts), tuple(faults)
 
 
-def _prepare_folder(folder: Folder, root: Path) -> None:
+def restore_folders(folders: Iterable[Folder], root: Path) -> tuple[str, ...]:
+    """Makes those of the folders below `root` that are lost, as /tmp is at a reboot; leaves the others be.
+
+    A container runtime that was quicker made one itself, writable for root alone: that is mended. Returns a
+    sentence for each that could not be made. Blocks on files.
+    """
+    faults: list[str] = []
+    for folder in folders:
+        try:
+            _make_folder(folder, root, empty=False)
+        except OSError as error:
+            faults.append(f"the folder {folder.host_path} could not be made again ({error.strerror})")
+    return tuple(faults)
+
+
+def _make_folder(folder: Folder, root: Path, *, empty: bool) -> None:
     """Never follows a link: the folders above may be open to everybody, as /tmp is."""
     *above, name = folder.host_path.strip("/").split("/")
     with ExitStack() as opened:
@@ -44,7 +60,8 @@ def _prepare_folder(folder: Folder, root: Path) -> None:
             with suppress(FileExistsError):
                 os.mkdir(part, 0o755, dir_fd=parent)
             parent = _open(opened, part, parent)
-        _set_aside(name, parent)
+        if empty:
+            _set_aside(name, parent)
         with suppress(FileExistsError):
             os.mkdir(name, 0o700, dir_fd=parent)
         os.fchmod(_open(opened, name, parent), folder.mode)

@@ -1,6 +1,6 @@
 """What every back-end's settings can do, and how two resources' settings may contradict each other."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 
 from accelet.accelerators.backend import Backend
+from accelet.accelerators.device import DeviceId
+from accelet.accelerators.edits import Folder
 from accelet.accelerators.scancache import ScanCache, uncached
 from accelet.runtime.settings import Contradiction
 
@@ -42,6 +44,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def backend(self, cache: ScanCache = uncached) -> Backend:
         """The back-end that does what these settings say; `cache` lets it scan together with others."""
         raise NotImplementedError
+
+    def folders_of(self, devices: Collection[DeviceId]) -> tuple[Folder, ...]:
+        """The host folders that a container with these devices mounts; they are made again when lost."""
+        return ()
 
     @property
     def wants_node_labels(self) -> bool:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from accelet.accelerators.folders import restore_folders
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.settings import NodeFacts
 from accelet.agent.config import ResourceConfig
@@ -15,6 +16,8 @@ from accelet.kubelet.podresources import PodResources
 from accelet.node.discovery import Discovery, Scan
 from accelet.node.nodeview import NodeView
 from accelet.node.podview import PodView
+from accelet.runtime.failing import Failing
+from accelet.runtime.logs import Log
 from accelet.runtime.probes import Check
 from deviceplugin.allocator import PlainAllocator
 from deviceplugin.identity import IdentityAllocator
@@ -25,6 +28,8 @@ from deviceplugin.reconciler import Reconciler
 from deviceplugin.screening import Screener
 from deviceplugin.search import MakeSearch, Search
 from resourcemanager.manager import ResourceManager
+
+_log = Log(__name__)
 
 CONFIRM_GATHER_S = 0.2
 """The kubelet writes its records for every container; a burst of pods is looked at a few times."""
@@ -64,6 +69,7 @@ class DevicePluginResource:
         self._pods = None if sources is None else sources.pods
         self._facts = NodeFacts(ip=shared.node_ip)
         self._knows_labels = False
+        self._restoring = Failing(_log, "folder not made", named="reason")
         self._has_devices = asyncio.Event()
         self._records_hint = asyncio.Event()
         self._node_metrics = shared.metrics.node.of(config.name)
@@ -185,7 +191,20 @@ class DevicePluginResource:
         if scan.inventory.remember not in {None, self._facts.remembered}:
             self._know(replace(self._facts, remembered=scan.inventory.remember))
         await self._updater.take(scan)
+        await self._restore_folders()
         self._shared.refresh_cards()
+
+    async def _restore_folders(self) -> None:
+        """Makes folders again that containers mount and the host has lost: they start anew without a call."""
+        held = [holding.device_ids for holding in self._manager.ledger.holdings.values()]
+        folders = {folder for devices in held for folder in self.config.settings.folders_of(devices)}
+        if not folders:
+            return
+        faults = await asyncio.to_thread(restore_folders, folders, self._shared.root)
+        if faults:
+            self._restoring.failed(faults[0], resource=self.name)
+        else:
+            self._restoring.worked()
 
     def _announce(self, is_urgent: bool) -> None:
         if self._manager.listing.entries:

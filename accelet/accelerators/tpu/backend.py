@@ -3,14 +3,13 @@
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from accelet.accelerators.backend import Tiles
 from accelet.accelerators.device import Device, DeviceId
-from accelet.accelerators.edits import ContainerEdits, Folder, Mount
+from accelet.accelerators.edits import ContainerEdits, Mount
 from accelet.accelerators.errors import EditsError
 from accelet.accelerators.gathering import gather_edits
 from accelet.accelerators.inventory import Inventory
@@ -123,14 +122,9 @@ class TpuBackend:
         return replace(edits, mounts=(*edits.mounts, *mounts), environment=environment)
 
     def _with_log_folder(self, edits: ContainerEdits, chips: Sequence[Device]) -> ContainerEdits:
-        """Its name is the same for the same chips: what the kubelet remembers of an allocation stays true."""
-        if self.settings.log_folder is None:
-            return edits
-        ids = sorted(chip.id for chip in chips)
-        mark = sha256(" ".join(ids).encode()).hexdigest()[:8]
-        folder = f"{self.settings.log_folder.rstrip('/')}/{ids[0]}-x{len(ids)}-{mark}"
-        logs = Mount(folder, _LOGS_IN_CONTAINER, read_only=False)
-        return replace(edits, mounts=(*edits.mounts, logs), folders=(Folder(folder),))
+        folders = self.settings.folders_of([chip.id for chip in chips])
+        logs = tuple(Mount(folder.host_path, _LOGS_IN_CONTAINER, read_only=False) for folder in folders)
+        return replace(edits, mounts=(*edits.mounts, *logs), folders=folders)
 
     def _gives_whole_hosts_only(self, host: Host) -> bool:
         return self.settings.mode == "whole-host" or not host.is_whole_slice

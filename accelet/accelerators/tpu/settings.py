@@ -1,8 +1,11 @@
 """How an administrator wants TPU chips to be served."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from hashlib import sha256
 from typing import Literal, Self
 
+from accelet.accelerators.device import DeviceId
+from accelet.accelerators.edits import Folder
 from accelet.accelerators.scancache import ScanCache, uncached
 from accelet.accelerators.settings import NodeFacts, Settings
 from accelet.accelerators.tpu.backend import TpuBackend
@@ -56,6 +59,14 @@ class TpuSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 yield Contradiction(("topology",), str(error))
         if self.log_folder is not None and not _is_plain_absolute(self.log_folder):
             yield Contradiction(("log_folder",), f"{self.log_folder!r} is not an absolute path without '..'")
+
+    def folders_of(self, devices: Collection[DeviceId]) -> tuple[Folder, ...]:
+        """A folder whose name is the same for the same chips: what the kubelet remembers stays true."""
+        if self.log_folder is None or not devices:
+            return ()
+        ids = sorted(devices)
+        mark = sha256(" ".join(ids).encode()).hexdigest()[:8]
+        return (Folder(f"{self.log_folder.rstrip('/')}/{ids[0]}-x{len(ids)}-{mark}"),)
 
     def overlaps(self, other: Self) -> bool:
         """Always: a node's chips belong to one host, and are given out by one resource."""

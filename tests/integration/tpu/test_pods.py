@@ -1,5 +1,6 @@
 """What pods get of a v5e host of eight chips, over the sockets between a kubelet and the agent."""
 
+import shutil
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,8 +10,8 @@ from random import Random
 import pytest
 
 from accelet.fakekubelet import FakeKubelet, PodRecord, a_pod
-from tests.integration.agent.running import agent, write_config
-from tests.synthetic.tpu import HOSTS
+from tests.integration.agent.running import agent, until, write_config
+from tests.synthetic.tpu import HOSTS, rewrite
 
 TPU = "google.com/tpu"
 IDS = [
@@ -71,6 +72,27 @@ async def test_logs_of_an_earlier_container_are_set_aside(folder: Path) -> None:
     assert _below(folder, second["main"].options.mounts[0].host_path) == logs
     assert list(logs.iterdir()) == []
     assert (logs.with_name(f"{logs.name}.previous") / "tpu_driver.INFO").read_text() == "hello"
+
+
+async def test_lost_folder_of_a_running_container_is_made_again(folder: Path) -> None:
+    async with serving(folder) as kubelet:
+        pod = await ask(kubelet, "whole", 8)
+        logs = _below(folder, pod["main"].options.mounts[0].host_path)
+        shutil.rmtree(folder / "tmp")
+        await until(logs.is_dir, timeout_s=30)
+        assert stat.filemode(logs.stat().st_mode) == "drwxrwxrwt"
+
+
+async def test_host_that_lost_chips_while_the_agent_was_away_is_not_given_as_a_smaller_one(
+    folder: Path,
+) -> None:
+    async with serving(folder):
+        pass
+    rewrite(HOSTS["v5e-8"].without(*(f"0000:80:0{slot}.0" for slot in range(4))), folder)
+    config = write_config(folder, f"- {{name: {TPU}, backend: tpu}}\n")
+    async with FakeKubelet(folder) as kubelet, agent(folder, config):
+        await (await kubelet.registered(TPU)).devices(healthy=4)
+        assert "only 4 of its 8 are there" in why(await ask(kubelet, "four", 4))
 
 
 def _below(folder: Path, path: str) -> Path:
