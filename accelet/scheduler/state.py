@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
 from accelet.kube.nodes import Node
@@ -39,6 +39,22 @@ _PODS_AT_ONCE = 200
 """So many pods of gangs that have changed are looked at in some 10 ms."""
 
 
+TOLD_WITHIN_S = 120.0
+"""How long the agent of a node that is well may take to tell of devices whose pod the API server has not.
+
+It remembers such pods for 60 s as if they were there, and counts what they hold as unassigned then.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lingering:
+    """A pod deleted by force: its node, when it must have ended, and when its node would have told of it."""
+
+    node: str
+    until_s: float
+    told_s: float
+
+
 class SchedulerState:
     """Nodes, pods, owners and plans. No I/O and no clock; what is older than what is known is ignored."""
 
@@ -62,7 +78,7 @@ class SchedulerState:
         self._owned: defaultdict[GangKey, set[GangKey]] = defaultdict(set)
         self._assumed: dict[ObjectKey, Record] = {}
         self._planned_on: defaultdict[str, set[ObjectKey]] = defaultdict(set)
-        self._lingering: dict[ObjectKey, float] = {}
+        self._lingering: dict[ObjectKey, _Lingering] = {}
 
     def set_node(self, node: Node) -> bool:
         """Whether anything has changed that planning looks at."""
@@ -118,14 +134,26 @@ class SchedulerState:
             # No pod can have such a name.
             lingering = known.namespace, f"{known.name} {known.uid}"
             if known.is_under_way and self.cluster.keep_cards(known, lingering):
-                self._lingering[lingering] = now_s + known.grace_s + KILLED_WITHIN_S
+                until_s = now_s + known.grace_s + KILLED_WITHIN_S
+                self._lingering[lingering] = _Lingering(known.node_name or "", until_s, now_s + TOLD_WITHIN_S)
 
     def let_go(self, now_s: float) -> float | None:
-        """Frees the cards of pods deleted by force that must have ended; returns in how many s more will."""
-        for key in [key for key, until_s in self._lingering.items() if until_s <= now_s]:
-            del self._lingering[key]
-            self.cluster.let_go_of_cards(key)
-        return min((until_s - now_s for until_s in self._lingering.values()), default=None)
+        """Frees the cards of pods deleted by force, as soon as somebody better knows of them.
+
+        When they must have ended; when their node is gone; or when the node has been well for so long that
+        its agent would have told of holders without a pod. How long a pod is given to end is its owner's to
+        say, and may be 285 years. Returns in how many seconds there may be more to free.
+        """
+        for key, known in list(self._lingering.items()):
+            node = self.cluster.node(known.node)
+            is_away = node is not None and not node.is_ready
+            one = replace(known, told_s=now_s + TOLD_WITHIN_S) if is_away else known
+            self._lingering[key] = one
+            if node is None or min(one.until_s, one.told_s) <= now_s:
+                del self._lingering[key]
+                self.cluster.let_go_of_cards(key)
+        waits_s = (min(one.until_s, one.told_s) - now_s for one in self._lingering.values())
+        return min(waits_s, default=None)
 
     def set_record(self, record: Record) -> None:
         known = self.records.get(record.key)

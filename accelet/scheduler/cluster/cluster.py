@@ -137,6 +137,9 @@ class Cluster:
         node = self._card_account.give_back(key)
         self._note_growth(node)
 
+    def node(self, name: str) -> Node | None:
+        return self._nodes.get(name)
+
     @property
     def nodes(self) -> Iterable[Node]:
         return self._nodes.values()

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from accelet.kube.errors import MalformedObjectError
 from accelet.kube.nodes import Node
+from accelet.kube.objects import Condition
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
 from accelet.kube.selection import NodeTerm, Requirement
@@ -16,7 +17,7 @@ from accelet.scheduler.errors import PlanTooLargeError
 from accelet.scheduler.gangs.grouping import CARDS_GATE, GATE_PREFIX, GangKey
 from accelet.scheduler.record import LABEL, Placement, Record, parse_record
 from accelet.scheduler.release import Lift, Steps, lift_patch, next_steps
-from accelet.scheduler.state import KILLED_WITHIN_S, SchedulerState
+from accelet.scheduler.state import KILLED_WITHIN_S, TOLD_WITHIN_S, SchedulerState
 from tests.unit.scheduler.card_values import I915, card, card_container, card_node, card_pod
 from tests.unit.scheduler.values import node, pod
 
@@ -276,6 +277,52 @@ def test_cards_of_a_pod_deleted_by_force_are_free_when_the_kubelet_must_have_end
     assert state.let_go(105.0 + KILLED_WITHIN_S - 1) == 1
     assert _tiles(state) == {1}
     assert state.let_go(105.0 + KILLED_WITHIN_S) is None
+    assert _tiles(state) == {0, 1}
+
+
+def _ghost() -> SchedulerState:
+    """A state at 100 s, when a pod was deleted by force that was given 285 years to end."""
+    state = SchedulerState(Scheme(), GATE_PREFIX)
+    state.set_node(card_node("a", card(0)))
+    state.set_pod(replace(_lifted("a"), node_name="a", phase="Running", grace_s=9_000_000_000))
+    state.remove_pod(("ml", "p"), 100.0)
+    assert _tiles(state) == {1}
+    return state
+
+
+def test_cards_of_a_ghost_are_free_when_its_nodes_agent_would_have_told_of_it() -> None:
+    state = _ghost()
+    assert state.let_go(100.0 + TOLD_WITHIN_S - 1) == 1
+    assert _tiles(state) == {1}
+    assert state.let_go(100.0 + TOLD_WITHIN_S) is None
+    assert _tiles(state) == {0, 1}
+
+
+def test_a_ghost_that_the_agent_tells_of_is_the_agents_to_count() -> None:
+    state = _ghost()
+    state.set_node(card_node("a", card(0, unassigned=1)))
+    state.let_go(100.0 + TOLD_WITHIN_S)
+    (found,) = state.cluster.cards.states("a") or ()
+    assert found.is_shared, "nobody is given tiles of the card"
+
+
+def test_cards_of_a_ghost_are_kept_while_its_node_is_away() -> None:
+    state = _ghost()
+    away = card_node("a", card(0))
+    state.set_node(replace(away, conditions=(Condition("Ready", "Unknown"),)))
+    for now_s in (200.0, 1_000.0, 1_000_000.0):
+        assert state.let_go(now_s) == TOLD_WITHIN_S
+        assert _tiles(state) == {1}
+    state.set_node(away)
+    state.let_go(1_000_000.0 + TOLD_WITHIN_S)
+    assert _tiles(state) == {0, 1}
+
+
+def test_cards_of_a_ghost_are_free_when_its_node_is_gone() -> None:
+    state = _ghost()
+    state.remove_node("a")
+    assert state.let_go(101.0) is None
+    state.set_node(card_node("a", card(0)))
     assert _tiles(state) == {0, 1}
 
 
