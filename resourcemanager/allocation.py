@@ -95,9 +95,10 @@ def allocate(
 
 
 def _two_of_one_unit(devices: Collection[Device]) -> tuple[Device, Device] | None:
-    seen: dict[str, Device] = {}
+    seen: dict[tuple[str, int | None], Device] = {}
     for device in devices:
-        if device.unit in seen:
-            return seen[device.unit], device
-        seen[device.unit] = device
+        which = device.unit, device.tile
+        if which in seen:
+            return seen[which], device
+        seen[which] = device
     return None

@@ -92,6 +92,18 @@ def test_two_shares_of_one_device_are_refused_only_where_they_must_differ() -> N
     assert isinstance(ask(manager(*shares), "a-s1", "a-s0"), Allocation)
 
 
+def test_two_tiles_of_one_card_are_different_devices() -> None:
+    def tile(number: int, share: int) -> Device:
+        name = DeviceId(f"a-t{number}-s{share}")
+        return Device(name, UnitId("a"), HEALTHY, tile=number, tile_count=2)
+
+    made = manager(tile(0, 0), tile(0, 1), tile(1, 0), distinct=True)
+    assert isinstance(ask(made, "a-t0-s0", "a-t1-s0"), Allocation)
+    refused = ask(made, "a-t0-s0", "a-t0-s1")
+    assert isinstance(refused, Refusal)
+    assert refused.code == "not-distinct"
+
+
 def test_set_that_the_hardware_cannot_use_is_refused_in_the_back_ends_words() -> None:
     refused = ask(manager(device("a"), refuses="ask for 1, 2 or 4 chips"), "a")
     assert refused == Refusal("unusable-set", "ask for 1, 2 or 4 chips")
