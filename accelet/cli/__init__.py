@@ -17,7 +17,7 @@ _COMMANDS: Final = {
     "scheduler": ("accelet.cli.scheduler", "Place gangs of pods close together."),
     "cards": ("accelet.cli.cards", "Show every card and tile of the cluster, and who holds it."),
     "provisioner": ("accelet.cli.provisioner", "Make TPU slices for the jobs that ask for them."),
-    "slices": ("accelet.cli.slices", "Show which TPU slices would be made for jobs."),
+    "slices": ("accelet.cli.slices", "Show TPU slices and how far they are, or plan them offline."),
     "plan": ("accelet.cli.plan", "Plan gangs offline and show who would sit where."),
 }
 """Each command's module, which holds it as `command`, and its one line of help.

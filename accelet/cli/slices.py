@@ -1,32 +1,49 @@
-"""`accelet slices`: what the provisioner would make for jobs."""
+"""`accelet slices`: the slices that are wanted, and what would be made for jobs."""
 
+import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from accelet.cli.drawing.output import Output
-from accelet.cli.drawing.slices import print_offline_plan
+from accelet.cli.drawing.slices import print_offline_plan, print_slices
+from accelet.cli.options import own_kubeconfig_option
 from accelet.cli.reading.manifests import read_manifests
 from accelet.cli.reading.objectfiles import UnreadableInputError
-from accelet.kube.errors import MalformedObjectError
+from accelet.kube.errors import ConfigurationError, KubeError, MalformedObjectError, NotFoundError
 from accelet.provisioner.demand.owners import PARSERS, JobOwner
 from accelet.provisioner.offline import OfflinePlan, PlannedSlice, RefusedSlices, plan_offline
 from accelet.provisioner.providers.gke.body import render_placement
+from accelet.provisioner.record import SliceRequest
 from accelet.provisioner.settings import (
     DEFAULT_SETTINGS,
     ProviderName,
     ProvisionerSettings,
     read_settings,
 )
+from accelet.runtime.run import EXIT_FAILED
 from accelet.runtime.settings import SettingsError
 
 
-@click.group("slices")
-def command() -> None:
-    """Slices of TPUs that are made on demand."""
+@click.group("slices", invoke_without_command=True)
+@own_kubeconfig_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+@click.pass_context
+def command(context: click.Context, *, kubeconfig: Path | None, as_json: bool) -> None:
+    """Show every TPU slice that is wanted, how far it is and why; or plan some offline."""
+    if context.invoked_subcommand is not None:
+        return
+    found, notes = _read_cluster(kubeconfig)
+    for note in notes:
+        click.echo(note, err=True)
+    if as_json:
+        click.echo(json.dumps({"slices": [_request(one) for one in found]}, indent=2))
+    else:
+        print_slices(Output(), found)
 
 
 @command.command("plan")
@@ -64,6 +81,32 @@ def plan(*, file: Path, provider: ProviderName | None, config: Path | None, as_j
         print_offline_plan(Output(), found)
     for note in found.notes:
         click.echo(note, err=True)
+
+
+def _read_cluster(kubeconfig: Path | None) -> tuple[Sequence[SliceRequest], Sequence[str]]:
+    from accelet.cli.reading.slicelists import API_S, list_slices  # noqa: PLC0415 - half a second, not for plans
+
+    try:
+        return asyncio.run(list_slices(kubeconfig))
+    except ConfigurationError as error:
+        hint = "" if kubeconfig else "\nOutside of a pod, give --kubeconfig FILE or set KUBECONFIG."
+        click.echo(f"{error}{hint}", err=True)
+    except TimeoutError:
+        click.echo(f"the API server has not answered within {API_S:.0f} s", err=True)
+    except NotFoundError:
+        click.echo("this cluster knows no SliceRequests; kubectl apply -k deploy/provisioner", err=True)
+    except KubeError as error:
+        click.echo(str(error), err=True)
+    raise SystemExit(EXIT_FAILED)
+
+
+def _request(one: SliceRequest) -> dict[str, Any]:
+    return {
+        "namespace": one.namespace,
+        "name": one.name,
+        "spec": msgspec.to_builtins(one.spec),
+        "status": {"phase": one.status.phase, **msgspec.to_builtins(one.status)},
+    }
 
 
 def _read_owners(objects: Iterable[dict[str, Any]]) -> tuple[list[JobOwner], list[RefusedSlices]]:

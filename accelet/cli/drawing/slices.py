@@ -1,7 +1,46 @@
 """Slices as people look at them."""
 
+from collections.abc import Sequence
+
 from accelet.cli.drawing.output import Output
+from accelet.cli.drawing.records import Records
 from accelet.provisioner.offline import OfflinePlan, PlannedSlice
+from accelet.provisioner.record import SliceRequest
+
+_HEADS = (
+    *("NAMESPACE", "SET", "FOR", "ACCELERATOR", "TOPOLOGY"),
+    *("PHASE", "HOSTS", "TIER", "ZONE", "POOL", "WHY"),
+)
+
+
+def print_slices(output: Output, found: Sequence[SliceRequest]) -> None:
+    """Every slice that is wanted, and how far it is."""
+    if not found:
+        output.line("No slice is asked for.")
+        return
+    heads = (
+        "NAMESPACE",
+        "SET",
+        "FOR",
+        "ACCELERATOR",
+        "TOPOLOGY",
+        "PHASE",
+        "HOSTS",
+        "TIER",
+        "ZONE",
+        "POOL",
+        "WHY",
+    )
+    output.table(Records(heads, [_cells(one) for one in found]))
+
+
+def _cells(one: SliceRequest) -> Sequence[str]:
+    spec, status = one.spec, one.status
+    job = spec.owner.job if spec.owner else one.name
+    return (
+        *(one.namespace, spec.slice_set.name, job, spec.accelerator, spec.topology),
+        *(status.phase, status.hosts, status.tier, status.zone, status.pool, status.why),
+    )
 
 
 def print_offline_plan(output: Output, found: OfflinePlan) -> None:

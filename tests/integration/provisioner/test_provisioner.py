@@ -1,7 +1,12 @@
 """Whole runs of the provisioner against an API server, with the simulated provider."""
 
 import asyncio
+import json
+from pathlib import Path
 
+from click.testing import CliRunner, Result
+
+from accelet.cli import main
 from accelet.fakeapi import Answer, Drop, Fault
 from accelet.provisioner.settings import LimitSettings, SimulatedCapacity, SimulatedSettings
 from tests.integration.kube.waiting import eventually
@@ -112,3 +117,24 @@ async def test_a_pool_whose_request_was_forgotten_is_given_back(world: World, st
     world.state.delete(REQUESTS, ("ml", request["name"]))
     async with start():
         await eventually(lambda: not world.objects(MAPS) and not world.objects(NODES), within_s=20)
+
+
+async def test_people_and_machines_see_every_slice_and_why(world: World, tmp_path: Path) -> None:
+    kubeconfig = world.api.write_kubeconfig(tmp_path / "kubeconfig")
+    status = {"phase": "BackingOff", "why": "[red]no capacity[/]", "tier": "spot"}
+    spec = {"accelerator": "tpu-v6e-slice", "topology": "4x4", "chipsPerPod": 4, "set": {"name": "a-set"}}
+    for name, content in (("good", spec), ("odd", {**spec, "chipsPerPod": "four"})):
+        world.state.create(REQUESTS, "ml", {"metadata": {"name": name}, "spec": content, "status": status})
+
+    def run(*flags: str) -> Result:
+        return CliRunner().invoke(main, ["slices", "--kubeconfig", str(kubeconfig), *flags])
+
+    shown = await asyncio.to_thread(run)
+    told = await asyncio.to_thread(run, "--json")
+
+    assert shown.exit_code == told.exit_code == 0
+    assert "BackingOff" in shown.stdout
+    assert "[red]no capacity[/]" in shown.stdout
+    assert "not shown: SliceRequest ml/odd: spec.chipsPerPod" in shown.stderr
+    (one,) = json.loads(told.stdout)["slices"]
+    assert (one["name"], one["status"]["phase"], one["spec"]["topology"]) == ("good", "BackingOff", "4x4")
