@@ -165,3 +165,11 @@ resources:
         )
     ]
     parse_config(text.replace("publish_cards: true", "publish_cards: false"), "x")
+
+
+@pytest.mark.parametrize("field", ["driver", "device_id"])
+def test_match_that_no_card_can_meet_is_refused(field: str) -> None:
+    resource = f"{{name: gpu.intel.com/i915, backend: intel-gpu, match: {{{field}: []}}}}"
+    text = f"version: v1\nresources:\n- {resource}\n"
+    with pytest.raises(SettingsError, match=rf"f:3: resources\[0\]\.match\.{field}: must not be empty"):
+        parse_config(text, "f")
