@@ -64,10 +64,19 @@ class PlanWriter:
             with suppress(NotFoundError):
                 await self._writer.delete(CONFIG_MAPS, *record.key, uid=record.uid or None)
         except ConflictError:
+            if await self._stands(record):
+                raise
             return  # a successor has its name
         known = self._state.records.get(record.key)
         if known is not None and known.uid == record.uid:
             self._state.remove_record(record.key)
+
+    async def _stands(self, record: Record) -> bool:
+        """Whether the plan of this name is still this one."""
+        try:
+            return parse_record(await self._writer.get(CONFIG_MAPS, *record.key)).uid == record.uid
+        except (NotFoundError, MalformedObjectError):
+            return False
 
     async def rehearse(self, lifts: Iterable[Lift]) -> None:
         """Asks the API server about one pod of each shape, without effect.

@@ -48,7 +48,7 @@ class CardCatalog:
         self._states: list[CardStates] = []
         self._cards = 0
         self._lock = Lock()
-        self._counts: dict[tuple[int, CardNeeds, int], Count] = {}
+        self._counts: dict[tuple[CardNeeds, int], dict[int, Count]] = {}
         self._most: dict[tuple[int, CardNeeds], int] = {}
         self._refusals: dict[tuple[int, CardNeeds], str | None] = {}
         self._fits: dict[tuple[int, frozenset[tuple[CardNeeds, int]]], bool | None] = {}
@@ -83,7 +83,13 @@ class CardCatalog:
     @property
     def size(self) -> int:
         """How many cards and answers it has, of less than 1 KB each."""
-        return self._cards + len(self._counts) + len(self._most) + len(self._refusals) + len(self._fits)
+        return (
+            self._cards
+            + sum(map(len, self._counts.values()))
+            + len(self._most)
+            + len(self._refusals)
+            + len(self._fits)
+        )
 
     def count(
         self, code: int, needs: CardNeeds, pods: int = MOST_COUNTED, budget: Budget | None = None
@@ -93,13 +99,17 @@ class CardCatalog:
         Exact up to `pods`; where more fit, how many more is not worth a search. Undecided where a search
         came to no end, or the budget to its own.
         """
-        key = code, needs, MOST_COUNTED if _is_simple(needs) else pods
-        if key not in self._counts:
+        known = self.known_counts(needs, pods)
+        if code not in known:
             count, is_final = self._count(code, needs, pods, budget or Budget())
             if not is_final:
                 return count
-            self._counts[key] = count
-        return self._counts[key]
+            known[code] = count
+        return known[code]
+
+    def known_counts(self, needs: CardNeeds, pods: int) -> dict[int, Count]:
+        """What `count` has found of such pods so far, by code."""
+        return self._counts.setdefault((needs, MOST_COUNTED if _is_simple(needs) else pods), {})
 
     def most(self, code: int, needs: CardNeeds, pods: int) -> int:
         """More than so many pods of these needs, up to `pods`, can be told at once not to fit together."""

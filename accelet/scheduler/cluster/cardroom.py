@@ -69,8 +69,10 @@ class CardRoom:
     def _counts(self, codes: Sequence[int], needs: CardNeeds, pods: int) -> Mapping[int, Count]:
         """The counts by code; when half the budget is spent, what is left of them stays undecided."""
         unknown = MOST_COUNTED if needs.is_plain else 0
-        counts = {code: Count(unknown, unknown) for code in codes if code == UNKNOWN}
-        most = {code: self.catalog.most(code, needs, pods) for code in codes if code != UNKNOWN}
+        known = self.catalog.known_counts(needs, pods)
+        counts = {code: known[code] for code in codes if code in known}
+        counts[UNKNOWN] = Count(unknown, unknown)
+        most = {code: self.catalog.most(code, needs, pods) for code in codes if code not in counts}
         self.budget.spend(_CODE * len(most))
         kept = self.budget.left // 2
         # Those with the most room first: they are worth the most.
