@@ -18,16 +18,12 @@ ONE_CONCEPT = {
 
 TOLD_APART_BY_PACKAGE = {
     "Answer": "what is injected into a fake API server; what was told the kubelet of a claim",
-    "Hold": "of tiles while a plan is sought; of units by a claim",
-    "Offer": "of a driver; of a node, to a knapsack",
     "Outcome": "of a search for nodes; of an answer that was given",
     "Placement": "of a pod on a node; of a pool's machines",
     "Pool": "of a driver's devices; of nodes",
-    "Records": "of claims; as tables are drawn from them",
     "Shape": "of pods; of a TPU slice",
     "SimulatedSettings": "of a simulated node; of a simulated provider",
     "Taint": "of a node; of a device",
-    "Use": "of a unit by a claim; of a card by a pod",
     "View": "of a kubelet's records; of a cluster's slices",
 }
 """Names with two meanings that are still there. There are to be no more, and each that goes leaves here."""
