@@ -206,6 +206,9 @@ def _container(
         environment=(
             _environment(wire.env) if keeps_environment and _asks_for_devices(wire.resources) else EMPTY
         ),
+        referred_environment=(
+            _referred(wire.env) if keeps_environment and _asks_for_devices(wire.resources) else frozenset()
+        ),
         is_sidecar=place.startswith("spec.init") and wire.restart_policy == "Always",
     )
 
@@ -213,6 +216,11 @@ def _container(
 def _environment(wire: list[_WireVariable] | None) -> Mapping[str, str]:
     variables = islice((v for v in wire or () if v.value_from is None), MOST_VARIABLES)
     return {share_text(v.name): (v.value or "")[:LONGEST_VALUE] for v in variables} or EMPTY
+
+
+def _referred(wire: list[_WireVariable] | None) -> frozenset[str]:
+    variables = islice((v for v in wire or () if v.value_from is not None), MOST_VARIABLES)
+    return frozenset(share_text(v.name) for v in variables)
 
 
 def _asks_for_devices(wire: _WireResources | None) -> bool:

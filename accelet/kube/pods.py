@@ -13,13 +13,15 @@ from accelet.kube.selection import NodeTerm, PreferredTerm, Toleration
 class Container:
     """One container of the spec. `environment` has the literal values only, no valueFrom or envFrom.
 
-    `is_sidecar` is true of an init container with `restartPolicy: Always`.
+    `referred_environment` names the variables with a valueFrom. `is_sidecar` is true of an init container
+    with `restartPolicy: Always`.
     """
 
     name: str
     requests: Amounts = field(default_factory=no_amounts)
     limits: Amounts = field(default_factory=no_amounts)
     environment: Mapping[str, str] = field(default_factory=no_labels)
+    referred_environment: frozenset[str] = frozenset()
     is_sidecar: bool = False
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from accelet.accelerators.backend import Tiles
 from accelet.accelerators.device import DeviceId, UnitId
+from accelet.accelerators.intel.edits import HIERARCHY, MASK
 from accelet.accelerators.inventory import Inventory
 from accelet.assignments.assignment import AssignmentError, Pieces
 from accelet.assignments.nodecards import capacity_names
@@ -51,7 +52,7 @@ def follow(
         if policies.on_conflict == "refuse":
             return Refusal("conflict", sentence)
         notices.append(Notice("conflict", sentence))
-    return _explain(give(target.tiles, _environment(found)), f"assigned {target.text}", notices)
+    return _explain(_give(found, give, target.tiles), f"assigned {target.text}", notices)
 
 
 def _with_misfit(misfit: str, found: Match, give: Give, policies: Policies) -> Allocation | Refusal:
@@ -60,7 +61,7 @@ def _with_misfit(misfit: str, found: Match, give: Give, policies: Policies) -> A
         return Refusal("mismatch", f"{sentence}; create the pod again")
     said = Notice("mismatch", f"{sentence}; it was given what the kubelet chose, whole")
     reason = "the kubelet chose other devices than those assigned"
-    return _explain(give(WHOLE, _environment(found)), reason, [said])
+    return _explain(_give(found, give, WHOLE), reason, [said])
 
 
 def _read(found: Match, surroundings: Surroundings) -> Pieces | None:
@@ -87,6 +88,22 @@ def _check_tiles(found: Match, pieces: Pieces, surroundings: Surroundings) -> No
         )
 
 
+def _give(found: Match, give: Give, tiles: Tiles) -> Allocation | Refusal:
+    """Gives the devices; not with a mask whose meaning depends on a variable that nobody here can read."""
+    given = give(tiles, _environment(found))
+    if isinstance(given, Refusal) or MASK not in given.edits.environment:
+        return given
+    name = found.owner.container
+    referred = (one.referred_environment for one in found.pod.all_containers if one.name == name)
+    if HIERARCHY not in next(referred, frozenset()):
+        return given
+    return Refusal(
+        "unread-environment",
+        f"container {name} takes {HIERARCHY} from elsewhere (valueFrom), so it cannot be told what a mask of"
+        " its tiles would mean there; write the value in the pod",
+    )
+
+
 def _environment(found: Match) -> Mapping[str, str]:
     """The container's own literal environment, which wins over ours in the kubelet."""
     own = (one.environment for one in found.pod.all_containers if one.name == found.owner.container)
@@ -111,7 +128,7 @@ def _without_assignment(found: Match, give: Give, policies: Policies, resource: 
             f"container {found.owner.container} requests {resource}, and no annotation of its pod assigns it"
             " any; have the pod scheduled by who writes assignments",
         )
-    return _explain(give(WHOLE, _environment(found)), "nothing is assigned to it", [])
+    return _explain(_give(found, give, WHOLE), "nothing is assigned to it", [])
 
 
 def _find_taken(found: Match, pieces: Pieces, surroundings: Surroundings) -> str | None:

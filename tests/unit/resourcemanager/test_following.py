@@ -88,6 +88,18 @@ def allocate(
     return manager.allocate_for(ids, match(pod), pods, "token")
 
 
+def test_mask_is_not_given_where_its_meaning_cannot_be_read() -> None:
+    name = UNITS[0]
+    asked = pod_of((unit(name, 0),))
+    (container,) = asked.containers
+    referring = replace(container, referred_environment=frozenset({"ZE_FLAT_DEVICE_HIERARCHY"}))
+    ids = (INVENTORY.by_unit[name][0].id,)
+    refused = allocate(make_manager(), ids, replace(asked, containers=(referring,)))
+    assert isinstance(refused, Refusal)
+    assert refused.code == "unread-environment"
+    assert isinstance(allocate(make_manager(), ids, asked), Allocation)
+
+
 @given(pieces(), st.integers(0, 3), st.data())
 def test_what_is_steered_to_is_what_is_assigned(written: Pieces, more: int, data: st.DataObject) -> None:
     size = sum(piece.count for piece in written) + more
