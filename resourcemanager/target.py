@@ -22,7 +22,8 @@ class Want:
 class Target:
     """What one request is to get: wants, of which those of one certain device come first.
 
-    `devices` are all devices of the assigned units: what a request has beyond its wants is to be of them.
+    `devices` are all devices of the assigned units, or of their assigned tiles where a device is a tile: what
+    a request has beyond its wants is to be of them.
     `tiles` restricts units of which only some tiles are assigned.
     """
 
@@ -55,7 +56,12 @@ def find_target(pieces: Pieces, inventory: Inventory, size: int, resource: str) 
         )
     return Target(
         wants=tuple(wants),
-        devices=frozenset(device.id for unit in units for device in inventory.by_unit[unit]),
+        devices=frozenset(
+            device.id
+            for unit in units
+            for device in inventory.by_unit[unit]
+            if device.tile is None or device.tile in (tiles[unit] or {device.tile})
+        ),
         tiles=MappingProxyType({unit: some for unit, some in tiles.items() if some is not None}),
         text=describe(pieces),
     )
@@ -157,11 +163,11 @@ def _list_wants(piece: Piece, unit: UnitId, inventory: Inventory) -> list[Want]:
     if piece.naming is Naming.DEVICE:
         return [Want((DeviceId(piece.name),), 1)]
     devices = inventory.by_unit[unit]
-    if piece.tiles and devices[0].tile is not None:
-        # Where a device is a tile, each tile that is named takes a device of its own.
+    if devices[0].tile is not None:
+        # Where a device is a tile, each tile that is assigned takes a device of its own: all of a whole unit.
         return [
             Want(tuple(device.id for device in devices if device.tile == tile), piece.count)
-            for tile in sorted(piece.tiles)
+            for tile in sorted(piece.tiles or range(devices[0].tile_count))
         ]
     return [Want(tuple(device.id for device in devices), piece.count)]
 

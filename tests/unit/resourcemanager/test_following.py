@@ -88,6 +88,16 @@ def allocate(
     return manager.allocate_for(ids, match(pod), pods, "token")
 
 
+def test_tiles_that_are_devices_come_from_what_is_assigned_alone() -> None:
+    inventory, name = make_manager(unit_kind="tile").inventory, UNITS[0]
+    of_tile = {device.id for device in inventory.by_unit[name] if device.tile == 1}
+    assert find_target((unit(name, 1),), inventory, 2, R).devices == of_tile
+    whole = find_target((unit(name),), inventory, 2, R)
+    assert [want.count for want in whole.wants] == [1] * inventory.by_unit[name][0].tile_count
+    with pytest.raises(AssignmentError):
+        find_target((unit(name),), inventory, 1, R)
+
+
 def test_mask_is_not_given_where_its_meaning_cannot_be_read() -> None:
     name = UNITS[0]
     asked = pod_of((unit(name, 0),))
