@@ -95,6 +95,8 @@ def test_faults_crashes_and_leaders_neither_leak_nor_double_nor_kill(
         request.unwanted = None
     for node in world.nodes.values():
         node.ready = True
+    for pool in world.pools.values():
+        pool.state = "running" if pool.state == "busy" else pool.state
     _run_until_ready(world, 4 * 3600.0, leaders=leaders)
     _end_all(world)
 
@@ -161,8 +163,8 @@ def test_limits_hold_at_every_instant(chance: random.Random, slices: int) -> Non
     world.ask("three", 3)
 
     for _ in range(6):
-        _run(world, 300.0)
         _disturb(world)
+        _run(world, 300.0)
     for request in world.requests.values():
         if request.set_size > slices and request.unwanted is None:
             assert "more than there ever may be" in request.record.why
