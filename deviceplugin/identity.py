@@ -14,7 +14,7 @@ from accelet.runtime.logs import Log
 from deviceplugin.metrics import ResourceMetrics
 from deviceplugin.reconciler import Reconciler
 from deviceplugin.screening import Screener
-from deviceplugin.search import Found, Searching
+from deviceplugin.search import FoundCaller, Searching
 from resourcemanager.allocation import Allocation, Refusal
 from resourcemanager.manager import ResourceManager
 from resourcemanager.matching.admissions import Admissions
@@ -59,7 +59,7 @@ class IdentityAllocator:
         self._metrics = metrics
         self._search = search
         self._lock = asyncio.Lock()
-        self._preferred: tuple[frozenset[DeviceId], Found] | None = None
+        self._preferred: tuple[frozenset[DeviceId], FoundCaller] | None = None
         self._screener = screener
         self._admissions = Admissions()
 
@@ -118,7 +118,7 @@ class IdentityAllocator:
             )
             return answer
 
-    def _just_found(self, requested: Sequence[DeviceId]) -> Found | None:
+    def _just_found(self, requested: Sequence[DeviceId]) -> FoundCaller | None:
         """What was found when the preference for exactly these devices was asked for, just before.
 
         From there the kubelet goes straight on to Allocate for the same container; all it can find in
@@ -132,11 +132,11 @@ class IdentityAllocator:
             return None
         return preferred[1] if isinstance(preferred[1].step, Match) else None
 
-    async def _find(self, size: int, kubelet: str, within_s: float) -> Found:
+    async def _find(self, size: int, kubelet: str, within_s: float) -> FoundCaller:
         started = time.perf_counter()
         skipped = await self._screener.result(within_s)
         if skipped is None:
-            found = Found(NoProof(Doubt.UNANSWERED, self._screener.problem), self._pods.pods())
+            found = FoundCaller(NoProof(Doubt.UNANSWERED, self._screener.problem), self._pods.pods())
         else:
             self._admissions = replace(self._admissions, skipped=skipped)
             found = await self._search.find(

@@ -1,4 +1,4 @@
-"""Keeps a resource's books in line with the kubelet's records and the API server, and says what changed."""
+"""Keeps a resource's ledger in line with the kubelet's records and the API server, and says what changed."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ from accelet.node.podview import PodView
 from accelet.runtime.logs import Log
 from deviceplugin.metrics import ResourceMetrics
 from resourcemanager.holdings.doubles import find_doubles
-from resourcemanager.holdings.reconcile import Outcome, Reconciled, View, has_unasked, pods_to_ask
+from resourcemanager.holdings.reconcile import AnswerOutcome, Reconciled, View, has_unasked, pods_to_ask
 from resourcemanager.manager import ResourceManager
 from resourcemanager.matching.candidates import list_needs
 
@@ -113,7 +113,7 @@ class Reconciler:
 
     def _take(self, checkpoint: Checkpoint | None, view: View) -> None:
         self._last = checkpoint
-        reconciled = self._manager.keep_books(view)
+        reconciled = self._manager.reconcile_ledger(view)
         self._report(reconciled)
         doubles = find_doubles(reconciled.ledger)
         for device, uids in doubles.items():
@@ -129,7 +129,7 @@ class Reconciler:
     def _report(self, reconciled: Reconciled) -> None:
         for settled in reconciled.settled:
             self._metrics.count_settled(settled.outcome.value)
-            if settled.outcome is Outcome.CORRECTED:
+            if settled.outcome is AnswerOutcome.CORRECTED:
                 self._log.error(
                     "an answer was for another container",
                     devices=sorted(settled.answer.device_ids),

@@ -20,8 +20,8 @@ from resourcemanager.matching.inquiry import (
     AskAllShown,
     AskCheckpoint,
     AskShown,
+    CallFacts,
     Doubt,
-    Evidence,
     Match,
     NoProof,
     Podresources,
@@ -37,7 +37,7 @@ _GRPC_OF_134 = (1, 70)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundCaller:
     """How a search ended, and the pods of this node as they were known at its end."""
 
     step: Match | NoProof
@@ -54,7 +54,7 @@ class Searching(Protocol):
         kubelet: str,
         admissions: Admissions,
         within_s: float,
-    ) -> Found: ...
+    ) -> FoundCaller: ...
 
     def forget_kubelet(self) -> None:
         """Another kubelet may be another version."""
@@ -80,13 +80,13 @@ class Search:
         kubelet: str,
         admissions: Admissions,
         within_s: float,
-    ) -> Found:
+    ) -> FoundCaller:
         """Whose the call for `size` devices is; says so, or why not, within `within_s` seconds."""
         pods = admissions.put_in_order(self._pods.pods())
         try:
             async with asyncio.timeout(within_s):
                 await self._reconciler.follow_checkpoint()
-                evidence = Evidence(
+                evidence = CallFacts(
                     size=size,
                     ledger=self._manager.ledger,
                     pods=pods,
@@ -100,16 +100,16 @@ class Search:
                 return await self._pursue(evidence)
         except TimeoutError:
             reason = f"The kubelet or the API server did not answer within {within_s:.1f} s."
-            return Found(NoProof(Doubt.UNANSWERED, reason), pods)
+            return FoundCaller(NoProof(Doubt.UNANSWERED, reason), pods)
         except PodResourcesError as error:
-            return Found(NoProof(Doubt.UNANSWERED, str(error)), pods)
+            return FoundCaller(NoProof(Doubt.UNANSWERED, str(error)), pods)
 
-    async def _pursue(self, begun: Evidence) -> Found:
+    async def _pursue(self, begun: CallFacts) -> FoundCaller:
         evidence = begun
         while True:
             step = next_step(evidence)
             if isinstance(step, Match | NoProof):
-                return Found(step, evidence.pods)
+                return FoundCaller(step, evidence.pods)
             try:
                 evidence = await self._ask(step, evidence)
             except MethodDisabledError:
@@ -123,7 +123,7 @@ class Search:
             return Podresources.LIST_ALL
         return Podresources.GET_ALL if is_before_134(kubelet) else Podresources.GET_ACTIVE
 
-    async def _ask(self, question: Question, evidence: Evidence) -> Evidence:
+    async def _ask(self, question: Question, evidence: CallFacts) -> CallFacts:
         match question:
             case AskShown(name):
                 return evidence.with_shown(name, await self._pod_resources.get(*name))
@@ -135,7 +135,7 @@ class Search:
             case ReadPod() | ReadPods():
                 return await self._read(question, evidence)
 
-    async def _read(self, question: ReadPod | ReadPods, evidence: Evidence) -> Evidence:
+    async def _read(self, question: ReadPod | ReadPods, evidence: CallFacts) -> CallFacts:
         try:
             match question:
                 case ReadPod(name):

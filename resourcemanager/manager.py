@@ -25,7 +25,7 @@ from resourcemanager.target import choose
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ResourceRules:
     """How a resource, by its full name, is given out; `is_distinct`: never two shares of one device.
 
     `following` are the policies where assignments are followed, None where no identity is sought.
@@ -38,12 +38,12 @@ class Rules:
 
 
 class ResourceManager:
-    """Holds the last scan, the list made of it, and the books; every answer is a plain call on them.
+    """Holds the last scan, the list made of it, and the ledger; every answer is a plain call on them.
 
     Not safe for use by several threads: it belongs to the event loop.
     """
 
-    def __init__(self, rules: Rules, backend: Backend) -> None:
+    def __init__(self, rules: ResourceRules, backend: Backend) -> None:
         self.rules = rules
         self.backend = backend
         self._inventory = Inventory()
@@ -71,8 +71,8 @@ class ResourceManager:
         self._listing = next_listing(before, inventory, held)
         return before
 
-    def keep_books(self, view: View) -> Reconciled:
-        """Brings the books in line with what can be seen; returns what changed."""
+    def reconcile_ledger(self, view: View) -> Reconciled:
+        """Brings the ledger in line with what can be seen; returns what changed."""
         reconciled = reconcile(self._ledger, view)
         self._ledger = reconciled.ledger
         return reconciled
@@ -125,7 +125,7 @@ class ResourceManager:
     ) -> Allocation | Refusal:
         """As `allocate`, for the container that was found (or the reason why none was), by its assignment.
 
-        What is given stands in the books from then on, under the fresh name `token`.
+        What is given stands in the ledger from then on, under the fresh name `token`.
         """
         assert self.rules.following is not None
         answer = follow(

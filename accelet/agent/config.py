@@ -20,7 +20,7 @@ from accelet.kubelet.resourcename import explain_bad_resource_name
 from accelet.runtime.settings import Mistake, Reader, SettingsError, join
 from resourcemanager.giving.policies import OnConflict, OnMismatch, OnMissing, OnUnproven, Policies
 from resourcemanager.giving.preference import Policy
-from resourcemanager.manager import Rules
+from resourcemanager.manager import ResourceRules
 
 Serve = Literal["device-plugin", "dra"]
 """How pods come by a resource: the kubelet's device plugin API, or Dynamic Resource Allocation."""
@@ -51,7 +51,7 @@ class ResourceEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class ResourceConfig:
     """One resource: its rules, and its back-end's settings."""
 
-    rules: Rules
+    rules: ResourceRules
     settings: Settings
     serve: Serve = "device-plugin"
 
@@ -196,14 +196,14 @@ def _report_published_names(reader: Reader, placed: Sequence[_Placed]) -> None:
 def _place_devices(head: ConfigHead, node: yaml.Node) -> list[_Placed]:
     placed = []
     for i, (item, device) in enumerate(zip(node.value, head.devices, strict=True)):
-        config = ResourceConfig(Rules(f"{head.domain}/{device.name}"), device.settings())
+        config = ResourceConfig(ResourceRules(f"{head.domain}/{device.name}"), device.settings())
         placed.append(_Placed(item, f"devices[{i}]", config))
     return placed
 
 
 def _place_monitoring(head: ConfigHead, node: yaml.Node) -> list[_Placed]:
     return [
-        _Placed(node, "monitoring", ResourceConfig(Rules(name), settings))
+        _Placed(node, "monitoring", ResourceConfig(ResourceRules(name), settings))
         for name, settings in monitoring_resources(head.monitoring)
     ]
 
@@ -234,7 +234,7 @@ def _read_resource(reader: Reader, node: yaml.Node, where: str) -> ResourceConfi
         _report_idle_policies(reader, node, where)
     if entry.serve == "dra":
         _report_meaningless_with_dra(reader, node, where, entry, settings)
-    rules = Rules(entry.name, entry.policy, entry.distinct, entry.following())
+    rules = ResourceRules(entry.name, entry.policy, entry.distinct, entry.following())
     return ResourceConfig(rules, settings, entry.serve)
 
 

@@ -17,7 +17,7 @@ from accelet.cli.drawing.pools import print_pools
 from accelet.cli.drawing.tables import print_devices
 from accelet.cli.options import IN_THE_POD, choose_config, kubelet_paths, node_options, refuse_no_host
 from accelet.dra.names import driver_of
-from accelet.dra.pool import Pool
+from accelet.dra.pool import DevicePool
 from accelet.dra.publishing.build import build_pools
 from accelet.dra.publishing.pcieroots import read_pcie_roots
 from accelet.dra.publishing.served import ServedResource
@@ -163,7 +163,7 @@ def _show_slices(config: Path | None, root: Path, node: str, *, as_json: bool) -
             click.echo(f"{pool.driver}: {sentence}", err=True)
 
 
-def _mark_sick(pool: Pool, resources: Sequence[ServedResource]) -> Pool:
+def _mark_sick(pool: DevicePool, resources: Sequence[ServedResource]) -> DevicePool:
     return pool.with_taints(taints_of(resources))
 
 

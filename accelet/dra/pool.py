@@ -38,7 +38,7 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True)
-class Taint:
+class DeviceTaint:
     """Keeps claims off a device: `key` without the driver's name (`unhealthy`)."""
 
     key: str
@@ -63,7 +63,7 @@ class PoolDevice:
     counters: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     capacities: Mapping[str, Capacity] = field(default_factory=lambda: MappingProxyType({}))
     is_shareable: bool = False
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[DeviceTaint, ...] = ()
 
     @property
     def units(self) -> frozenset[UnitId]:
@@ -84,7 +84,7 @@ class CounterSet:
 
 
 @dataclass(frozen=True)
-class Pool:
+class DevicePool:
     """Everything `driver` publishes on `node`, in the order in which the scheduler tries it.
 
     `left_out` are sentences on what is there and not published.
@@ -100,12 +100,12 @@ class Pool:
     def by_name(self) -> Mapping[str, PoolDevice]:
         return MappingProxyType({device.name: device for device in self.devices})
 
-    def with_taints(self, taints: Mapping[UnitId, tuple[Taint, ...]]) -> "Pool":
+    def with_taints(self, taints: Mapping[UnitId, tuple[DeviceTaint, ...]]) -> "DevicePool":
         """The same pool with the taints of each unit on every device made of it, monitors excepted."""
         return replace(self, devices=tuple(_taint(device, taints) for device in self.devices))
 
 
-def _taint(device: PoolDevice, taints: Mapping[UnitId, tuple[Taint, ...]]) -> PoolDevice:
+def _taint(device: PoolDevice, taints: Mapping[UnitId, tuple[DeviceTaint, ...]]) -> PoolDevice:
     if not device.is_exclusive:
         return device
     by_key = {taint.key: taint for unit in sorted(device.units) for taint in taints.get(unit, ())}

@@ -19,8 +19,8 @@ from accelet.provisioner.deciding.view import (
     Discard,
     Finish,
     Open,
-    Record,
-    View,
+    SliceRecord,
+    SlicesView,
 )
 from accelet.provisioner.demand.requests import spec_of
 from accelet.provisioner.demand.slices import derive_slices, why_not_asked
@@ -29,7 +29,7 @@ from accelet.provisioner.metrics import ProvisionerMetrics
 from accelet.provisioner.operations import Operations
 from accelet.provisioner.planning import Identity, order_for, plan_pool
 from accelet.provisioner.pools.machines import Refusal
-from accelet.provisioner.pools.pool import Failure, Pool, PoolList, Trouble
+from accelet.provisioner.pools.pool import Failure, NodePool, PoolList, Trouble
 from accelet.provisioner.pools.tiers import Attempt, Tier
 from accelet.provisioner.providers.protocol import Provider
 from accelet.provisioner.record import SliceRequest
@@ -122,7 +122,7 @@ class Controller:
         """Whether some slice comes or goes, so that the pools are worth looking at."""
         return any(one.status.phase in _MOVING for one in self._state.requests.values())
 
-    def _see_pools(self, changed: set[Pool]) -> None:
+    def _see_pools(self, changed: set[NodePool]) -> None:
         marks = {pool.mark for pool in changed}
         for request in list(self._state.requests.values()):
             if request.uid in marks or request.status.phase in _ATTENTIVE:
@@ -200,7 +200,7 @@ class Controller:
         return _NO_LIST_S
 
     async def _act(
-        self, request: SliceRequest, view: View, action: Action, again_s: float | None
+        self, request: SliceRequest, view: SlicesView, action: Action, again_s: float | None
     ) -> float | None:
         match action:
             case Create():
@@ -218,7 +218,7 @@ class Controller:
                 return None
         return _TURN_S
 
-    def _create(self, request: SliceRequest, view: View, again_s: float | None) -> float | None:
+    def _create(self, request: SliceRequest, view: SlicesView, again_s: float | None) -> float | None:
         if self._operations.is_full:
             return _FULL_S
         self._operations.start(
@@ -229,7 +229,7 @@ class Controller:
         )
         return again_s
 
-    async def _ask_for_pool(self, request: SliceRequest, view: View) -> Failure | None:
+    async def _ask_for_pool(self, request: SliceRequest, view: SlicesView) -> Failure | None:
         record = view.record
         if isinstance(view.machines, Refusal):
             return Failure(Trouble.INVALID, view.machines.reason)
@@ -242,7 +242,7 @@ class Controller:
         self._operations.count("create", failure)
         return failure
 
-    async def _note_create(self, request: SliceRequest, view: View, failure: Failure | None) -> None:
+    async def _note_create(self, request: SliceRequest, view: SlicesView, failure: Failure | None) -> None:
         """Writes down what came of it; where that fails, the same request is made again and is the same."""
         record = after_create(replace(view, now_s=time.time()), view.record, failure)
         known = self._state.requests.get(request.key)
@@ -252,7 +252,7 @@ class Controller:
             self._tell(known, view.record, record)
 
     def _delete(
-        self, uid: str, look: Look, action: Delete, view: View, again_s: float | None
+        self, uid: str, look: Look, action: Delete, view: SlicesView, again_s: float | None
     ) -> float | None:
         if self._operations.is_full:
             return _FULL_S
@@ -300,7 +300,7 @@ class Controller:
                 return self._delete(uid, Look("orphan", (uid,)), step.action, view, step.again_s)
         return step.again_s or _OWNER_AGAIN_S
 
-    def _tell(self, request: SliceRequest, before: Record, after: Record) -> None:
+    def _tell(self, request: SliceRequest, before: SliceRecord, after: SliceRecord) -> None:
         self._events.tell(request, before, after)
         if before.phase == after.phase:
             return

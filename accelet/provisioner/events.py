@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from accelet.kinds.slicerequest import SLICE_REQUESTS, Phase
 from accelet.kube.recording.eventlog import Message, Subject
-from accelet.provisioner.deciding.view import Record
+from accelet.provisioner.deciding.view import SliceRecord
 from accelet.provisioner.demand.owners import JobOwner
 from accelet.provisioner.demand.requests import OWNER_VERSIONS
 from accelet.provisioner.record import SliceRequest
@@ -28,7 +28,7 @@ class SliceEvents:
     def __init__(self, say: Callable[[Message], None]) -> None:
         self._say = say
 
-    def tell(self, request: SliceRequest, before: Record, after: Record) -> None:
+    def tell(self, request: SliceRequest, before: SliceRecord, after: SliceRecord) -> None:
         """Tells of a change of phase that people care for, and of a new reason to wait."""
         kind, reason = _REASONS.get(after.phase, ("Warning", "SliceWaiting"))
         is_news = after.phase != before.phase and after.phase in _REASONS
@@ -45,7 +45,7 @@ class SliceEvents:
         self._say(Message(subject, "Warning", "SliceRefused", "Provision", reason[:_MOST_NOTE]))
 
 
-def _note(record: Record) -> str:
+def _note(record: SliceRecord) -> str:
     if record.phase == "Creating":
         return f"pool {record.pool}, {record.why}"
     return record.why or f"the pool {record.pool} is whole"

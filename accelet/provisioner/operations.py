@@ -8,7 +8,7 @@ from typing import Final
 from accelet.control.errors import NotLeadingError
 from accelet.kube.errors import KubeError
 from accelet.provisioner.metrics import ProvisionerMetrics
-from accelet.provisioner.pools.pool import Failure, Pool, PoolList, Trouble
+from accelet.provisioner.pools.pool import Failure, NodePool, PoolList, Trouble
 from accelet.provisioner.providers.protocol import Provider, ProviderError
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from accelet.runtime.logs import Log
@@ -32,7 +32,7 @@ class Operations:
         self,
         provider: Provider,
         metrics: ProvisionerMetrics,
-        changed: Callable[[set[Pool]], None],
+        changed: Callable[[set[NodePool]], None],
         is_busy: Callable[[], bool],
         *,
         poll_s: float,

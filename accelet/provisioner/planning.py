@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from accelet.kinds.slicerequest import SliceRequestSpec
-from accelet.provisioner.pools.machines import Asked, Machines, Placement, Refusal, choose_machines
+from accelet.provisioner.pools.machines import Asked, Machines, PlacementPolicy, Refusal, choose_machines
 from accelet.provisioner.pools.plan import PoolPlan
 from accelet.provisioner.pools.tiers import Attempt, Order, Tier, TierError, Wishes, order_attempts
 from accelet.provisioner.settings import ProvisionerSettings
@@ -61,7 +61,7 @@ def plan_pool(
 ) -> PoolPlan | Refusal:
     """The pool of one attempt."""
     policy = None
-    if machines.placement is Placement.WORKLOAD_POLICY:
+    if machines.placement is PlacementPolicy.WORKLOAD_POLICY:
         named = settings.gke.workload_policy.replace("{topology}", machines.topology)
         policy = spec.placement_policy or named
         if not _POLICY.fullmatch(policy):

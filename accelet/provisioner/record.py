@@ -8,7 +8,7 @@ import msgspec
 
 from accelet.kinds.slicerequest import FINALIZER, SliceCondition, SliceRequestSpec, SliceRequestStatus
 from accelet.kube.objects import RawObject, WireMetadata, WireObject, read_object
-from accelet.provisioner.deciding.view import Record
+from accelet.provisioner.deciding.view import SliceRecord
 
 FORCE: Final = "accelet.dev/force-delete"
 """The annotation by which a person lets a slice be deleted under its running pods: `"true"`."""
@@ -40,9 +40,9 @@ class SliceRequest:
         return self.namespace, self.spec.slice_set.name
 
     @property
-    def record(self) -> Record:
+    def record(self) -> SliceRecord:
         status = self.status
-        return Record(
+        return SliceRecord(
             phase=status.phase,
             why=status.why,
             since_s=_seconds(status.since),
@@ -91,7 +91,7 @@ def parse_request(raw: RawObject) -> SliceRequest:
     )
 
 
-def status_of(record: Record, hosts: str, before: SliceRequestStatus) -> dict[str, Any]:
+def status_of(record: SliceRecord, hosts: str, before: SliceRequestStatus) -> dict[str, Any]:
     """The status that says `record`, as JSON has it; times are kept to the microsecond."""
     ready: SliceCondition | None = next((one for one in before.conditions if one.type == _READY), None)
     truth: Literal["True", "False"] = "True" if record.phase == "Ready" else "False"

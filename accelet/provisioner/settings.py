@@ -74,7 +74,7 @@ class SimulatedCapacity(msgspec.Struct, frozen=True, kw_only=True):
     zone: str = ""
 
 
-class SimulatedSettings(msgspec.Struct, frozen=True, kw_only=True):
+class SimulatedPools(msgspec.Struct, frozen=True, kw_only=True):
     """Pools of Nodes without machines, kept as ConfigMaps; how many seconds each thing takes."""
 
     namespace: _Name = "kube-system"
@@ -154,7 +154,7 @@ class ProvisionerSettings(msgspec.Struct, frozen=True, kw_only=True):
     lag_s: _Seconds = 60.0
     rest_s: _Seconds = 300.0
     gke: GkeSettings = GkeSettings()
-    simulated: SimulatedSettings = SimulatedSettings()
+    simulated: SimulatedPools = SimulatedPools()
     cluster_api: ClusterApiSettings = ClusterApiSettings()
 
     def problems(self) -> Sequence[Contradiction]:

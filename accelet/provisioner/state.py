@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from accelet.kube.nodes import Node
 from accelet.kube.pods import Pod
 from accelet.provisioner.deciding.room import Counted, Limits, judge_room
-from accelet.provisioner.deciding.view import Member, Record, SliceNode, Times, View
+from accelet.provisioner.deciding.view import Member, SliceNode, SliceRecord, SlicesView, Times
 from accelet.provisioner.demand.owners import JobOwner
 from accelet.provisioner.demand.slices import why_not_asked
 from accelet.provisioner.nodes import binding_labels, see_node
@@ -124,11 +124,11 @@ class ProvisionerState:
         why = why_not_asked(found, self.settings.demand)
         return Wish(why, is_ended=found.is_finished or found.is_deleted)
 
-    def view(self, request: SliceRequest, listed: PoolList, now_s: float) -> View:
+    def view(self, request: SliceRequest, listed: PoolList, now_s: float) -> SlicesView:
         """Everything that the next decision about `request` depends on."""
         wish = self.wish_for(request)
         others = [one for one in self.set_of(request) if one is not request]
-        view = View(
+        view = SlicesView(
             name=request.name,
             uid=request.uid,
             record=request.record,
@@ -147,18 +147,18 @@ class ProvisionerState:
         )
         return replace(view, nodes=self._seen(view, binding_labels(request)))
 
-    def orphan_view(self, uid: str, listed: PoolList, now_s: float) -> View:
+    def orphan_view(self, uid: str, listed: PoolList, now_s: float) -> SlicesView:
         """The view of a pool whose SliceRequest is gone: nothing is recorded and nobody wants it."""
         nobody = Refusal("its SliceRequest is gone")
-        view = View("", uid, Record(), nobody, nobody, listed, now_s, times=self._times)
+        view = SlicesView("", uid, SliceRecord(), nobody, nobody, listed, now_s, times=self._times)
         return replace(view, nodes=self._seen(view, _NOTHING))
 
     def _member(self, one: SliceRequest, listed: PoolList, now_s: float) -> Member:
-        view = View(one.name, one.uid, one.record, machines_of(one.spec), Refusal(""), listed, now_s)
+        view = SlicesView(one.name, one.uid, one.record, machines_of(one.spec), Refusal(""), listed, now_s)
         view = replace(view, nodes=self._seen(view, _NOTHING))
         return Member(one.record, view.is_whole, self.wish_for(one).unwanted is None)
 
-    def _seen(self, view: View, labels: Mapping[str, str]) -> tuple[SliceNode, ...]:
+    def _seen(self, view: SlicesView, labels: Mapping[str, str]) -> tuple[SliceNode, ...]:
         return tuple(
             see_node(self.nodes[name], pool, labels, has_pods=name in self._used)
             for pool in dict.fromkeys((*(pool.name for pool in view.pools), view.record.pool))

@@ -14,7 +14,7 @@ from accelet.kube.errors import ConflictError, ExistsError, NotFoundError
 from accelet.kube.nodes import parse_node
 from accelet.kube.objects import RawObject
 from accelet.kube.podparser import parse_pod
-from accelet.provisioner.deciding.view import Record
+from accelet.provisioner.deciding.view import SliceRecord
 from accelet.provisioner.demand.requests import request_body
 from accelet.provisioner.demand.slices import WantedSlice
 from accelet.provisioner.nodes import binding_labels, close_patch, open_patch
@@ -37,7 +37,7 @@ class SliceWriter:
             raw = await self._writer.create(SLICE_REQUESTS, wanted.owner.namespace, request_body(wanted))
             self._state.set_request(parse_request(raw))
 
-    async def write(self, request: SliceRequest, record: Record, hosts: str) -> bool:
+    async def write(self, request: SliceRequest, record: SliceRecord, hosts: str) -> bool:
         """Writes a record down; False if the request has changed meanwhile, and must be looked at anew."""
         before = msgspec.to_builtins(request.status)
         after = status_of(record, hosts, request.status)

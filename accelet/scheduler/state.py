@@ -12,7 +12,7 @@ from accelet.kube.watching.store import precedes
 from accelet.scheduler.cards.needs import CARD_RESOURCES
 from accelet.scheduler.cards.search import CardPolicy
 from accelet.scheduler.cluster.cluster import Cluster
-from accelet.scheduler.cluster.shape import Shape, shape_of
+from accelet.scheduler.cluster.shape import PodShape, shape_of
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import (
     Gang,
@@ -222,7 +222,7 @@ class SchedulerState:
         placement = self._placement(pod)
         return placement.node if placement else None
 
-    def shape(self, pod: Pod) -> Shape:
+    def shape(self, pod: Pod) -> PodShape:
         return shape_of(pod, self._card_resources)
 
     def _placement(self, pod: Pod) -> Placement | None:

@@ -29,7 +29,7 @@ class Holding:
     A holder that podresources alone has shown, while nothing tells its UID, has its name for a UID.
     `is_recorded` is False once a record of the kubelet is seen that lacks it: the kubelet would allocate for
     the container again. `denials` counts how often in a row everything that can be asked denied it; a
-    released holding stays in the books, without holding anything, while the checkpoint still lists it.
+    released holding stays in the ledger, without holding anything, while the checkpoint still lists it.
     """
 
     owner: ContainerKey
@@ -64,7 +64,7 @@ class InFlight:
 
 @dataclass(frozen=True)
 class Ledger:
-    """One resource's books, a value. `in_flight` is in the order of our answers.
+    """Who holds what of one resource, a value. `in_flight` is in the order of our answers.
 
     A device can have several holders: a pod's init container and its next containers, the holders of one
     share each, and whoever the kubelet gave an id twice.
@@ -120,7 +120,7 @@ class Ledger:
         return self._recorded.get(pod_uid, _NOTHING)
 
     def with_answer(self, answer: InFlight) -> "Ledger":
-        """The books after an Allocate was answered. An earlier answer for the same container is replaced."""
+        """The ledger after an Allocate was answered. An earlier answer for the same container is replaced."""
         others = tuple(one for one in self.in_flight if answer.owner is None or one.owner != answer.owner)
         return replace(self, in_flight=(*others, answer))
 

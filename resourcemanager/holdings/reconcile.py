@@ -1,4 +1,4 @@
-"""Brings the books in line with what the kubelet's records and the API server say.
+"""Brings the ledger in line with what the kubelet's records and the API server say.
 
 The rules, the same at start and for ever after:
 
@@ -57,7 +57,7 @@ class View:
     are_pods_newer: bool = False
 
 
-class Outcome(Enum):
+class AnswerOutcome(Enum):
     """What became of an answer."""
 
     CONFIRMED = "confirmed"
@@ -69,14 +69,14 @@ class Outcome(Enum):
 class Settled:
     """One answer's end; `owner` is the container that has the devices, None where dropped."""
 
-    outcome: Outcome
+    outcome: AnswerOutcome
     answer: InFlight
     owner: ContainerKey | None
 
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """The new books, and what changed: answers settled, holdings released."""
+    """The new ledger, and what changed: answers settled, holdings released."""
 
     ledger: Ledger
     settled: tuple[Settled, ...] = field(default=())
@@ -84,7 +84,7 @@ class Reconciled:
 
 
 def reconcile(ledger: Ledger, view: View) -> Reconciled:
-    """The books after `view`. From an empty ledger on, this is the rebuilding after a restart."""
+    """The ledger after `view`. From an empty ledger on, this is the rebuilding after a restart."""
     known = _Pods.of(view.pods)
     recorded = _recorded(ledger, view, known)
     ends = tuple(_settle(answer, ledger.in_flight, recorded, view, known) for answer in ledger.in_flight)
@@ -149,7 +149,7 @@ def has_unasked(
 ) -> bool:
     """Whether there is a holder that is none of `pods` and for which podresources was not asked.
 
-    It may have ended before the books were begun, and only its UID be known; or this kubelet has no Get.
+    It may have ended before the ledger was begun, and only its UID be known; or this kubelet has no Get.
     """
     known = _Pods.of(pods)
     return pods is not None and any(
@@ -307,13 +307,13 @@ def _settle(
     for key, holding in recorded.items():
         if holding.token == answer.token:
             agrees = answer.owner in (None, key)
-            return Settled(Outcome.CONFIRMED if agrees else Outcome.CORRECTED, answer, key)
+            return Settled(AnswerOutcome.CONFIRMED if agrees else AnswerOutcome.CORRECTED, answer, key)
     if answer.owner is not None and view.checkpoint is None:
         shown = recorded.get(answer.owner)
         if shown is not None and shown.device_ids == answer.device_ids:
-            return Settled(Outcome.CONFIRMED, answer, answer.owner)
+            return Settled(AnswerOutcome.CONFIRMED, answer, answer.owner)
     if view.is_after_answers and view.checkpoint is not None:
-        return Settled(Outcome.DROPPED, answer, None)
+        return Settled(AnswerOutcome.DROPPED, answer, None)
     # The kubelet writes each container's devices before it asks for the next one's.
     tokens = {holding.token for holding in recorded.values()}
     later = order[order.index(answer) + 1 :]
@@ -326,7 +326,7 @@ def _settle(
         denials=answer.denials + 1 if _is_turned_away(answer, view, known) else 0,
     )
     if waiting.misses >= _MISSES_TO_DROP or waiting.denials >= DENIALS_TO_RELEASE:
-        return Settled(Outcome.DROPPED, answer, None)
+        return Settled(AnswerOutcome.DROPPED, answer, None)
     return waiting
 
 

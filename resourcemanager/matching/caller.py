@@ -50,7 +50,7 @@ from resourcemanager.matching.exclusion import exclude_others
 from resourcemanager.matching.inquiry import (
     AskCheckpoint,
     AskShown,
-    Evidence,
+    CallFacts,
     Match,
     Podresources,
     Proof,
@@ -69,7 +69,7 @@ from resourcemanager.matching.openings import (
 )
 
 
-def next_step(evidence: Evidence) -> Step:
+def next_step(evidence: CallFacts) -> Step:
     """The container the call is for, or that it cannot be told, or what to find out before either."""
     if needs_checkpoint(evidence):
         return AskCheckpoint()
@@ -78,7 +78,7 @@ def next_step(evidence: Evidence) -> Step:
     return exclude_others(evidence)
 
 
-def _find_visible(evidence: Evidence) -> Step:
+def _find_visible(evidence: CallFacts) -> Step:
     living = list_living(evidence)
     for pod in living:
         if is_past_admission(pod, evidence):
@@ -97,13 +97,13 @@ def _find_visible(evidence: Evidence) -> Step:
     return _find_gap(living, evidence)
 
 
-def _verify_name(pod: Pod, evidence: Evidence) -> Step | None:
+def _verify_name(pod: Pod, evidence: CallFacts) -> Step | None:
     if evidence.is_watch_current or pod.key in evidence.verified or not may_recur(pod):
         return None
     return ReadPod(pod.key) if evidence.can_read else doubt_name(pod)
 
 
-def _consider_former(pod: Pod, found: Sequence[Match], evidence: Evidence) -> Step | None:
+def _consider_former(pod: Pod, found: Sequence[Match], evidence: CallFacts) -> Step | None:
     """What to do where the name lately was another pod's, which the kubelet may still show or be admitting.
 
     If the former pod has all it asks for, what is shown may be that one, and the call for anybody.
@@ -122,7 +122,7 @@ def _consider_former(pod: Pod, found: Sequence[Match], evidence: Evidence) -> St
     return None
 
 
-def _ask_rivals(found: Sequence[Match], evidence: Evidence) -> Step:
+def _ask_rivals(found: Sequence[Match], evidence: CallFacts) -> Step:
     for rival in list_rivals(evidence):
         if rival.key not in evidence.shown:
             return AskShown(rival.key)
@@ -131,7 +131,7 @@ def _ask_rivals(found: Sequence[Match], evidence: Evidence) -> Step:
     return accept_single(found, evidence)
 
 
-def _find_gap(living: Sequence[Pod], evidence: Evidence) -> Step:
+def _find_gap(living: Sequence[Pod], evidence: CallFacts) -> Step:
     """Nobody is being admitted: a container that is started again and has no devices on record."""
     started = [pod for pod in living if is_past_admission(pod, evidence)]
     for pod in started:

@@ -1,4 +1,4 @@
-"""What one pod may be asking for, read against the books and against what podresources shows of it."""
+"""What one pod may be asking for, read against the ledger and against what podresources shows of it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

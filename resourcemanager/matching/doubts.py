@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
-from resourcemanager.matching.inquiry import Doubt, Evidence, Match, NoProof, Step
+from resourcemanager.matching.inquiry import CallFacts, Doubt, Match, NoProof, Step
 
 
-def accept_single(found: Sequence[Match], evidence: Evidence) -> Step:
+def accept_single(found: Sequence[Match], evidence: CallFacts) -> Step:
     """The one match there is, or why none is proven."""
     if not found:
         return NoProof(
@@ -27,7 +27,7 @@ def accept_single(found: Sequence[Match], evidence: Evidence) -> Step:
     return match
 
 
-def _several(found: Sequence[Match], evidence: Evidence) -> NoProof:
+def _several(found: Sequence[Match], evidence: CallFacts) -> NoProof:
     names = sorted({_name(match.pod) for match in found})
     if len(names) == 1:
         return NoProof(
@@ -42,7 +42,7 @@ def _several(found: Sequence[Match], evidence: Evidence) -> NoProof:
     )
 
 
-def doubt_rival(rival: Pod, evidence: Evidence) -> NoProof:
+def doubt_rival(rival: Pod, evidence: CallFacts) -> NoProof:
     return NoProof(
         Doubt.RIVAL,
         f"Pod {_name(rival)} is on this node without the {_amount(evidence)} it asks for, so the call may"
@@ -59,7 +59,7 @@ def doubt_former(pod: Pod, former: Sequence[Match]) -> NoProof:
     )
 
 
-def doubt_namesakes(name: ObjectKey, evidence: Evidence) -> NoProof:
+def doubt_namesakes(name: ObjectKey, evidence: CallFacts) -> NoProof:
     return NoProof(
         Doubt.SEVERAL,
         f"The kubelet shows two pods {'/'.join(name)}, and does not tell which of them waits for"
@@ -91,5 +91,5 @@ def _name(pod: Pod) -> str:
     return "/".join(pod.key)
 
 
-def _amount(evidence: Evidence) -> str:
+def _amount(evidence: CallFacts) -> str:
     return f"{evidence.size} {evidence.ledger.resource}"

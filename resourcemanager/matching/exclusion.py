@@ -11,7 +11,7 @@ from resourcemanager.matching.doubts import (
 from resourcemanager.matching.inquiry import (
     AskAllShown,
     AskShown,
-    Evidence,
+    CallFacts,
     Podresources,
     Proof,
     ReadPods,
@@ -23,12 +23,12 @@ _REREADS_S = (0.05, 0.15, 0.4)
 """How long the API server may take to learn that a pod was turned away, before it is a matter of seconds."""
 
 
-def exclude_others(evidence: Evidence) -> Step:
+def exclude_others(evidence: CallFacts) -> Step:
     """The only container that lacks devices of this number, among all pods there are."""
     return _look(evidence) or _weigh(evidence)
 
 
-def _look(evidence: Evidence) -> Step | None:
+def _look(evidence: CallFacts) -> Step | None:
     if evidence.podresources is Podresources.LIST_ALL and not evidence.is_all_shown:
         return AskAllShown()
     if evidence.reads == 0:
@@ -40,7 +40,7 @@ def _look(evidence: Evidence) -> Step | None:
     return None
 
 
-def _weigh(evidence: Evidence) -> Step:
+def _weigh(evidence: CallFacts) -> Step:
     proof = Proof.SOLE if evidence.is_all_shown else Proof.EXCLUSION
     found = [
         match
@@ -61,7 +61,7 @@ def _weigh(evidence: Evidence) -> Step:
     return doubt_stranger(strangers[0]) if strangers else accept_single(found, evidence)
 
 
-def _strangers(evidence: Evidence) -> list[ObjectKey]:
+def _strangers(evidence: CallFacts) -> list[ObjectKey]:
     """Pods the kubelet shows, in part at least without devices, of which nothing else is known."""
     known = {pod.key for pod in (*evidence.pods.values(), *evidence.deleted.values())}
     return [

@@ -63,31 +63,31 @@ class Doubt(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AskShown:
-    """Get this pod from podresources; `Evidence.with_shown`."""
+    """Get this pod from podresources; `CallFacts.with_shown`."""
 
     pod: ObjectKey
 
 
 @dataclass(frozen=True, slots=True)
 class AskAllShown:
-    """List podresources; `Evidence.with_all_shown`."""
+    """List podresources; `CallFacts.with_all_shown`."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskCheckpoint:
-    """Read the kubelet's checkpoint and reconcile the books with it, as after answers; `with_ledger`."""
+    """Read the kubelet's checkpoint and reconcile the ledger with it, as after answers; `with_ledger`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPod:
-    """Read this pod from the API server, no cache between; `Evidence.with_pod`."""
+    """Read this pod from the API server, no cache between; `CallFacts.with_pod`."""
 
     pod: ObjectKey
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPods:
-    """After so long, list this node's pods at the API server; `Evidence.with_pods`.
+    """After so long, list this node's pods at the API server; `CallFacts.with_pods`.
 
     With resourceVersion unset, so that the answer is no older than the question.
     """
@@ -121,7 +121,7 @@ Step = Question | Match | NoProof
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class CallFacts:
     """What is known about one call for `size` devices of `ledger.resource`.
 
     `pods` are those of this node by the UID the kubelet uses, in the order in which they are to be asked for:
@@ -150,10 +150,10 @@ class Evidence:
     reads: int = 0
     has_asked_checkpoint: bool = False
 
-    def with_shown(self, name: ObjectKey, pod: ShownPod | None) -> "Evidence":
+    def with_shown(self, name: ObjectKey, pod: ShownPod | None) -> "CallFacts":
         return replace(self, shown={**self.shown, name: pod})
 
-    def with_all_shown(self, pods: Sequence[ShownPod]) -> "Evidence":
+    def with_all_shown(self, pods: Sequence[ShownPod]) -> "CallFacts":
         """`pods` are all that podresources shows; two of them can have one name."""
         names = Counter((pod.namespace, pod.name) for pod in pods)
         return replace(
@@ -163,23 +163,23 @@ class Evidence:
             is_all_shown=True,
         )
 
-    def with_ledger(self, ledger: Ledger) -> "Evidence":
-        """The books as they are with the checkpoint of this moment; as they were if it cannot be read."""
+    def with_ledger(self, ledger: Ledger) -> "CallFacts":
+        """The ledger as it is with the checkpoint of this moment; as it was if that cannot be read."""
         return replace(self, ledger=ledger, has_asked_checkpoint=True)
 
-    def with_pod(self, name: ObjectKey, pod: Pod | None) -> "Evidence":
+    def with_pod(self, name: ObjectKey, pod: Pod | None) -> "CallFacts":
         """`pod` is what the API server has under `name` on this node, None if nothing."""
         others = [one for one in self.pods.values() if one.key != name]
         read = self._with_read([*others, pod] if pod else others)
         return replace(read, verified=self.verified | {name})
 
-    def with_pods(self, pods: Iterable[Pod]) -> "Evidence":
+    def with_pods(self, pods: Iterable[Pod]) -> "CallFacts":
         """`pods` are all that the API server has for this node."""
         read = self._with_read(pods)
         names = {pod.key for pod in (*self.pods.values(), *read.pods.values())}
         return replace(read, verified=self.verified | names, reads=self.reads + 1)
 
-    def _with_read(self, pods: Iterable[Pod]) -> "Evidence":
+    def _with_read(self, pods: Iterable[Pod]) -> "CallFacts":
         """With what was read, in the order known so far; what is new comes last."""
         found = index_pods(pods)
         missing = {uid: pod for uid, pod in self.pods.items() if uid not in found}
@@ -190,6 +190,6 @@ class Evidence:
             missing=self.missing | missing.keys(),
         )
 
-    def without_api_server(self) -> "Evidence":
+    def without_api_server(self) -> "CallFacts":
         """The API server did not answer."""
         return replace(self, can_read=False)

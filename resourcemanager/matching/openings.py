@@ -6,10 +6,10 @@ from accelet.kube.pods import Pod
 from accelet.kube.poduid import PodUid, kubelet_uid
 from resourcemanager.holdings.evidence import ContainerKey
 from resourcemanager.matching.candidates import find_gaps, find_next, has_all, lacks_devices, list_needs
-from resourcemanager.matching.inquiry import Evidence, Match, Proof
+from resourcemanager.matching.inquiry import CallFacts, Match, Proof
 
 
-def list_living(evidence: Evidence, *, with_former: bool = False) -> tuple[Pod, ...]:
+def list_living(evidence: CallFacts, *, with_former: bool = False) -> tuple[Pod, ...]:
     """The pods that may want devices of this number, in the order they stand in, those being deleted last.
 
     `with_former`: also pods that the API server has no longer.
@@ -19,7 +19,7 @@ def list_living(evidence: Evidence, *, with_former: bool = False) -> tuple[Pod, 
     return tuple(sorted(living, key=lambda pod: pod.deleted_s is not None))
 
 
-def list_rivals(evidence: Evidence) -> tuple[Pod, ...]:
+def list_rivals(evidence: CallFacts) -> tuple[Pod, ...]:
     """The pods past their admission of which a container may be starting without its devices.
 
     Also those that the API server has no longer, while no other has their name.
@@ -32,7 +32,7 @@ def list_rivals(evidence: Evidence) -> tuple[Pod, ...]:
     )
 
 
-def _may_want(uid: PodUid, pod: Pod, evidence: Evidence) -> bool:
+def _may_want(uid: PodUid, pod: Pod, evidence: CallFacts) -> bool:
     return (
         not pod.is_terminal
         and uid not in evidence.admissions.turned_away
@@ -41,7 +41,7 @@ def _may_want(uid: PodUid, pod: Pod, evidence: Evidence) -> bool:
     )
 
 
-def list_former(pod: Pod, evidence: Evidence) -> tuple[Pod, ...]:
+def list_former(pod: Pod, evidence: CallFacts) -> tuple[Pod, ...]:
     """The pods that had the name of `pod` before it, and had not ended when they were deleted.
 
     Somebody deleted them by force: else the kubelet has them end before the API server forgets them.
@@ -53,7 +53,7 @@ def list_former(pod: Pod, evidence: Evidence) -> tuple[Pod, ...]:
     )
 
 
-def find_former_openings(pod: Pod, evidence: Evidence) -> tuple[Match, ...]:
+def find_former_openings(pod: Pod, evidence: CallFacts) -> tuple[Match, ...]:
     """The containers of former pods of this name that the call may be for, by what is shown.
 
     A former pod whose deletion the watch has not shown yet has most likely ended, and does not count.
@@ -68,7 +68,7 @@ def find_former_openings(pod: Pod, evidence: Evidence) -> tuple[Match, ...]:
     )
 
 
-def may_show_former(pod: Pod, evidence: Evidence) -> bool:
+def may_show_former(pod: Pod, evidence: CallFacts) -> bool:
     """Whether what is shown under the pod's name may be a former one that has all it asks for."""
     shown = evidence.shown.get(pod.key)
     return shown is not None and any(
@@ -76,7 +76,7 @@ def may_show_former(pod: Pod, evidence: Evidence) -> bool:
     )
 
 
-def needs_checkpoint(evidence: Evidence) -> bool:
+def needs_checkpoint(evidence: CallFacts) -> bool:
     """Whether it matters, and is not known, what plain init containers have."""
     if evidence.has_asked_checkpoint or evidence.ledger.knows_init_containers:
         return False
@@ -87,12 +87,12 @@ def needs_checkpoint(evidence: Evidence) -> bool:
     )
 
 
-def is_past_admission(pod: Pod, evidence: Evidence) -> bool:
+def is_past_admission(pod: Pod, evidence: CallFacts) -> bool:
     """Whether the kubelet may have admitted the pod and left it without devices."""
     return evidence.admissions.are_over_for(pod)
 
 
-def find_openings(pod: Pod, proof: Proof, evidence: Evidence) -> Iterator[Match]:
+def find_openings(pod: Pod, proof: Proof, evidence: CallFacts) -> Iterator[Match]:
     """The containers the call may be for; of a pod in admission one, if they can be told apart.
 
     Of one past its admission nothing is proven: another of its containers may be starting.

@@ -16,7 +16,7 @@ from accelet.node.podview import PodView
 from accelet.runtime.logs import configure_logs
 from accelet.runtime.run import run_until_signal
 from deviceplugin.reconciler import Reconciler
-from deviceplugin.search import Found
+from deviceplugin.search import FoundCaller
 from resourcemanager.manager import ResourceManager
 from resourcemanager.matching.admissions import Admissions
 from resourcemanager.matching.inquiry import Doubt, Match, NoProof, Proof
@@ -43,16 +43,16 @@ class OriginalSearch:
         kubelet: str,
         admissions: Admissions,
         within_s: float,
-    ) -> Found:
+    ) -> FoundCaller:
         try:
             pods = await self._pods.read_pods()
             shown = {(pod.namespace, pod.name): pod for pod in await self._pod_resources.list_all()}
         except (KubeError, PodResourcesError) as error:
-            return Found(NoProof(Doubt.UNANSWERED, str(error)), {})
+            return FoundCaller(NoProof(Doubt.UNANSWERED, str(error)), {})
         owner = guess_owner(list(pods.values()), shown)
         if owner is None:
-            return Found(NoProof(Doubt.NOBODY, "There is no candidate."), pods)
-        return Found(Match(owner, pods[owner.pod_uid], Proof.VISIBLE), pods)
+            return FoundCaller(NoProof(Doubt.NOBODY, "There is no candidate."), pods)
+        return FoundCaller(Match(owner, pods[owner.pod_uid], Proof.VISIBLE), pods)
 
     def forget_kubelet(self) -> None:
         pass

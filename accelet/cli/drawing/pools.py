@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.records import Cell, Records, styled
-from accelet.dra.pool import Pool, PoolDevice
+from accelet.dra.pool import DevicePool, PoolDevice
 from accelet.dra.publishing.slices import amount_text, divide
 
 _HEADS = ("DEVICE", "TYPE", "MADE OF", "SHARED BY", "TAINTS")
 
 
-def print_pools(output: Output, pools: Sequence[Pool]) -> None:
+def print_pools(output: Output, pools: Sequence[DevicePool]) -> None:
     if not pools:
         output.line("No resource of the configuration has serve: dra.")
     for pool in pools:

@@ -7,7 +7,7 @@ from functools import partial
 from accelet.accelerators.edits import ContainerEdits, Folder
 from accelet.accelerators.gathering import gather_edits
 from accelet.dra.errors import ClaimError, NotYetError
-from accelet.dra.pool import Pool
+from accelet.dra.pool import DevicePool
 from accelet.dra.preparing.cdi import WHOLE_CLAIM, CdiDevice, kind_of, render_cdi
 from accelet.dra.preparing.claim import AllocatedClaim
 from accelet.dra.preparing.consumers import ConsumerPod
@@ -22,7 +22,7 @@ from accelet.dra.preparing.views import Environment, OtherClaim, Views, prove_vi
 class DriverOffer:
     """What one driver has on this node."""
 
-    pool: Pool
+    pool: DevicePool
     hardware: Hardware
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from accelet.dra.errors import ClaimError
-from accelet.dra.pool import Atom, Pool, PoolDevice
+from accelet.dra.pool import Atom, DevicePool, PoolDevice
 from accelet.dra.preparing.claim import AllocatedClaim, Result
 
 _SAID = 3
@@ -37,7 +37,7 @@ class Holder:
     holds: tuple[DeviceHold, ...]
 
 
-def holds_of(claim: AllocatedClaim, pool: Pool) -> tuple[DeviceHold, ...]:
+def holds_of(claim: AllocatedClaim, pool: DevicePool) -> tuple[DeviceHold, ...]:
     """What the claim's allocation means in hardware.
 
     Raises:
@@ -50,7 +50,7 @@ def holds_of(claim: AllocatedClaim, pool: Pool) -> tuple[DeviceHold, ...]:
     return holds
 
 
-def _hold(result: Result, pool: Pool) -> DeviceHold:
+def _hold(result: Result, pool: DevicePool) -> DeviceHold:
     device = pool.by_name.get(result.device)
     if result.pool != pool.node or device is None:
         raise ClaimError(f"the device {result.device[:64]} of pool {result.pool[:64]} is not on this node")

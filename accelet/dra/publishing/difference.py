@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from accelet.dra.pool import Pool
+from accelet.dra.pool import DevicePool
 from accelet.dra.publishing.slices import divide, render
 from accelet.kube.apiresources import Body
 from accelet.kube.errors import QuantityError
@@ -61,7 +61,7 @@ class Difference:
         return not (self.delete or self.replace or self.create)
 
 
-def compare(pool: Pool, published: Sequence[Published], owner: str) -> Difference:
+def compare(pool: DevicePool, published: Sequence[Published], owner: str) -> Difference:
     """From `published`, all slices of this driver on this node, to the slices of `pool`.
 
     `owner` is the UID of the Node.

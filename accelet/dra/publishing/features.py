@@ -6,7 +6,7 @@ Which fields it knows depends on feature gates that nothing tells: only its answ
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from accelet.dra.pool import Pool, PoolDevice
+from accelet.dra.pool import DevicePool, PoolDevice
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def _devices(spec: object) -> Mapping[object, Mapping[str, object]]:
     return {device.get("name"): device for device in listed if isinstance(device, Mapping)}
 
 
-def limit_pool(pool: Pool, features: Features) -> Pool:
+def limit_pool(pool: DevicePool, features: Features) -> DevicePool:
     """The same hardware for a server with these features only."""
     if not features.counters:
         pool = replace(pool, counter_sets=(), devices=tuple(_without_overlap(pool.devices)))

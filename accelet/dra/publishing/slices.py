@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from accelet.dra.pool import MEMORY, Attribute, Capacity, CounterSet, Pool, PoolDevice, Taint
+from accelet.dra.pool import MEMORY, Attribute, Capacity, CounterSet, DevicePool, DeviceTaint, PoolDevice
 from accelet.kube.apiresources import ApiResource, Body
 
 RESOURCE_SLICES: Final = ApiResource("ResourceSlice", "resourceslices", "resource.k8s.io", "v1")
@@ -32,7 +32,7 @@ class Slice:
     devices: tuple[PoolDevice, ...] = ()
 
 
-def divide(pool: Pool) -> tuple[Slice, ...]:
+def divide(pool: DevicePool) -> tuple[Slice, ...]:
     """The slices of a pool, an empty one where there is nothing to publish."""
     counters = [Slice(0, counter_sets=sets) for sets in _batches(pool.counter_sets, MOST_COUNTER_SETS)]
     devices = [Slice(0, devices=some) for some in _batches(pool.devices, MOST_DEVICES)]
@@ -49,7 +49,7 @@ def name_prefix(index: int, driver: str, node: str) -> str:
     return f"{index:05x}-{driver}-{node}-"[:_LONGEST_PREFIX]
 
 
-def render(pool: Pool, part: Slice, *, generation: int, count: int) -> Body:
+def render(pool: DevicePool, part: Slice, *, generation: int, count: int) -> Body:
     """The ResourceSlice for `part` of a pool of `count` slices."""
     spec: dict[str, object] = {
         "driver": pool.driver,
@@ -68,7 +68,7 @@ def render(pool: Pool, part: Slice, *, generation: int, count: int) -> Body:
     }
 
 
-def render_all(pool: Pool, generation: int = 1) -> tuple[Body, ...]:
+def render_all(pool: DevicePool, generation: int = 1) -> tuple[Body, ...]:
     """Every slice of a pool that nobody has published yet."""
     parts = divide(pool)
     return tuple(render(pool, part, generation=generation, count=len(parts)) for part in parts)
@@ -128,7 +128,7 @@ def _capacity(name: str, capacity: Capacity, *, shared: bool) -> Mapping[str, ob
     return {"value": value, "requestPolicy": {"default": default, "validRange": valid}}
 
 
-def _taint(driver: str, taint: Taint) -> Mapping[str, object]:
+def _taint(driver: str, taint: DeviceTaint) -> Mapping[str, object]:
     told = {"key": f"{driver}/{taint.key}", "effect": taint.effect}
     return {**told, "value": taint.value} if taint.value else told
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from accelet.accelerators.device import UnitId
-from accelet.dra.pool import Effect, Taint
+from accelet.dra.pool import DeviceTaint, Effect
 from accelet.dra.publishing.served import ServedResource, units_of
 
 UNHEALTHY: Final = "unhealthy"
@@ -20,14 +20,14 @@ def taints_of(
     lost: Collection[UnitId] = (),
     held_by_device_plugin: Collection[UnitId] = (),
     still_held: Collection[UnitId] = (),
-) -> Mapping[UnitId, tuple[Taint, ...]]:
+) -> Mapping[UnitId, tuple[DeviceTaint, ...]]:
     """The taints of each unit, one for each dimension.
 
     `sick` is what a unit's loss of health, or its disappearance while it is held (`lost`), does:
     `NoSchedule` leaves its holders alone. `still_held` are units prepared for allocations that are none
     any more.
     """
-    found: dict[UnitId, list[Taint]] = {}
+    found: dict[UnitId, list[DeviceTaint]] = {}
     unhealthy = (one.unit for one in units_of(tuple(resources)) if not one.device.health.is_healthy)
     dimensions: tuple[tuple[str, Effect, Iterable[UnitId]], ...] = (
         (UNHEALTHY, sick, set(unhealthy) - set(lost)),
@@ -37,5 +37,5 @@ def taints_of(
     )
     for key, effect, units in dimensions:
         for unit in units:
-            found.setdefault(unit, []).append(Taint(key, effect))
+            found.setdefault(unit, []).append(DeviceTaint(key, effect))
     return {unit: tuple(taints) for unit, taints in found.items()}

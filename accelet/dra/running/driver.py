@@ -9,7 +9,7 @@ from pathlib import Path
 from accelet.accelerators.device import UnitId
 from accelet.dra.errors import DraError
 from accelet.dra.metrics import DraMetrics
-from accelet.dra.pool import Effect, Pool
+from accelet.dra.pool import DevicePool, Effect
 from accelet.dra.preparing.decide import DriverOffer, Wanted
 from accelet.dra.preparing.grant import hardware_of
 from accelet.dra.publishing.build import build_pool
@@ -172,7 +172,7 @@ class NodeDriver:
             return f"{common[0]} is still held by a pod that came by it as an extended resource of this node"
         return None
 
-    def _report_left_out(self, pool: Pool) -> None:
+    def _report_left_out(self, pool: DevicePool) -> None:
         self._metrics.unpublished.labels(self._options.driver).set(len(pool.left_out))
         for sentence in pool.left_out:
             if sentence not in self._told_left_out:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from accelet.dra.errors import DraError
-from accelet.dra.pool import Pool, Taint
+from accelet.dra.pool import DevicePool, DeviceTaint
 from accelet.dra.publishing.taints import LOST, UNHEALTHY
 from accelet.dra.running.claims import ClaimRef, Prepared
 from accelet.kubelet.api import dra_v1_pb2 as v1
@@ -77,7 +77,7 @@ def unprepared_v1beta1(outcomes: Mapping[str, DraError | None]) -> v1beta1.NodeU
     return response
 
 
-def health_of(pool: Pool) -> Sequence[Health]:
+def health_of(pool: DevicePool) -> Sequence[Health]:
     """Pool, device, health by the protocol's number, and message, of every device.
 
     Who holds a device is nothing about its health.
@@ -85,7 +85,7 @@ def health_of(pool: Pool) -> Sequence[Health]:
     return [(pool.node, device.name, *_health(device.taints)) for device in pool.devices]
 
 
-def _health(taints: Iterable[Taint]) -> tuple[int, str]:
+def _health(taints: Iterable[DeviceTaint]) -> tuple[int, str]:
     keys = [taint.key for taint in taints if taint.key in (UNHEALTHY, LOST)]
     return (health_v1.UNHEALTHY, ", ".join(keys)) if keys else (health_v1.HEALTHY, "")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from accelet.dra.pool import Pool
+from accelet.dra.pool import DevicePool
 from accelet.dra.publishing.difference import Difference, Published, compare
 from accelet.dra.publishing.features import ALL, Features, limit_pool, read_features
 from accelet.dra.publishing.slices import RESOURCE_SLICES
@@ -37,7 +37,7 @@ class Publisher:
 
     def __init__(self, connect: Connect, driver: str, node: str) -> None:
         self._connect, self._driver, self._node = connect, driver, node
-        self._pool: Pool | None = None
+        self._pool: DevicePool | None = None
         self._features = ALL
         self._wake = asyncio.Event()
         self.problem: str | None = "not published yet"
@@ -47,7 +47,7 @@ class Publisher:
         """What the API server turned out to keep."""
         return self._features
 
-    def publish(self, pool: Pool) -> None:
+    def publish(self, pool: DevicePool) -> None:
         """From here on `pool` is what there is to be."""
         if pool != self._pool:
             self._pool = pool
@@ -87,7 +87,7 @@ class Publisher:
                 async with asyncio.timeout(wait_s):
                     await self._wake.wait()
 
-    async def _bring_in_line(self, client: Client, pool: Pool) -> None:
+    async def _bring_in_line(self, client: Client, pool: DevicePool) -> None:
         owner = parse_node(await client.get(NODES, None, self._node)).uid
         published = [
             _parse_slice(raw)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from accelet.provisioner.deciding.view import Record, View
+from accelet.provisioner.deciding.view import SliceRecord, SlicesView
 from accelet.provisioner.pools.machines import Refusal
 from accelet.provisioner.pools.plan import pool_name
 from accelet.provisioner.pools.pool import Failure, Trouble
@@ -13,7 +13,7 @@ _LONGEST_PAUSE_S = 60.0
 _MOST_WHY = 1000
 
 
-def next_attempt(view: View, record: Record) -> Record:
+def next_attempt(view: SlicesView, record: SliceRecord) -> SliceRecord:
     """The record of the next attempt, or of a rest where all of this round were tried."""
     attempts = attempts_of(view)
     dry = dry_tiers(view, record)
@@ -39,7 +39,7 @@ def next_attempt(view: View, record: Record) -> Record:
     return rest(view, record)
 
 
-def rest(view: View, record: Record) -> Record:
+def rest(view: SlicesView, record: SliceRecord) -> SliceRecord:
     """The record of a slice that waits before it begins anew; a set rests together."""
     wait_s = min(view.times.rest_s * 2.0 ** min(record.rounds, 16), view.times.longest_rest_s)
     others = [one.record.retry_s for one in view.members if one.record.phase == "BackingOff"]
@@ -55,7 +55,7 @@ def rest(view: View, record: Record) -> Record:
     )
 
 
-def attempts_of(view: View) -> tuple[Attempt, ...]:
+def attempts_of(view: SlicesView) -> tuple[Attempt, ...]:
     """The attempts of one round. A set is of one tier, so that its tiers go before its zones."""
     if isinstance(view.order, Refusal):
         return ()
@@ -66,7 +66,7 @@ def attempts_of(view: View) -> tuple[Attempt, ...]:
     return tuple(sorted(attempts, key=lambda attempt: tiers.index(attempt.tier)))
 
 
-def dry_tiers(view: View, record: Record) -> frozenset[str]:
+def dry_tiers(view: SlicesView, record: SliceRecord) -> frozenset[str]:
     """Tiers in which some slice of the set found no room in this round."""
     found = set(record.dry_tiers)
     for member in view.members:
@@ -75,7 +75,7 @@ def dry_tiers(view: View, record: Record) -> frozenset[str]:
     return frozenset(found)
 
 
-def fail(view: View, record: Record, why: str) -> Record:
+def fail(view: SlicesView, record: SliceRecord, why: str) -> SliceRecord:
     """The record of an attempt that failed; notes its tier as dry if that was its last place there."""
     left = attempts_of(view)[record.tried :]
     is_dry = record.tier and not any(str(attempt.tier) == record.tier for attempt in left)
@@ -83,7 +83,7 @@ def fail(view: View, record: Record, why: str) -> Record:
     return record.enter("Failing", why[:_MOST_WHY], view.now_s, dry_tiers=dry)
 
 
-def after_create(view: View, record: Record, failure: Failure | None) -> Record:
+def after_create(view: SlicesView, record: SliceRecord, failure: Failure | None) -> SliceRecord:
     """The record after the provider was asked for the pool; None for accepted.
 
     No answer, and a name that exists, say nothing: the list will.

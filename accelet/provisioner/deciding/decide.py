@@ -7,7 +7,7 @@ from typing import Final
 from accelet.kinds.slicerequest import Phase
 from accelet.provisioner.deciding.attempts import dry_tiers, fail, next_attempt, rest
 from accelet.provisioner.deciding.retire import left, retire
-from accelet.provisioner.deciding.view import Create, Discard, Finish, Open, Record, Step, View
+from accelet.provisioner.deciding.view import Create, Discard, Finish, Open, SliceRecord, SlicesView, Step
 from accelet.provisioner.pools.machines import Refusal
 
 _POLL_S = 10.0
@@ -15,7 +15,7 @@ _WAIT_S = 60.0
 _HELD = frozenset(("Joined", "Ready", "Repairing"))
 
 
-def decide(view: View) -> Step:
+def decide(view: SlicesView) -> Step:
     """What is done next, and why: a function of the view alone.
 
     A pool of a former attempt goes first: a request has one.
@@ -29,7 +29,7 @@ def decide(view: View) -> Step:
     return step if step.record == view.record else Step(step.record, None, 0.0)
 
 
-def _release(view: View) -> Step:
+def _release(view: SlicesView) -> Step:
     record, pool = view.record, view.pool
     if record.phase == "Pending" and not record.pool and not view.pools:
         return _end(view)
@@ -43,7 +43,7 @@ def _release(view: View) -> Step:
     return _end(view)
 
 
-def _end(view: View) -> Step:
+def _end(view: SlicesView) -> Step:
     """Nothing is left of the slice."""
     if view.is_deleted:
         return Step(view.record, Finish())
@@ -52,10 +52,10 @@ def _end(view: View) -> Step:
     why = view.unwanted or ""
     if view.record.phase == "Pending" and view.record.why == why:
         return Step(view.record, None, _WAIT_S)
-    return Step(Record(why=why, since_s=view.now_s, attempt=view.record.attempt))
+    return Step(SliceRecord(why=why, since_s=view.now_s, attempt=view.record.attempt))
 
 
-def _is_surely_absent(view: View) -> bool:
+def _is_surely_absent(view: SlicesView) -> bool:
     """Whether the present attempt's pool is not there, nor on its way: a young list may lack it."""
     record = view.record
     if not record.pool or view.now_s < record.since_s:
@@ -63,7 +63,7 @@ def _is_surely_absent(view: View) -> bool:
     return view.pool is None and view.listed.asked_s - record.since_s >= view.times.lag_s
 
 
-def _pursue(view: View) -> Step:
+def _pursue(view: SlicesView) -> Step:
     record = view.record
     if record.phase == "Refused":
         return Step(record)
@@ -74,7 +74,7 @@ def _pursue(view: View) -> Step:
     return _PHASES[record.phase](view)
 
 
-def _begin(view: View) -> Step:
+def _begin(view: SlicesView) -> Step:
     record = view.record
     missing = view.set_size - 1 - len(view.members)
     if missing > 0:
@@ -90,7 +90,7 @@ def _begin(view: View) -> Step:
     return Step(next_attempt(view, record))
 
 
-def _create(view: View) -> Step:
+def _create(view: SlicesView) -> Step:
     record, pool = view.record, view.pool
     if record.tier in dry_tiers(view, record):
         return Step(fail(view, record, _moved_on(record)))
@@ -105,7 +105,7 @@ def _create(view: View) -> Step:
             return Step(record, None, _POLL_S)
 
 
-def _ask(view: View) -> Step:
+def _ask(view: SlicesView) -> Step:
     """The list has no pool of this attempt: asks for it, or waits until it would be there."""
     record = view.record
     if record.pool in view.listed.foreign:
@@ -117,7 +117,7 @@ def _ask(view: View) -> Step:
     return Step(record, None, wait_s) if wait_s > 0 else Step(record, Create(), _POLL_S)
 
 
-def _join(view: View) -> Step:
+def _join(view: SlicesView) -> Step:
     record, pool, now_s = view.record, view.pool, view.now_s
     if pool is None or pool.state in ("failed", "deleting"):
         return Step(fail(view, record, _why_lost(view)))
@@ -132,7 +132,7 @@ def _join(view: View) -> Step:
     return Step(fail(view, record, f"{view.hosts} machines came within {minutes:.0f} min"))
 
 
-def _wait_for_set(view: View) -> Step:
+def _wait_for_set(view: SlicesView) -> Step:
     record, pool, now_s = view.record, view.pool, view.now_s
     if pool is None or pool.state in ("failed", "deleting"):
         return Step(fail(view, record, _why_lost(view)))
@@ -149,7 +149,7 @@ def _wait_for_set(view: View) -> Step:
     return Step(fail(view, record, f"its set was not whole within {view.times.hold_s / 60:.0f} min"))
 
 
-def _keep(view: View) -> Step:
+def _keep(view: SlicesView) -> Step:
     record, pool, now_s = view.record, view.pool, view.now_s
     if pool is None or pool.state in ("failed", "deleting"):
         return Step(fail(view, replace(record, tried=0), _why_lost(view)))
@@ -168,13 +168,13 @@ def _keep(view: View) -> Step:
     )
 
 
-def _open(view: View) -> Step | None:
+def _open(view: SlicesView) -> Step | None:
     """Binds and opens what is not yet; None if all of it is."""
     nodes = tuple(n.name for n in view.nodes_of(view.record.pool) if not (n.is_open and n.is_bound))
     return Step(view.record, Open(nodes)) if nodes else None
 
 
-def _take_back(view: View) -> Step:
+def _take_back(view: SlicesView) -> Step:
     """Somebody wants it again while it is being given back."""
     record, pool = view.record, view.pool
     if pool is not None and pool.state not in ("failed", "deleting"):
@@ -182,7 +182,7 @@ def _take_back(view: View) -> Step:
     return Step(record.enter("Failing", "was wanted again too late", view.now_s, tried=0))
 
 
-def _give_up(view: View) -> Step:
+def _give_up(view: SlicesView) -> Step:
     record, pool = view.record, view.pool
     if pool is not None and pool.state != "deleting":
         return retire(view, pool, record)
@@ -195,7 +195,7 @@ def _give_up(view: View) -> Step:
     return Step(next_attempt(view, record))
 
 
-def _rest(view: View) -> Step:
+def _rest(view: SlicesView) -> Step:
     record = view.record
     left_s = min(record.retry_s - view.now_s, view.times.longest_rest_s)
     if left_s > 0:
@@ -203,11 +203,11 @@ def _rest(view: View) -> Step:
     return Step(record.enter("Pending", "begins anew", view.now_s))
 
 
-def _moved_on(record: Record) -> str:
+def _moved_on(record: SliceRecord) -> str:
     return f"its set found no {record.tier} capacity and goes on"
 
 
-def _why_lost(view: View) -> str:
+def _why_lost(view: SlicesView) -> str:
     pool = view.pool
     if pool is None:
         return f"the pool {view.record.pool} is gone"
@@ -220,7 +220,7 @@ def _why_lost(view: View) -> str:
     )
 
 
-_PHASES: Final[Mapping[Phase, Callable[[View], Step]]] = {
+_PHASES: Final[Mapping[Phase, Callable[[SlicesView], Step]]] = {
     "Pending": _begin,
     "Creating": _create,
     "Joining": _join,

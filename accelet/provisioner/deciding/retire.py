@@ -1,13 +1,13 @@
 """How a pool is deleted: its nodes closed, looked at again, and only then."""
 
-from accelet.provisioner.deciding.view import Close, Delete, Record, Step, View
-from accelet.provisioner.pools.pool import Pool
+from accelet.provisioner.deciding.view import Close, Delete, SliceRecord, SlicesView, Step
+from accelet.provisioner.pools.pool import NodePool
 
 _PODS_AGAIN_S = 30.0
 _DELETE_AGAIN_S = 10.0
 
 
-def retire(view: View, pool: Pool, record: Record) -> Step:
+def retire(view: SlicesView, pool: NodePool, record: SliceRecord) -> Step:
     """The next step towards deleting `pool`, which is not being deleted yet.
 
     A pool is never deleted while a pod runs there that is no DaemonSet's, unless a person insists.
@@ -29,6 +29,6 @@ def retire(view: View, pool: Pool, record: Record) -> Step:
     return Step(record, Delete(pool.name, tuple(node.name for node in nodes)), _DELETE_AGAIN_S)
 
 
-def left(view: View, since_s: float, limit_s: float) -> float:
+def left(view: SlicesView, since_s: float, limit_s: float) -> float:
     """What is left of a wait of `limit_s` from `since_s` on: never more, however clocks jump."""
     return min(since_s + limit_s - view.now_s, limit_s)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from accelet.provisioner.deciding.view import Record
+from accelet.provisioner.deciding.view import SliceRecord
 
 _ACTIVE: Final = frozenset(("Creating", "Joining", "Joined", "Ready", "Repairing", "Failing", "Releasing"))
 
@@ -33,7 +33,7 @@ class Counted:
     set_key: tuple[str, str]
     set_size: int
     chips: int
-    record: Record
+    record: SliceRecord
     pools: frozenset[str]
 
     @property

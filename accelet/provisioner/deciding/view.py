@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from accelet.kinds.slicerequest import Phase
 from accelet.provisioner.pools.machines import Machines, Refusal
-from accelet.provisioner.pools.pool import Pool, PoolList
+from accelet.provisioner.pools.pool import NodePool, PoolList
 from accelet.provisioner.pools.tiers import Order
 
 
@@ -30,7 +30,7 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class SliceRecord:
     """What is written down of a slice: the status of its SliceRequest. Times are seconds since the epoch."""
 
     phase: Phase = "Pending"
@@ -48,11 +48,11 @@ class Record:
     refusals: int = 0
     dry_tiers: tuple[str, ...] = ()
 
-    def enter(self, phase: Phase, why: str, now_s: float, **changes: object) -> "Record":
+    def enter(self, phase: Phase, why: str, now_s: float, **changes: object) -> "SliceRecord":
         """The record in another phase, from now on."""
         return replace(self, phase=phase, why=why, since_s=now_s, **changes)  # type: ignore[arg-type]  # of this class
 
-    def say(self, why: str) -> "Record":
+    def say(self, why: str) -> "SliceRecord":
         return replace(self, why=why)
 
 
@@ -78,13 +78,13 @@ class SliceNode:
 class Member:
     """Another slice of the set."""
 
-    record: Record
+    record: SliceRecord
     is_whole: bool = False
     is_wanted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SlicesView:
     """Everything that a decision about one slice depends on.
 
     `unwanted` is why nobody wants it any more, None if somebody does; `is_ended`: nobody ever will.
@@ -93,7 +93,7 @@ class View:
 
     name: str
     uid: str
-    record: Record
+    record: SliceRecord
     machines: Machines | Refusal
     order: Order | Refusal
     listed: PoolList
@@ -109,12 +109,12 @@ class View:
     times: Times = field(default_factory=Times)
 
     @property
-    def pools(self) -> tuple[Pool, ...]:
+    def pools(self) -> tuple[NodePool, ...]:
         """The pools with this request's mark, whatever attempt they are of."""
         return tuple(pool for pool in self.listed.pools if pool.mark == self.uid)
 
     @property
-    def pool(self) -> Pool | None:
+    def pool(self) -> NodePool | None:
         """The pool of the present attempt, if the list has it."""
         return next((pool for pool in self.pools if pool.name == self.record.pool), None)
 
@@ -188,6 +188,6 @@ class Step:
     `again_s`: a decision by then may be another, without any event.
     """
 
-    record: Record
+    record: SliceRecord
     action: Action | None = None
     again_s: float | None = None

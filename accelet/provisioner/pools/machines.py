@@ -13,7 +13,7 @@ _MULTI_HOST_CHIPS: Final = 4
 _SHOWN: Final = 80
 
 
-class Placement(Enum):
+class PlacementPolicy(Enum):
     """What brings the machines of a slice together."""
 
     NONE = "none"
@@ -58,7 +58,7 @@ class Machines:
     hosts: int
     chips_per_host: int
     machine_type: str
-    placement: Placement
+    placement: PlacementPolicy
 
     @property
     def chips(self) -> int:
@@ -138,10 +138,10 @@ def _choose_type(product: Product, chips: int, wanted: str | None) -> Machine | 
     return next((machine for machine in fitting if wanted in (None, machine.name)), None)
 
 
-def _placement(generation: Generation, hosts: int) -> Placement:
+def _placement(generation: Generation, hosts: int) -> PlacementPolicy:
     if hosts == 1:
-        return Placement.NONE
-    return Placement.WORKLOAD_POLICY if generation.is_spread else Placement.COMPACT
+        return PlacementPolicy.NONE
+    return PlacementPolicy.WORKLOAD_POLICY if generation.is_spread else PlacementPolicy.COMPACT
 
 
 def _count_pods(machines: Machines, asked: Asked) -> Refusal | None:

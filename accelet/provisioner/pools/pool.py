@@ -40,7 +40,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class NodePool:
     """One pool; `mark` is the UID of its SliceRequest."""
 
     name: str
@@ -56,6 +56,6 @@ class Pool:
 class PoolList:
     """All pools of ours at one moment, asked for at `asked_s`, and the names that others have taken."""
 
-    pools: tuple[Pool, ...]
+    pools: tuple[NodePool, ...]
     asked_s: float
     foreign: frozenset[str] = frozenset()

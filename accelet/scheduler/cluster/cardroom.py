@@ -18,7 +18,7 @@ from accelet.scheduler.cards.reasons import describe_memory, describe_need
 from accelet.scheduler.cards.state import CardStates
 from accelet.scheduler.cluster.layout import Layout, Mask
 from accelet.scheduler.cluster.room import MOST_SLOTS, Measure, NodeRoom, Runs
-from accelet.scheduler.cluster.shape import Shape
+from accelet.scheduler.cluster.shape import PodShape
 from accelet.scheduler.cluster.topology import Ints
 
 _CODE = 60
@@ -53,10 +53,10 @@ class CardRoom:
     def metered(self, budget: Budget) -> Self:
         return replace(self, amounts=self.amounts.metered(budget))
 
-    def slots(self, shape: Shape, pods: int = MOST_SLOTS) -> Ints:
+    def slots(self, shape: PodShape, pods: int = MOST_SLOTS) -> Ints:
         return self.slots_between(shape, pods)[0]
 
-    def slots_between(self, shape: Shape, pods: int = MOST_SLOTS) -> tuple[Ints, Ints]:
+    def slots_between(self, shape: PodShape, pods: int = MOST_SLOTS) -> tuple[Ints, Ints]:
         slots = self.amounts.slots(shape)
         if shape.cards is None:
             return slots, slots
@@ -82,17 +82,17 @@ class CardRoom:
             self.budget.left -= share.spent
         return counts
 
-    def runs(self, shapes: Sequence[Shape]) -> Runs:
+    def runs(self, shapes: Sequence[PodShape]) -> Runs:
         runs = self.amounts.runs(shapes)
         return _CardRuns(self, runs, shapes) if any(shape.cards for shape in shapes) else runs
 
-    def measures(self, shapes: Sequence[Shape]) -> list[Measure]:
+    def measures(self, shapes: Sequence[PodShape]) -> list[Measure]:
         return self.amounts.measures(shapes)
 
-    def fits(self, leaf: int, shapes: Mapping[Shape, int]) -> bool:
+    def fits(self, leaf: int, shapes: Mapping[PodShape, int]) -> bool:
         return self.amounts.fits(leaf, shapes) and self.cards_fit(int(self.codes[leaf]), shapes)
 
-    def cards_fit(self, code: int, shapes: Mapping[Shape, int]) -> bool:
+    def cards_fit(self, code: int, shapes: Mapping[PodShape, int]) -> bool:
         pods: Counter[CardNeeds] = Counter()
         for shape, count in shapes.items():
             if shape.cards is not None and count:
@@ -105,7 +105,7 @@ class CardRoom:
         self.budget.doubts += answer is None
         return bool(answer)
 
-    def take(self, leaves: Sequence[int], shapes: Sequence[Shape]) -> Sequence[Assignment | None] | None:
+    def take(self, leaves: Sequence[int], shapes: Sequence[PodShape]) -> Sequence[Assignment | None] | None:
         given: list[Assignment | None] = [None] * len(leaves)
         after: dict[int, int] = {}
         by_leaf: defaultdict[int, list[int]] = defaultdict(list)
@@ -128,7 +128,7 @@ class CardRoom:
             self.codes[leaf] = code
         return given
 
-    def refusals(self, shape: Shape) -> Counter[str]:
+    def refusals(self, shape: PodShape) -> Counter[str]:
         found = self.amounts.refusals(shape)
         needs = shape.cards
         if needs is None:
@@ -143,7 +143,7 @@ class CardRoom:
                 found[refusal] += count
         return found
 
-    def impossibility(self, shape: Shape) -> str | None:
+    def impossibility(self, shape: PodShape) -> str | None:
         needs = shape.cards
         if needs is None or needs.is_plain:
             return None
@@ -172,7 +172,7 @@ class CardRoom:
 class _CardRuns:
     """Runs where cards count too: from each end, as far back as the pods still fit together."""
 
-    def __init__(self, room: CardRoom, amounts: Runs, shapes: Sequence[Shape]) -> None:
+    def __init__(self, room: CardRoom, amounts: Runs, shapes: Sequence[PodShape]) -> None:
         self._room, self._amounts, self._shapes = room, amounts, shapes
         self._known: dict[tuple[int, bytes], Ints] = {}
 
@@ -185,7 +185,7 @@ class _CardRuns:
 
     def _starts(self, code: int, by_amounts: Ints) -> Ints:
         starts = by_amounts.copy()
-        held: Counter[Shape] = Counter()
+        held: Counter[PodShape] = Counter()
         first = 0
         for end in range(1, len(starts)):
             held[self._shapes[end - 1]] += 1

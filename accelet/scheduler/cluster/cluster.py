@@ -19,7 +19,7 @@ from accelet.scheduler.cluster.cardroom import CardRoom
 from accelet.scheduler.cluster.eligibility import barriers, first_barrier, is_selected
 from accelet.scheduler.cluster.layout import Layout, lay_out
 from accelet.scheduler.cluster.room import NodeRoom, Room
-from accelet.scheduler.cluster.shape import Shape
+from accelet.scheduler.cluster.shape import PodShape
 from accelet.scheduler.cluster.topology import Ints, Scheme
 from accelet.scheduler.cluster.usage import PODS, Usage
 
@@ -215,7 +215,7 @@ class Cluster:
         self._version += 1
         self._grown[row] = self._version
 
-    def still_takes(self, shape: Shape, node: str, pod: ObjectKey) -> bool:
+    def still_takes(self, shape: PodShape, node: str, pod: ObjectKey) -> bool:
         """Whether a node allows a pod that is charged to it, and has no less than all that is charged.
 
         Whoever wrote its plan: a pod is assigned what it asks for, no more and no less.

@@ -10,7 +10,7 @@ import numpy as np
 from accelet.assignments.assignment import Assignment
 from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.layout import Layout, Mask
-from accelet.scheduler.cluster.shape import Shape
+from accelet.scheduler.cluster.shape import PodShape
 from accelet.scheduler.cluster.topology import Ints
 
 MOST_SLOTS = 2**20
@@ -50,7 +50,7 @@ class Room(Protocol):
         """The same room, of which questions are paid from this budget."""
         ...
 
-    def slots(self, shape: Shape, pods: int = MOST_SLOTS) -> Ints:
+    def slots(self, shape: PodShape, pods: int = MOST_SLOTS) -> Ints:
         """How many pods of this shape each leaf takes beside what it has: shape (leaves,).
 
         Above `pods`, which are all there are to be placed, it may say fewer than there are. So many fit for
@@ -58,34 +58,34 @@ class Room(Protocol):
         """
         ...
 
-    def slots_between(self, shape: Shape, pods: int = MOST_SLOTS) -> tuple[Ints, Ints]:
+    def slots_between(self, shape: PodShape, pods: int = MOST_SLOTS) -> tuple[Ints, Ints]:
         """`slots`, and more than how many do not fit for certain: the same where all is decided."""
         ...
 
-    def runs(self, shapes: Sequence[Shape]) -> Runs:
+    def runs(self, shapes: Sequence[PodShape]) -> Runs:
         """The same question for pods of these shapes in rank order, until room is taken."""
         ...
 
-    def measures(self, shapes: Sequence[Shape]) -> list[Measure]:
+    def measures(self, shapes: Sequence[PodShape]) -> list[Measure]:
         """Amounts that no set of these pods can exceed on any leaf; they need not be all that limits it."""
         ...
 
-    def fits(self, leaf: int, shapes: Mapping[Shape, int]) -> bool:
+    def fits(self, leaf: int, shapes: Mapping[PodShape, int]) -> bool:
         """Whether so many pods of these shapes fit on this leaf together; if undecided, no, and a doubt."""
         ...
 
-    def take(self, leaves: Sequence[int], shapes: Sequence[Shape]) -> Sequence[Assignment | None] | None:
+    def take(self, leaves: Sequence[int], shapes: Sequence[PodShape]) -> Sequence[Assignment | None] | None:
         """Gives each pod its place, and says what it is assigned there.
 
         None, and nothing is taken, where a leaf does not take its pods together, or that cannot be decided.
         """
         ...
 
-    def refusals(self, shape: Shape) -> Counter[str]:
+    def refusals(self, shape: PodShape) -> Counter[str]:
         """How many leaves take no pod of this shape, by the reason for people."""
         ...
 
-    def impossibility(self, shape: Shape) -> str | None:
+    def impossibility(self, shape: PodShape) -> str | None:
         """Why no leaf could take such a pod even if all others had ended; None where that is not so."""
         ...
 
@@ -116,18 +116,18 @@ class NodeRoom:
     def metered(self, budget: Budget) -> Self:
         return replace(self, budget=budget)
 
-    def slots_between(self, shape: Shape, pods: int = MOST_SLOTS) -> tuple[Ints, Ints]:
+    def slots_between(self, shape: PodShape, pods: int = MOST_SLOTS) -> tuple[Ints, Ints]:
         slots = self.slots(shape, pods)
         return slots, slots
 
-    def slots(self, shape: Shape, pods: int = MOST_SLOTS) -> Ints:
+    def slots(self, shape: PodShape, pods: int = MOST_SLOTS) -> Ints:
         self.budget.spend(_QUESTION + len(shape.units) * self.free.shape[1] // _LEAVES_A_UNIT)
         slots = np.full(self.free.shape[1], MOST_SLOTS)
         for resource, amount in shape.units:
             np.minimum(slots, self._of(resource) // amount, out=slots)
         return np.where(self._allowed(shape), np.maximum(slots, 0), 0)
 
-    def runs(self, shapes: Sequence[Shape]) -> Runs:
+    def runs(self, shapes: Sequence[PodShape]) -> Runs:
         kinds = list(dict.fromkeys(shapes))
         numbers = {kind: number for number, kind in enumerate(kinds)}
         return _NodeRuns(
@@ -137,7 +137,7 @@ class NodeRoom:
             self.budget,
         )
 
-    def measures(self, shapes: Sequence[Shape]) -> list[Measure]:
+    def measures(self, shapes: Sequence[PodShape]) -> list[Measure]:
         units = [dict(shape.units) for shape in shapes]
         self.budget.spend(_QUESTION + len(shapes) + self.free.size // _LEAVES_A_UNIT)
         return [
@@ -145,7 +145,7 @@ class NodeRoom:
             for resource in sorted({resource for unit in units for resource in unit})
         ]
 
-    def fits(self, leaf: int, shapes: Mapping[Shape, int]) -> bool:
+    def fits(self, leaf: int, shapes: Mapping[PodShape, int]) -> bool:
         self.budget.spend(_FIT * len(shapes))
         needed: Counter[str] = Counter()
         for shape, count in shapes.items():
@@ -155,13 +155,13 @@ class NodeRoom:
                 needed[resource] += count * amount
         return all(amount <= self._of(resource)[leaf] for resource, amount in needed.items() if amount)
 
-    def take(self, leaves: Sequence[int], shapes: Sequence[Shape]) -> Sequence[Assignment | None]:
+    def take(self, leaves: Sequence[int], shapes: Sequence[PodShape]) -> Sequence[Assignment | None]:
         for leaf, shape in zip(leaves, shapes, strict=True):
             for resource, amount in shape.units:
                 self._of(resource)[leaf] -= amount
         return [None] * len(leaves)
 
-    def refusals(self, shape: Shape) -> Counter[str]:
+    def refusals(self, shape: PodShape) -> Counter[str]:
         found = self.layout.refusals(shape.rules) + self.closed_for
         left = self._allowed(shape)
         for resource, amount in sorted(shape.units, key=lambda unit: (unit[0] in ("cpu", "memory"), unit)):
@@ -171,7 +171,7 @@ class NodeRoom:
             left &= ~short
         return found
 
-    def impossibility(self, shape: Shape) -> None:
+    def impossibility(self, shape: PodShape) -> None:
         return None
 
     def copy(self) -> Self:
@@ -182,7 +182,7 @@ class NodeRoom:
         closed_for = self.closed_for + Counter({reason: count})
         return replace(self, closed=self.closed | closed, closed_for=closed_for)
 
-    def _allowed(self, shape: Shape) -> Mask:
+    def _allowed(self, shape: PodShape) -> Mask:
         return np.asarray(self.layout.eligible(shape.rules) & ~self.closed)
 
     def _of(self, resource: str) -> Ints:

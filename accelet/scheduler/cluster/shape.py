@@ -21,7 +21,7 @@ class NodeRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PodShape:
     """Pods of one shape are interchangeable: same rules, same units (positive ones, `pods` among them).
 
     `cards` is None where they ask for none.
@@ -32,9 +32,9 @@ class Shape:
     cards: CardNeeds | None = None
 
 
-def shape_of(pod: Pod, card_resources: Sequence[str] = CARD_RESOURCES) -> Shape:
+def shape_of(pod: Pod, card_resources: Sequence[str] = CARD_RESOURCES) -> PodShape:
     """Of a pod whose wishes for cards contradict themselves, only the amounts: who plans it says so."""
-    return Shape(
+    return PodShape(
         cards=_readable_needs(pod, card_resources),
         units=frozenset(
             (resource, min(amount, UNLIMITED)) for resource, amount in pod_units(pod).items() if amount > 0

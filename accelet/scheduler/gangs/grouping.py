@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from accelet.kube.pods import Pod
 from accelet.runtime.excerpts import excerpt
 from accelet.scheduler.cards.needs import CARD_RESOURCES, read_needs
-from accelet.scheduler.cluster.shape import Shape, shape_of
+from accelet.scheduler.cluster.shape import PodShape, shape_of
 from accelet.scheduler.cluster.topology import ROOT
 from accelet.scheduler.errors import NeedsError, UnknownLevelError
 from accelet.scheduler.gangs.annotations import Said
@@ -68,7 +68,7 @@ class Gang:
 
     key: GangKey
     pods: tuple[Pod, ...]
-    shapes: tuple[Shape, ...]
+    shapes: tuple[PodShape, ...]
     members: tuple[Pod, ...]
     size: int | None = None
     required_level: str | None = None

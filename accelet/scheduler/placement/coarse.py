@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import log2
 
-from accelet.scheduler.cluster.shape import Shape
+from accelet.scheduler.cluster.shape import PodShape
 from accelet.scheduler.placement.problem import PlacementProblem
 
 _MOST_KINDS = 24
@@ -29,7 +29,7 @@ def coarsen(problem: PlacementProblem) -> CoarseProblems | None:
     if len(problem.kinds) <= _MOST_KINDS:
         return None
     for steps in _STEPS_OF_AN_OCTAVE:
-        groups: defaultdict[object, list[Shape]] = defaultdict(list)
+        groups: defaultdict[object, list[PodShape]] = defaultdict(list)
         for kind in problem.kinds:
             groups[_group(kind, steps)].append(kind)
         if len(groups) <= _MOST_KINDS:
@@ -37,17 +37,17 @@ def coarsen(problem: PlacementProblem) -> CoarseProblems | None:
     return None
 
 
-def _group(kind: Shape, steps: int) -> object:
+def _group(kind: PodShape, steps: int) -> object:
     units = sorted(kind.units)
     amounts = tuple(int(log2(amount) * steps) for _, amount in units) if steps else ()
     return kind.rules, kind.cards, tuple(resource for resource, _ in units), amounts
 
 
 def _with(
-    problem: PlacementProblem, groups: Iterable[Sequence[Shape]], choose: Callable[[Iterable[int]], int]
+    problem: PlacementProblem, groups: Iterable[Sequence[PodShape]], choose: Callable[[Iterable[int]], int]
 ) -> PlacementProblem:
     """The same pods when each asks for the most, or the least, that any of its group asks for."""
-    of: dict[Shape, Shape] = {}
+    of: dict[PodShape, PodShape] = {}
     for group in groups:
         amounts: defaultdict[str, list[int]] = defaultdict(list)
         for kind in group:

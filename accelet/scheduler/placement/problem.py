@@ -10,7 +10,7 @@ import numpy as np
 
 from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.room import Measure, Room, Runs
-from accelet.scheduler.cluster.shape import Shape
+from accelet.scheduler.cluster.shape import PodShape
 from accelet.scheduler.cluster.topology import ROOT, Ints, Tree
 from accelet.scheduler.placement.knapsack import parent_room
 
@@ -68,12 +68,12 @@ class PlacementProblem:
 
     tree: Tree
     room: Room
-    shapes: tuple[Shape, ...]
+    shapes: tuple[PodShape, ...]
     within: int = ROOT
     is_exclusive: bool = False
 
     @cached_property
-    def kinds(self) -> tuple[Shape, ...]:
+    def kinds(self) -> tuple[PodShape, ...]:
         """The different shapes."""
         return tuple(dict.fromkeys(self.shapes))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from accelet.scheduler.budget import BudgetSpentError
-from accelet.scheduler.cluster.shape import Shape
+from accelet.scheduler.cluster.shape import PodShape
 from accelet.scheduler.cluster.topology import ROOT, Ints
 from accelet.scheduler.placement.certificate import forced_tail
 from accelet.scheduler.placement.problem import PlacementProblem
@@ -54,7 +54,7 @@ class _Walk:
         self._tree, self._shapes = problem.tree, problem.shapes
         self._tail = forced_tail(problem.tree, problem.demand_at_most, problem.budget)
         self._usable = [np.flatnonzero(slots) for slots in problem.demand.slots]
-        self._held: dict[int, Counter[Shape]] = {}
+        self._held: dict[int, Counter[PodShape]] = {}
         self._path: list[int] = []
         self.best: Ints | None = None
 

@@ -10,7 +10,7 @@ from accelet.control.lease import Terms
 from accelet.fakeapi import FakeApi
 from accelet.provisioner.choice import choose_provider
 from accelet.provisioner.process import Provisioner, ProvisionerOptions
-from accelet.provisioner.settings import ProvisionerSettings, SimulatedSettings
+from accelet.provisioner.settings import ProvisionerSettings, SimulatedPools
 from tests.integration.provisioner.world import World, open_world
 
 QUICK = Terms(duration_s=1, renew_within_s=0.7, retry_s=0.1)
@@ -31,7 +31,7 @@ def start(world: World, tmp_path: Path) -> Start:
     @asynccontextmanager
     async def running(**changes: Any) -> AsyncIterator["asyncio.Task[None]"]:
         kubeconfig = world.api.write_kubeconfig(tmp_path / "kubeconfig")
-        simulated = changes.pop("simulated", SimulatedSettings(create_s=0.3, join_s=0.2, delete_s=0.1))
+        simulated = changes.pop("simulated", SimulatedPools(create_s=0.3, join_s=0.2, delete_s=0.1))
         settings = ProvisionerSettings(version="v1", simulated=simulated, **{**TIMES, **changes})
         make_provider, pool_label = choose_provider(settings)
         options = ProvisionerOptions(kubeconfig, terms=QUICK)

@@ -8,12 +8,12 @@ from click.testing import CliRunner, Result
 
 from accelet.cli import main
 from accelet.fakeapi import Answer, Drop, Fault
-from accelet.provisioner.settings import LimitSettings, SimulatedCapacity, SimulatedSettings
+from accelet.provisioner.settings import LimitSettings, SimulatedCapacity, SimulatedPools
 from tests.integration.kube.waiting import eventually
 from tests.integration.provisioner.conftest import Start
 from tests.integration.provisioner.world import JOB_SETS, MAPS, NODES, REQUESTS, World
 
-SCARCE = SimulatedSettings(
+SCARCE = SimulatedPools(
     create_s=0.2,
     join_s=0.1,
     delete_s=0.1,

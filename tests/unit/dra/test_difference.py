@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.dra.names import GPU_DRIVER
-from accelet.dra.pool import Pool, Taint
+from accelet.dra.pool import DevicePool, DeviceTaint
 from accelet.dra.publishing.build import build_pool
 from accelet.dra.publishing.difference import Difference, Published, compare
 from accelet.dra.publishing.features import ALL, Features, limit_pool, read_features
@@ -72,11 +72,11 @@ class Server:
         return taken
 
 
-def pool_of(resource: ServedResource) -> Pool:
+def pool_of(resource: ServedResource) -> DevicePool:
     return build_pool(GPU_DRIVER, "node-1", [resource])
 
 
-def contents(pool: Pool) -> list[list[str]]:
+def contents(pool: DevicePool) -> list[list[str]]:
     return [[d.name for d in part.devices] + [c.name for c in part.counter_sets] for part in divide(pool)]
 
 
@@ -88,7 +88,7 @@ def seen(server: Server) -> list[list[str]]:
     ]
 
 
-def assert_published(server: Server, pool: Pool) -> None:
+def assert_published(server: Server, pool: DevicePool) -> None:
     assert seen(server) == contents(pool)
     assert faults(server.bodies()) == []
     assert compare(pool, server.published(), NODE).is_empty
@@ -148,7 +148,7 @@ def test_a_single_changed_slice_keeps_the_generation() -> None:
     server.apply(compare(pool, server.published(), NODE))
     unit = gpu(3)[0].unit
     difference = compare(
-        pool.with_taints({unit: (Taint("unhealthy", "NoSchedule"),)}), server.published(), NODE
+        pool.with_taints({unit: (DeviceTaint("unhealthy", "NoSchedule"),)}), server.published(), NODE
     )
     assert [replacement.body["spec"]["pool"]["generation"] for replacement in difference.replace] == [1]  # type: ignore[index]
     assert (difference.delete, difference.create) == ((), ())
@@ -156,10 +156,10 @@ def test_a_single_changed_slice_keeps_the_generation() -> None:
 
 def test_the_time_of_a_taint_that_stays_is_kept() -> None:
     server, pool = Server(), pool_of(gpus(gpu(3), gpu(4)))
-    first = {gpu(3)[0].unit: (Taint("unhealthy", "NoSchedule"),)}
+    first = {gpu(3)[0].unit: (DeviceTaint("unhealthy", "NoSchedule"),)}
     server.apply(compare(pool.with_taints(first), server.published(), NODE))
     time = server.bodies()[1]["spec"]["devices"][0]["taints"][0]["timeAdded"]
-    both = first | {gpu(4)[0].unit: (Taint("lost", "NoExecute"),)}
+    both = first | {gpu(4)[0].unit: (DeviceTaint("lost", "NoExecute"),)}
     server.apply(compare(pool.with_taints(both), server.published(), NODE))
     devices = server.bodies()[1]["spec"]["devices"]
     assert devices[0]["taints"][0]["timeAdded"] == time
@@ -193,7 +193,8 @@ def test_a_server_that_drops_fields_is_found_out_and_served(
 
 
 def test_a_sick_card_is_left_out_where_there_are_no_taints() -> None:
-    pool = pool_of(gpus(gpu(3), gpu(4))).with_taints({gpu(3)[0].unit: (Taint("unhealthy", "NoSchedule"),)})
+    sick = (DeviceTaint("unhealthy", "NoSchedule"),)
+    pool = pool_of(gpus(gpu(3), gpu(4))).with_taints({gpu(3)[0].unit: sick})
     limited = limit_pool(pool, Features(taints=False))
     assert [device.name for device in limited.devices if device.kind == "gpu"] == ["gpu-0000-04-00-0"]
 

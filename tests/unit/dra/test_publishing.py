@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from accelet.accelerators.device import Health
 from accelet.accelerators.tpu.settings import TpuSettings
 from accelet.dra.names import FILES_DRIVER, GPU_DRIVER, TPU_DRIVER, label_of
-from accelet.dra.pool import Pool, PoolDevice, Taint
+from accelet.dra.pool import DevicePool, DeviceTaint, PoolDevice
 from accelet.dra.publishing.build import MOST_DEVICES, build_pool
 from accelet.dra.publishing.gpus import millicores_of
 from accelet.dra.publishing.served import ServedResource
@@ -23,12 +23,12 @@ from tests.unit.dra.apirules import faults, number
 from tests.unit.dra.strategies import GIB, file_nodes, files, gpu, gpu_nodes, gpus, unit_names
 
 
-def pool_of(resource: ServedResource, driver: str = GPU_DRIVER) -> Pool:
+def pool_of(resource: ServedResource, driver: str = GPU_DRIVER) -> DevicePool:
     pool = build_pool(driver, "node-1", [resource])
     return pool.with_taints(taints_of([resource]))
 
 
-def devices_of(pool: Pool) -> dict[str, dict[str, Any]]:
+def devices_of(pool: DevicePool) -> dict[str, dict[str, Any]]:
     bodies: list[Mapping[str, Any]] = list(render_all(pool))
     return {device["name"]: device for body in bodies for device in body["spec"].get("devices", ())}
 
@@ -79,7 +79,7 @@ def test_the_smallest_come_first_and_monitors_last(resource: ServedResource) -> 
 @given(gpu_nodes)
 def test_order_and_division_do_not_depend_on_health(resource: ServedResource) -> None:
     pool = build_pool(GPU_DRIVER, "node-1", [resource])
-    taint = {device.unit: (Taint("unhealthy", "NoSchedule"),) for device in resource.inventory.devices}
+    taint = {device.unit: (DeviceTaint("unhealthy", "NoSchedule"),) for device in resource.inventory.devices}
     before, after = divide(pool), divide(pool.with_taints(taint))
     assert [[d.name for d in part.devices] for part in before] == [
         [d.name for d in part.devices] for part in after

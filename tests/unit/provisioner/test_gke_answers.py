@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.provisioner.pools.plan import CLUSTER_LABEL, REQUEST_LABEL
-from accelet.provisioner.pools.pool import Pool, Trouble
+from accelet.provisioner.pools.pool import NodePool, Trouble
 from accelet.provisioner.providers.gke.answers import read_error, read_pools
 
 MARKS = {CLUSTER_LABEL: "a-cluster", REQUEST_LABEL: "a-uid"}
@@ -78,7 +78,7 @@ def test_the_reason_of_an_error_tells_more_than_its_words() -> None:
     assert read_error(400, payload).trouble is Trouble.BUSY
 
 
-def _read(*pools: dict[str, Any]) -> tuple[tuple[Pool, ...], list[str]]:
+def _read(*pools: dict[str, Any]) -> tuple[tuple[NodePool, ...], list[str]]:
     odd: list[str] = []
     payload = json.dumps({"nodePools": list(pools)}).encode()
     return read_pools(payload, "a-cluster", 1.0, odd.append).pools, odd

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from accelet.accelerators.tpu.shape import Shape
 from accelet.accelerators.tpu.table import GENERATIONS
-from accelet.provisioner.pools.machines import Asked, Machines, Placement, Refusal, choose_machines
+from accelet.provisioner.pools.machines import Asked, Machines, PlacementPolicy, Refusal, choose_machines
 
 EVERY = [
     (product.label, shape.text(known.dimensions), shape, product, known)
@@ -25,27 +25,34 @@ def _ask(accelerator: str, topology: str, chips: int, pods: int, **more: str) ->
 @pytest.mark.parametrize(
     ("accelerator", "topology", "chips", "pods", "hosts", "machine", "placement"),
     [
-        ("tpu-v3-slice", "4x4", 4, 4, 4, "ct3p-hightpu-4t", Placement.COMPACT),
-        ("tpu-v3-device", "2x2", 4, 1, 1, "ct3-hightpu-4t", Placement.NONE),
-        ("tpu-v4-podslice", "2x2x1", 4, 1, 1, "ct4p-hightpu-4t", Placement.NONE),
-        ("tpu-v4-podslice", "2x2x2", 4, 2, 2, "ct4p-hightpu-4t", Placement.COMPACT),
-        ("tpu-v4-podslice", "12x16x16", 4, 768, 768, "ct4p-hightpu-4t", Placement.COMPACT),
-        ("tpu-v5-lite-device", "2x4", 8, 1, 1, "ct5l-hightpu-8t", Placement.NONE),
-        ("tpu-v5-lite-podslice", "2x4", 8, 1, 1, "ct5lp-hightpu-8t", Placement.NONE),
-        ("tpu-v5-lite-podslice", "2x4", 4, 2, 2, "ct5lp-hightpu-4t", Placement.COMPACT),
-        ("tpu-v5-lite-podslice", "1x1", 1, 1, 1, "ct5lp-hightpu-1t", Placement.NONE),
-        ("tpu-v5p-slice", "16x16x24", 4, 1536, 1536, "ct5p-hightpu-4t", Placement.COMPACT),
-        ("tpu-v6e-slice", "4x8", 4, 8, 8, "ct6e-standard-4t", Placement.COMPACT),
-        ("tpu-v6e-slice", "16x16", 4, 64, 64, "ct6e-standard-4t", Placement.COMPACT),
-        ("tpu7x", "2x2x1", 4, 1, 1, "tpu7x-standard-4t", Placement.NONE),
-        ("tpu7x", "2x2x1", 1, 4, 1, "tpu7x-standard-4t", Placement.NONE),
-        ("tpu7x", "1x1x1", 1, 1, 1, "tpu7x-standard-1t", Placement.NONE),
-        ("tpu7x", "2x2x2", 4, 2, 2, "tpu7x-standard-4t", Placement.WORKLOAD_POLICY),
-        ("tpu7x", "2x2x2", 2, 4, 2, "tpu7x-standard-4t", Placement.WORKLOAD_POLICY),
+        ("tpu-v3-slice", "4x4", 4, 4, 4, "ct3p-hightpu-4t", PlacementPolicy.COMPACT),
+        ("tpu-v3-device", "2x2", 4, 1, 1, "ct3-hightpu-4t", PlacementPolicy.NONE),
+        ("tpu-v4-podslice", "2x2x1", 4, 1, 1, "ct4p-hightpu-4t", PlacementPolicy.NONE),
+        ("tpu-v4-podslice", "2x2x2", 4, 2, 2, "ct4p-hightpu-4t", PlacementPolicy.COMPACT),
+        ("tpu-v4-podslice", "12x16x16", 4, 768, 768, "ct4p-hightpu-4t", PlacementPolicy.COMPACT),
+        ("tpu-v5-lite-device", "2x4", 8, 1, 1, "ct5l-hightpu-8t", PlacementPolicy.NONE),
+        ("tpu-v5-lite-podslice", "2x4", 8, 1, 1, "ct5lp-hightpu-8t", PlacementPolicy.NONE),
+        ("tpu-v5-lite-podslice", "2x4", 4, 2, 2, "ct5lp-hightpu-4t", PlacementPolicy.COMPACT),
+        ("tpu-v5-lite-podslice", "1x1", 1, 1, 1, "ct5lp-hightpu-1t", PlacementPolicy.NONE),
+        ("tpu-v5p-slice", "16x16x24", 4, 1536, 1536, "ct5p-hightpu-4t", PlacementPolicy.COMPACT),
+        ("tpu-v6e-slice", "4x8", 4, 8, 8, "ct6e-standard-4t", PlacementPolicy.COMPACT),
+        ("tpu-v6e-slice", "16x16", 4, 64, 64, "ct6e-standard-4t", PlacementPolicy.COMPACT),
+        ("tpu7x", "2x2x1", 4, 1, 1, "tpu7x-standard-4t", PlacementPolicy.NONE),
+        ("tpu7x", "2x2x1", 1, 4, 1, "tpu7x-standard-4t", PlacementPolicy.NONE),
+        ("tpu7x", "1x1x1", 1, 1, 1, "tpu7x-standard-1t", PlacementPolicy.NONE),
+        ("tpu7x", "2x2x2", 4, 2, 2, "tpu7x-standard-4t", PlacementPolicy.WORKLOAD_POLICY),
+        ("tpu7x", "2x2x2", 2, 4, 2, "tpu7x-standard-4t", PlacementPolicy.WORKLOAD_POLICY),
     ],
 )
 def test_a_topology_takes_its_machines(
-    *, accelerator: str, topology: str, chips: int, pods: int, hosts: int, machine: str, placement: Placement
+    *,
+    accelerator: str,
+    topology: str,
+    chips: int,
+    pods: int,
+    hosts: int,
+    machine: str,
+    placement: PlacementPolicy,
 ) -> None:
     found = _ask(accelerator, topology, chips, pods)
 
@@ -65,7 +72,7 @@ def test_every_topology_that_is_sold_is_made_of_whole_machines() -> None:
         for found in made:
             assert found.hosts * found.chips_per_host == shape.chips
             assert found.machine_type in {m.name for m in product.machines if m.chips == found.chips_per_host}
-            assert (found.placement is Placement.NONE) == (found.hosts == 1)
+            assert (found.placement is PlacementPolicy.NONE) == (found.hosts == 1)
 
 
 @given(

@@ -16,18 +16,18 @@ from accelet.provisioner.deciding.view import (
     Finish,
     Member,
     Open,
-    Record,
     SliceNode,
+    SliceRecord,
+    SlicesView,
     Step,
     Times,
-    View,
 )
-from accelet.provisioner.pools.machines import Machines, Placement
-from accelet.provisioner.pools.pool import Failure, Pool, PoolList, PoolState, Trouble
+from accelet.provisioner.pools.machines import Machines, PlacementPolicy
+from accelet.provisioner.pools.pool import Failure, NodePool, PoolList, PoolState, Trouble
 from accelet.provisioner.pools.tiers import Attempt, Order, Tier
 
 HOSTS = 2
-MACHINES = Machines("tpu-v6e-slice", "2x4", HOSTS, 4, "ct6e-standard-4t", Placement.COMPACT)
+MACHINES = Machines("tpu-v6e-slice", "2x4", HOSTS, 4, "ct6e-standard-4t", PlacementPolicy.COMPACT)
 ORDER = Order(tuple(Attempt(Tier(kind), zone) for kind in ("spot", "on-demand") for zone in ("a", "b")))
 TIMES = Times(lag_s=60.0)
 LAG_S = 45.0
@@ -62,7 +62,7 @@ class SimRequest:
     uid: str
     set_name: str
     set_size: int
-    record: Record = field(default_factory=Record)
+    record: SliceRecord = field(default_factory=SliceRecord)
     version: int = 0
     unwanted: str | None = None
     ended: bool = False
@@ -76,7 +76,7 @@ class Thought:
 
     uid: str
     version: int
-    view: View
+    view: SlicesView
     step: Step
 
 
@@ -121,7 +121,7 @@ class World:
         elif step.action is not None:
             self.perform(request, thought, step.action)
 
-    def write(self, request: SimRequest, version: int, record: Record) -> None:
+    def write(self, request: SimRequest, version: int, record: SliceRecord) -> None:
         if request.version != version or self.chance.random() < self.faults:
             return
         assert record.why or record.phase in ("Ready", "Pending"), record
@@ -160,7 +160,7 @@ class World:
             if (node := self.nodes.get(name)) is not None:
                 yield node
 
-    def create(self, request: SimRequest, record: Record) -> Failure | None:
+    def create(self, request: SimRequest, record: SliceRecord) -> Failure | None:
         assert record.pool in request.named, "it was sent before it was written"
         self.creates += 1
         kind = self.chance.random()
@@ -200,10 +200,10 @@ class World:
 
     # What a leader sees.
 
-    def view(self, request: SimRequest) -> View:
+    def view(self, request: SimRequest) -> SlicesView:
         counted = [self.counted(one) for one in self.requests.values()]
         own = self.counted(request)
-        return View(
+        return SlicesView(
             name=request.name,
             uid=request.uid,
             record=request.record,
@@ -229,12 +229,12 @@ class World:
         pools = frozenset(pool.name for pool in self.pools.values() if pool.mark == one.uid)
         return Counted(one.uid, ("ns", one.set_name), one.set_size, MACHINES.chips, one.record, pools)
 
-    def listed(self) -> Iterable[Pool]:
+    def listed(self) -> Iterable[NodePool]:
         for pool in self.pools.values():
             if pool.visible_s > self.now_s:
                 continue
             failure = Failure(Trouble.NO_CAPACITY, "out of stock") if pool.state == "failed" else None
-            yield Pool(
+            yield NodePool(
                 pool.name, pool.mark, pool.state, tier=pool.place[0], zone=pool.place[1], failure=failure
             )
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from accelet.kube.pods import Pod
 from accelet.kube.poduid import PodUid, index_pods
 from resourcemanager.holdings.ledger import ALLOCATION_ANNOTATION, InFlight, Ledger
-from resourcemanager.holdings.reconcile import Outcome, View, pods_to_ask, reconcile
+from resourcemanager.holdings.reconcile import AnswerOutcome, View, pods_to_ask, reconcile
 from resourcemanager.matching.admissions import Admissions
 from resourcemanager.matching.answered import note_answer
 from resourcemanager.matching.caller import next_step
@@ -18,8 +18,8 @@ from resourcemanager.matching.inquiry import (
     AskAllShown,
     AskCheckpoint,
     AskShown,
+    CallFacts,
     Doubt,
-    Evidence,
     Match,
     NoProof,
     ReadPod,
@@ -144,7 +144,7 @@ class Agent:
         if not self.is_screened:
             return NoProof(Doubt.UNANSWERED, "It is not known who was skipped.")
         admissions = self.admissions = replace(self.admissions, skipped=self.screening.skipped)
-        evidence = Evidence(
+        evidence = CallFacts(
             size=len(call.device_ids),
             ledger=self.ledger,
             pods=admissions.put_in_order(self.index(node.watched())),
@@ -198,7 +198,7 @@ class Agent:
     def take(self, view: View) -> None:
         result = reconcile(self.ledger, view)
         self.ledger = result.ledger
-        self.corrections += sum(one.outcome is Outcome.CORRECTED for one in result.settled)
+        self.corrections += sum(one.outcome is AnswerOutcome.CORRECTED for one in result.settled)
         for key, holding in result.ledger.holdings.items():
             is_had = any(holding.device_ids <= ids for ids in self.node.had.get(key, ()))
             if not is_had and key.pod_uid in self.node.api:

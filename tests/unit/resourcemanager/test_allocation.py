@@ -14,7 +14,7 @@ from accelet.accelerators.edits import ContainerEdits
 from accelet.accelerators.errors import EditsError
 from accelet.accelerators.inventory import Inventory
 from resourcemanager.allocation import Allocation, Refusal
-from resourcemanager.manager import ResourceManager, Rules
+from resourcemanager.manager import ResourceManager, ResourceRules
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Fixed:
 
 def manager(*devices: Device, distinct: bool = False, refuses: str | None = None) -> ResourceManager:
     backend = Fixed(Inventory(devices), refuses)
-    made = ResourceManager(Rules("a.b/gpu", is_distinct=distinct), backend)
+    made = ResourceManager(ResourceRules("a.b/gpu", is_distinct=distinct), backend)
     made.update(backend.scan(Path("/")))
     return made
 

@@ -21,7 +21,7 @@ from resourcemanager.giving.policies import Policies
 from resourcemanager.giving.preference import prefer
 from resourcemanager.holdings.evidence import ContainerKey
 from resourcemanager.holdings.ledger import PROOF_ANNOTATION
-from resourcemanager.manager import ResourceManager, Rules
+from resourcemanager.manager import ResourceManager, ResourceRules
 from resourcemanager.matching.inquiry import Doubt, Match, NoProof, Proof
 from resourcemanager.target import choose, explain_misfit, find_target
 
@@ -42,7 +42,7 @@ def make_manager(policies: Policies | None = None, *, unit_kind: str = "card") -
         for index, tiles in enumerate(TILE_COUNTS)
     ]
     settings = msgspec.convert({"cards": cards, "shares": SHARES, "unit": unit_kind}, SimulatedSettings)
-    manager = ResourceManager(Rules(R, following=policies or Policies()), settings.backend())
+    manager = ResourceManager(ResourceRules(R, following=policies or Policies()), settings.backend())
     manager.update(manager.backend.scan(Path("/")))
     return manager
 

@@ -17,7 +17,14 @@ from resourcemanager.holdings.ledger import (
     InFlight,
     Ledger,
 )
-from resourcemanager.holdings.reconcile import Outcome, Reconciled, View, has_unasked, pods_to_ask, reconcile
+from resourcemanager.holdings.reconcile import (
+    AnswerOutcome,
+    Reconciled,
+    View,
+    has_unasked,
+    pods_to_ask,
+    reconcile,
+)
 
 R = "gpu.intel.com/i915"
 EMPTY = Ledger(R)
@@ -301,7 +308,7 @@ def test_second_answer_for_a_container_replaces_the_first() -> None:
 def test_token_in_the_checkpoint_confirms() -> None:
     ledger = EMPTY.with_answer(answer("t", "a", uid="1"))
     result = reconcile(ledger, View(checkpoint=[written("1", "a", token="t")]))
-    assert [one.outcome for one in result.settled] == [Outcome.CONFIRMED]
+    assert [one.outcome for one in result.settled] == [AnswerOutcome.CONFIRMED]
     assert result.ledger.in_flight == ()
     assert result.ledger.holders(DeviceId("a")) == (key("1"),)
 
@@ -309,7 +316,7 @@ def test_token_in_the_checkpoint_confirms() -> None:
 def test_token_under_another_container_corrects() -> None:
     ledger = EMPTY.with_answer(answer("t", "a", uid="1"))
     result = reconcile(ledger, View(checkpoint=[written("2", "a", token="t")]))
-    assert [(one.outcome, one.owner) for one in result.settled] == [(Outcome.CORRECTED, key("2"))]
+    assert [(one.outcome, one.owner) for one in result.settled] == [(AnswerOutcome.CORRECTED, key("2"))]
     assert result.ledger.holders(DeviceId("a")) == (key("2"),)
     assert result.ledger.containers_of(PodUid("1")) == {}
 
@@ -318,13 +325,13 @@ def test_token_tells_the_owner_of_an_answer_that_had_none() -> None:
     ledger = EMPTY.with_answer(answer("t", "a"))
     assert ledger.holders(DeviceId("a")) == (None,)
     result = reconcile(ledger, View(checkpoint=[written("1", "a", token="t")]))
-    assert [(one.outcome, one.owner) for one in result.settled] == [(Outcome.CONFIRMED, key("1"))]
+    assert [(one.outcome, one.owner) for one in result.settled] == [(AnswerOutcome.CONFIRMED, key("1"))]
 
 
 def test_podresources_confirms_where_no_checkpoint_can_be_read() -> None:
     ledger = EMPTY.with_answer(answer("t", "a", uid="1"))
     result = reconcile(ledger, View(shown=shown("pod-1", "a"), pods=[pod("1")]))
-    assert [one.outcome for one in result.settled] == [Outcome.CONFIRMED]
+    assert [one.outcome for one in result.settled] == [AnswerOutcome.CONFIRMED]
 
 
 def test_answer_waits_for_its_checkpoint() -> None:
@@ -338,7 +345,7 @@ def test_answer_to_a_pod_that_was_turned_away_is_dropped() -> None:
     ledger = EMPTY.with_answer(answer("t", "a", uid="1"))
     view = View(checkpoint=[], shown=hidden("pod-1"), pods=[pod("1", phase="Failed")])
     result = after(ledger, view, view)
-    assert [one.outcome for one in result.settled] == [Outcome.DROPPED]
+    assert [one.outcome for one in result.settled] == [AnswerOutcome.DROPPED]
     assert result.ledger.held == frozenset()
 
 
@@ -346,10 +353,10 @@ def test_answer_the_kubelet_passed_over_is_dropped_at_the_second_view() -> None:
     ledger = EMPTY.with_answer(answer("t", "a")).with_answer(answer("u", "b", uid="2"))
     view = View(checkpoint=[written("2", "b", token="u")])
     once = reconcile(ledger, view)
-    assert [one.outcome for one in once.settled] == [Outcome.CONFIRMED]
+    assert [one.outcome for one in once.settled] == [AnswerOutcome.CONFIRMED]
     assert once.ledger.held == ids("a", "b")
     twice = reconcile(once.ledger, view)
-    assert [one.outcome for one in twice.settled] == [Outcome.DROPPED]
+    assert [one.outcome for one in twice.settled] == [AnswerOutcome.DROPPED]
     assert twice.ledger.held == ids("b")
 
 
@@ -357,7 +364,7 @@ def test_answer_that_a_later_checkpoint_lacks_was_never_taken() -> None:
     ledger = EMPTY.with_answer(answer("t", "a", uid="1")).with_answer(answer("u", "b", uid="2"))
     view = View(checkpoint=[written("1", "a", token="t")], is_after_answers=True)
     result = reconcile(ledger, view)
-    assert [one.outcome for one in result.settled] == [Outcome.CONFIRMED, Outcome.DROPPED]
+    assert [one.outcome for one in result.settled] == [AnswerOutcome.CONFIRMED, AnswerOutcome.DROPPED]
     assert result.ledger.held == ids("a")
 
 

@@ -20,8 +20,8 @@ from resourcemanager.matching.inquiry import (
     AskAllShown,
     AskCheckpoint,
     AskShown,
+    CallFacts,
     Doubt,
-    Evidence,
     Match,
     NoProof,
     Podresources,
@@ -100,7 +100,7 @@ class World:
     checkpointed: Ledger | None = None
     asked: list[Step] = field(default_factory=list)
 
-    def resolve(self, evidence: Evidence) -> Match | NoProof:
+    def resolve(self, evidence: CallFacts) -> Match | NoProof:
         reads = [self.api, *self.later]
         for _ in range(50):
             step = next_step(evidence)
@@ -131,11 +131,11 @@ def shows(*records: PodRecord) -> Mapping[ObjectKey, PodRecord]:
     return {("ns", one.name): one for one in records}
 
 
-def evidence(*pods: Pod, size: int = 1, ledger: Ledger | None = None) -> Evidence:
-    return Evidence(size, ledger or books(), index_pods(pods))
+def evidence(*pods: Pod, size: int = 1, ledger: Ledger | None = None) -> CallFacts:
+    return CallFacts(size, ledger or books(), index_pods(pods))
 
 
-def before_134(*pods: Pod, size: int = 1, ledger: Ledger | None = None) -> Evidence:
+def before_134(*pods: Pod, size: int = 1, ledger: Ledger | None = None) -> CallFacts:
     return replace(evidence(*pods, size=size, ledger=ledger), podresources=Podresources.LIST_ALL)
 
 

@@ -8,27 +8,13 @@ ROOT = Path(__file__).parents[3]
 PRODUCT = ("accelet", "deviceplugin", "resourcemanager")
 MOST_MODULES = 16
 
-ROLES = {"Controller", "Reconciler", "Record", "WatchApi", "Watching"}
+ROLES = {"Controller", "Reconciler", "WatchApi", "Watching"}
 """What several processes have one of each: the scheduler and the provisioner, deviceplugin and dra."""
 
 ONE_CONCEPT = {
     "CheckpointEntry": "resourcemanager declares what it reads of the kubelet's, as a protocol",
     "Refusal": "why something is not done, of devices, gangs and pools",
 }
-
-TOLD_APART_BY_PACKAGE = {
-    "Answer": "what is injected into a fake API server; what was told the kubelet of a claim",
-    "Outcome": "of a search for nodes; of an answer that was given",
-    "Placement": "of a pod on a node; of a pool's machines",
-    "Pool": "of a driver's devices; of nodes",
-    "Shape": "of pods; of a TPU slice",
-    "SimulatedSettings": "of a simulated node; of a simulated provider",
-    "Taint": "of a node; of a device",
-    "View": "of a kubelet's records; of a cluster's slices",
-}
-"""Names with two meanings that are still there. There are to be no more, and each that goes leaves here."""
-
-EXCUSED = ONE_CONCEPT.keys() | TOLD_APART_BY_PACKAGE.keys()
 
 
 def modules() -> list[Path]:
@@ -51,5 +37,5 @@ def test_no_other_class_name_has_two_meanings() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(str(path.relative_to(ROOT)))
     several = {name: where for name, where in places.items() if len(where) > 1 and name not in ROLES}
-    assert {name: where for name, where in several.items() if name not in EXCUSED} == {}
-    assert several.keys() >= EXCUSED, "whatever is told apart by now needs no excuse"
+    assert {name: where for name, where in several.items() if name not in ONE_CONCEPT} == {}
+    assert several.keys() >= ONE_CONCEPT.keys(), "whatever is told apart by now needs no excuse"

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from accelet.provisioner.pools.plan import CLUSTER_LABEL, FINGERPRINT_LABEL, REQUEST_LABEL
-from accelet.provisioner.pools.pool import Failure, Pool, PoolList, PoolState, Trouble
+from accelet.provisioner.pools.pool import Failure, NodePool, PoolList, PoolState, Trouble
 from accelet.provisioner.pools.tiers import Tier
 
 _STATES: Final[dict[str, PoolState]] = {
@@ -97,7 +97,7 @@ def read_pools(payload: bytes, cluster: str, asked_s: float, odd: Callable[[str]
     Raises:
         msgspec.DecodeError: the answer is no list of pools.
     """
-    pools: list[Pool] = []
+    pools: list[NodePool] = []
     foreign: set[str] = set()
     for raw in msgspec.json.decode(payload, type=_PoolPage).node_pools or ():
         try:
@@ -115,12 +115,12 @@ def read_pools(payload: bytes, cluster: str, asked_s: float, odd: Callable[[str]
     return PoolList(tuple(pools), asked_s, frozenset(foreign))
 
 
-def _read_pool(wire: _NodePool, labels: dict[str, str]) -> Pool:
+def _read_pool(wire: _NodePool, labels: dict[str, str]) -> NodePool:
     state = _STATES.get(wire.status or "", "busy")
     config = wire.config or _Config()
     reserved = config.reservation_affinity.values if config.reservation_affinity else None
     tier = Tier("reservation", reserved[0]) if reserved else Tier("spot" if config.spot else "on-demand")
-    return Pool(
+    return NodePool(
         name=wire.name,
         mark=labels[REQUEST_LABEL],
         state=state,

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from accelet.provisioner.pools.machines import Placement, Refusal
+from accelet.provisioner.pools.machines import PlacementPolicy, Refusal
 from accelet.provisioner.pools.plan import PoolPlan
 from accelet.provisioner.settings import NodeSettings
 
@@ -43,11 +43,11 @@ def render_body(plan: PoolPlan, node: NodeSettings) -> dict[str, Any] | Refusal:
 def render_placement(plan: PoolPlan) -> dict[str, str] | None:
     """The placement policy; None where a slice is a single machine, with which GKE refuses one."""
     match plan.machines.placement:
-        case Placement.NONE:
+        case PlacementPolicy.NONE:
             return None
-        case Placement.COMPACT:
+        case PlacementPolicy.COMPACT:
             return {"type": "COMPACT", "tpuTopology": plan.machines.topology}
-        case Placement.WORKLOAD_POLICY:
+        case PlacementPolicy.WORKLOAD_POLICY:
             return {"policyName": plan.placement_policy or ""}
 
 

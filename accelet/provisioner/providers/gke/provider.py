@@ -12,7 +12,7 @@ from accelet.provisioner.pools.plan import PoolPlan
 from accelet.provisioner.pools.pool import Failure, PoolList, Trouble
 from accelet.provisioner.providers.gke.answers import read_error, read_pools
 from accelet.provisioner.providers.gke.body import render_body
-from accelet.provisioner.providers.gke.transport import Answer, Transport, TransportError
+from accelet.provisioner.providers.gke.transport import GkeAnswer, Transport, TransportError
 from accelet.provisioner.providers.protocol import ProviderError
 from accelet.provisioner.settings import ProvisionerSettings
 from accelet.runtime.logs import Log
@@ -73,7 +73,7 @@ class GkeProvider:
             return Failure(Trouble.GONE, "the pool is gone")
         return read_error(answer.status, answer.body, answer.retry_after_s)
 
-    async def _send(self, method: str, path: str, body: dict[str, object] | None = None) -> Answer:
+    async def _send(self, method: str, path: str, body: dict[str, object] | None = None) -> GkeAnswer:
         return await self._workers.run(self._transport.send, method, path, body)
 
     def _note(self, text: str) -> None:

@@ -20,7 +20,7 @@ class TransportError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GkeAnswer:
     """What came back."""
 
     status: int
@@ -104,7 +104,7 @@ class Transport:
         self._endpoint, self._tokens = endpoint.rstrip("/"), tokens
         self._http = urllib3.PoolManager(timeout=_TIMEOUT, retries=False)
 
-    def send(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Answer:
+    def send(self, method: str, path: str, body: Mapping[str, object] | None = None) -> GkeAnswer:
         """
         Raises:
             TransportError: there was no whole answer; whether anything was done is not known.
@@ -115,7 +115,7 @@ class Transport:
             answer = self._send(method, path, body)
         return answer
 
-    def _send(self, method: str, path: str, body: Mapping[str, object] | None) -> Answer:
+    def _send(self, method: str, path: str, body: Mapping[str, object] | None) -> GkeAnswer:
         token = self._tokens.token()
         headers = {"Accept": "application/json", "User-Agent": f"accelet/{__version__}"}
         if token is not None:
@@ -138,7 +138,7 @@ class Transport:
             raise TransportError(f"GKE gave no answer ({type(error).__name__})") from None
         if len(payload) > _MOST_BYTES:
             raise TransportError(f"GKE's answer is larger than {_MOST_BYTES} bytes")
-        return Answer(response.status, payload, _seconds(response.headers.get("Retry-After")))
+        return GkeAnswer(response.status, payload, _seconds(response.headers.get("Retry-After")))
 
 
 def _seconds(text: str | None) -> float | None:

@@ -16,8 +16,8 @@ from accelet.provisioner.demand.selectors import (
 )
 from accelet.provisioner.demand.slices import TPU
 from accelet.provisioner.pools.plan import CLUSTER_LABEL, REQUEST_LABEL, PoolPlan
-from accelet.provisioner.pools.pool import Failure, Pool, PoolState, Trouble
-from accelet.provisioner.settings import SimulatedSettings
+from accelet.provisioner.pools.pool import Failure, NodePool, PoolState, Trouble
+from accelet.provisioner.settings import SimulatedPools
 
 POOL_LABEL: Final = "accelet.dev/simulated-pool"
 _DATA_KEY: Final = "pool"
@@ -107,7 +107,7 @@ def parse_pool(raw: RawObject) -> KeptPool:
     return KeptPool(wire.metadata.name, wire.metadata.resource_version or "", shaped.pool)
 
 
-def pool_of(kept: KeptPool, settings: SimulatedSettings, now_s: float) -> Pool:
+def pool_of(kept: KeptPool, settings: SimulatedPools, now_s: float) -> NodePool:
     """The pool as it is at a moment."""
     pool = kept.pool
     failure = None
@@ -119,7 +119,7 @@ def pool_of(kept: KeptPool, settings: SimulatedSettings, now_s: float) -> Pool:
         if pool.is_short:
             where = f" in {pool.zone}" if pool.zone else ""
             failure = Failure(Trouble.NO_CAPACITY, f"there is no {pool.tier} capacity left{where}")
-    return Pool(kept.name, pool.mark, state, pool.fingerprint, pool.tier, pool.zone, failure)
+    return NodePool(kept.name, pool.mark, state, pool.fingerprint, pool.tier, pool.zone, failure)
 
 
 def node_body(name: str, index: int, pool: SimulatedPool) -> dict[str, Any]:

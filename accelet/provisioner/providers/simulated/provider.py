@@ -29,7 +29,7 @@ from accelet.provisioner.providers.simulated.body import (
     render_data,
     status_body,
 )
-from accelet.provisioner.settings import SimulatedSettings
+from accelet.provisioner.settings import SimulatedPools
 from accelet.runtime.logs import Log
 from accelet.runtime.waiting import wait_for_hint
 
@@ -45,9 +45,7 @@ class SimulatedProvider:
 
     pool_label = NODE_POOL
 
-    def __init__(
-        self, client: Client, writer: FencedWriter, settings: SimulatedSettings, cluster: str
-    ) -> None:
+    def __init__(self, client: Client, writer: FencedWriter, settings: SimulatedPools, cluster: str) -> None:
         self._client, self._writer, self._settings = client, writer, settings
         self._cluster = cluster
         self._moved, self._counting = asyncio.Event(), asyncio.Lock()
