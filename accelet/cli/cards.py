@@ -8,7 +8,7 @@ import msgspec
 
 from accelet.cli.drawing.cards import print_cards
 from accelet.cli.drawing.output import Output
-from accelet.cli.options import own_kubeconfig_option
+from accelet.cli.options import choose_kubeconfig, own_kubeconfig_option
 from accelet.cli.reading.cardobjects import CardObjects
 from accelet.cli.reading.objectfiles import OBJECT_FILE, read_objects, read_scheduler_settings, refuse_twins
 from accelet.kube.errors import ConfigurationError, KubeError
@@ -62,7 +62,7 @@ def command(
     if node_file or pod_file or plan_file:
         objects = _read_files(node_file, pod_file, plan_file)
     else:
-        objects = _read_cluster(kubeconfig)
+        objects = _read_cluster(choose_kubeconfig(kubeconfig))
     for note in objects.notes:
         click.echo(note, err=True)
     view = _view(objects, settings, wanted)

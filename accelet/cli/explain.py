@@ -16,7 +16,13 @@ from accelet.accelerators.inventory import Inventory
 from accelet.agent.configfile import ConfigFile
 from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.tables import print_explained
-from accelet.cli.options import choose_config, kubelet_paths, node_options, own_kubeconfig_option
+from accelet.cli.options import (
+    choose_config,
+    choose_kubeconfig,
+    kubelet_paths,
+    node_options,
+    own_kubeconfig_option,
+)
 from accelet.kube.errors import KubeError, NotFoundError
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
@@ -80,7 +86,7 @@ def command(
         click.echo(str(error), err=True)
         raise SystemExit(EXIT_SETTINGS) from None
     paths = kubelet_paths(kubelet_dir, pod_resources_dir)
-    seen = asyncio.run(_look((namespace, name), paths, kubeconfig))
+    seen = asyncio.run(_look((namespace, name), paths, choose_kubeconfig(kubeconfig)))
     if seen.pod is None and seen.shown is None:
         for note in seen.notes:
             click.echo(note, err=True)

@@ -1,5 +1,6 @@
 """Options that several commands have in common."""
 
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -85,14 +86,25 @@ def kubeconfig_option(command: F) -> F:
 
 
 def own_kubeconfig_option(command: F) -> F:
-    """How a person's command reaches the API server: as kubectl does."""
+    """How a person's command reaches the API server: by a file, or as kubectl does by KUBECONFIG."""
     return click.option(
         "--kubeconfig",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        envvar=["ACCELET_KUBECONFIG", "KUBECONFIG"],
-        help="How to reach the API server; one file, also in KUBECONFIG.  "
-        "[default: the pod's service account]",
+        envvar="ACCELET_KUBECONFIG",
+        help="How to reach the API server.  [default: the first file of KUBECONFIG, "
+        "else the pod's service account]",
     )(command)
+
+
+def choose_kubeconfig(given: Path | None) -> Path | None:
+    """The file that says how to reach the API server; None for the pod's service account.
+
+    KUBECONFIG is a list of files, some of which may be missing. Only the first that is there is read.
+    """
+    if given is not None:
+        return given
+    files = [Path(name) for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
+    return next((file for file in files if file.is_file()), files[0] if files else None)
 
 
 def refuse_no_host(root: Path) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.slices import print_offline_plan, print_slices
-from accelet.cli.options import own_kubeconfig_option
+from accelet.cli.options import choose_kubeconfig, own_kubeconfig_option
 from accelet.cli.reading.manifests import read_manifests
 from accelet.cli.reading.objectfiles import UnreadableInputError
 from accelet.kube.errors import ConfigurationError, KubeError, MalformedObjectError, NotFoundError
@@ -37,7 +37,7 @@ def command(context: click.Context, *, kubeconfig: Path | None, as_json: bool) -
     """Show every TPU slice that is wanted, how far it is and why; or plan some offline."""
     if context.invoked_subcommand is not None:
         return
-    found, notes = _read_cluster(kubeconfig)
+    found, notes = _read_cluster(choose_kubeconfig(kubeconfig))
     for note in notes:
         click.echo(note, err=True)
     if as_json:
