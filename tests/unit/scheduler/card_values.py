@@ -1,19 +1,14 @@
 """Nodes with cards and pods that ask for parts of them, as short as they can be said."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from accelet.accelerators.device import HEALTHY, Health, TileLink, UnitId
-from accelet.assignments.nodecards import (
-    NODE_CARDS_ANNOTATION,
-    NodeCard,
-    extended_capacity,
-    render_node_cards,
-)
+from accelet.assignments.nodecards import NodeCard
 from accelet.kube.nodes import Node
 from accelet.kube.pods import Container, Pod
 from accelet.scheduler.gangs.grouping import CARDS_GATE
-from tests.unit.scheduler.values import node
+from tests.fakes.nodes import node
+from tests.fakes.pods import pod
 
 I915 = "gpu.intel.com/i915"
 GIB = 2**30
@@ -47,9 +42,7 @@ def card(
 
 def card_node(name: str, *cards: NodeCard, where: str = "", labels: Mapping[str, str] | None = None) -> Node:
     """A node that publishes these cards, and of which kube-scheduler knows as much."""
-    offered = {I915: sum(one.shares for one in cards), **extended_capacity(cards)}
-    made = node(name, where, gpus=0, labels=labels, more=offered)
-    return replace(made, annotations={NODE_CARDS_ANNOTATION: render_node_cards(cards)})
+    return node(name, where, gpus=0, cards=cards, labels=labels)
 
 
 def card_container(
@@ -73,12 +66,5 @@ def card_pod(
     gates: Sequence[str] = (CARDS_GATE,),
     labels: Mapping[str, str] | None = None,
 ) -> Pod:
-    return Pod(
-        "ml",
-        name,
-        uid=f"uid-{name}",
-        annotations=said or {},
-        gates=tuple(gates),
-        labels=labels or {},
-        containers=containers or (card_container(tiles=1),),
-    )
+    asking = containers or (card_container(tiles=1),)
+    return pod(name, *asking, annotations=said, gates=gates, labels=labels)

@@ -14,6 +14,7 @@ from accelet.kube.selection import Taint, Toleration
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import EXCLUSIVE, GATE_PREFIX, REQUIRED_LEVEL
 from benches.scheduler.window import slide
+from tests.fakes import pods as fakes
 
 _LEVELS = ("a", "b", "c")
 _SPOT = Taint("spot", "NoSchedule", "yes")
@@ -181,17 +182,15 @@ def _random_kind(random: Random) -> _Kind:
 
 def _pod(name: str, on: str | None, kind: _Kind, annotations: dict[str, str] | None = None) -> Pod:
     requests = {name: amount for name, amount in (("gpu", kind.gpus), ("cpu", kind.cpus)) if amount}
-    return Pod(
-        namespace="ml",
-        name=name,
+    return fakes.pod(
+        name,
+        Container("main", requests),
+        on=on,
         labels={} if on else {"job-name": "gang"},
-        annotations=annotations or {},
-        node_name=on,
-        phase="Running" if on else "Pending",
+        annotations=annotations,
         gates=() if on else (f"{GATE_PREFIX}gang",),
-        node_selector={"pool": kind.pool} if kind.pool else {},
+        selector={"pool": kind.pool} if kind.pool else {},
         tolerations=(Toleration("spot", "Exists"),) if kind.is_tolerant else (),
-        containers=(Container("main", requests),),
     )
 
 

@@ -9,8 +9,9 @@ from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import REQUIRED_LEVEL, GangKey, find_gangs
 from accelet.scheduler.placement.backlog import Round, plan_backlog
 from accelet.scheduler.placement.reservation import Patience, Reservation
+from tests.fakes.nodes import node
 from tests.unit.scheduler.card_values import card, card_container, card_node, card_pod
-from tests.unit.scheduler.values import node, pod
+from tests.unit.scheduler.values import pod
 
 _LARGE = GangKey("ml", "large", "Job")
 

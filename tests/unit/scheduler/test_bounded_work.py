@@ -5,7 +5,6 @@ from time import process_time
 
 import pytest
 
-from accelet.kube.pods import Pod
 from accelet.scheduler.cards.choice import fit_pods, most_pods
 from accelet.scheduler.cards.needs import read_needs
 from accelet.scheduler.cluster.cluster import Cluster
@@ -44,14 +43,7 @@ def _gang(random: Random) -> Gang:
         card_container(f"c{number}", memory=random.randrange(2, 7)) for number in range(random.randint(2, 3))
     ]
     pods = [
-        Pod(
-            "ml",
-            f"g-{rank}",
-            uid=f"u{rank}",
-            gates=(CARDS_GATE, f"{GATE_PREFIX}g"),
-            labels={"job-name": "g"},
-            containers=tuple(containers),
-        )
+        card_pod(f"g-{rank}", *containers, gates=(CARDS_GATE, f"{GATE_PREFIX}g"), labels={"job-name": "g"})
         for rank in range(random.randint(2, 6))
     ]
     (gang,) = find_gangs(pods)

@@ -19,8 +19,9 @@ from accelet.scheduler.cluster.room import Room
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import CARDS_GATE, GATE_PREFIX, find_gangs
 from accelet.scheduler.placement.plan import Plan, plan_gangs
+from tests.fakes.nodes import node
 from tests.unit.scheduler.card_values import I915, card, card_container, card_node, card_pod
-from tests.unit.scheduler.values import node, plan, plan_one
+from tests.unit.scheduler.values import plan, plan_one
 
 NEAREST = "nearest is big with 2 cards of up to 2 tiles and 64 GiB"
 

@@ -1,6 +1,5 @@
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,12 +9,13 @@ from click.testing import CliRunner, Result
 
 from accelet.accelerators.device import Health, UnitId
 from accelet.assignments.assignment import Assignment, unit
-from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard, render_node_cards
+from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION, render_own
 from accelet.cli import main
 from accelet.scheduler.cards.view import CardView, HolderView, NodeCardsView, StrayView, TileView, TotalView
 from accelet.scheduler.gangs.grouping import GATE_PREFIX, GangKey
 from accelet.scheduler.record import Placement, Record
+from tests.fakes.manifests import Raw, raw_container, raw_node, raw_pod
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 DOCUMENT = Path(__file__).parent.parent.parent.parent / "docs" / "scheduler.md"
 I915 = "gpu.intel.com/i915"
 GIB = 2**30
-Json = dict[str, object]
 
 
 def card(number: int, tiles: int = 2, memory: int = 64, health: str | None = None) -> NodeCard:
@@ -43,38 +42,26 @@ def unit_id(number: int) -> UnitId:
     return UnitId(f"0000-0{number}-00.0")
 
 
-def node(name: str, *cards: NodeCard, text: str | None = None, labels: Sequence[str] = ()) -> Json:
-    said = {NODE_CARDS_ANNOTATION: render_node_cards(cards) if text is None else text}
-    metadata = {"name": name, "labels": dict.fromkeys(labels, "true")}
-    return {"kind": "Node", "metadata": {**metadata, **({"annotations": said} if cards or text else {})}}
-
-
 def assignment(number: int, *tiles: int) -> str:
     return render_own(Assignment({"main": {I915: (unit(unit_id(number), *tiles),)}}))
 
 
-def pod(name: str, on: str | None, said: str | None, phase: str = "Running", **asked: object) -> Json:
+def pod(name: str, on: str | None, said: str | None, phase: str = "Running", **asked: object) -> Raw:
     limits = {I915: 1, **{f"gpu.intel.com/{part}": amount for part, amount in asked.items()}}
-    return {
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "ml",
-            "uid": f"uid-{name}",
-            "annotations": {ASSIGNMENT_ANNOTATION: said} if said else {},
-        },
-        "spec": {
-            "containers": [{"name": "main", "resources": {"limits": limits}}],
-            **({"nodeName": on} if on else {"schedulingGates": [{"name": f"{GATE_PREFIX}x"}]}),
-        },
-        "status": {"phase": phase},
-    }
+    return raw_pod(
+        name,
+        on=on,
+        phase=phase,
+        gates=() if on else (f"{GATE_PREFIX}x",),
+        annotations={ASSIGNMENT_ANNOTATION: said} if said else {},
+        containers=[raw_container(limits=limits)],
+    )
 
 
 NODES = [
-    node("gpu-a", card(0), card(1), card(2), card(3), labels=["gas-disable-card3"]),
-    node("gpu-b", card(0, health="its PCI configuration cannot be read"), card(1, tiles=1, memory=16)),
-    node("cpu-a"),
+    raw_node("gpu-a", cards=[card(number) for number in range(4)], labels={"gas-disable-card3": "true"}),
+    raw_node("gpu-b", cards=[card(0, health="its PCI configuration cannot be read"), card(1, 1, 16)]),
+    raw_node("cpu-a"),
 ]
 PODS = [
     pod("train-0", "gpu-a", assignment(0, 0), tiles=1),
@@ -167,7 +154,7 @@ def test_json_has_every_tile_its_holders_and_what_is_free(tmp_path: Path) -> Non
 
 
 def test_the_total_tells_scattered_tiles_from_free_cards(tmp_path: Path) -> None:
-    nodes = [node("n", *(card(number) for number in range(4)))]
+    nodes = [raw_node("n", cards=[card(number) for number in range(4)])]
     pods = [pod(f"p{number}", "n", assignment(number, number % 2), tiles=1) for number in range(4)]
     drawn = lines(run(tmp_path, nodes, pods))
     assert [line[15:17] for line in drawn[2:6]] == ["█·", "·█", "█·", "·█"]
@@ -177,13 +164,17 @@ def test_the_total_tells_scattered_tiles_from_free_cards(tmp_path: Path) -> None
 
 def test_many_tiles_and_long_names_are_one_line_in_a_pipe(tmp_path: Path) -> None:
     name = "a-job-with-a-name-that-nobody-can-remember-0123456789-abcdefghij-0"
-    drawn = lines(run(tmp_path, [node("n", card(0, tiles=40))], [pod(name, "n", assignment(0, 17), tiles=1)]))
+    drawn = lines(
+        run(
+            tmp_path, [raw_node("n", cards=[card(0, tiles=40)])], [pod(name, "n", assignment(0, 17), tiles=1)]
+        )
+    )
     assert "·" * 17 + "█" + "·" * 22 in drawn[2]
     assert drawn[2].endswith(f"tile 17 ml/{name}/main")
 
 
 def test_nothing_free_is_said(tmp_path: Path) -> None:
-    drawn = lines(run(tmp_path, [node("n", card(0, health="wedged"))], []))
+    drawn = lines(run(tmp_path, [raw_node("n", cards=[card(0, health="wedged")])], []))
     assert "  the most that one card has free: nothing" in drawn
 
 
@@ -226,14 +217,22 @@ def test_an_assignment_to_a_card_that_is_not_there_is_shown(tmp_path: Path) -> N
 
 
 def test_an_annotation_that_cannot_be_read_loses_no_other_node(tmp_path: Path) -> None:
-    drawn = lines(run(tmp_path, [*NODES, node("gpu-c", text='{"version":2,"cards":[]}')], PODS))
+    drawn = lines(
+        run(
+            tmp_path,
+            [*NODES, raw_node("gpu-c", annotations={NODE_CARDS_ANNOTATION: '{"version":2,"cards":[]}'})],
+            PODS,
+        )
+    )
     text = " ".join(drawn)
     assert "gpu-c  accelet.dev/cards: version 2 is not known here; this accelet reads version 1." in text
     assert "card1  0x0bd5  ·       1000  16/16Gi" in drawn
 
 
 def test_models_and_reasons_bring_no_control_characters_to_a_terminal(tmp_path: Path) -> None:
-    nasty = node("n", NodeCard(UnitId("c0"), I915, model="\x1b[2Jx", health=Health("\x1b]0;title\x07")))
+    nasty = raw_node(
+        "n", cards=[NodeCard(UnitId("c0"), I915, model="\x1b[2Jx", health=Health("\x1b]0;title\x07"))]
+    )
     result = run(tmp_path, [nasty], [])
     assert "\x1b" not in result.stdout
     assert "\x07" not in result.stdout
@@ -259,7 +258,7 @@ def test_a_cluster_without_nodes_is_an_answer(tmp_path: Path) -> None:
 
 
 def test_many_nodes_without_cards_are_not_all_named(tmp_path: Path) -> None:
-    drawn = lines(run(tmp_path, [node(f"n{number:02}") for number in range(10)], []))
+    drawn = lines(run(tmp_path, [raw_node(f"n{number:02}") for number in range(10)], []))
     assert drawn[0] == "10 nodes without cards: n00, n01, n02, n03, n04, n05, n06, n07 and 2 more"
 
 
@@ -284,7 +283,7 @@ def test_other_resources_count_as_cards_where_the_settings_say_so(tmp_path: Path
             }
         ],
     }
-    result = run(tmp_path, [node("n", other)], [sharing], "--json", "--config", str(config))
+    result = run(tmp_path, [raw_node("n", cards=[other])], [sharing], "--json", "--config", str(config))
     assert json.loads(result.stdout)["nodes"][0]["cards"][0]["millicores_free"] == 700
 
 

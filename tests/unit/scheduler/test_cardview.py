@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 
 from accelet.accelerators.device import Health, UnitId
 from accelet.assignments.assignment import unit
-from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard, render_node_cards
+from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard
 from accelet.kube.nodes import Node
 from accelet.scheduler.cards.account import CardAccount, Use
 from accelet.scheduler.cards.choice import fit_pods
 from accelet.scheduler.cards.needs import Amounts, CardNeeds, ContainerNeed
 from accelet.scheduler.cards.view import CardView, ClusterView, TotalView, view_cluster
+from tests.fakes.nodes import node
+from tests.unit.scheduler.card_values import card_node
 
 I915, XE = "gpu.intel.com/i915", "gpu.intel.com/xe"
 
@@ -27,12 +29,6 @@ def card(number: int, *, tiles: int = 2, memory: int | None = 8, shares: int = 4
         memory_bytes=memory,
         shares=shares,
     )
-
-
-def node(name: str, *cards: NodeCard, text: str | None = None) -> Node:
-    """A node that publishes these cards, or `text`."""
-    said = render_node_cards(cards) if text is None else text
-    return Node(name, annotations={NODE_CARDS_ANNOTATION: said})
 
 
 def use(name: str, number: int, *tiles: int, resource: str = I915, **each: int) -> Use:
@@ -63,48 +59,48 @@ def states(shown: CardView) -> str:
 
 def test_a_node_that_is_gone_is_forgotten_with_its_last_pod() -> None:
     """An autoscaler gives every node a new name."""
-    book = book_of(node("n", card(0)), p=[use("main", 0, 1)])
+    book = book_of(card_node("n", card(0)), p=[use("main", 0, 1)])
     book.remove_node("n")
     assert list(book.nodes) == ["n"]
     book.give_back(("ml", "p"))
     assert list(book.nodes) == []
-    book.set_node(node("m", card(0)))
+    book.set_node(card_node("m", card(0)))
     book.set_node(Node("m"))
     assert list(book.nodes) == []
 
 
 def test_an_untouched_card_is_free() -> None:
-    shown = look_at_card(node("n", card(0)))
+    shown = look_at_card(card_node("n", card(0)))
     assert (states(shown), shown.is_free, shown.health) == ("free free", True, "Healthy")
     assert (shown.millicores_free, shown.memory_free_bytes) == (1000, 8)
 
 
 def test_a_tile_shows_its_holder_and_the_card_what_that_leaves() -> None:
-    shown = look_at_card(node("n", card(0)), p=[use("main", 0, 1, millicores=300, memory_bytes=2)])
+    shown = look_at_card(card_node("n", card(0)), p=[use("main", 0, 1, millicores=300, memory_bytes=2)])
     assert [tile.holders for tile in shown.tiles] == [(), ("ml/p/main",)]
     assert (states(shown), shown.is_free) == ("free held", False)
     assert (shown.millicores_free, shown.memory_free_bytes, shown.shares_free) == (700, 6, 3)
 
 
 def test_who_shares_a_card_sees_all_its_tiles() -> None:
-    shown = look_at_card(node("n", card(0)), b=[use("main", 0)], a=[use("main", 0)])
+    shown = look_at_card(card_node("n", card(0)), b=[use("main", 0)], a=[use("main", 0)])
     assert [tile.holders for tile in shown.tiles] == [("ml/a/main", "ml/b/main")] * 2
     assert (states(shown), shown.conflicts) == ("shared shared", ())
 
 
 def test_a_card_with_unassigned_containers_is_shared_by_nobody_knows_whom() -> None:
-    shown = look_at_card(node("n", replace(card(0), unassigned=2)))
+    shown = look_at_card(card_node("n", replace(card(0), unassigned=2)))
     assert (states(shown), shown.is_free, shown.unassigned) == ("shared shared", False, 2)
 
 
 def test_an_ill_card_says_why() -> None:
-    shown = look_at_card(node("n", replace(card(0), health=Health("it is wedged"))))
+    shown = look_at_card(card_node("n", replace(card(0), health=Health("it is wedged"))))
     assert (states(shown), shown.health, shown.in_service) == ("closed closed", "it is wedged", True)
 
 
 def test_cards_and_tiles_out_of_service_are_shown_also_while_they_are_held() -> None:
     labels = {"gas-disable-card0": "true", "policy/gas-tile-disable-card1_gt1": "true"}
-    of = replace(node("n", card(0), card(1)), labels=labels)
+    of = card_node("n", card(0), card(1), labels=labels)
     shown = look(of, p=[use("main", 0, 0), use("main", 1, 1)]).nodes[0].cards
     assert [states(one) for one in shown] == ["held closed", "free held"]
     assert [one.in_service for one in shown] == [False, True]
@@ -112,23 +108,25 @@ def test_cards_and_tiles_out_of_service_are_shown_also_while_they_are_held() -> 
 
 
 def test_a_tile_nobody_can_have_for_want_of_a_share_is_blocked() -> None:
-    assert states(look_at_card(node("n", card(0, shares=1)), p=[use("main", 0, 0)])) == "held blocked"
+    assert states(look_at_card(card_node("n", card(0, shares=1)), p=[use("main", 0, 0)])) == "held blocked"
 
 
 def test_memory_that_cannot_be_told_is_not_none() -> None:
-    shown = look_at_card(node("n", card(0, memory=None)))
+    shown = look_at_card(card_node("n", card(0, memory=None)))
     assert (shown.memory_bytes, shown.memory_free_bytes) == (None, None)
 
 
 def test_a_tile_held_twice_is_contested_and_says_by_whom() -> None:
-    shown = look_at_card(node("n", card(0)), a=[use("main", 0, 1)], b=[use("x", 0, 1)])
+    shown = look_at_card(card_node("n", card(0)), a=[use("main", 0, 1)], b=[use("x", 0, 1)])
     assert states(shown) == "free contested"
     assert shown.conflicts == ("tile 1 is held by ml/a/main and ml/b/x, each alone",)
     assert shown.tiles[1].holders == ("ml/a/main", "ml/b/x")
 
 
 def test_a_divided_card_that_is_given_whole_too_is_contested() -> None:
-    shown = look_at_card(node("n", replace(card(0), unassigned=1)), a=[use("main", 0, 1)], b=[use("main", 0)])
+    shown = look_at_card(
+        card_node("n", replace(card(0), unassigned=1)), a=[use("main", 0, 1)], b=[use("main", 0)]
+    )
     assert states(shown) == "shared contested"
     (conflict,) = shown.conflicts
     assert conflict.startswith("tiles of it are held by ml/a/main, and the whole of it by ml/b/main and ")
@@ -136,7 +134,7 @@ def test_a_divided_card_that_is_given_whole_too_is_contested() -> None:
 
 def test_more_than_a_card_has_is_a_conflict() -> None:
     pods = {name: [use("main", 0, millicores=600, memory_bytes=5)] for name in "abc"}
-    assert look_at_card(node("n", card(0, shares=2)), **pods).conflicts == (
+    assert look_at_card(card_node("n", card(0, shares=2)), **pods).conflicts == (
         "1800 of its 1000 millicores are held",
         "7 bytes of memory are held that it does not have",
         "it has 3 holders and 2 shares",
@@ -144,17 +142,17 @@ def test_more_than_a_card_has_is_a_conflict() -> None:
 
 
 def test_a_tile_the_card_does_not_have_is_a_conflict() -> None:
-    shown = look_at_card(node("n", card(0)), p=[use("main", 0, 5)])
+    shown = look_at_card(card_node("n", card(0)), p=[use("main", 0, 5)])
     assert shown.conflicts == ("ml/p/main holds tile 5, which the card does not have",)
 
 
 def test_what_is_assigned_and_not_there_is_shown_with_the_node() -> None:
-    (shown,) = look(node("n", card(0)), p=[use("main", 7, 0, 1)]).nodes
+    (shown,) = look(card_node("n", card(0)), p=[use("main", 7, 0, 1)]).nodes
     assert [(stray.container, stray.devices) for stray in shown.strays] == [("ml/p/main", "c7 tiles 0 and 1")]
 
 
 def test_a_node_without_cards_says_so() -> None:
-    view = look(Node("b"), node("a"))
+    view = look(Node("b"), card_node("a"))
     assert [(one.name, one.problem, one.is_bare) for one in view.nodes] == [
         ("a", "publishes no cards", True),
         ("b", "publishes no cards", True),
@@ -163,7 +161,9 @@ def test_a_node_without_cards_says_so() -> None:
 
 
 def test_an_annotation_that_cannot_be_read_is_a_problem_of_its_node_alone() -> None:
-    broken, well = look(node("a", text="{"), node("b", card(0)), p=[use("main", 0)]).nodes
+    broken, well = look(
+        node("a", annotations={NODE_CARDS_ANNOTATION: "{"}), card_node("b", card(0)), p=[use("main", 0)]
+    ).nodes
     assert broken.problem is not None
     assert broken.problem.startswith("accelet.dev/cards: ")
     assert (broken.cards, broken.is_bare, broken.strays[0].devices) == ((), False, "c0")
@@ -172,7 +172,7 @@ def test_an_annotation_that_cannot_be_read_is_a_problem_of_its_node_alone() -> N
 
 def test_totals_are_by_resource_and_tell_fragments_from_whole_cards() -> None:
     cards = [card(0), card(1), replace(card(2), resource=XE)]
-    view = look(node("n", *cards), a=[use("main", 0, 0)], b=[use("main", 1, 1)])
+    view = look(card_node("n", *cards), a=[use("main", 0, 0)], b=[use("main", 1, 1)])
     assert view.totals == (
         TotalView(I915, 2, 0, 4, 2, largest_tiles=1, largest_millicores=1000, largest_memory_bytes=8),
         TotalView(XE, 1, 1, 2, 2, largest_tiles=2, largest_millicores=1000, largest_memory_bytes=8),
@@ -202,7 +202,7 @@ def clusters(draw: st.DrawFn) -> tuple[list[Node], CardAccount]:
         closed = draw(
             st.sets(st.sampled_from(("gas-disable-card0", "gas-tile-disable-card1_gt0")), max_size=1)
         )
-        nodes.append(replace(node(name, *cards), labels=dict.fromkeys(closed, "true")))
+        nodes.append(card_node(name, *cards, labels=dict.fromkeys(closed, "true")))
         for pod in range(draw(st.integers(0, 3))):
             uses = draw(st.lists(_uses(), max_size=2, unique_by=lambda one: one.piece.name))
             book.hold(("ml", f"{name}-{pod}"), name, tuple(uses))

@@ -9,7 +9,8 @@ from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.layout import Mask
 from accelet.scheduler.cluster.shape import NodeRules, shape_of
 from accelet.scheduler.cluster.topology import Scheme
-from tests.unit.scheduler.values import GPU, node, pod
+from tests.fakes.nodes import GPU, node
+from tests.unit.scheduler.values import pod
 
 _EVENTS = st.lists(
     st.tuples(

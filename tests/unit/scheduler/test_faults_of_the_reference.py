@@ -12,7 +12,8 @@ from accelet.kube.selection import Taint, Toleration
 from accelet.scheduler.gangs.grouping import EXCLUSIVE, find_gangs
 from accelet.scheduler.gangs.workload import Workload
 from benches.scheduler.window import slide
-from tests.unit.scheduler.values import node, plan, plan_one, pod
+from tests.fakes.nodes import node
+from tests.unit.scheduler.values import plan, plan_one, pod
 
 _JOB = "job-name"
 

@@ -12,7 +12,8 @@ from accelet.scheduler.gangs.grouping import CARDS_GATE, EXCLUSIVE, GANG_SIZE, G
 from accelet.scheduler.placement.plan import plan_gangs
 from accelet.scheduler.state import SchedulerState
 from tests.fakes.manifests import Raw, raw_container, raw_pod
-from tests.unit.scheduler.values import node, pod
+from tests.fakes.nodes import node
+from tests.unit.scheduler.values import pod
 
 TEXTS = st.sampled_from(
     [

@@ -16,8 +16,10 @@ from accelet.scheduler.placement.certificate import lower_bound
 from accelet.scheduler.placement.plan import plan_gang, plan_gangs
 from accelet.scheduler.placement.problem import PlacementProblem
 from accelet.scheduler.placement.unlike import Effort, place_unlike
+from tests.fakes.manifests import raw_pod
+from tests.fakes.nodes import GPU, node
 from tests.unit.scheduler.instances import random_instance
-from tests.unit.scheduler.values import GPU, node, plan, plan_one, pod
+from tests.unit.scheduler.values import plan, plan_one, pod
 
 _GATE = f"{GATE_PREFIX}j"
 
@@ -132,10 +134,7 @@ def test_an_empty_cluster_and_no_gang_at_all_are_planned() -> None:
 
 def test_pods_that_ask_for_nothing_fit_on_nodes_that_say_nothing() -> None:
     nodes = [Node(f"n{number:05}") for number in range(20_000)]
-    raw = {
-        "metadata": {"name": "j-0"},
-        "spec": {"containers": [{"name": "c"}], "schedulingGates": [{"name": _GATE}]},
-    }
+    raw = raw_pod("j-0", gates=(_GATE,), labels={})
     alike = [replace(parse_pod(raw), name=f"j-{rank}") for rank in range(50)]
     assert plan_one(nodes, alike).distance == 0
     unlike = [replace(one, tolerations=(Toleration(f"k{rank % 2}"),)) for rank, one in enumerate(alike)]

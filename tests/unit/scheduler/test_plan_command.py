@@ -1,48 +1,25 @@
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from accelet.accelerators.device import UnitId
-from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard, render_node_cards
+from accelet.assignments.nodecards import NodeCard
 from accelet.cli import main
+from tests.fakes.manifests import Raw, raw_container, raw_node, raw_pod
 
 _I915 = "gpu.intel.com/i915"
 _GATE = "gke.io/topology-aware-auto-train"
 
 
-def _node(name: str, where: str, gpus: object = 8) -> dict[str, object]:
-    labels = dict(
-        zip(
-            (f"cloud.google.com/gce-topology-{level}" for level in ("block", "subblock", "host")),
-            where.split("/"),
-            strict=True,
-        )
-    )
-    allocatable = {"cpu": "8", "memory": "32Gi", "pods": "110", "nvidia.com/gpu": gpus}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
-        "status": {"allocatable": allocatable},
-    }
+def _pod(name: str, gpus: object = 8, on: str | None = None, labels: Mapping[str, str] | None = None) -> Raw:
+    asking = raw_container(limits={"nvidia.com/gpu": gpus})
+    return raw_pod(name, on=on, gates=() if on else (_GATE,), labels=labels or {}, containers=[asking])
 
 
-def _pod(name: str, gpus: object = 8, on: str | None = None, **metadata: object) -> dict[str, object]:
-    spec: dict[str, object] = {
-        "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": gpus}}}],
-        **({"nodeName": on} if on else {"schedulingGates": [{"name": _GATE}]}),
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "ml", **metadata},
-        "spec": spec,
-    }
-
-
-_NODES = [_node("n0", "b0/s0/h0"), _node("n1", "b0/s0/h1"), _node("n2", "b1/s1/h2")]
+_NODES = [raw_node("n0", "b0/s0/h0"), raw_node("n1", "b0/s0/h1"), raw_node("n2", "b1/s1/h2")]
 _LABELS = {"job-name": "train"}
 _JOB = {
     "kind": "Job",
@@ -157,7 +134,7 @@ def test_pods_without_labels_and_lists_without_kinds_are_read(tmp_path: Path) ->
         (_items(_pod("a")), _items(), None, "nodes.json: items[0] (a) is a Pod, not a Node"),
         (_items(), _items(_NODES[0]), None, "pods.json: items[0] (n0) is a Node, not a Pod"),
         (
-            _items(_node("n0", "b/s/h", gpus="8 Gi")),
+            _items(raw_node("n0", "b/s/h", gpus="8 Gi")),
             _items(),
             None,
             'nodes.json: items[0]: Node n0: status.allocatable[nvidia.com/gpu]: "8 Gi" is no quantity',
@@ -204,25 +181,17 @@ def test_the_levels_of_the_network_come_from_the_schedulers_settings(tmp_path: P
     assert (wrong.exit_code, "must be one of v1" in wrong.stderr) == (2, True)
 
 
-def _cards_node(*numbers: int) -> dict[str, object]:
+def _cards_node(*numbers: int) -> Raw:
     cards = [
         NodeCard(UnitId(f"0000-0{number}-00.0"), _I915, card=f"card{number}", tiles=2, shares=4)
         for number in numbers
     ]
-    made = _node("n0", "b0/s0/h0")
-    metadata = made["metadata"]
-    assert isinstance(metadata, dict)
-    metadata = {**metadata, "annotations": {NODE_CARDS_ANNOTATION: render_node_cards(cards)}}
-    parts = {_I915: "8", "gpu.intel.com/tiles": "8", "nvidia.com/gpu": "8"}
-    return {**made, "metadata": metadata, "status": {"allocatable": {"cpu": "8", "pods": "110", **parts}}}
+    return raw_node("n0", "b0/s0/h0", cards=cards)
 
 
-def _tiles_pod(name: str, tiles: int) -> dict[str, object]:
-    limits = {_I915: 1, "gpu.intel.com/tiles": tiles}
-    made = _pod(name, labels=_LABELS)
-    spec = made["spec"]
-    assert isinstance(spec, dict)
-    return {**made, "spec": {**spec, "containers": [{"name": "main", "resources": {"limits": limits}}]}}
+def _tiles_pod(name: str, tiles: int) -> Raw:
+    asking = raw_container(limits={_I915: 1, "gpu.intel.com/tiles": tiles})
+    return raw_pod(name, gates=(_GATE,), labels=_LABELS, containers=[asking])
 
 
 def test_the_cards_and_tiles_chosen_are_shown_where_there_are_any(tmp_path: Path) -> None:

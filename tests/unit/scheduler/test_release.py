@@ -18,15 +18,16 @@ from accelet.scheduler.gangs.grouping import CARDS_GATE, GATE_PREFIX, GangKey
 from accelet.scheduler.record import LABEL, Placement, Record, parse_record
 from accelet.scheduler.release import Lift, Steps, lift_patch, next_steps
 from accelet.scheduler.state import KILLED_WITHIN_S, TOLD_WITHIN_S, SchedulerState
+from tests.fakes.nodes import node
 from tests.unit.scheduler.card_values import I915, card, card_container, card_node, card_pod
-from tests.unit.scheduler.values import node, pod
+from tests.unit.scheduler.values import pod
 
 _GANG = GangKey("ml", "j", "Job")
 _RECORD = Record(_GANG, tuple(Placement(f"j-{i}", f"u{i}", f"n{i}") for i in range(3)), 10_100, 100)
 
 
 def _pod(index: int, **more) -> Pod:  # type: ignore[no-untyped-def]
-    return replace(pod(f"j-{index}", labels={"job-name": "j"}, **more), uid=f"u{index}", resource_version="7")
+    return pod(f"j-{index}", labels={"job-name": "j"}, uid=f"u{index}", version=7, **more)
 
 
 def test_a_plan_reads_back_as_it_was_written() -> None:

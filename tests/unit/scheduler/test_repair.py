@@ -12,7 +12,8 @@ from accelet.scheduler.gangs.grouping import EXCLUSIVE, REQUIRED_LEVEL
 from accelet.scheduler.placement.problem import PlacementProblem
 from accelet.scheduler.placement.repair import repair
 from accelet.scheduler.placement.unlike import USUAL_EFFORT
-from tests.unit.scheduler.values import node, plan_one, pod
+from tests.fakes.nodes import node
+from tests.unit.scheduler.values import plan_one, pod
 
 
 def _nodes(gpus: int = 8):  # type: ignore[no-untyped-def]  # two sub-blocks in each of two blocks

@@ -14,7 +14,8 @@ from accelet.scheduler.placement.backlog import Backlog
 from accelet.scheduler.placement.plan import Plan, plan_gang
 from accelet.scheduler.placement.refusals import Refusals
 from accelet.scheduler.placement.reservation import Patience, Reservation
-from tests.unit.scheduler.values import node, pod
+from tests.fakes.nodes import node
+from tests.unit.scheduler.values import pod
 
 
 def _nodes(count: int = 4):  # type: ignore[no-untyped-def]  # nodes

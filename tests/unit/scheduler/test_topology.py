@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.scheduler.cluster.topology import ROOT, Scheme, build_tree
-from tests.unit.scheduler.values import place
+from tests.fakes.nodes import place
 
 _PATHS = st.lists(
     st.one_of(st.none(), st.tuples(st.sampled_from("ab"), st.sampled_from("ab"), st.sampled_from("ab"))),
