@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from accelet.kube.objects import Owner
 from accelet.kube.pods import Pod
 from accelet.kube.poduid import index_pods, leave_out_forged
+from tests.fakes import pods as fakes
 
 NODE = "node-uid"
 UIDS = st.sampled_from(["a", "b", "c", "d"])
@@ -14,11 +15,11 @@ UIDS = st.sampled_from(["a", "b", "c", "d"])
 
 def mirror(uid: str, of: str, owner: Owner | None = None) -> Pod:
     owner = owner or Owner("Node", "node", NODE, is_controller=True)
-    return Pod("ns", uid, uid=uid, annotations={"kubernetes.io/config.mirror": of}, owners=(owner,))
+    return fakes.pod(uid, uid=uid, annotations={"kubernetes.io/config.mirror": of}, owner=owner)
 
 
 PODS = st.lists(
-    st.builds(lambda uid: Pod("ns", uid, uid=uid), UIDS) | st.builds(mirror, UIDS, UIDS),
+    st.builds(lambda uid: fakes.pod(uid, uid=uid), UIDS) | st.builds(mirror, UIDS, UIDS),
     unique_by=lambda pod: pod.uid,
 )
 

@@ -7,27 +7,24 @@ from accelet.kube.nodes import Node
 from accelet.kube.objects import Condition
 from accelet.kube.pods import Container, ContainerStatus, Pod
 from accelet.kube.requests import pod_requests, pod_units, scheduling_units
-
-
-def pod_of(*containers: Container, init: tuple[Container, ...] = ()) -> Pod:
-    return Pod("ml", "p", containers=containers, init_containers=init)
+from tests.fakes import pods as fakes
 
 
 def test_containers_add_up() -> None:
-    pod = pod_of(Container("a", {"cpu": Fraction(1, 2), "g": 1}), Container("b", {"cpu": 1}))
+    pod = fakes.pod("p", Container("a", {"cpu": Fraction(1, 2), "g": 1}), Container("b", {"cpu": 1}))
     assert pod_requests(pod) == {"cpu": Fraction(3, 2), "g": 1}
     assert pod_units(pod) == {"cpu": 1500, "g": 1, "pods": 1}
 
 
 def test_largest_init_container_sets_the_floor() -> None:
-    pod = pod_of(Container("a", {"g": 2}), init=(Container("i", {"g": 3}), Container("j", {"g": 1})))
+    pod = fakes.pod("p", Container("a", {"g": 2}), init=(Container("i", {"g": 3}), Container("j", {"g": 1})))
     assert pod_requests(pod) == {"g": 3}
 
 
 def test_sidecars_run_beside_later_init_containers_and_the_containers() -> None:
     sidecar = Container("s", {"g": 1}, is_sidecar=True)
-    before = pod_of(Container("a", {"g": 2}), init=(Container("i", {"g": 3}), sidecar))
-    after = pod_of(Container("a", {"g": 2}), init=(sidecar, Container("i", {"g": 3})))
+    before = fakes.pod("p", Container("a", {"g": 2}), init=(Container("i", {"g": 3}), sidecar))
+    after = fakes.pod("p", Container("a", {"g": 2}), init=(sidecar, Container("i", {"g": 3})))
     assert pod_requests(before) == {"g": 3}
     assert pod_requests(after) == {"g": 4}
 
@@ -61,7 +58,7 @@ def test_resize_counts_the_most_until_it_is_done() -> None:
 
 def test_units_round_up_once_for_the_whole_pod() -> None:
     sliver = Fraction(1, 10)
-    pod = pod_of(Container("a", {"memory": sliver}), Container("b", {"memory": sliver}))
+    pod = fakes.pod("p", Container("a", {"memory": sliver}), Container("b", {"memory": sliver}))
     assert pod_units(pod) == {"memory": 1, "pods": 1}
     node = Node("n", allocatable={"cpu": Fraction(79, 10), "pods": 110})
     assert scheduling_units(node.allocatable) == {"cpu": 7900, "pods": 110}
@@ -74,7 +71,8 @@ CONTAINERS = st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=5)
 def test_request_is_the_highest_moment_of_the_pods_life(
     init: list[tuple[int, bool]], main: list[tuple[int, bool]]
 ) -> None:
-    pod = pod_of(
+    pod = fakes.pod(
+        "p",
         *(Container(f"m{n}", {"g": amount}) for n, (amount, _) in enumerate(main)),
         init=tuple(
             Container(f"i{n}", {"g": amount}, is_sidecar=side) for n, (amount, side) in enumerate(init)

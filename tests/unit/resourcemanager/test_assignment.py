@@ -22,7 +22,8 @@ from accelet.assignments.assignment import (
 )
 from accelet.assignments.gas import CARDS_ANNOTATION, TILES_ANNOTATION, TIME_ANNOTATION, parse_gas
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION, parse_own, render_own
-from accelet.kube.pods import Container, Pod
+from accelet.kube.pods import Container
+from tests.fakes.pods import pod
 from tests.unit.resourcemanager.gas_texts import render_gas
 
 R = "gpu.intel.com/i915"
@@ -87,15 +88,9 @@ def test_pod_without_the_annotations_has_no_assignment() -> None:
 
 
 def test_nothing_is_written_about_init_containers() -> None:
-    pod = Pod(
-        "ns",
-        "p",
-        annotations={CARDS_ANNOTATION: "card0"},
-        init_containers=(Container("init"),),
-        containers=(Container("a"),),
-    )
-    assert pieces(read_assignment(pod), "init") is None
-    assert pieces(read_assignment(pod), "a") == (card("card0"),)
+    written = pod("p", Container("a"), init=(Container("init"),), annotations={CARDS_ANNOTATION: "card0"})
+    assert pieces(read_assignment(written), "init") is None
+    assert pieces(read_assignment(written), "a") == (card("card0"),)
 
 
 @pytest.mark.parametrize(
@@ -251,24 +246,20 @@ def test_malformed_own_form_is_refused_with_its_place(text: str, problem: str) -
 
 
 def test_own_form_counts_alone_where_both_are_written() -> None:
-    pod = Pod(
-        "ns",
+    written = pod(
         "p",
-        containers=(Container("a"),),
+        Container("a"),
         annotations={ASSIGNMENT_ANNOTATION: one({"unit": "u"}), CARDS_ANNOTATION: "nonsense"},
     )
-    assert pieces(read_assignment(pod), "a") == (unit(UnitId("u")),)
+    assert pieces(read_assignment(written), "a") == (unit(UnitId("u")),)
 
 
 def test_malformed_own_form_is_not_replaced_by_gas() -> None:
-    pod = Pod(
-        "ns",
-        "p",
-        containers=(Container("a"),),
-        annotations={ASSIGNMENT_ANNOTATION: "nonsense", CARDS_ANNOTATION: "card0"},
+    written = pod(
+        "p", Container("a"), annotations={ASSIGNMENT_ANNOTATION: "nonsense", CARDS_ANNOTATION: "card0"}
     )
     with pytest.raises(AssignmentError):
-        read_assignment(pod)
+        read_assignment(written)
 
 
 # For all assignments and texts.

@@ -24,6 +24,7 @@ from resourcemanager.holdings.ledger import PROOF_ANNOTATION
 from resourcemanager.manager import ResourceManager, ResourceRules
 from resourcemanager.matching.inquiry import Doubt, Match, NoProof, Proof
 from resourcemanager.target import choose, explain_misfit, find_target
+from tests.fakes import pods as fakes
 
 R = "gpu.intel.com/i915"
 SHARES = 3
@@ -72,9 +73,7 @@ def pieces(draw: st.DrawFn) -> Pieces:
 def pod_of(written: Pieces, name: str = "pod", environment: Mapping[str, str] | None = None) -> Pod:
     text = render_own(Assignment({"main": {R: written}}))
     container = Container("main", limits={R: 1}, environment=environment or {})
-    return Pod(
-        "ns", name, uid=f"uid-{name}", annotations={ASSIGNMENT_ANNOTATION: text}, containers=(container,)
-    )
+    return fakes.pod(name, container, annotations={ASSIGNMENT_ANNOTATION: text})
 
 
 def match(pod: Pod) -> Match:
@@ -229,7 +228,7 @@ def test_conflict_is_with_pods_that_live_and_have_their_devices(policy: str) -> 
     after = allocate(manager, (DeviceId(f"{UNITS[2]}-s1"),), second, first)
     said = after.sentence if isinstance(after, Refusal) else after.notices[0].sentence
     assert isinstance(after, Refusal) is (policy == "refuse")
-    assert "tile 1 of 0000-05-00.0 is assigned to it and held by pod ns/a (container main)" in said
+    assert "tile 1 of 0000-05-00.0 is assigned to it and held by pod ml/a (container main)" in said
 
 
 @pytest.mark.parametrize("policy", ["refuse", "default"])

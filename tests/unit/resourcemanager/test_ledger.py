@@ -25,6 +25,7 @@ from resourcemanager.holdings.reconcile import (
     pods_to_ask,
     reconcile,
 )
+from tests.fakes import pods as fakes
 
 R = "gpu.intel.com/i915"
 EMPTY = Ledger(R)
@@ -40,7 +41,7 @@ def ids(*names: str) -> frozenset[DeviceId]:
 
 def pod(uid: str, *, name: str | None = None, phase: str = "Running", mirror_of: str | None = None) -> Pod:
     annotations = {"kubernetes.io/config.mirror": mirror_of} if mirror_of else {}
-    return Pod("ns", name or f"pod-{uid}", uid=uid, phase=phase, annotations=annotations)
+    return fakes.pod(name or f"pod-{uid}", namespace="ns", uid=uid, phase=phase, annotations=annotations)
 
 
 def written(

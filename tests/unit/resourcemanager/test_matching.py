@@ -31,6 +31,7 @@ from resourcemanager.matching.inquiry import (
     Step,
 )
 from resourcemanager.matching.screening import Screening
+from tests.fakes import pods as fakes
 
 R = "gpu.intel.com/i915"
 OTHER = "gpu.intel.com/monitoring"
@@ -51,15 +52,9 @@ def pod(
     uid: str | None = None,
     owner: Owner | None = None,
 ) -> Pod:
-    return Pod(
-        "ns",
-        name,
-        uid=uid or f"uid-{name}",
-        resource_version=str(version),
-        owners=(owner,) if owner else (),
-        init_containers=tuple(init),
-        containers=containers or (container("main"),),
-    )
+    """A pod whose container asks for a device."""
+    asking = containers or (container("main"),)
+    return fakes.pod(name, *asking, init=init, namespace="ns", version=version, uid=uid, owner=owner)
 
 
 def running(one: Pod) -> Pod:

@@ -32,6 +32,7 @@ from accelet.kube.poduid import PodUid
 from resourcemanager.holdings.assigned import Assignments, count_unassigned
 from resourcemanager.holdings.evidence import ContainerKey
 from resourcemanager.holdings.ledger import DENIALS_TO_RELEASE, Holding, InFlight, Ledger
+from tests.fakes import pods as fakes
 
 R, XE = "gpu.intel.com/i915", "gpu.intel.com/xe"
 ROOT = Path(__file__).parents[3]
@@ -190,13 +191,12 @@ def device(unit_id: UnitId, share: int = 0) -> DeviceId:
 def pod(uid: str, pieces: Mapping[str, Pieces], *, phase: str = "Running") -> Pod:
     names = ["main", *(name for name in pieces if name != "main")]
     said = render_own(Assignment({name: {R: some} for name, some in pieces.items()})) if pieces else None
-    return Pod(
-        "ns",
+    return fakes.pod(
         uid,
+        *(Container(name, limits={R: 1}) for name in names),
         uid=uid,
         phase=phase,
         annotations={} if said is None else {ASSIGNMENT_ANNOTATION: said},
-        containers=tuple(Container(name, limits={R: 1}) for name in names),
     )
 
 
