@@ -11,6 +11,7 @@ from accelet.agent.process import Agent
 from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard, parse_node_cards
 from accelet.fakeapi import FakeApi
 from accelet.kube.nodes import Node, parse_node
+from tests.fakes.manifests import raw_node
 from tests.integration.agent.running import GPU, agent
 from tests.integration.identity.world import World
 from tests.integration.identity.world import node as bare_node
@@ -55,8 +56,7 @@ def write_config(folder: Path, *resources: str, head: str = "publish_cards: true
 
 
 def make_node(api: FakeApi) -> None:
-    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}, "spec": {}, "status": {}}
-    api.state.create(NODES, "", body)
+    api.state.create(NODES, "", raw_node())
 
 
 def node_of(api: FakeApi) -> Node:

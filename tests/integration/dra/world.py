@@ -22,6 +22,7 @@ from accelet.kubelet.api import pluginregistration_pb2 as registration
 from accelet.kubelet.api import pluginregistration_pb2_grpc as registration_grpc
 from accelet.kubelet.paths import KubeletPaths
 from accelet.runtime.run import FatalError
+from tests.fakes.manifests import claiming, raw_node, raw_pod
 
 NODE = "node-1"
 GPU = "gpu.accelet.dev"
@@ -163,24 +164,7 @@ class World:
 
     def pod(self, name: str, containers: Mapping[str, Sequence[tuple[str, str | None]]]) -> dict[str, Any]:
         """A pod whose containers use claims, each as a whole (None) or one of its requests."""
-        claims = sorted({claim for uses in containers.values() for claim, _ in uses})
-        spec = {
-            "nodeName": NODE,
-            "resourceClaims": [{"name": claim, "resourceClaimName": claim} for claim in claims],
-            "containers": [
-                {
-                    "name": container,
-                    "resources": {
-                        "claims": [
-                            {"name": claim} | ({"request": request} if request else {})
-                            for claim, request in uses
-                        ]
-                    },
-                }
-                for container, uses in containers.items()
-            ],
-        }
-        return self.api.state.create(PODS, "ml", {"metadata": {"name": name}, "spec": spec})
+        return self.api.state.create(PODS, "ml", raw_pod(name, on=NODE, **claiming(containers)))
 
     def edits(self, prepared: v1.NodePrepareResourceResponse, *requests: str) -> dict[str, Any]:
         """What a runtime gives a container that names these requests, or with none the whole claim."""
@@ -210,7 +194,7 @@ async def a_node(folder: Path, config: str = CONFIG) -> AsyncIterator[World]:
     (folder / "device-plugins").mkdir()
     (folder / "config.yaml").write_text(config)
     with FakeApi() as api:
-        api.state.create("api/v1/nodes", "", {"metadata": {"name": NODE}, "status": {}})
+        api.state.create("api/v1/nodes", "", raw_node(NODE))
         api.write_kubeconfig(folder / "kubeconfig")
         yield World(folder, api, Kubelet(folder))
 

@@ -8,12 +8,13 @@ from accelet.kube.apiresources import NODES
 from accelet.kube.errors import ConfigurationError
 from accelet.kube.nodes import parse_node
 from accelet.node.apiconnection import ApiConnection
+from tests.fakes.manifests import raw_node
 from tests.integration.agent.running import until
 
 
 async def test_everybody_who_waits_gets_the_same_client_once_there_is_a_way(tmp_path: Path) -> None:
     with FakeApi() as api:
-        api.state.create("api/v1/nodes", "", {"kind": "Node", "metadata": {"name": "node"}})
+        api.state.create("api/v1/nodes", "", raw_node())
         path = tmp_path / "kubeconfig"
         connection = ApiConnection(path, first_try_s=0.01)
         failures: list[list[ConfigurationError]] = [[], []]

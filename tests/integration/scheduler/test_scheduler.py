@@ -9,6 +9,7 @@ import pytest
 
 from accelet.fakeapi import Answer, Drop, Fault
 from accelet.scheduler.gangs.grouping import REQUIRED_LEVEL
+from tests.fakes.manifests import raw_container, raw_pod
 from tests.integration.kube.waiting import eventually
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.world import GATE, PODS, World, pinned_node
@@ -227,14 +228,8 @@ async def test_a_malformed_pod_is_skipped(world: World, start: Start) -> None:
 
 async def test_a_gang_without_owner_is_complete_when_nothing_more_comes(world: World, start: Start) -> None:
     world.add_nodes(1, 1, 1)
-    pod = {
-        "metadata": {"name": "bare-0"},
-        "spec": {
-            "containers": [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": "1"}}}],
-            "schedulingGates": [{"name": GATE}],
-        },
-        "status": {"phase": "Pending"},
-    }
+    one = raw_container(requests={"nvidia.com/gpu": "1"})
+    pod = raw_pod("bare-0", gates=(GATE,), labels={}, containers=[one])
     async with start(quiet_s=0.1):
         world.state.create(PODS, "ml", pod)
         await eventually(lambda: not world.gated())

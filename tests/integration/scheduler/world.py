@@ -6,22 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from accelet.assignments.nodecards import (
-    NODE_CARDS_ANNOTATION,
-    NodeCard,
-    extended_capacity,
-    render_node_cards,
-)
+from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard, render_node_cards
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
 from accelet.fakeapi import FakeApi, Json
-from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import CARDS_GATE, GATE_PREFIX
+from tests.fakes.manifests import raw_container, raw_node, raw_pod
 
 PODS, NODES, JOBS = "api/v1/pods", "api/v1/nodes", "apis/batch/v1/jobs"
 PLANS = "api/v1/configmaps"
 GPU, CARD = "nvidia.com/gpu", "gpu.intel.com/i915"
 GATE = f"{GATE_PREFIX}job"
-_LABELS = Scheme().label_sets[0]
 
 
 class World:
@@ -44,40 +38,11 @@ class World:
         self._thread.join()
 
     def add_node(self, name: str, where: str, gpus: int = 8) -> None:
-        labels = dict(zip(_LABELS, where.split("/"), strict=True))
-        resources = {"cpu": "64", "memory": "256Gi", "pods": "110", GPU: str(gpus)}
-        self.state.create(
-            NODES,
-            "",
-            {
-                "metadata": {"name": name, "labels": labels},
-                "spec": {},
-                "status": {
-                    "allocatable": resources,
-                    "conditions": [{"type": "Ready", "status": "True"}],
-                },
-            },
-        )
+        self.state.create(NODES, "", raw_node(name, where, gpus=gpus))
 
     def add_card_node(self, name: str, *cards: NodeCard) -> None:
         """A node that publishes cards, as its agent and its kubelet would have it."""
-        offered = {CARD: sum(card.shares for card in cards), **extended_capacity(cards)}
-        resources = {"cpu": "64", "memory": "256Gi", "pods": "110", GPU: "0"}
-        self.state.create(
-            NODES,
-            "",
-            {
-                "metadata": {
-                    "name": name,
-                    "annotations": {NODE_CARDS_ANNOTATION: render_node_cards(cards)},
-                },
-                "spec": {},
-                "status": {
-                    "allocatable": resources | {key: str(amount) for key, amount in offered.items()},
-                    "conditions": [{"type": "Ready", "status": "True"}],
-                },
-            },
-        )
+        self.state.create(NODES, "", raw_node(name, gpus=0, cards=cards))
 
     def publish(self, name: str, *cards: NodeCard) -> None:
         """What the node's agent publishes now."""
@@ -89,10 +54,9 @@ class World:
     ) -> None:
         """A pod as the admission policy leaves it; `parts` are `tiles`, `millicores`, all of one."""
         asked = {CARD: cards, **{f"gpu.intel.com/{part}": amount for part, amount in parts.items()}}
-        body = _pod(name, 0, [CARDS_GATE])
         texts = {key: str(amount) for key, amount in asked.items()}
-        body["spec"]["containers"][0]["resources"] = {"requests": {GPU: "0", **texts}, "limits": texts}
-        body["metadata"]["annotations"] = dict(annotations or {})
+        one = raw_container(requests={GPU: "0", **texts}, limits=texts)
+        body = raw_pod(name, gates=(CARDS_GATE,), labels={}, annotations=annotations, containers=[one])
         self.state.create(PODS, "ml", body)
 
     def end_pod(self, name: str) -> None:
@@ -130,9 +94,7 @@ class World:
 
     def bind(self, name: str, node: str, gpus: int) -> None:
         """A pod that somebody else has put on a node."""
-        self.state.create(
-            PODS, "ml", {**_pod(name, gpus), "spec": {**_pod(name, gpus)["spec"], "nodeName": node}}
-        )
+        self.state.create(PODS, "ml", _pod(name, gpus, on=node))
 
     def set_node(self, name: str, **spec: Any) -> None:
         self.state.patch(NODES, ("", name), "merge-patch", {"spec": spec})
@@ -239,17 +201,9 @@ def pinned_node(pod: Json) -> str | None:
     return None
 
 
-def _pod(name: str, gpus: int, gates: Sequence[str] = ()) -> Json:
-    resources = {"requests": {GPU: str(gpus), "cpu": "1"}, "limits": {GPU: str(gpus)}}
-    return {
-        "metadata": {"name": name},
-        "spec": {
-            "restartPolicy": "Never",
-            "containers": [{"name": "main", "resources": resources}],
-            "schedulingGates": [{"name": gate} for gate in gates],
-        },
-        "status": {"phase": "Pending"},
-    }
+def _pod(name: str, gpus: int, gates: Sequence[str] = (), on: str | None = None) -> Json:
+    one = raw_container(requests={GPU: str(gpus), "cpu": "1"}, limits={GPU: str(gpus)})
+    return raw_pod(name, on=on, gates=gates, labels={}, containers=[one], restartPolicy="Never")
 
 
 def _gpus(pod: Json) -> int:

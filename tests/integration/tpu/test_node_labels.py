@@ -13,6 +13,7 @@ from accelet.fakeapi import Answer, FakeApi, Fault, Hang
 from accelet.fakekubelet import FakeKubelet, a_pod
 from accelet.node.apiconnection import ApiConnection
 from accelet.node.ownnode import OwnNode
+from tests.fakes.manifests import raw_node
 from tests.integration.agent.running import agent, until, write_config
 from tests.synthetic.tpu import HOSTS
 
@@ -30,8 +31,7 @@ def api() -> Iterator[FakeApi]:
 
 
 def make_node(api: FakeApi, labels: Mapping[str, str]) -> None:
-    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node", "labels": dict(labels)}}
-    api.state.create(NODES, "", node)
+    api.state.create(NODES, "", raw_node(labels=labels))
 
 
 def relabel(api: FakeApi, labels: Mapping[str, str]) -> None:

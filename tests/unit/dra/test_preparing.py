@@ -21,6 +21,7 @@ from accelet.dra.preparing.entry import Entry
 from accelet.dra.preparing.grant import hardware_of
 from accelet.dra.preparing.views import OtherClaim
 from accelet.dra.publishing.build import build_pool
+from tests.fakes.manifests import claiming, raw_pod
 from tests.unit.dra.oracle import Tile, cdi_devices, inject, visible_tiles
 from tests.unit.dra.strategies import gpu, gpus
 
@@ -86,27 +87,9 @@ def read(raw: Mapping[str, Any]) -> AllocatedClaim:
 
 
 def a_pod(containers: Mapping[str, Sequence[tuple[str, str | None]]]) -> ConsumerPod:
-    claims = sorted({claim for uses in containers.values() for claim, _ in uses})
-    return parse_consumer(
-        {
-            "metadata": {"name": "pod", "namespace": "ml", "uid": "pod-uid"},
-            "spec": {
-                "resourceClaims": [{"name": f"my-{one}", "resourceClaimName": one} for one in claims],
-                "containers": [
-                    {
-                        "name": name,
-                        "resources": {
-                            "claims": [
-                                {"name": f"my-{claim}", **({"request": request} if request else {})}
-                                for claim, request in uses
-                            ]
-                        },
-                    }
-                    for name, uses in containers.items()
-                ],
-            },
-        }
-    )
+    raw = raw_pod("pod", **claiming(containers))
+    raw["metadata"]["uid"] = "pod-uid"
+    return parse_consumer(raw)
 
 
 def granted(
