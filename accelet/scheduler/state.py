@@ -45,10 +45,15 @@ TOLD_WITHIN_S = 120.0
 It remembers such pods for 60 s as if they were there, and counts what they hold as unassigned then.
 """
 
+_NOT_YET = float("inf")
+
 
 @dataclass(frozen=True, slots=True)
 class _Lingering:
-    """A pod deleted by force: its node, when it must have ended, and when its node would have told of it."""
+    """A pod deleted by force: its node, when it must have ended, and when its node would have told of it.
+
+    `told_s` is `_NOT_YET` from when its node was away until somebody asks while it is well.
+    """
 
     node: str
     until_s: float
@@ -82,10 +87,19 @@ class SchedulerState:
 
     def set_node(self, node: Node) -> bool:
         """Whether anything has changed that planning looks at."""
+        before = self.cluster.node(node.name)
+        if before is None or not (before.is_ready and node.is_ready):
+            self._await_news_of(node.name)
         return self.cluster.set_node(node)
 
     def remove_node(self, name: str) -> None:
         self.cluster.remove_node(name)
+
+    def _await_news_of(self, node: str) -> None:
+        """A node is or was away: its agent has yet to tell of the pods there that were deleted by force."""
+        for key, known in self._lingering.items():
+            if known.node == node:
+                self._lingering[key] = replace(known, told_s=_NOT_YET)
 
     def set_workload(self, workload: Workload) -> None:
         """Only the gangs of this owner are made anew."""
@@ -147,7 +161,8 @@ class SchedulerState:
         for key, known in list(self._lingering.items()):
             node = self.cluster.node(known.node)
             is_away = node is not None and not node.is_ready
-            one = replace(known, told_s=now_s + TOLD_WITHIN_S) if is_away else known
+            is_untold = is_away or known.told_s == _NOT_YET
+            one = replace(known, told_s=now_s + TOLD_WITHIN_S) if is_untold else known
             self._lingering[key] = one
             if node is None or min(one.until_s, one.told_s) <= now_s:
                 del self._lingering[key]

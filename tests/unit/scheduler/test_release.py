@@ -315,8 +315,39 @@ def test_cards_of_a_ghost_are_kept_while_its_node_is_away() -> None:
         assert state.let_go(now_s) == TOLD_WITHIN_S
         assert _tiles(state) == {1}
     state.set_node(away)
+    assert state.let_go(1_000_000.0) == TOLD_WITHIN_S
     state.let_go(1_000_000.0 + TOLD_WITHIN_S)
     assert _tiles(state) == {0, 1}
+
+
+@pytest.mark.parametrize("looked_s", [None, 130.0])
+def test_cards_of_a_ghost_are_kept_until_its_node_has_been_well_for_long_enough(
+    looked_s: float | None,
+) -> None:
+    """However often it was looked meanwhile: a standby never looks, the leader of a quiet cluster seldom."""
+    state = _ghost()
+    well = card_node("a", card(0))
+    state.set_node(replace(well, conditions=(Condition("Ready", "Unknown"),)))
+    if looked_s is not None:
+        state.let_go(looked_s)
+    state.set_node(well)
+    back_s = 240.0
+    assert state.let_go(back_s) == TOLD_WITHIN_S
+    state.set_node(replace(well, labels={"other": "label"}))
+    assert state.let_go(back_s + TOLD_WITHIN_S - 1) == 1
+    assert _tiles(state) == {1}
+    assert state.let_go(back_s + TOLD_WITHIN_S) is None
+    assert _tiles(state) == {0, 1}
+
+
+def test_cards_of_a_ghost_that_began_on_a_node_away_are_kept_until_it_has_been_well() -> None:
+    state, well = SchedulerState(Scheme(), GATE_PREFIX), card_node("a", card(0))
+    state.set_node(replace(well, conditions=(Condition("Ready", "Unknown"),)))
+    state.set_pod(replace(_lifted("a"), node_name="a", phase="Running", grace_s=9_000_000_000))
+    state.remove_pod(("ml", "p"), 100.0)
+    state.set_node(well)
+    assert state.let_go(100.0 + TOLD_WITHIN_S) == TOLD_WITHIN_S
+    assert _tiles(state) == {1}
 
 
 def test_cards_of_a_ghost_are_free_when_its_node_is_gone() -> None:
