@@ -21,6 +21,7 @@ from accelet.kube.watching.reflector import Reflector
 from accelet.kube.watching.source import Scope
 from accelet.kube.watching.store import Change
 from accelet.node.apiconnection import ApiConnection
+from accelet.node.formerpods import FormerPods
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.logs import Log
 from accelet.runtime.waiting import wait_for_hint
@@ -30,9 +31,6 @@ READ_S = 1.0
 
 REST_S = 5.0
 """After a read that failed, so long nobody waits for another."""
-
-DELETED_S = 60.0
-"""How long a pod that the API server no longer has is remembered."""
 
 NODE_S = 300.0
 """How often the Node is read. Its UID changes when somebody deletes it."""
@@ -57,7 +55,7 @@ class NodePods:
         self._reflector: Reflector[Pod] | None = None
         self._node_uid: str | None = None
         self._pods: dict[str, Pod] = {}
-        self._deleted: dict[str, tuple[float, Pod]] = {}
+        self._former = FormerPods()
         self._synced = asyncio.Event()
         self._failed_at = float("-inf")
 
@@ -99,9 +97,8 @@ class NodePods:
 
     def _take_change(self, change: Change[Pod]) -> None:
         if change.before is not None and change.after is None:
-            uid = change.before.uid
-            self._pods.pop(uid, None)
-            self._deleted[uid] = (time.monotonic(), change.before)
+            self._pods.pop(change.before.uid, None)
+            self._former.note(change.before, time.monotonic())
         elif change.after is not None:
             self._pods[change.after.uid] = change.after
 
@@ -133,9 +130,7 @@ class NodePods:
         return index_pods(leave_out_forged(self._pods.values(), self._node_uid))
 
     def deleted(self) -> Mapping[PodUid, Pod]:
-        oldest = time.monotonic() - DELETED_S
-        self._deleted = {uid: entry for uid, entry in self._deleted.items() if entry[0] > oldest}
-        return index_pods(leave_out_forged((pod for _, pod in self._deleted.values()), self._node_uid))
+        return index_pods(leave_out_forged(self._former.pods(time.monotonic()), self._node_uid))
 
     async def synced(self, within_s: float) -> bool:
         return await wait_for_hint(self._synced, within_s)

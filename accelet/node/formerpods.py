@@ -1,0 +1,103 @@
+"""The pods that the API server had until lately; the kubelet may still show or be admitting them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from accelet.assignments.annotations import ASSIGNED_BY
+from accelet.kube.objects import EMPTY
+from accelet.kube.pods import Container, Pod
+
+KEPT_S = 60.0
+"""How long a pod that the API server no longer has is remembered."""
+
+MOST_PARTS = 20_000
+"""How much is remembered at once, in parts: pods, their containers, statuses and resources."""
+
+MOST_PARTS_OF_POD = 1000
+"""A pod of more parts is not remembered: it would take the place of many others."""
+
+LONGEST_ANNOTATIONS = 4096
+"""Of a pod with a longer assignment, in characters, only what it is a mirror of is kept."""
+
+_MIRROR = "kubernetes.io/config.mirror"
+_LONGEST_MIRROR = 256
+
+
+class FormerPods:
+    """Remembers deleted pods in the order of their deletion; forgets by age, and the oldest for want of room.
+
+    Whoever may write pods decides how many are deleted and how much each says. So only what finds out whose
+    a call is, and what was assigned, is kept of each.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[str, tuple[float, Pod]] = {}
+        self._parts = 0
+
+    def note(self, pod: Pod, now_s: float) -> None:
+        """The pod was deleted at `now_s`, seconds of a monotonic clock."""
+        self._forget(pod.uid)
+        if count_parts(pod) <= MOST_PARTS_OF_POD:
+            self._entries[pod.uid] = (now_s, strip_pod(pod))
+            self._parts += count_parts(pod)
+        self._prune(now_s)
+
+    def pods(self, now_s: float) -> Iterator[Pod]:
+        """Those that are remembered, the first deleted first."""
+        self._prune(now_s)
+        return (pod for _, pod in self._entries.values())
+
+    def _prune(self, now_s: float) -> None:
+        while self._entries:
+            uid, (noted_s, _) = next(iter(self._entries.items()))
+            if noted_s > now_s - KEPT_S and self._parts <= MOST_PARTS:
+                return
+            self._forget(uid)
+
+    def _forget(self, uid: str) -> None:
+        if (entry := self._entries.pop(uid, None)) is not None:
+            self._parts -= count_parts(entry[1])
+
+
+def count_parts(pod: Pod) -> int:
+    """How much is to be remembered of the pod; the same before and after `strip_pod`."""
+    containers = pod.all_containers
+    resources = sum(len(one.requests) + len(one.limits) for one in containers)
+    return 1 + len(containers) + resources + len(pod.statuses) + len(pod.claimed_resources) + len(pod.owners)
+
+
+def strip_pod(pod: Pod) -> Pod:
+    """The pod with what says who it is, how far it came, and what it was to get; without all else."""
+    return Pod(
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        resource_version=pod.resource_version,
+        created_s=pod.created_s,
+        deleted_s=pod.deleted_s,
+        grace_s=pod.grace_s,
+        annotations=_strip_annotations(pod),
+        owners=pod.owners,
+        node_name=pod.node_name,
+        phase=pod.phase,
+        restart_policy=pod.restart_policy,
+        init_containers=tuple(_strip_container(one) for one in pod.init_containers),
+        containers=tuple(_strip_container(one) for one in pod.containers),
+        statuses={
+            name: replace(status, allocated=None, actuated=None) for name, status in pod.statuses.items()
+        },
+        has_resource_claims=pod.has_resource_claims,
+        claimed_resources=pod.claimed_resources,
+    )
+
+
+def _strip_container(container: Container) -> Container:
+    return replace(container, environment=EMPTY, referred_environment=frozenset())
+
+
+def _strip_annotations(pod: Pod) -> dict[str, str]:
+    """One annotation of an assignment without the others would say another assignment: all or none."""
+    assigned = {name: pod.annotations[name] for name in ASSIGNED_BY if name in pod.annotations}
+    kept = assigned if sum(map(len, assigned.values())) <= LONGEST_ANNOTATIONS else {}
+    mirror = {_MIRROR: pod.annotations[_MIRROR][:_LONGEST_MIRROR]} if pod.is_mirror else {}
+    return kept | mirror

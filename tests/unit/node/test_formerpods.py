@@ -1,0 +1,99 @@
+"""What is remembered of deleted pods has an end, whatever tenants write."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelet.assignments.gas import CARDS_ANNOTATION, TIME_ANNOTATION
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
+from accelet.kube.pods import Container, ContainerStatus, Pod
+from accelet.node.formerpods import (
+    KEPT_S,
+    MOST_PARTS,
+    MOST_PARTS_OF_POD,
+    FormerPods,
+    count_parts,
+    strip_pod,
+)
+
+MIRROR = "kubernetes.io/config.mirror"
+
+
+def pod(name: str, size: int = 1, annotations: dict[str, str] | None = None) -> Pod:
+    containers = tuple(Container(f"c{index}", limits={"example.com/gpu": 1}) for index in range(size))
+    return Pod("ns", name, uid=f"uid-{name}", annotations=annotations or {}, containers=containers)
+
+
+def names(former: FormerPods, now_s: float) -> list[str]:
+    return [one.name for one in former.pods(now_s)]
+
+
+def test_deleted_pod_is_forgotten_after_its_time() -> None:
+    former = FormerPods()
+    former.note(pod("a"), 0.0)
+    former.note(pod("b"), 1.0)
+    assert names(former, KEPT_S - 0.1) == ["a", "b"]
+    assert names(former, KEPT_S) == ["b"]
+
+
+def test_pod_that_is_deleted_again_stands_last_and_once() -> None:
+    former = FormerPods()
+    for name, now_s in (("a", 0.0), ("b", 1.0), ("a", 2.0)):
+        former.note(pod(name), now_s)
+    assert names(former, 3.0) == ["b", "a"]
+
+
+def test_of_more_pods_than_there_is_room_for_the_last_are_remembered() -> None:
+    former = FormerPods()
+    for index in range(MOST_PARTS):
+        former.note(pod(str(index)), 0.0)
+    kept = MOST_PARTS // count_parts(pod("a"))
+    assert names(former, 0.0) == [str(index) for index in range(MOST_PARTS - kept, MOST_PARTS)]
+
+
+def test_huge_pod_takes_no_others_place() -> None:
+    former = FormerPods()
+    former.note(pod("small"), 0.0)
+    former.note(pod("huge", size=MOST_PARTS_OF_POD), 0.0)
+    assert names(former, 0.0) == ["small"]
+
+
+def test_annotations_and_environment_of_a_tenant_are_not_kept() -> None:
+    written = Pod(
+        "ns",
+        "a",
+        labels={"l": "v"},
+        annotations={"note": "x" * 262_144, ASSIGNMENT_ANNOTATION: "short"},
+        containers=(Container("c", {"r/x": 1}, {"r/x": 1}, {"A": "x"}, frozenset({"B"})),),
+        statuses={"c": ContainerStatus("running", has_run=True, allocated={"cpu": 1})},
+    )
+    assert strip_pod(written) == Pod(
+        "ns",
+        "a",
+        annotations={ASSIGNMENT_ANNOTATION: "short"},
+        containers=(Container("c", {"r/x": 1}, {"r/x": 1}),),
+        statuses={"c": ContainerStatus("running", has_run=True)},
+    )
+
+
+def test_assignment_that_is_too_long_is_dropped_whole() -> None:
+    written = pod("a", annotations={CARDS_ANNOTATION: "x" * 262_144, TIME_ANNOTATION: "1"})
+    assert strip_pod(written).annotations == {}
+
+
+def test_mirror_stays_one_however_long_it_says_of_what() -> None:
+    kept = strip_pod(pod("a", annotations={MIRROR: "x" * 262_144}))
+    assert kept.is_mirror
+    assert len(kept.annotations[MIRROR]) == 256
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 600), st.integers(0, 40))))
+def test_room_is_kept_and_nothing_is_older_than_its_time(acts: list[tuple[str, int, int]]) -> None:
+    former, now_s, deleted = FormerPods(), 0.0, dict[str, float]()
+    for name, size, waited_s in acts:
+        now_s += waited_s
+        former.note(pod(name, size), now_s)
+        deleted[name] = now_s
+        kept = list(former.pods(now_s))
+        assert sum(map(count_parts, kept)) <= MOST_PARTS
+        assert all(deleted[one.name] > now_s - KEPT_S for one in kept)
+        assert (name in {one.name for one in kept}) == (count_parts(pod(name, size)) <= MOST_PARTS_OF_POD)
