@@ -15,7 +15,7 @@ from accelet.kube.pods import Pod
 from accelet.kube.watching.reflector import Reflector
 from accelet.kube.watching.source import Scope, Source
 from accelet.kube.watching.store import Change
-from accelet.provisioner.demand.owners import JobOwner, parse_job, parse_job_set
+from accelet.provisioner.demand.owners import JobOwner, parse_job, parse_job_set, salvage_owner
 from accelet.provisioner.metrics import ProvisionerMetrics
 from accelet.provisioner.record import SliceRequest, parse_request
 from accelet.provisioner.state import Key, OwnerKey, ProvisionerState
@@ -59,6 +59,7 @@ class Watching:
         self._nodes = self._reflect(Scope(NODES, page_size=1000), parse_node, self._see_node)
         parse = partial(parse_pod, keeps_environment=False)
         self._pods = self._reflect(Scope(PODS, page_size=1000), parse, self._see_pod)
+        self._owners: dict[str, Reflector[JobOwner]] = {}
 
     @property
     def is_synced(self) -> bool:
@@ -88,6 +89,14 @@ class Watching:
         await self._requests.refresh()
         await self._nodes.refresh()
         await self._pods.refresh()
+        # After the requests: of a request that is known, an owner that is not known is gone.
+        for kind, reflector in list(self._owners.items()):
+            try:
+                await reflector.refresh()
+            except NotFoundError:  # the kind is not served any more, or not just now
+                self._state.known_kinds.discard(kind)
+            else:
+                self._state.known_kinds.add(kind)
 
     async def _watch_owners(self, resource: ApiResource, parse: Callable[[RawObject], JobOwner]) -> None:
         """Watches a kind of owners once the cluster knows it."""
@@ -96,7 +105,9 @@ class Watching:
                 break
             await asyncio.sleep(_LOOK_AGAIN_S)
         changed = partial(self._see_owner, resource.kind)
-        reflector = self._reflect(Scope(resource), parse, changed)
+        salvage = partial(salvage_owner, resource.kind)
+        reflector = self._reflect(Scope(resource), parse, changed, salvage)
+        self._owners[resource.kind] = reflector
         async with asyncio.TaskGroup() as group:
             group.create_task(reflector.run())
             await reflector.synced()
@@ -116,9 +127,13 @@ class Watching:
         return True
 
     def _reflect(
-        self, scope: Scope, parse: Callable[[RawObject], _T], changed: Callable[[Change[_T]], None]
+        self,
+        scope: Scope,
+        parse: Callable[[RawObject], _T],
+        changed: Callable[[Change[_T]], None],
+        salvage: Callable[[RawObject], _T] | None = None,
     ) -> Reflector[_T]:
-        return Reflector(self._api, scope, parse, changed=changed, failed=self._count)
+        return Reflector(self._api, scope, parse, changed=changed, failed=self._count, salvage=salvage)
 
     def _see_request(self, change: Change[SliceRequest]) -> None:
         if change.after is not None:

@@ -137,6 +137,15 @@ def parse_job_set(raw: RawObject) -> JobOwner:
     return _owner("JobSet", wire, wire.status, templates, is_suspended=bool(wire.spec.suspend))
 
 
+def salvage_owner(kind: str, raw: RawObject) -> JobOwner:
+    """An owner that cannot be read otherwise: it is there, and neither over nor asking for anything more.
+
+    Raises:
+        MalformedObjectError: not even its metadata can be read.
+    """
+    return _owner(kind, read_object(raw, kind, WireObject), None, (), is_suspended=False)
+
+
 def _owner(
     kind: str,
     wire: WireObject,
