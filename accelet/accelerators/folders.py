@@ -1,13 +1,13 @@
 """Makes the host folders that a container's mounts need."""
 
 import os
-import shutil
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from accelet.accelerators.discarded import discarded_name
 from accelet.accelerators.edits import ContainerEdits, Folder
 
 _OPEN_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -17,9 +17,9 @@ def prepare_folders(edits: ContainerEdits, root: Path) -> tuple[ContainerEdits, 
     """Makes the folders of `edits` below `root`, empty; what was in one is set aside as `<path>.previous`.
 
     So a container finds nothing of an earlier one, a process that still writes loses nothing, and each path
-    has at most one predecessor. Returns the edits without the mounts of folders that could not be made, with
-    a sentence for each of those: a container can do without. Blocks on files; may be repeated, and sets aside
-    each time.
+    has at most one predecessor: an earlier one is discarded, for `remove_discarded` to remove. Returns the
+    edits without the mounts of folders that could not be made, with a sentence for each of those: a container
+    can do without. Blocks on files; may be repeated, and sets aside each time.
     """
     faults: list[str] = []
     lost: set[str] = set()
@@ -87,6 +87,7 @@ def _set_aside(name: str, parent: int) -> None:
         os.close(descriptor)
     if is_empty:
         return
+    # Containers filled it: to remove it may take minutes, which a call of the kubelet does not have.
     with suppress(FileNotFoundError):
-        shutil.rmtree(previous, dir_fd=parent)
+        os.rename(previous, discarded_name(name), src_dir_fd=parent, dst_dir_fd=parent)
     os.rename(name, previous, src_dir_fd=parent, dst_dir_fd=parent)

@@ -50,6 +50,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return ()
 
     @property
+    def folder_parents(self) -> tuple[str, ...]:
+        """The host folders that those of `folders_of` lie in."""
+        return ()
+
+    @property
     def wants_node_labels(self) -> bool:
         """Whether the back-end is to know its Node's labels, which only the API server can tell."""
         return False

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from accelet.accelerators.scancache import CachedScans
 from accelet.agent.config import AgentConfig, ResourceConfig
 from accelet.agent.configfile import ConfigFile
+from accelet.agent.discarding import Discarding
 from accelet.agent.metrics import AgentMetrics
 from accelet.agent.resource import DevicePluginResource, PodSources
 from accelet.agent.service import ResourceService, SharedParts
@@ -91,6 +92,7 @@ class Agent:
             self._cards.refresh,
             options.node_ip,
         )
+        self._discarding = Discarding(options.root)
         self._api: ApiAccess | None = None
         self._drivers: DraDrivers | None = None
         self._sources: PodSources | None = None
@@ -129,6 +131,7 @@ class Agent:
             await self._apply(config, tasks)
             tasks.create_task(self._follow_directory(), name="directory")
             tasks.create_task(Audit(self._options.paths, self._services.audited).run(), name="audit")
+            tasks.create_task(self._discarding.run(), name="discarded folders")
             tasks.create_task(self._fan_out_hardware_hints(), name="hints")
             tasks.create_task(self._follow_config(tasks), name="config")
             features, count = self._cards.features, self.metrics.node.feature_file_failures.inc
@@ -158,6 +161,8 @@ class Agent:
 
     async def _apply(self, config: AgentConfig, tasks: asyncio.TaskGroup) -> None:
         self._cards.pause()
+        for resource in config.resources:
+            self._discarding.look_in(resource.settings.folder_parents)
         self._apply_drivers(config.served_by("dra"), tasks)
         await self._services.apply(config.resources, lambda resource: self._make(resource, tasks), tasks)
         if config.publish_cards:

@@ -68,6 +68,10 @@ class TpuSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         mark = sha256(" ".join(ids).encode()).hexdigest()[:8]
         return (Folder(f"{self.log_folder.rstrip('/')}/{ids[0]}-x{len(ids)}-{mark}"),)
 
+    @property
+    def folder_parents(self) -> tuple[str, ...]:
+        return () if self.log_folder is None else (self.log_folder,)
+
     def overlaps(self, other: Self) -> bool:
         """Always: a node's chips belong to one host, and are given out by one resource."""
         return True

@@ -74,6 +74,13 @@ async def test_logs_of_an_earlier_container_are_set_aside(folder: Path) -> None:
     assert (logs.with_name(f"{logs.name}.previous") / "tpu_driver.INFO").read_text() == "hello"
 
 
+async def test_what_a_former_agent_discarded_is_removed(folder: Path) -> None:
+    discarded = folder / "tmp/tpu_logs/chips.discarded-0123456789abcdef"
+    (discarded / "deep").mkdir(parents=True)
+    async with serving(folder):
+        await until(lambda: not discarded.exists(), timeout_s=30)
+
+
 async def test_lost_folder_of_a_running_container_is_made_again(folder: Path) -> None:
     async with serving(folder) as kubelet:
         pod = await ask(kubelet, "whole", 8)
