@@ -443,7 +443,7 @@ def test_plan_is_written_by_the_scheduler_alone(user: Client, scheduler: Client,
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     plan: Json = {"metadata": {"name": "plan", "labels": {LABEL: "v1"}}, "data": {"plan.json": "{}"}}
     told = _refusal(user, "POST", path, plan)
-    assert f"the label {LABEL} is a plan of the scheduler" in told
+    assert f"the label {LABEL}, is a plan of the scheduler" in told
     scheduler.send("POST", path, plan)
     for change in ({"data": {"plan.json": "[]"}}, {"metadata": {"labels": {LABEL: None}}}):
         assert "only it" in _refusal(user, "PATCH", f"{path}/plan", change)
