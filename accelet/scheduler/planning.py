@@ -105,7 +105,9 @@ class Planner:
         open_gangs = self._state.gangs()
         self._forget_all_but({gang.key for gang in open_gangs})
         gangs, again_s = self._ready(open_gangs)
-        patience = self._patience(gangs)
+        now_s = self._wall_s()
+        self._end_reservation(now_s)
+        patience = self._patience(gangs, now_s)
         snapshot = self._state.cluster.snapshot(await self._layout())
         backlog = Backlog(gangs, snapshot, patience, self._refusals, before=self._reservation)
         waiting: list[Plan] = []
@@ -113,7 +115,7 @@ class Planner:
         await self._make_plans(backlog, waiting)
         took_s = self._clock.now_s() - started_s
         self._metrics.plan_seconds.observe(took_s)
-        waits_s = [self._keep(backlog.reservation, patience.now_s), again_s, linger_s]
+        waits_s = [self._keep(backlog.reservation, now_s), again_s, linger_s]
         self._metrics.waiting.set(len(waiting))
         waits_s.append(self._events.tell_waiting(waiting))
         waits_s += (left_s for plan in waiting if (left_s := patience.left_s(plan.gang)) > 0)
@@ -187,10 +189,16 @@ class Planner:
         # An owner that can tell the size and has not been seen yet will be, unless we may not see it.
         return _INCOMPLETE_FOR_S if gang.is_counted else self._settings.quiet_s
 
-    def _patience(self, gangs: Sequence[Gang]) -> Patience:
+    def _end_reservation(self, now_s: float) -> None:
+        """Drops a reservation whose time is over; its gang's wait for another one begins."""
+        if self._reservation is not None and self._reservation.until_s <= now_s:
+            self._reserved_until_s[self._reservation.gang] = now_s
+            self._reservation = None
+
+    def _patience(self, gangs: Sequence[Gang], now_s: float) -> Patience:
         settings = self._settings
         return Patience(
-            now_s=self._wall_s(),
+            now_s=now_s,
             starving_after_s=settings.starving_after_s,
             waiting_since={
                 gang.key: max(gang.newest_s, self._reserved_until_s.get(gang.key, 0.0)) for gang in gangs
@@ -202,8 +210,6 @@ class Planner:
     def _keep(self, reservation: Reservation | None, now_s: float) -> float | None:
         """Notes what the next round must know of reservations; returns after how long it matters."""
         before, self._reservation = self._reservation, reservation
-        if before is not None and before.until_s <= now_s:
-            self._reserved_until_s[before.gang] = now_s
         self._metrics.reserved.set(len(reservation.nodes) if reservation else 0)
         if reservation != before:
             return 0.0

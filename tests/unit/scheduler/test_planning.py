@@ -1,0 +1,112 @@
+"""The rounds of one leader by a clock that stands still: when the next one comes by itself, and what ends."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from prometheus_client import CollectorRegistry
+
+from accelet.control.writer import FencedWriter
+from accelet.kube.apiresources import ObjectApi
+from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.events import GangEvents
+from accelet.scheduler.gangs.grouping import GATE_PREFIX
+from accelet.scheduler.metrics import SchedulerMetrics
+from accelet.scheduler.planning import Planner
+from accelet.scheduler.settings import SchedulerSettings
+from accelet.scheduler.state import SchedulerState
+from accelet.scheduler.writer import PlanWriter
+from tests.fakes.clocks import FakeClock
+from tests.fakes.nodes import node
+from tests.unit.scheduler.values import pod
+
+
+class Threads(ThreadPoolExecutor):
+    """Does at once what it is given, on the caller's thread; while it is held, not before `release`."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.is_held = False
+        self.held: list[Callable[[], None]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()
+
+        def run() -> None:
+            future.set_result(fn(*args, **kwargs))
+
+        self.held.append(run)
+        if not self.is_held:
+            self.release()
+        return future
+
+    def release(self) -> None:
+        while self.held:
+            self.held.pop()()
+
+
+@dataclass
+class Leader:
+    """A planner and what it works on. It may write nothing; `tries` says how often it would have."""
+
+    settings: SchedulerSettings = field(
+        default_factory=lambda: SchedulerSettings(version="v1", quiet_s=0.0, reserved_for_s=3600.0)
+    )
+    clock: FakeClock = field(default_factory=FakeClock)
+    threads: Threads = field(default_factory=Threads)
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    state: SchedulerState = field(default_factory=lambda: SchedulerState(Scheme(), GATE_PREFIX))
+    tries: int = 0
+
+    def _may_write(self) -> bool:
+        self.tries += 1
+        return False
+
+    def sample(self, name: str) -> float | None:
+        return self.registry.get_sample_value(f"accelet_scheduler_{name}")
+
+    @asynccontextmanager
+    async def leads(self) -> AsyncIterator["asyncio.Task[None]"]:
+        asyncio.get_running_loop().set_default_executor(self.threads)
+        metrics = SchedulerMetrics(self.registry)
+        planner = Planner(
+            self.state,
+            PlanWriter(FencedWriter(cast("ObjectApi", None), self._may_write), self.state, metrics),
+            GangEvents(lambda _: None, self.clock),
+            self.settings,
+            metrics,
+            written=lambda _: None,
+            clock=self.clock,
+            wall_s=self.clock.now_s,
+        )
+        running = asyncio.create_task(planner.run())
+        try:
+            yield running
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_reservation_ends_by_itself_and_comes_again_only_after_the_same_wait() -> None:
+    leader = Leader()
+    for number in range(2):
+        leader.state.set_node(node(f"n{number}", f"b/s/h{number}"))
+        leader.state.set_pod(replace(pod(f"x{number}", on=f"n{number}", gpus=8), restart_policy="Never"))
+    leader.state.set_pod(pod("large-0", labels={"job-name": "large"}, gpus=8, created_s=leader.clock.now_s()))
+    async with leader.leads():
+        await leader.clock.advance(599)
+        assert leader.sample("reserved_nodes") == 0
+        await leader.clock.advance(2)
+        assert leader.sample("reserved_nodes") == 1
+        await leader.clock.advance(3598)
+        assert leader.sample("reserved_nodes") == 1
+        await leader.clock.advance(2)
+        assert leader.sample("reserved_nodes") == 0, "its time is over, and nobody else had to look"
+        await leader.clock.advance(597)
+        assert leader.sample("reserved_nodes") == 0
+        await leader.clock.advance(3)
+        assert leader.sample("reserved_nodes") == 1
