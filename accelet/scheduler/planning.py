@@ -117,6 +117,7 @@ class Planner:
         self._metrics.plan_seconds.observe(took_s)
         waits_s = [self._keep(backlog.reservation, now_s), again_s, linger_s]
         self._metrics.waiting.set(len(waiting))
+        waits_s.append(self._refusals.again_after_s(now_s))
         waits_s.append(self._events.tell_waiting(waiting))
         waits_s += (left_s for plan in waiting if (left_s := patience.left_s(plan.gang)) > 0)
         if self._has_news:

@@ -60,6 +60,11 @@ class Refusals:
             return None
         return None if self._has_grown_for(gang, known) else known
 
+    def again_after_s(self, now_s: float) -> float | None:
+        """After how long the next of what searches left open is worth another one; None if nothing is."""
+        waits_s = (known.again_s - now_s for known in self._by_gang.values() if now_s < known.again_s)
+        return min((wait_s for wait_s in waits_s if wait_s < float("inf")), default=None)
+
     def remember(self, refusal: Refusal, now_s: float) -> None:
         key, plan = refusal.plan.gang.key, refusal.plan
         if plan.is_settled:

@@ -5,12 +5,15 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from random import Random
 from typing import Any, cast
 
 from prometheus_client import CollectorRegistry
 
 from accelet.control.writer import FencedWriter
 from accelet.kube.apiresources import ObjectApi
+from accelet.kube.pods import Container
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.events import GangEvents
 from accelet.scheduler.gangs.grouping import GATE_PREFIX
@@ -66,8 +69,10 @@ class Leader:
         self.tries += 1
         return False
 
-    def sample(self, name: str) -> float | None:
-        return self.registry.get_sample_value(f"accelet_scheduler_{name}")
+    def sample(self, name: str) -> float:
+        value = self.registry.get_sample_value(f"accelet_scheduler_{name}")
+        assert value is not None
+        return value
 
     @asynccontextmanager
     async def leads(self) -> AsyncIterator["asyncio.Task[None]"]:
@@ -110,3 +115,25 @@ async def test_a_reservation_ends_by_itself_and_comes_again_only_after_the_same_
         assert leader.sample("reserved_nodes") == 0
         await leader.clock.advance(3)
         assert leader.sample("reserved_nodes") == 1
+
+
+async def test_what_a_search_left_open_is_searched_again_by_itself_each_time_later() -> None:
+    leader, random = Leader(), Random(1)
+    for number in range(8):
+        leader.state.set_node(node(f"n{number}", f"b/s/h{number}"))
+    # Three for each node, which they all but fill: whether they fit at all takes longer than any search may.
+    sizes = [Fraction(random.randrange(16_000, 26_000), 1000) for _ in range(23)]
+    sizes.append(8 * 64 - sum(sizes, Fraction()))
+    for rank, cpu in enumerate(sizes):
+        one = pod(f"hard-{rank}", labels={"job-name": "hard"}, gpus=0, created_s=leader.clock.now_s())
+        leader.state.set_pod(replace(one, containers=(Container("main", {"cpu": cpu}),)))
+    async with leader.leads():
+        await leader.clock.advance(1)
+        assert (leader.sample("waiting_gangs"), leader.sample("plan_seconds_count")) == (1, 1)
+        for wait_s in (5, 10, 20):
+            rounds = leader.sample("plan_seconds_count")
+            await leader.clock.advance(wait_s - 1)
+            assert leader.sample("plan_seconds_count") == rounds
+            await leader.clock.advance(1)
+            assert leader.sample("plan_seconds_count") == rounds + 1
+    assert leader.tries == 0
