@@ -66,6 +66,7 @@ class Planner:
         self._refusals = Refusals()
         self._reservation: Reservation | None = None
         self._has_news = False
+        self._is_over = False
 
     async def run(self) -> None:
         """Plans until it is cancelled."""
@@ -73,7 +74,8 @@ class Planner:
         try:
             await self._queue.work(lambda _: self._round())
         finally:
-            self._has_news = True  # whatever is still being planned in its thread ends soon
+            # Whatever is still being planned in its thread ends soon, and is not begun.
+            self._has_news = self._is_over = True
             for write in self._writes:
                 write.cancel()
             await asyncio.gather(*self._writes, return_exceptions=True)
@@ -138,6 +140,8 @@ class Planner:
         loop = asyncio.get_running_loop()
 
         def take(plan: Plan) -> None:
+            if self._is_over:
+                return
             if plan.fault is not None:
                 self._metrics.planning_faults.inc()
                 _log.exception("fault in planning", cause=plan.fault, gang=str(plan.gang.key))

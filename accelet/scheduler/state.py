@@ -194,8 +194,12 @@ class SchedulerState:
         return Record(gang, (), 0, 0).key in self._assumed
 
     def end_assumption(self, record: Record) -> None:
-        """The plan was written, and is known as such, or cannot be: then its room is given back."""
-        del self._assumed[record.key]
+        """The plan was written, and is known as such, or cannot be: then its room is given back.
+
+        What was assumed for the same gang since stays.
+        """
+        if self._assumed.get(record.key) is record:
+            del self._assumed[record.key]
         self._release(record)
 
     def _hold(self, record: Record) -> None:

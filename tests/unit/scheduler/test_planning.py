@@ -22,7 +22,7 @@ from accelet.scheduler.planning import Planner
 from accelet.scheduler.settings import SchedulerSettings
 from accelet.scheduler.state import SchedulerState
 from accelet.scheduler.writer import PlanWriter
-from tests.fakes.clocks import FakeClock
+from tests.fakes.clocks import FakeClock, settle
 from tests.fakes.nodes import node
 from tests.unit.scheduler.values import pod
 
@@ -137,3 +137,28 @@ async def test_what_a_search_left_open_is_searched_again_by_itself_each_time_lat
             await leader.clock.advance(1)
             assert leader.sample("plan_seconds_count") == rounds + 1
     assert leader.tries == 0
+
+
+async def test_a_plan_that_is_made_when_its_leadership_is_over_is_not_begun() -> None:
+    leader = Leader()
+    leader.state.set_node(node("n0", "b/s/h0"))
+    leader.state.set_pod(pod("p-0", labels={"job-name": "p"}))
+    leader.state.cluster.snapshot()
+    leader.threads.is_held = True
+    async with leader.leads() as running:
+        await leader.clock.advance(1)
+        assert leader.threads.held, "a round is being planned"
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        leader.threads.release()
+        await settle()
+    assert leader.tries == 0
+
+
+async def test_plans_are_begun_while_their_leadership_lasts() -> None:
+    leader = Leader()
+    leader.state.set_node(node("n0", "b/s/h0"))
+    leader.state.set_pod(pod("p-0", labels={"job-name": "p"}))
+    async with leader.leads():
+        await leader.clock.advance(1)
+    assert leader.tries > 0

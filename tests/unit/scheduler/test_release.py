@@ -266,6 +266,23 @@ def test_a_released_pod_holds_its_cards_until_it_is_bound_though_its_plan_is_gon
     assert _tiles(state) == {0, 1}
 
 
+def test_the_end_of_one_assumption_ends_no_other_of_the_same_gang() -> None:
+    state = SchedulerState(Scheme(), GATE_PREFIX)
+    state.set_node(card_node("a", card(0)))
+    state.set_pod(card_pod("p"))
+    gang = GangKey("ml", "p", "pod")
+    former, latter = (Record(gang, (Placement("p", "uid-p", "a", _ONE_TILE),), 0, 0) for _ in range(2))
+    state.assume(former)
+    state.assume(latter)
+    state.end_assumption(former)
+    assert state.is_assumed(gang)
+    assert _tiles(state) == {1}
+    state.end_assumption(latter)
+    state.end_assumption(latter)
+    assert not state.is_assumed(gang)
+    assert _tiles(state) == {0, 1}
+
+
 def test_cards_of_a_pod_deleted_by_force_are_free_when_the_kubelet_must_have_ended_it() -> None:
     state = SchedulerState(Scheme(), GATE_PREFIX)
     state.set_node(card_node("a", card(0)))
