@@ -16,6 +16,7 @@ from accelet.accelerators.settings import NodeFacts
 from accelet.agent.config import ResourceConfig
 from accelet.agent.service import SharedParts
 from accelet.assignments.nodecards import NodeCard
+from accelet.dra.errors import NotYetError
 from accelet.dra.names import DRIVERS, driver_of
 from accelet.dra.publishing.keeping import units_of_ids
 from accelet.dra.publishing.pcieroots import read_pcie_roots
@@ -72,7 +73,11 @@ class DraDrivers:
         tasks.create_task(run, name=name)
 
     async def _held_units(self, units: Collection[UnitId]) -> frozenset[UnitId]:
-        """Those of `units` that containers hold by the device plugin, as the kubelet's checkpoint says."""
+        """Those of `units` that containers hold by the device plugin, as the kubelet's checkpoint says.
+
+        Raises:
+            NotYetError: it cannot be read.
+        """
         held = await self._read_held(units)
         if held and time.monotonic() - self._cleaned_at > CLEAN_S:
             # The kubelet leaves devices of pods that have ended in its checkpoint until somebody asks.
@@ -87,7 +92,7 @@ class DraDrivers:
     async def _read_held(self, units: Collection[UnitId]) -> frozenset[UnitId]:
         checkpoint = await self._shared.records.checkpoint()
         if checkpoint is None:
-            return frozenset()
+            raise NotYetError("the kubelet's record of its devices cannot be read: see the agent's log")
         ids = [device for entry in checkpoint.entries for device in entry.device_ids]
         return units_of_ids(ids, units)
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from accelet.accelerators.device import UnitId
 from accelet.accelerators.edits import ContainerEdits, Folder
 from accelet.accelerators.gathering import gather_edits
 from accelet.dra.errors import ClaimError, NotYetError
@@ -45,6 +46,10 @@ class Wanted:
     @property
     def requests(self) -> tuple[str, ...]:
         return tuple(sorted({hold.request for hold in self.holds}))
+
+    @property
+    def units(self) -> frozenset[UnitId]:
+        return frozenset(unit for hold in self.holds for unit, _ in hold.atoms)
 
 
 def understand(claim: AllocatedClaim, offer: DriverOffer) -> Wanted:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from accelet.accelerators.device import UnitId
 from accelet.dra.errors import ClaimError
 from accelet.dra.pool import Atom, DevicePool, PoolDevice
 from accelet.dra.preparing.claim import AllocatedClaim, Result
@@ -83,6 +84,14 @@ def explain_conflict(holds: Iterable[DeviceHold], others: Collection[Holder]) ->
         before = [*(other for holder in others for other in holder.holds), *wanted[:place]]
         if amount := _find_too_much(hold, before):
             return f"more {amount} of {hold.device} is held than it has"
+    return None
+
+
+def explain_held(holds: Iterable[DeviceHold], by_plugin: Collection[UnitId]) -> str | None:
+    """Why `holds` cannot be held beside what containers hold by the device plugin; None where they can."""
+    wanted = {unit for hold in holds if hold.is_exclusive for unit, _ in hold.atoms}
+    if common := sorted(wanted & set(by_plugin)):
+        return f"{common[0]} is still held by a pod that came by it as an extended resource of this node"
     return None
 
 

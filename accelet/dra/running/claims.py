@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from accelet.accelerators.device import UnitId
 from accelet.accelerators.edits import ContainerEdits
 from accelet.accelerators.folders import prepare_folders
 from accelet.dra.errors import ClaimError, DraError, NotYetError
@@ -22,6 +23,7 @@ from accelet.dra.preparing.decide import (
     understand,
 )
 from accelet.dra.preparing.entry import Entry, PreparedDevice
+from accelet.dra.preparing.hold import explain_held
 from accelet.dra.preparing.views import OtherClaim
 from accelet.dra.running.records import ClaimRecords
 from accelet.kube.apiresources import PODS, ApiResource
@@ -33,6 +35,9 @@ PATIENCE_S = 25.0
 
 LOOK_S = 0.25
 """How often it is looked again whether it has passed."""
+
+HeldUnits = Callable[[Collection[UnitId]], Awaitable[frozenset[UnitId]]]
+"""Which of these units containers hold by the device plugin; raises NotYetError where it cannot be told."""
 
 _log = Log(__name__)
 T = TypeVar("T")
@@ -78,13 +83,13 @@ class Claims:
         boot: str,
         metrics: DraMetrics,
         driver: str,
-        is_held_elsewhere: Callable[[Wanted], str | None] = lambda _wanted: None,
+        held_units: HeldUnits,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        """`is_held_elsewhere` says why hardware of a claim is in use though no claim holds it."""
+        """`held_units` is asked right before each grant."""
         self._records, self._api, self._offer = records, api, offer
         self._root, self._boot, self._patience_s = root, boot, patience_s
-        self._is_held_elsewhere = is_held_elsewhere
+        self._held_units = held_units
         self._seconds = metrics.prepare_seconds.labels(driver)
         self._refused = metrics.refused.labels(driver)
         self._under_way: set[asyncio.Task[Any]] = set()
@@ -166,7 +171,9 @@ class Claims:
 
     async def _grant(self, reads: Mapping[str, _Read]) -> Mapping[str, Prepared]:
         try:
-            return await self._alone(lambda: self._grant_locked(reads))
+            units = {unit for read in reads.values() for unit in read.wanted.units}
+            held = await self._held_units(units)
+            return await self._alone(lambda: self._grant_locked(reads, held))
         except DraError as error:
             return dict.fromkeys(reads, error)
 
@@ -180,7 +187,7 @@ class Claims:
         task.add_done_callback(self._under_way.discard)
         return await asyncio.shield(task)
 
-    def _grant_locked(self, reads: Mapping[str, _Read]) -> Mapping[str, Prepared]:
+    def _grant_locked(self, reads: Mapping[str, _Read], held: Collection[UnitId]) -> Mapping[str, Prepared]:
         """Started, on disk; then folders and CDI files; then completed, on disk: each may be repeated."""
         offer = self._offer()
         if offer is None:
@@ -190,7 +197,7 @@ class Claims:
         decided: list[Decision] = []
         for uid, read in reads.items():
             try:
-                decision = self._decide(read, offer, entries.values(), reads)
+                decision = self._decide(read, offer, entries.values(), reads, held)
             except (ClaimError, NotYetError) as error:
                 outcomes[uid] = error
                 continue
@@ -209,10 +216,15 @@ class Claims:
         return {**outcomes, **{decision.entry.uid: decision.entry.answers for decision in decided}}
 
     def _decide(
-        self, read: _Read, offer: DriverOffer, entries: Collection[Entry], reads: Mapping[str, _Read]
+        self,
+        read: _Read,
+        offer: DriverOffer,
+        entries: Collection[Entry],
+        reads: Mapping[str, _Read],
+        held: Collection[UnitId],
     ) -> Decision:
         wanted = understand(read.wanted.claim, offer)  # anew: the hardware may be another by now
-        if reason := self._is_held_elsewhere(wanted):
+        if reason := explain_held(wanted.holds, held):
             raise NotYetError(reason)
         beside = [
             OtherClaim(other.wanted.claim.name, may_set_environment(other.wanted, offer))

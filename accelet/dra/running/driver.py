@@ -1,22 +1,22 @@
 """One driver on one node: what it offers, its sockets, its slices and its record, kept in line."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from accelet.accelerators.device import UnitId
-from accelet.dra.errors import DraError
+from accelet.dra.errors import DraError, NotYetError
 from accelet.dra.metrics import DraMetrics
 from accelet.dra.pool import DevicePool, Effect
-from accelet.dra.preparing.decide import DriverOffer, Wanted
+from accelet.dra.preparing.decide import DriverOffer
 from accelet.dra.preparing.grant import hardware_of
 from accelet.dra.publishing.build import build_pool
 from accelet.dra.publishing.keeping import is_gone, keep_held
 from accelet.dra.publishing.served import ServedResource
 from accelet.dra.publishing.taints import taints_of
-from accelet.dra.running.claims import Claims
+from accelet.dra.running.claims import Claims, HeldUnits
 from accelet.dra.running.lateapi import Connect, LateApi
 from accelet.dra.running.messages import health_of
 from accelet.dra.running.places import Places
@@ -30,9 +30,6 @@ HELD_LOOK_S = 5.0
 
 REGISTRATION_S = 10.0
 """How long the first slices wait for the kubelet, which looks for new drivers each second."""
-
-HeldUnits = Callable[[Collection[UnitId]], Awaitable[frozenset[UnitId]]]
-"""Which of these units containers hold by the device plugin."""
 
 _log = Log(__name__)
 
@@ -64,6 +61,8 @@ class NodeDriver:
         self._expected: frozenset[str] = frozenset()
         self._served: Mapping[str, ServedResource] = {}
         self._by_plugin: frozenset[UnitId] = frozenset()
+        self._looked_at: frozenset[str] = frozenset()
+        self._unlooked = asyncio.Event()
         self._prepared: frozenset[UnitId] = frozenset()
         self._offer: DriverOffer | None = None
         self._told_left_out: tuple[str, ...] = ()
@@ -75,7 +74,7 @@ class NodeDriver:
             lambda: self._offer,
             root=options.root,
             boot=options.boot,
-            is_held_elsewhere=self._explain_held,
+            held_units=held_units,
             metrics=metrics,
             driver=options.driver,
         )
@@ -91,6 +90,7 @@ class NodeDriver:
         """Nothing is published before each of these has been looked at; others are no longer served."""
         self._expected = frozenset(resources)
         self._served = {name: one for name, one in self._served.items() if name in self._expected}
+        self._looked_at &= self._expected
         self._refresh()
 
     def take(self, served: ServedResource) -> None:
@@ -125,8 +125,14 @@ class NodeDriver:
         await self.publisher.run()
 
     def _refresh(self) -> None:
-        """Makes anew what is offered of what is known."""
+        """Makes anew what is offered of what is known.
+
+        What containers may hold by the device plugin is not offered before it was looked at.
+        """
         if self._expected - self._served.keys():
+            return
+        if self._served.keys() - self._looked_at:
+            self._unlooked.set()
             return
         options = self._options
         resources = tuple(self._served[name] for name in sorted(self._served))
@@ -148,7 +154,10 @@ class NodeDriver:
 
     async def _follow_holders(self) -> None:
         while True:
-            await asyncio.sleep(HELD_LOOK_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HELD_LOOK_S):
+                    await self._unlooked.wait()
+            self._unlooked.clear()
             await self._look_at_holders()
 
     async def _look_at_holders(self) -> None:
@@ -162,15 +171,15 @@ class NodeDriver:
         self._prepared = frozenset(
             unit for entry in entries.values() for hold in entry.holds for unit, _ in hold.atoms
         )
-        units = {unit for served in self._served.values() for unit in served.inventory.by_unit}
-        self._by_plugin = await self._held_units(units)
+        served = self._served
+        units = {unit for one in served.values() for unit in one.inventory.by_unit}
+        try:
+            self._by_plugin = await self._held_units(units)
+        except NotYetError as error:
+            _log.warning("cannot look at holders", driver=self._options.driver, reason=str(error))
+            return
+        self._looked_at = frozenset(served) & self._expected
         self._refresh()
-
-    def _explain_held(self, wanted: Wanted) -> str | None:
-        held = {unit for hold in wanted.holds if hold.is_exclusive for unit, _ in hold.atoms}
-        if common := sorted(held & self._by_plugin):
-            return f"{common[0]} is still held by a pod that came by it as an extended resource of this node"
-        return None
 
     def _report_left_out(self, pool: DevicePool) -> None:
         self._metrics.unpublished.labels(self._options.driver).set(len(pool.left_out))
