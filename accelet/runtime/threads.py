@@ -25,10 +25,12 @@ class Workers:
     async def run(self, call: Callable[..., R], *args: object) -> R:
         """What `call(*args)` returns or raises, computed on a thread.
 
-        Cancelling the wait does not stop the call; its result is dropped.
+        Cancelling the wait takes back a call that no thread has begun. It does not stop one that has begun;
+        its result is dropped.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[R] = loop.create_future()
+        is_taken_back = threading.Event()
 
         def settle(result: Any, error: BaseException | None) -> None:
             self._busy -= 1
@@ -42,7 +44,8 @@ class Workers:
         def job() -> None:
             result, error = None, None
             try:
-                result = call(*args)
+                if not is_taken_back.is_set():
+                    result = call(*args)
             except BaseException as caught:  # carried over to the waiting task as it is
                 error = caught
             try:
@@ -55,7 +58,11 @@ class Workers:
             self._started += 1
             threading.Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True).start()
         self._jobs.put(job)
-        return await future
+        try:
+            return await future
+        except asyncio.CancelledError:
+            is_taken_back.set()
+            raise
 
     def close(self, last: Callable[[], None] | None = None) -> None:
         """Lets the threads end after what they have begun and then `last`. Waits for nothing."""
