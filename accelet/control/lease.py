@@ -166,8 +166,9 @@ class Election:
             await self._api.create(LEASES, self._namespace, body)
 
     def _left_s(self) -> float:
-        """For how long it still leads, at least."""
-        return 0.0 if self._until_s is None else max(0.0, self._until_s - self._clock.now_s())
+        """For how long it still leads, at least. May be asked on any thread, hence read once."""
+        until_s = self._until_s
+        return 0.0 if until_s is None else max(0.0, until_s - self._clock.now_s())
 
     async def _pause(self, at_most_s: float = float("inf")) -> None:
         wait_s = self._uniform(self._terms.retry_s, self._terms.retry_s * 1.2)

@@ -15,10 +15,11 @@ class FencedWriter:
     """Requests like those of the `api` behind it; each write raises NotLeadingError once `may_write` says no.
 
     A leader that was stalled learns here that another one is at work. Every method raises KubeError too.
+    What acts elsewhere than on the API server asks `may_write` itself, on whatever thread.
     """
 
     def __init__(self, api: ObjectApi, may_write: Callable[[], bool]) -> None:
-        self._api, self._may_write = api, may_write
+        self._api, self.may_write = api, may_write
 
     async def get(self, resource: ApiResource, namespace: str | None, name: str) -> bytes:
         return await self._api.get(resource, namespace, name)
@@ -103,5 +104,5 @@ class FencedWriter:
         raise AssertionError("the last try returns or raises")
 
     def _check(self) -> None:
-        if not self._may_write():
+        if not self.may_write():
             raise NotLeadingError("this replica does not lead any more")

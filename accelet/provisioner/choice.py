@@ -22,8 +22,9 @@ def choose_provider(settings: ProvisionerSettings) -> tuple[MakeProvider, str]:
     def simulated(surface: Surface, cluster: str) -> Provider:
         return SimulatedProvider(surface.client, surface.writer, settings.simulated, cluster)
 
-    def gke(_: Surface, cluster: str) -> Provider:
-        return GkeProvider(Transport(settings.gke.endpoint, GoogleTokens()), settings, cluster)
+    def gke(surface: Surface, cluster: str) -> Provider:
+        transport = Transport(settings.gke.endpoint, GoogleTokens())
+        return GkeProvider(transport, settings, cluster, surface.writer.may_write)
 
     match settings.provider:
         case "simulated":

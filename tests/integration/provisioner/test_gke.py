@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from accelet.control.errors import NotLeadingError
 from accelet.control.process import Surface
 from accelet.fakeapi import FakeApi
 from accelet.provisioner.demand.owners import parse_job
@@ -45,7 +46,7 @@ def gke() -> Iterator[FakeGke]:
 
 @pytest.fixture
 def provider(gke: FakeGke) -> GkeProvider:
-    return GkeProvider(Transport(gke.url, NoTokens()), SETTINGS, "a-cluster")
+    return GkeProvider(Transport(gke.url, NoTokens()), SETTINGS, "a-cluster", lambda: True)
 
 
 def _plan(number: int = 0, cluster: str = "a-cluster") -> PoolPlan:
@@ -145,12 +146,40 @@ async def test_credentials_that_ended_are_one_sentence(gke: FakeGke, provider: G
     assert [method for method, _ in gke.seen] == ["POST", "POST", "GET", "GET"], "a new token is tried once"
 
 
+class _SlowTokens:
+    """While a token is fetched, the lease is lost."""
+
+    def __init__(self) -> None:
+        self.is_leading = True
+
+    def token(self) -> str | None:
+        self.is_leading = False
+        return None
+
+    def renew(self) -> None:
+        return None
+
+
+async def test_nothing_is_sent_once_the_lease_is_lost(gke: FakeGke) -> None:
+    tokens = _SlowTokens()
+    provider = GkeProvider(Transport(gke.url, tokens), SETTINGS, "a-cluster", lambda: tokens.is_leading)
+
+    with pytest.raises(NotLeadingError):
+        await provider.create(_plan())
+    tokens.is_leading = True
+    with pytest.raises(NotLeadingError):
+        await provider.delete("a-pool")
+
+    assert gke.seen == []
+    assert (await provider.list_pools()).pools == (), "to look is no act"
+
+
 @asynccontextmanager
 async def _provisioner(world: World, gke: FakeGke, folder: Path) -> AsyncIterator[None]:
     kubeconfig = world.api.write_kubeconfig(folder / "kubeconfig")
 
-    def make(_: Surface, cluster: str) -> Provider:
-        return GkeProvider(Transport(gke.url, NoTokens()), SETTINGS, cluster)
+    def make(surface: Surface, cluster: str) -> Provider:
+        return GkeProvider(Transport(gke.url, NoTokens()), SETTINGS, cluster, surface.writer.may_write)
 
     options = ProvisionerOptions(kubeconfig, terms=QUICK)
     task = asyncio.create_task(Provisioner(options, SETTINGS, make, GkeProvider.pool_label).run())

@@ -1,6 +1,7 @@
 """Node pools of one GKE cluster."""
 
 import time
+from collections.abc import Callable
 from typing import Final
 from urllib.parse import quote
 
@@ -25,15 +26,26 @@ _THREADS: Final = 6
 
 
 class GkeProvider:
-    """Pools with this cluster's mark; all others of the GKE cluster are foreign."""
+    """Pools with this cluster's mark; all others of the GKE cluster are foreign.
+
+    `may_act` is asked on the request's thread, directly before each create and delete is sent; both raise
+    NotLeadingError, and nothing is sent, once it says no.
+    """
 
     pool_label = NODE_POOL
 
-    def __init__(self, transport: Transport, settings: ProvisionerSettings, cluster: str) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        settings: ProvisionerSettings,
+        cluster: str,
+        may_act: Callable[[], bool],
+    ) -> None:
         gke = settings.gke
         words = ("projects", gke.project, "locations", gke.location, "clusters", gke.cluster)
         self._path = "/v1/" + "/".join(quote(word, safe="") for word in words) + "/nodePools"
         self._transport, self._settings, self._cluster = transport, settings, cluster
+        self._may_act = may_act
         self._workers = Workers("gke", _THREADS)
 
     async def list_pools(self) -> PoolList:
@@ -74,7 +86,12 @@ class GkeProvider:
         return read_error(answer.status, answer.body, answer.retry_after_s)
 
     async def _send(self, method: str, path: str, body: dict[str, object] | None = None) -> GkeAnswer:
-        return await self._workers.run(self._transport.send, method, path, body)
+        may_send = _always if method == "GET" else self._may_act
+        return await self._workers.run(self._transport.send, method, path, body, may_send)
 
     def _note(self, text: str) -> None:
         _log.warning("odd node pool", reason=text)
+
+
+def _always() -> bool:
+    return True

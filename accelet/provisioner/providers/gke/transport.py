@@ -1,6 +1,6 @@
 """Requests to Google's REST interfaces: urllib3, with credentials of google-auth."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -9,6 +9,7 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from accelet import __version__
+from accelet.control.errors import NotLeadingError
 
 _SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
 _TIMEOUT: Final = urllib3.Timeout(connect=5.0, read=30.0)
@@ -104,18 +105,24 @@ class Transport:
         self._endpoint, self._tokens = endpoint.rstrip("/"), tokens
         self._http = urllib3.PoolManager(timeout=_TIMEOUT, retries=False)
 
-    def send(self, method: str, path: str, body: Mapping[str, object] | None = None) -> GkeAnswer:
-        """
+    def send(
+        self, method: str, path: str, body: Mapping[str, object] | None, may_send: Callable[[], bool]
+    ) -> GkeAnswer:
+        """`may_send` is asked when all that may take long is done, directly before the request is sent.
+
         Raises:
             TransportError: there was no whole answer; whether anything was done is not known.
+            NotLeadingError: it must not be sent any more; nothing was done by this request.
         """
-        answer = self._send(method, path, body)
+        answer = self._send(method, path, body, may_send)
         if answer.status == 401:
             self._tokens.renew()
-            answer = self._send(method, path, body)
+            answer = self._send(method, path, body, may_send)
         return answer
 
-    def _send(self, method: str, path: str, body: Mapping[str, object] | None) -> GkeAnswer:
+    def _send(
+        self, method: str, path: str, body: Mapping[str, object] | None, may_send: Callable[[], bool]
+    ) -> GkeAnswer:
         token = self._tokens.token()
         headers = {"Accept": "application/json", "User-Agent": f"accelet/{__version__}"}
         if token is not None:
@@ -123,6 +130,8 @@ class Transport:
         if body is not None:
             headers["Content-Type"] = "application/json"
         text = None if body is None else msgspec.json.encode(body)
+        if not may_send():
+            raise NotLeadingError("this replica does not lead any more")
         try:
             response = self._http.request(
                 method,
