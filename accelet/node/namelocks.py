@@ -37,19 +37,27 @@ class NameLocks:
         return self._files[number].lock(name, place)
 
     def unlock(self, name: str) -> None:
-        """Gives up a lock that this object has."""
+        """Gives up a lock that this object has; one that it has lost is given up already."""
         number, place = _locate(name)
-        self._files[number].unlock(name, place)
+        if (file := self._files.get(number)) is not None:
+            file.unlock(name, place)
 
     def renew(self) -> Set[str]:
         """Locks again what was locked in files that somebody has removed or replaced.
 
-        Returns the names that others have locked meanwhile, which are theirs now.
-
-        Raises:
-            OSError: as above.
+        Returns the names that this object has no longer: others have locked them meanwhile, or their file
+        cannot be had, which whoever locks one of them is told.
         """
-        return {name for file in self._files.values() for name in file.renew()}
+        lost: set[str] = set()
+        for number, file in list(self._files.items()):
+            held = file.names()
+            try:
+                lost |= file.renew()
+            except OSError:
+                lost |= held
+                del self._files[number]
+                file.close()
+        return lost
 
 
 class _LockFile:
@@ -59,6 +67,13 @@ class _LockFile:
         self._path = path
         self._descriptor = self._open()
         self._held: dict[str, int] = {}
+
+    def names(self) -> Set[str]:
+        return frozenset(self._held)
+
+    def close(self) -> None:
+        """Gives up all locks of the file."""
+        os.close(self._descriptor)
 
     def lock(self, name: str, place: int) -> bool:
         try:
@@ -70,7 +85,7 @@ class _LockFile:
 
     def unlock(self, name: str, place: int) -> None:
         self._set(fcntl.F_UNLCK, place)
-        del self._held[name]
+        self._held.pop(name, None)
 
     def renew(self) -> Set[str]:
         if self._is_current():
