@@ -225,7 +225,7 @@ class Controller:
             request.uid,
             partial(self._ask_for_pool, request, view),
             partial(self._note_create, request, view),
-            partial(self.see_request, request.key),
+            partial(self._queue.add_after, Look("request", request.key)),
         )
         return again_s
 
@@ -270,7 +270,10 @@ class Controller:
         async def done(_: Failure | None) -> None:
             return
 
-        self._operations.start(uid, delete, done, lambda: self._queue.add_after(look, again_s or _FULL_S))
+        def finished(wait_s: float) -> None:
+            self._queue.add_after(look, max(wait_s, again_s or _FULL_S))
+
+        self._operations.start(uid, delete, done, finished)
         return again_s
 
     async def _look_at_orphan(self, uid: str) -> float | None:

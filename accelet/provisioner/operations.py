@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from accelet.control.errors import NotLeadingError
+from accelet.control.errors import ControlError
 from accelet.kube.errors import KubeError
 from accelet.provisioner.metrics import ProvisionerMetrics
 from accelet.provisioner.pools.pool import Failure, NodePool, PoolList, Trouble
@@ -79,20 +79,27 @@ class Operations:
         key: str,
         call: Callable[[], Awaitable[Failure | None]],
         done: Callable[[Failure | None], Awaitable[None]],
-        finished: Callable[[], None],
+        finished: Callable[[float], None],
     ) -> None:
-        """Runs a request to the provider by itself, then `done` with what came of it, then `finished`."""
+        """Runs a request to the provider by itself, then `done` with what came of it, then `finished`.
+
+        `finished` is told for how many seconds not to try again: 0 unless one of the two raised.
+        """
 
         async def work() -> None:
+            wait_s = self._poll_s
             try:
                 await done(await call())
-            except (KubeError, NotLeadingError) as error:
-                _log.warning("not done", key=key, error=str(error))
+                wait_s = 0.0
+            except (KubeError, ControlError) as error:
+                _log.warning("not done; trying again", key=key, error=str(error), wait_s=wait_s)
+            except Exception:  # whatever it is, it is a fault of ours with this one key
+                _log.exception("fault; trying again", key=key, wait_s=wait_s)
             finally:
                 self._under_way.pop(key, None)
                 self._metrics.in_flight.set(len(self._under_way))
                 self._wanted.set()
-                finished()
+                finished(wait_s)
 
         self._under_way[key] = asyncio.create_task(work(), name=f"provider-{key}")
         self._metrics.in_flight.set(len(self._under_way))

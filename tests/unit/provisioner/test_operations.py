@@ -1,0 +1,71 @@
+"""Requests to a provider: what comes after one that failed."""
+
+import asyncio
+import logging
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from accelet.control.errors import NotLeadingError
+from accelet.kube.errors import ConflictError
+from accelet.provisioner.metrics import ProvisionerMetrics
+from accelet.provisioner.operations import Operations
+from accelet.provisioner.pools.plan import PoolPlan
+from accelet.provisioner.pools.pool import Failure, PoolList
+
+POLL_S = 7.0
+
+
+class _Nobody:
+    """A provider without pools."""
+
+    pool_label = "a-label"
+
+    async def list_pools(self) -> PoolList:
+        return PoolList((), 0.0, frozenset())
+
+    async def create(self, plan: PoolPlan) -> Failure | None:
+        return None
+
+    async def delete(self, pool: str) -> Failure | None:
+        return None
+
+    async def run(self) -> None:
+        return None
+
+
+async def _wait_after(error: Exception | None) -> float:
+    """How long not to try again after a request whose outcome was not written down because of `error`."""
+    metrics = ProvisionerMetrics(CollectorRegistry())
+    operations = Operations(_Nobody(), metrics, lambda _: None, lambda: False, poll_s=POLL_S, most=1)
+    waits: asyncio.Queue[float] = asyncio.Queue()
+
+    async def call() -> None:
+        return None
+
+    async def done(_: Failure | None) -> None:
+        if error is not None:
+            raise error
+
+    operations.start("a-uid", call, done, waits.put_nowait)
+    wait_s = await asyncio.wait_for(waits.get(), 10.0)
+    assert not operations.is_under_way("a-uid")
+    return wait_s
+
+
+async def test_what_went_well_is_looked_at_at_once() -> None:
+    assert await _wait_after(None) == 0.0
+
+
+@pytest.mark.parametrize(
+    "error", [ConflictError("PATCH", 409, "Conflict", "changed"), NotLeadingError("not leading")]
+)
+async def test_what_could_not_be_written_down_is_not_tried_again_at_once(error: Exception) -> None:
+    assert await _wait_after(error) == POLL_S
+
+
+async def test_a_fault_of_ours_is_logged_and_waits_too(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
+        assert await _wait_after(ZeroDivisionError("a fault")) == POLL_S
+
+    assert "a fault" in caplog.text
