@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from accelet.accelerators.device import UnitId
-from accelet.accelerators.edits import ContainerEdits, Folder
+from accelet.accelerators.edits import ContainerEdits
 from accelet.accelerators.gathering import gather_edits
 from accelet.dra.errors import ClaimError, NotYetError
 from accelet.dra.pool import DevicePool
@@ -29,10 +29,16 @@ class DriverOffer:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to be remembered and written, and the host folders that must be made first."""
+    """What is to be remembered and written; the host folders of its devices must be made first."""
 
     entry: Entry
-    folders: tuple[Folder, ...] = ()
+    driver: str
+    devices: tuple[CdiDevice, ...]
+
+    def with_devices(self, devices: Sequence[CdiDevice]) -> "Decision":
+        """The same with these in its CDI file, as where a folder could not be made."""
+        entry = replace(self.entry, cdi=render_cdi(self.driver, devices).decode())
+        return Decision(entry, self.driver, tuple(devices))
 
 
 @dataclass(frozen=True)
@@ -121,13 +127,11 @@ def _grant(wanted: Wanted, offer: DriverOffer, views: Views, boot: str) -> Decis
     claim, kind = wanted.claim, kind_of(offer.pool.driver)
     devices: list[CdiDevice] = []
     answers: list[PreparedDevice] = []
-    folders: list[Folder] = []
     for hold in wanted.holds:
         edits = _edits_of(hold, offer, views.by_request.get(hold.request, {}))
         if _is_first(hold, wanted.holds):
-            logs = _log_edits(hold.request, wanted, offer)
-            edits = replace(edits, mounts=(*edits.mounts, *logs.mounts))
-            folders += logs.folders
+            beside = _edits_beside(hold.request, wanted, offer)
+            edits = replace(edits, mounts=(*edits.mounts, *beside.mounts), folders=beside.folders)
         name = _cdi_name(claim, hold)
         devices.append(CdiDevice(name, edits))
         answers.append(
@@ -151,7 +155,7 @@ def _grant(wanted: Wanted, offer: DriverOffer, views: Views, boot: str) -> Decis
         has_environment=views.has_environment,
         boot=boot,
     )
-    return Decision(entry, tuple(folders))
+    return Decision(entry, offer.pool.driver, tuple(devices))
 
 
 def _edits_of(hold: DeviceHold, offer: DriverOffer, environment: Environment) -> ContainerEdits:
@@ -165,8 +169,8 @@ def _is_first(hold: DeviceHold, holds: Sequence[DeviceHold]) -> bool:
     return next(one for one in holds if one.request == hold.request) is hold
 
 
-def _log_edits(request: str, wanted: Wanted, offer: DriverOffer) -> ContainerEdits:
-    """The folders a request's containers write to, with their mounts."""
+def _edits_beside(request: str, wanted: Wanted, offer: DriverOffer) -> ContainerEdits:
+    """What a request's containers mount beside what each device brings, and the folders for it."""
     holds = [hold for hold in wanted.holds if hold.request == request and hold.is_exclusive]
     if not holds:
         return ContainerEdits()
@@ -174,10 +178,9 @@ def _log_edits(request: str, wanted: Wanted, offer: DriverOffer) -> ContainerEdi
         edits = offer.hardware.edits(holds, {})
     except ClaimError:
         return ContainerEdits()  # used together with others only, whose environment says where
-    made = {folder.host_path for folder in edits.folders}
-    return ContainerEdits(
-        mounts=tuple(mount for mount in edits.mounts if mount.host_path in made), folders=edits.folders
-    )
+    own = {mount.container_path for hold in holds for mount in _edits_of(hold, offer, {}).mounts}
+    mounts = tuple(mount for mount in edits.mounts if mount.container_path not in own)
+    return ContainerEdits(mounts=mounts, folders=edits.folders)
 
 
 def _cdi_name(claim: AllocatedClaim, hold: DeviceHold) -> str:

@@ -3,12 +3,11 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from accelet.accelerators.device import UnitId
-from accelet.accelerators.edits import ContainerEdits
 from accelet.accelerators.folders import prepare_folders
 from accelet.dra.errors import ClaimError, DraError, NotYetError
 from accelet.dra.metrics import DraMetrics
@@ -188,7 +187,7 @@ class Claims:
         return await asyncio.shield(task)
 
     def _grant_locked(self, reads: Mapping[str, _Read], held: Collection[UnitId]) -> Mapping[str, Prepared]:
-        """Started, on disk; then folders and CDI files; then completed, on disk: each may be repeated."""
+        """Folders; then started, on disk; then CDI files; then completed, on disk: each may be repeated."""
         offer = self._offer()
         if offer is None:
             raise NotYetError("this node's hardware was not looked at yet")
@@ -205,11 +204,9 @@ class Claims:
             decided.append(decision)
         if not decided:
             return outcomes
+        decided = [self._make_folders(decision) for decision in decided]
+        entries |= {decision.entry.key: decision.entry for decision in decided}
         self._records.write(entries)
-        for decision in decided:
-            _, faults = prepare_folders(ContainerEdits(folders=decision.folders), self._root)
-            for fault in faults:
-                raise NotYetError(fault)
         self._records.write_cdi([decision.entry for decision in decided])
         entries |= {decision.entry.key: decision.entry.completed() for decision in decided}
         self._records.write(entries)
@@ -235,6 +232,16 @@ class Claims:
         if missing := self._find_missing(wanted, offer):
             raise NotYetError(f"the device node {missing} is not there")
         return decision
+
+    def _make_folders(self, decision: Decision) -> Decision:
+        """Makes the host folders its devices mount; a container does without one that cannot be made."""
+        devices = []
+        for device in decision.devices:
+            edits, faults = prepare_folders(device.edits, self._root)
+            for fault in faults:
+                _log.warning("folder not made", reason=fault)
+            devices.append(replace(device, edits=edits))
+        return decision.with_devices(devices)
 
     def _find_missing(self, wanted: Wanted, offer: DriverOffer) -> str | None:
         """A device file that a container could not be given, so that it would never start."""

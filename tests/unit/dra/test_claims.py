@@ -8,6 +8,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from accelet.accelerators.device import UnitId
+from accelet.accelerators.tpu.settings import TpuSettings
 from accelet.dra.errors import NotYetError
 from accelet.dra.metrics import DraMetrics
 from accelet.dra.preparing.decide import DriverOffer
@@ -18,6 +19,7 @@ from accelet.dra.running.claims import ClaimRef, Claims, HeldUnits, Prepared
 from accelet.dra.running.places import Places
 from accelet.dra.running.records import ClaimRecords
 from accelet.kube.apiresources import ApiResource
+from tests.synthetic.tpu import HOSTS
 from tests.unit.dra.strategies import gpu, gpus
 
 NODE = "node-1"
@@ -139,3 +141,42 @@ async def test_nothing_is_granted_while_holders_cannot_be_told(tmp_path: Path) -
     outcome = (await node.prepare(CARD_3))[CARD_3]
     assert isinstance(outcome, NotYetError)
     assert node.files() == []
+
+
+LOGS = "/tmp/tpu_logs"
+BOXES = ("chips-0-1", "chips-2-3")
+
+
+def a_tpu_node(root: Path, host: str = "v5e-8", **settings: Any) -> Node:
+    backend = TpuSettings(mode="sub-host", **settings).backend()
+    scanned = backend.scan(HOSTS[host].write(root))
+    return Node(root, ServedResource("google.com/tpu", backend, scanned), "tpu.accelet.dev")
+
+
+async def test_a_tpu_claim_has_a_folder_for_its_logs(tmp_path: Path) -> None:
+    node = a_tpu_node(tmp_path)
+    (tmp_path / "tmp").mkdir()
+    outcomes = await node.prepare(*BOXES)
+    assert [type(one) for one in outcomes.values()] == [tuple, tuple]
+    mounted = {inside for _, inside in node.mounts()}
+    assert mounted == {LOGS}
+    assert all((tmp_path / host.lstrip("/")).is_dir() for host, _ in node.mounts())
+    assert len(node.mounts()) == 2
+
+
+async def test_a_folder_that_cannot_be_made_costs_its_mount_and_nothing_else(tmp_path: Path) -> None:
+    """As on a root that is read-only: the containers start without the folder."""
+    node = a_tpu_node(tmp_path)
+    (tmp_path / "tmp").write_text("no folder")
+    outcomes = await node.prepare(*BOXES)
+    assert [type(one) for one in outcomes.values()] == [tuple, tuple]
+    assert len(node.files()) == 2
+    assert node.mounts() == set()
+
+
+async def test_the_control_services_socket_is_mounted(tmp_path: Path) -> None:
+    """The environment of the container names it."""
+    node = a_tpu_node(tmp_path, "v6e-8", control_service="unix")
+    await node.prepare(BOXES[0])
+    assert ("/var/run/tpu-plugin", "/var/run/tpu-plugin") in node.mounts()
+    assert "VBAR_CONTROL_SERVICE_URL=unix:///var/run/tpu-plugin/vbar.sock" in node.files()[0].read_text()

@@ -302,3 +302,17 @@ def test_dra_examples_name_classes_there_are() -> None:
         asked = request["firstAvailable"] if "firstAvailable" in request else [request["exactly"]]
         assert {each["deviceClassName"] for each in asked} <= classes
         assert pod["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] == template["metadata"]["name"]
+
+
+def test_tpu_claims_find_the_folders_that_the_device_plugin_has() -> None:
+    """Without them libtpu's description is not seen, and containers go without a folder for its logs."""
+    paths = [_mounted(folder / "daemonset.patch.yaml") for folder in (TPU, DRA)]
+    assert paths[0].items() <= paths[1].items()
+
+
+def _mounted(patch: Path) -> dict[str, str]:
+    """Host paths by the path in the agent's container."""
+    (document,) = documents(patch)
+    spec = document["spec"]["template"]["spec"]
+    hosts = {volume["name"]: volume["hostPath"]["path"] for volume in spec["volumes"]}
+    return {one["mountPath"]: hosts[one["name"]] for one in spec["containers"][0]["volumeMounts"]}
