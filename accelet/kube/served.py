@@ -8,6 +8,7 @@ from accelet.kube.errors import ForbiddenError, KubeError, NotFoundError
 from accelet.kube.objects import Page
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock
+from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
 from accelet.runtime.waiting import until_it_works
 
@@ -32,8 +33,8 @@ async def is_served(
 ) -> bool:
     """Whether objects of this kind can be listed by us; asks until there is an answer.
 
-    `failed` is told of each time there was none. A kind that we may not list is logged as
-    `unseen`, and counts as not served.
+    `failed` is told of each time there was none, which is logged once. A kind that we may not list is
+    logged as `unseen`, and counts as not served.
     """
 
     async def ask() -> bool:
@@ -46,5 +47,17 @@ async def is_served(
             return False
         return True
 
+    failing = Failing(
+        _log.bind(kind=resource.kind),
+        "cannot tell whether the cluster has this kind; asking again",
+        "can tell whether the cluster has this kind",
+    )
+
+    def note(error: KubeError, _: float) -> None:
+        failing.failed(error)
+        failed(error)
+
     backoff = Backoff(first_s=0.1, most_s=5.0)
-    return await until_it_works(ask, KubeError, lambda error, _: failed(error), backoff=backoff, clock=clock)
+    answer = await until_it_works(ask, KubeError, note, backoff=backoff, clock=clock)
+    failing.worked()
+    return answer

@@ -70,7 +70,12 @@ class SchedulerWork:
         self._controller: Controller | None = None
 
     def readiness(self) -> Sequence[Check]:
-        return [Check("watches", self._watching.is_synced, "pods, nodes and plans have been seen once")]
+        awaited = self._watching.awaited_owners
+        owners = f"waits for an answer about the kind {awaited}" if awaited else "every kind was looked for"
+        return [
+            Check("watches", self._watching.is_synced, "pods, nodes and plans have been seen once"),
+            Check("owners", awaited is None, owners),
+        ]
 
     async def watch(self) -> None:
         await self._watching.run()

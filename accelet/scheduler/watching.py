@@ -91,10 +91,16 @@ class Watching:
             failed=self._count,
         )
         self._found_owners = asyncio.Event()
+        self._awaited_owners: str | None = OWNERS[0].kind
 
     @property
     def is_synced(self) -> bool:
         return all(r.is_synced for r in (self._pods, self._nodes, self._records))
+
+    @property
+    def awaited_owners(self) -> str | None:
+        """The kind of owners without which nothing is placed yet; None once all have been looked for."""
+        return self._awaited_owners
 
     async def run(self) -> None:
         """Watches until it is cancelled."""
@@ -125,6 +131,8 @@ class Watching:
         unknown = list(OWNERS)
         while True:
             for resource in list(unknown):
+                if not self._found_owners.is_set():
+                    self._awaited_owners = resource.kind
                 # Asked until there is an answer: a gang could be taken for one of unknown size otherwise,
                 # and be placed incomplete.
                 if not await is_served(self._api, resource, self._count, unseen=_UNSEEN):
@@ -142,6 +150,7 @@ class Watching:
                 if not self._found_owners.is_set():
                     await reflector.synced()
             self._found_owners.set()
+            self._awaited_owners = None
             await self._clock.sleep(_LOOK_AGAIN_S)
 
     def _start(self, group: asyncio.TaskGroup, name: str, reflector: Reflector[Any]) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -235,11 +236,50 @@ async def test_a_gang_without_owner_is_complete_when_nothing_more_comes(world: W
         await eventually(lambda: not world.gated())
 
 
-async def test_metrics_and_readiness_say_how_it_goes(world: World, start: Start) -> None:
-    world.add_nodes(1, 1, 2)
+def _free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        return int(free.getsockname()[1])
+
+
+async def test_a_kind_of_owners_that_gives_no_answer_is_logged_once_and_makes_unready(
+    world: World, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    world.add_nodes(1, 1, 1)
+    away = Fault(Answer(503), path="/pytorchjobs", times=10_000)
+    world.api.faults.append(away)
+    port = _free_port()
+
+    def read() -> str:
+        try:
+            with urlopen(f"http://127.0.0.1:{port}/readyz?verbose") as answer:
+                return str(answer.read().decode())
+        except HTTPError as error:
+            with error:
+                return f"{error.code} {error.read().decode()}"
+
+    async with start(http=("127.0.0.1", port)):
+        world.add_job("train", 1)
+        await eventually(lambda: away.hits >= 3)
+        unready = await asyncio.to_thread(read)
+        assert world.gated() == ["train-0"]
+        world.api.faults.remove(away)
+        await eventually(lambda: world.is_bound("train", 1))
+        ready = await asyncio.to_thread(read)
+    assert unready.startswith("503 ")
+    assert "[-] owners: waits for an answer about the kind PyTorchJob" in unready
+    assert "[+] owners: every kind was looked for" in ready
+    told = [record for record in caplog.records if "whether the cluster has this kind" in record.message]
+    assert [(record.levelname, record.values["kind"]) for record in told] == [  # type: ignore[attr-defined]
+        ("WARNING", "PyTorchJob"),
+        ("INFO", "PyTorchJob"),
+    ]
+
+
+async def test_metrics_and_readiness_say_how_it_goes(world: World, start: Start) -> None:
+    world.add_nodes(1, 1, 2)
+    port = _free_port()
 
     def read(path: str) -> str:
         with urlopen(f"http://127.0.0.1:{port}{path}") as answer:
