@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -112,15 +113,41 @@ def test_a_pool_in_error_says_why_in_gkes_words() -> None:
     assert pool.failure.sentence == "GKE: Instance 'x' creation failed: no capacity"
 
 
-def test_one_odd_pool_hides_no_other() -> None:
+def test_a_foreign_pool_hides_none_of_ours_however_odd_it_is() -> None:
     good = {"name": "s-a-1", "status": "RUNNING", "config": {"labels": MARKS}}
 
-    pools, odd = _read({"name": 7}, good, {"name": "bare"})
+    pools, odd = _read({"name": "theirs", "locations": "one"}, good, {"name": "bare"})
 
     assert [pool.name for pool in pools] == ["s-a-1"]
+    assert odd == []
+
+
+@pytest.mark.parametrize("changes", [{"locations": "us-east5-a"}, {"status": 7}, {"conditions": {}}])
+def test_a_pool_of_ours_that_cannot_be_read_is_busy_and_not_gone(changes: dict[str, Any]) -> None:
+    ours = {"name": "s-a-1", "status": "RUNNING", "config": {"labels": MARKS}, **changes}
+
+    (pool,), odd = _read(ours)
+
+    assert (pool.name, pool.mark, pool.state) == ("s-a-1", "a-uid", "busy")
     assert len(odd) == 1
+
+
+@pytest.mark.parametrize("unknown", [{"name": 7}, {"name": "s-a-1", "config": {"labels": "none"}}])
+def test_a_list_that_does_not_tell_whose_a_pool_is_is_no_list(unknown: dict[str, Any]) -> None:
+    good = {"name": "s-b-1", "status": "RUNNING", "config": {"labels": MARKS}}
+
+    with pytest.raises(msgspec.DecodeError):
+        _read(good, unknown)
 
 
 @given(st.integers(200, 599), st.binary(max_size=200))
 def test_no_answer_is_more_than_a_failure_with_a_bounded_sentence(status: int, body: bytes) -> None:
     assert len(read_error(status, body).sentence) < 1000
+
+
+@pytest.mark.parametrize("name", [b'"\xff"', b"7"])
+def test_a_name_that_is_no_text_is_not_taken_for_no_pool(name: bytes) -> None:
+    payload = b'{"nodePools": [{"name": %b, "status": "RUNNING"}]}' % name
+
+    with pytest.raises((msgspec.DecodeError, UnicodeDecodeError)):
+        read_pools(payload, "a-cluster", 1.0, lambda _: None)

@@ -56,8 +56,18 @@ class _Affinity(_Camel, frozen=True):
     values: list[str] | None = None
 
 
-class _Config(_Camel, frozen=True):
+class _Labels(_Camel, frozen=True):
     labels: dict[str, str] | None = None
+
+
+class _Marked(_Camel, frozen=True):
+    """What tells whose a pool is."""
+
+    name: str
+    config: _Labels | None = None
+
+
+class _Config(_Camel, frozen=True):
     spot: bool | None = None
     reservation_affinity: _Affinity | None = None
 
@@ -92,22 +102,25 @@ class _ErrorAnswer(_Camel, frozen=True):
 def read_pools(payload: bytes, cluster: str, asked_s: float, odd: Callable[[str], None]) -> PoolList:
     """The pools of a list answer that have our marks; the names of all others are foreign.
 
-    `odd` is told of a pool that cannot be read, or is in a state that is not known.
+    `odd` is told of a pool of ours that cannot be read, or is in a state that is not known: it is busy.
 
     Raises:
-        msgspec.DecodeError: the answer is no list of pools.
+        msgspec.DecodeError, UnicodeDecodeError: the answer is no list of pools, or does not tell whose one of
+            them is. What is not in the list would count as gone.
     """
     pools: list[NodePool] = []
     foreign: set[str] = set()
     for raw in msgspec.json.decode(payload, type=_PoolPage).node_pools or ():
+        marked = msgspec.json.decode(raw, type=_Marked)
+        labels = (marked.config.labels if marked.config else None) or {}
+        if labels.get(CLUSTER_LABEL) != cluster or not labels.get(REQUEST_LABEL):
+            foreign.add(marked.name)
+            continue
         try:
             wire = msgspec.json.decode(raw, type=_NodePool)
-        except msgspec.DecodeError as error:
-            odd(f"a node pool cannot be read: {error}")
-            continue
-        labels = (wire.config.labels if wire.config else None) or {}
-        if labels.get(CLUSTER_LABEL) != cluster or not labels.get(REQUEST_LABEL):
-            foreign.add(wire.name)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            odd(f"the node pool {marked.name} cannot be read: {error}")
+            pools.append(NodePool(marked.name, labels[REQUEST_LABEL], "busy"))
             continue
         if wire.status not in _STATES:
             odd(f"the node pool {wire.name} is {str(wire.status)[:60]}: it is left alone until that changes")

@@ -56,7 +56,7 @@ class GkeProvider:
                 return read_pools(answer.body, self._cluster, asked_s, self._note)
         except TransportError as error:
             raise ProviderError(str(error)) from None
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             raise ProviderError("GKE's list of node pools cannot be read") from None
         raise ProviderError(read_error(answer.status, answer.body).sentence)
 
