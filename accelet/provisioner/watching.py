@@ -58,7 +58,7 @@ class Watching:
         self._requests = self._reflect(Scope(SLICE_REQUESTS), parse_request, self._see_request)
         self._nodes = self._reflect(Scope(NODES, page_size=1000), parse_node, self._see_node)
         parse = partial(parse_pod, keeps_environment=False)
-        self._pods = self._reflect(Scope(PODS, page_size=1000), parse, self._see_pod)
+        self._pods = self._reflect(Scope(PODS, page_size=100), parse, self._see_pod)
         self._owners: dict[str, Reflector[JobOwner]] = {}
 
     @property

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from accelet.provisioner.state import ProvisionerState, Wish
 from accelet.provisioner.watching import JOB_SETS as JOB_SET_KIND
 from accelet.provisioner.watching import Watching
 from tests.integration.kube.waiting import eventually
-from tests.integration.provisioner.world import JOB_SETS, REQUESTS, World
+from tests.integration.provisioner.world import JOB_SETS, PODS, REQUESTS, World
 
 
 class _Lagging:
@@ -32,20 +33,24 @@ class _Lagging:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self.largest_page: dict[str, int] = {}
 
     async def list_page(
         self, resource: ApiResource, namespace: str | None = None, query: dict[str, str] | None = None
     ) -> Page:
         return await self._client.list_page(resource, namespace, query)
 
-    def list_pages(
+    async def list_pages(
         self,
         resource: ApiResource,
         namespace: str | None,
         query: Mapping[str, str] | None,
         page_size: int | None,
     ) -> AsyncIterator[Page]:
-        return self._client.list_pages(resource, namespace, query, page_size)
+        async for page in self._client.list_pages(resource, namespace, query, page_size):
+            largest = self.largest_page.get(resource.kind, 0)
+            self.largest_page[resource.kind] = max(largest, len(page.items))
+            yield page
 
     def watch(
         self, resource: ApiResource, namespace: str | None, query: Mapping[str, str] | None
@@ -62,13 +67,23 @@ async def _silence() -> AsyncIterator[Batches]:
     yield nothing()
 
 
+@dataclass(frozen=True, slots=True)
+class Standby:
+    """A replica that does not lead yet, and how it sees the API server."""
+
+    watching: Watching
+    state: ProvisionerState
+    api: _Lagging
+
+
 @asynccontextmanager
-async def _standby(world: World, folder: Path) -> AsyncIterator[tuple[Watching, ProvisionerState]]:
+async def _standby(world: World, folder: Path) -> AsyncIterator["Standby"]:
     """A replica that does not lead yet, and knows that there are JobSets."""
     client = await Client.connect(world.api.write_kubeconfig(folder / "kubeconfig"))
+    api = _Lagging(client)
     state = ProvisionerState(ProvisionerSettings(version="v1"), "a-label")
     watching = Watching(
-        _Lagging(client),
+        api,
         state,
         ProvisionerMetrics(CollectorRegistry()),
         see_request=lambda _: None,
@@ -79,7 +94,7 @@ async def _standby(world: World, folder: Path) -> AsyncIterator[tuple[Watching, 
     try:
         await watching.synced()
         await eventually(lambda: "JobSet" in state.known_kinds)
-        yield watching, state
+        yield Standby(watching, state, api)
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -100,43 +115,52 @@ def _ask(world: World, **changes: Any) -> None:
 async def test_a_new_leader_takes_no_owner_for_gone_that_its_watch_has_not_brought_yet(
     world: World, tmp_path: Path, changes: dict[str, Any]
 ) -> None:
-    async with _standby(world, tmp_path) as (watching, state):
+    async with _standby(world, tmp_path) as standby:
         _ask(world, **changes)
 
-        await watching.refresh()
+        await standby.watching.refresh()
 
-        (request,) = state.requests.values()
-        assert state.wish_for(request) == Wish()
+        (request,) = standby.state.requests.values()
+        assert standby.state.wish_for(request) == Wish()
 
 
 async def test_a_new_leader_knows_of_owners_that_went_meanwhile(world: World, tmp_path: Path) -> None:
-    async with _standby(world, tmp_path) as (watching, state):
+    async with _standby(world, tmp_path) as standby:
         _ask(world)
-        await watching.refresh()
+        await standby.watching.refresh()
         world.state.delete(JOB_SETS, ("ml", "train"))
 
-        await watching.refresh()
+        await standby.watching.refresh()
 
-        (request,) = state.requests.values()
-        assert state.wish_for(request) == Wish("the JobSet train is gone", is_ended=True)
+        (request,) = standby.state.requests.values()
+        assert standby.state.wish_for(request) == Wish("the JobSet train is gone", is_ended=True)
 
 
 async def test_owners_of_a_kind_that_is_not_served_now_are_not_taken_for_gone(
     world: World, tmp_path: Path
 ) -> None:
-    async with _standby(world, tmp_path) as (watching, state):
+    async with _standby(world, tmp_path) as standby:
         _ask(world)
         world.api.faults.append(Fault(Answer(404, "NotFound"), method="GET", path="jobsets", times=1))
 
-        await watching.refresh()
+        await standby.watching.refresh()
 
-        (request,) = state.requests.values()
-        assert state.wish_for(request) == Wish()
+        (request,) = standby.state.requests.values()
+        assert standby.state.wish_for(request) == Wish()
 
 
 async def test_nobody_begins_to_lead_while_owners_cannot_be_read(world: World, tmp_path: Path) -> None:
-    async with _standby(world, tmp_path) as (watching, _):
+    async with _standby(world, tmp_path) as standby:
         world.api.faults.append(Fault(Answer(500, "InternalError"), method="GET", path="jobsets", times=9))
 
         with pytest.raises(KubeError):
-            await watching.refresh()
+            await standby.watching.refresh()
+
+
+async def test_pods_come_in_pages_that_a_replica_can_hold(world: World, tmp_path: Path) -> None:
+    for number in range(150):
+        body = {"metadata": {"name": f"pod-{number}"}, "spec": {"nodeName": "a-node", "containers": []}}
+        world.state.create(PODS, "ml", body)
+
+    async with _standby(world, tmp_path) as standby:
+        assert standby.api.largest_page["Pod"] == 100
