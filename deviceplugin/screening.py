@@ -14,6 +14,7 @@ from accelet.kubelet.podresources import PodRecord, PodResources
 from accelet.node.kubeletrecords import KubeletRecords
 from accelet.node.podview import PodView
 from accelet.runtime.backoff import Backoff
+from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from accelet.runtime.logs import Log
 from accelet.runtime.waiting import wait_for_hint
 from resourcemanager.holdings.ledger import ALLOCATION_ANNOTATION
@@ -25,7 +26,10 @@ BEFORE_S = 0.1
 """The longest a registration waits for answers; the kubelet refuses pods meanwhile. The rest comes later."""
 
 LOOK_S = 0.05
-"""How often it is looked whether the kubelet knows the resource by now."""
+"""How soon it is looked again whether the kubelet knows the resource by now; then less and less often."""
+
+MOST_LOOK_S = 1.0
+"""The longest between two looks: a kubelet that cannot write its checkpoint never says so."""
 
 FAILING_S = 0.1
 """The longest a call waits for what lately could not be found out."""
@@ -37,8 +41,14 @@ class Screener:
     """Runs one resource's screenings while `run` runs. Each is over some time after its registration."""
 
     def __init__(
-        self, manager: ResourceManager, records: KubeletRecords, pods: PodView, pod_resources: PodResources
+        self,
+        manager: ResourceManager,
+        records: KubeletRecords,
+        pods: PodView,
+        pod_resources: PodResources,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        self._clock = clock
         self._manager = manager
         self._log = _log.bind(resource=manager.rules.resource)
         self._records = records
@@ -117,10 +127,12 @@ class Screener:
         What a former kubelet wrote of our answers is in its checkpoint only if it took the whole file over,
         with the resources that were registered. A file whose checksum is wrong it does not take over.
         """
+        backoff = Backoff(LOOK_S, MOST_LOOK_S)
         while not self._is_called.is_set() and number == self._round:
             if await self._records.knows(self._resource):
                 break
-            await wait_for_hint(self._is_called, LOOK_S)
+            await wait_for_hint(self._is_called, backoff.wait_s, self._clock)
+            backoff = backoff.failed()
         checkpoint = await self._records.checkpoint()
         is_current = checkpoint is not None and await self._records.knows(self._resource)
         if checkpoint is None or not is_current or not self._former_tokens & _list_tokens(checkpoint):

@@ -9,7 +9,7 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from accelet.kubelet.api.deviceplugin_pb2 import ContainerAllocateResponse
-from accelet.kubelet.errors import CheckpointError
+from accelet.kubelet.errors import CheckpointError, MalformedCheckpointError
 
 CHECKPOINT_FILE = "kubelet_internal_checkpoint"
 """Its name in the device plugin directory."""
@@ -96,12 +96,13 @@ def parse_checkpoint(content: bytes, name: str = CHECKPOINT_FILE, known: Known |
     Fields that newer kubelets add (1.38: BootID) are ignored; a field of the wrong type is refused.
 
     Raises:
-        CheckpointError: with the place of what is wrong.
+        MalformedCheckpointError: with the place of what is wrong.
     """
     try:
         file = _READ_FILE.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"{name} is not a device checkpoint of the kubelet: {error}") from None
+        reason = f"{name} is not a device checkpoint of the kubelet: {error}"
+        raise MalformedCheckpointError(reason) from None
     data = file.data
     before = {} if known is None else dict(known)
     found: Known = {}

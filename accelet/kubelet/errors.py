@@ -2,6 +2,7 @@
 
     KubeletError
     ├── CheckpointError               the kubelet's device checkpoint cannot be read or understood
+    │   └── MalformedCheckpointError  what stands in it cannot be understood
     └── PodResourcesError             podresources did not answer as expected
         ├── PodResourcesUnavailableError   nobody answers: no socket, connection refused, too late
         ├── RateLimitedError               refused by the kubelet's rate limit for as long as we would wait
@@ -17,6 +18,10 @@ class KubeletError(Exception):
 
 class CheckpointError(KubeletError):
     """The kubelet's device checkpoint cannot be read or understood; what it says is unknown, not empty."""
+
+
+class MalformedCheckpointError(CheckpointError):
+    """What stands in the checkpoint cannot be understood, and will not be until another is written."""
 
 
 class PodResourcesError(KubeletError):

@@ -1,10 +1,11 @@
 """The kubelet's own record of who holds which devices, read when it is another one."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 from accelet.kubelet.checkpoint import Checkpoint, Known, read_checkpoint
-from accelet.kubelet.errors import CheckpointError
+from accelet.kubelet.errors import CheckpointError, MalformedCheckpointError
 from accelet.kubelet.paths import KubeletPaths, SocketIdentity, identify_socket
 from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
@@ -15,8 +16,13 @@ _log = Log(__name__)
 class KubeletRecords:
     """The kubelet's checkpoint, read again whenever it is another file, and which life of it this is."""
 
-    def __init__(self, paths: KubeletPaths) -> None:
+    def __init__(
+        self, paths: KubeletPaths, read: Callable[[Path, Known], Checkpoint] = read_checkpoint
+    ) -> None:
+        """`read` reads the checkpoint of a directory, as `read_checkpoint` does."""
         self._paths = paths
+        self._read_file = read
+        self._malformed: SocketIdentity | None = None
         self._read: tuple[SocketIdentity | None, Checkpoint] | None = None
         self._known: Known = {}
         self._failing = Failing(
@@ -46,18 +52,19 @@ class KubeletRecords:
         identity = identify_socket(self._paths.checkpoint)
         if self._read is not None and self._read[0] == identity:
             return self._read[1]
+        if identity is not None and identity == self._malformed:
+            return None
         try:
             # Several resources may ask at once, each on a thread of its own: so none shares what it changes.
             known = dict(self._known)
-            checkpoint = await asyncio.to_thread(_read, self._paths.device_plugins, known)
+            checkpoint = await asyncio.to_thread(self._read_file, self._paths.device_plugins, known)
             self._known = known
         except CheckpointError as error:
+            # A disk that failed may work the next time; a file that was read and makes no sense stays so.
+            if isinstance(error, MalformedCheckpointError):
+                self._malformed = identity
             self._failing.failed(error)
             return None
         self._failing.worked()
         self._read = (identity, checkpoint)
         return checkpoint
-
-
-def _read(directory: Path, known: Known) -> Checkpoint:
-    return read_checkpoint(directory, known)

@@ -1,0 +1,76 @@
+"""A kubelet that never says that it knows a resource is asked less and less often."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from accelet.accelerators.simulated import SimulatedSettings
+from accelet.kube.objects import ObjectKey
+from accelet.kube.pods import Pod
+from accelet.kube.poduid import PodUid
+from accelet.kubelet.paths import KubeletPaths
+from accelet.kubelet.podresources import PodResources
+from accelet.node.kubeletrecords import KubeletRecords
+from deviceplugin.screening import Screener
+from resourcemanager.manager import ResourceManager, ResourceRules
+from resourcemanager.matching.admissions import Admissions
+from tests.fakes.clocks import FakeClock
+
+
+class SilentRecords(KubeletRecords):
+    """Those of a kubelet that knows no resource; counts how often it was looked."""
+
+    looks = 0
+
+    async def knows(self, resource: str) -> bool:
+        self.looks += 1
+        return False
+
+
+class NoPods:
+    """A `PodView` of a node without pods."""
+
+    is_synced = can_read = True
+
+    def pods(self) -> Mapping[PodUid, Pod]:
+        return {}
+
+    def deleted(self) -> Mapping[PodUid, Pod]:
+        return {}
+
+    async def synced(self, within_s: float) -> bool:
+        return True
+
+    async def read_pod(self, name: ObjectKey) -> Pod | None:
+        return None
+
+    async def read_pods(self) -> Mapping[PodUid, Pod]:
+        return {}
+
+    def report(self, pod: Pod, reason: str, note: str) -> None:
+        raise AssertionError("there is no pod")
+
+
+async def test_kubelet_that_stays_silent_is_looked_at_about_once_a_second_and_a_call_ends_it(
+    tmp_path: Path,
+) -> None:
+    paths, clock = KubeletPaths(tmp_path), FakeClock()
+    paths.device_plugins.mkdir()
+    records = SilentRecords(paths)
+    backend = msgspec.convert({"cards": []}, SimulatedSettings).backend()
+    async with PodResources(paths.pod_resources_socket) as pod_resources:
+        manager = ResourceManager(ResourceRules("r/x"), backend)
+        screener = Screener(manager, records, NoPods(), pod_resources, clock)
+        await screener.begin(Admissions(), is_new_kubelet=True)
+        running = asyncio.create_task(screener.run())
+        try:
+            await clock.advance(1.0)
+            first = records.looks
+            await clock.advance(60.0)
+            assert first >= 5
+            assert 55 <= records.looks - first <= 65
+            assert await screener.result(5.0) == frozenset()
+        finally:
+            running.cancel()
