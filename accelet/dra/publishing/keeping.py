@@ -1,10 +1,14 @@
 """Hardware that vanished while a claim holds it, and hardware that pods hold by the device plugin."""
 
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from accelet.accelerators.device import Health, UnitId
 from accelet.accelerators.inventory import Inventory
+
+_SHARE = re.compile(r"-s[0-9]+\Z")
+_TILE = re.compile(r"-t[0-9]+(-s[0-9]+)?\Z")
 
 GONE = "it is not there any more"
 
@@ -32,9 +36,5 @@ def units_of_ids(ids: Iterable[str], units: Collection[UnitId]) -> frozenset[Uni
 
     Ids are names of hardware (a unit's, then `-t<tile>`, then `-s<share>`), whatever the resource is called.
     """
-    wanted = set(ids)
-    return frozenset(
-        unit
-        for unit in units
-        if any(one == unit or one.startswith((f"{unit}-t", f"{unit}-s")) for one in wanted)
-    )
+    hardware = {name for one in ids for name in (one, _SHARE.sub("", one), _TILE.sub("", one))}
+    return frozenset(unit for unit in units if unit in hardware)

@@ -49,3 +49,7 @@ def test_devices_of_held_units_are_unhealthy_and_the_others_are_not(held: set[in
 def test_an_id_of_a_device_plugin_tells_its_unit(unit: UnitId, tile: int | None, share: int | None) -> None:
     text = unit + ("" if tile is None else f"-t{tile}") + ("" if share is None else f"-s{share}")
     assert units_of_ids([text, "monitoring-all", "card0-0"], UNITS) == {unit}
+
+
+def test_an_id_of_another_unit_whose_name_begins_alike_tells_nothing() -> None:
+    assert units_of_ids(["fuse-tap-s0", "fuse-t1-old"], [UnitId("fuse"), UnitId("fuse-tap")]) == {"fuse-tap"}
