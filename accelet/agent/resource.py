@@ -11,6 +11,7 @@ from accelet.accelerators.settings import NodeFacts
 from accelet.agent.config import ResourceConfig
 from accelet.agent.service import SharedParts
 from accelet.assignments.nodecards import NodeCard
+from accelet.dra.names import driver_of
 from accelet.dra.running.held import keep_off, read_held_units
 from accelet.kubelet.podresources import PodResources
 from accelet.node.discovery import Discovery, Scan
@@ -185,7 +186,10 @@ class DevicePluginResource:
         inventory = self._manager.backend.scan(self._shared.root)
         if inventory.remember is not None:
             self._shared.memory.keep(self.name, inventory.remember)
-        return keep_off(inventory, read_held_units(self._shared.paths.root))
+        driver = driver_of(self.config.settings)
+        if driver is None:
+            return inventory
+        return keep_off(inventory, read_held_units(self._shared.paths.root, driver))
 
     async def _take(self, scan: Scan) -> None:
         if scan.inventory.remember not in {None, self._facts.remembered}:

@@ -8,30 +8,28 @@ from accelet.accelerators.device import Health, UnitId
 from accelet.accelerators.errors import ScanError
 from accelet.accelerators.inventory import Inventory
 from accelet.dra.errors import StateError
-from accelet.dra.names import DRIVERS
 from accelet.dra.preparing.checkpoint import LARGEST, read_checkpoint
 from accelet.dra.running.places import Places
 from accelet.runtime.statefile import read_whole
 
 
-def read_held_units(kubelet: Path) -> Mapping[UnitId, str]:
-    """The units that prepared claims hold, each with a claim (`namespace/name`); blocks on files.
+def read_held_units(kubelet: Path, driver: str) -> Mapping[UnitId, str]:
+    """The units that prepared claims of a driver hold, each with a claim (`namespace/name`); blocks on files.
 
     Raises:
-        ScanError: a driver's record cannot be read, so that it cannot be told.
+        ScanError: the driver's record cannot be read, so that it cannot be told.
     """
     found: dict[UnitId, str] = {}
-    for driver in DRIVERS:
-        path = Places(kubelet, Path(), driver, "").checkpoint
-        try:
-            text = read_whole(path, LARGEST)
-            entries = () if text is None else read_checkpoint(text)
-        except (OSError, StateError) as error:
-            raise ScanError(f"cannot tell what claims hold: {path}: {error}") from error
-        for entry in entries:
-            for hold in entry.holds:
-                if hold.is_exclusive:
-                    found |= {unit: entry.holder.claim for unit, _ in hold.atoms}
+    path = Places(kubelet, Path(), driver, "").checkpoint
+    try:
+        text = read_whole(path, LARGEST)
+        entries = () if text is None else read_checkpoint(text)
+    except (OSError, StateError) as error:
+        raise ScanError(f"cannot tell what claims hold: {path}: {error}") from error
+    for entry in entries:
+        for hold in entry.holds:
+            if hold.is_exclusive:
+                found |= {unit: entry.holder.claim for unit, _ in hold.atoms}
     return found
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from accelet.dra.running.places import Places
 from tests.integration.dra.world import CONFIG, NODE, a_node, an_agent, result, until
 from tests.unit.dra.apirules import faults
 
@@ -164,7 +165,21 @@ async def test_resource_served_as_a_plugin_keeps_off_what_a_claim_holds(folder: 
             await until(lambda: world.devices() == {})
 
 
+async def test_a_damaged_record_of_another_driver_harms_no_resource(folder: Path) -> None:
+    config = CONFIG.replace("    serve: dra\n", "")
+    async with a_node(folder, config) as world:
+        record = Places(folder, world.cdi, "tpu.accelet.dev", "").checkpoint
+        record.parent.mkdir(parents=True)
+        record.write_text("{")
+        async with an_agent(world) as agent:
+            await until(lambda: _devices(agent, "Healthy") == 2, timeout_s=5)
+
+
 def _unhealthy(agent: object) -> float | None:
+    return _devices(agent, "Unhealthy")
+
+
+def _devices(agent: object, health: str) -> float | None:
     registry = agent.metrics.registry  # type: ignore[attr-defined]
-    labels = {"resource": "gpu.intel.com/i915", "health": "Unhealthy"}
+    labels = {"resource": "gpu.intel.com/i915", "health": health}
     return registry.get_sample_value("accelet_devices", labels)  # type: ignore[no-any-return]
