@@ -45,10 +45,16 @@ class ClaimRecords:
 
         Raises:
             NotYetError: somebody else keeps it for too long.
+            StateError: its lock cannot be opened.
         """
         deadline = time.monotonic() + LOCK_S
         async with self._turn:
-            descriptor = await asyncio.to_thread(_open_lock, self._places.lock)
+            try:
+                descriptor = await asyncio.to_thread(_open_lock, self._places.lock)
+            except OSError as error:
+                raise StateError(
+                    f"the lock of the record of prepared claims cannot be opened: {error.strerror}"
+                ) from error
             try:
                 while not _try_lock(descriptor):
                     if time.monotonic() > deadline:
@@ -122,14 +128,21 @@ class ClaimRecords:
                 raise StateError(f"the CDI file {path} cannot be removed: {error.strerror}") from error
 
     def sweep(self, entries: Entries) -> list[str]:
-        """Removes CDI files of this driver that no entry has; their names."""
+        """Removes CDI files of this driver that no entry has; their names.
+
+        Raises:
+            StateError: one cannot be removed.
+        """
         prefix = file_prefix(self._places.driver)
         known = {self._cdi_path(entry) for entry in entries.values()}
         found = [path for path in sorted(self._places.cdi.glob(f"{prefix}*.json")) if path not in known]
-        for path in found:
-            path.unlink(missing_ok=True)
-        remove_temporaries(self._places.cdi, prefix)
-        remove_temporaries(self._places.folder, self._places.checkpoint.name)
+        try:
+            for path in found:
+                path.unlink(missing_ok=True)
+            remove_temporaries(self._places.cdi, prefix)
+            remove_temporaries(self._places.folder, self._places.checkpoint.name)
+        except OSError as error:
+            raise StateError(f"files that no claim has cannot be removed: {error.strerror}") from error
         return [path.name for path in found]
 
     def _cdi_path(self, entry: Entry) -> Path:

@@ -53,7 +53,10 @@ class Sockets:
 
     async def _serve(self, places: Places) -> None:
         """Serves the driver first, then its registration, until one of the sockets is gone."""
-        await asyncio.to_thread(_make_folders, places)
+        try:
+            await asyncio.to_thread(_make_folders, places)
+        except OSError as error:
+            raise ServeError(f"the folders for its sockets cannot be made: {error.strerror}") from error
         self._news = HealthNews()
         self._news.tell(self._told)
         claims, news = self._claims, self._news
