@@ -316,3 +316,17 @@ def _mounted(patch: Path) -> dict[str, str]:
     spec = document["spec"]["template"]["spec"]
     hosts = {volume["name"]: volume["hostPath"]["path"] for volume in spec["volumes"]}
     return {one["mountPath"]: hosts[one["name"]] for one in spec["containers"][0]["volumeMounts"]}
+
+
+def test_dra_may_write_the_events_that_tpus_write_and_has_room_for_the_api_server() -> None:
+    roles = [
+        next(one for one in documents(folder / "rbac.yaml") if one["kind"] == "Role") for folder in (TPU, DRA)
+    ]
+    assert roles[0]["rules"] == roles[1]["rules"]
+    assert {role["metadata"]["namespace"] for role in roles} == {"default"}
+    limits = [
+        patch["spec"]["template"]["spec"]["containers"][0]["resources"]
+        for folder in (ASSIGNMENTS, DRA)
+        for patch in documents(folder / "daemonset.patch.yaml")
+    ]
+    assert limits[0] == limits[1]
