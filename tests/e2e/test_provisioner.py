@@ -5,7 +5,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from accelet.kinds.slicerequest import SLICE_REQUESTS
-from accelet.kube.apiresources import CONFIG_MAPS, JOBS, NODES, PODS, ApiResource
+from accelet.kube.apiresources import CONFIG_MAPS, JOBS, NODES, PODS, ApiResource, Body
 from accelet.kube.client import Client
-from accelet.kube.errors import ApiError, InvalidError, NotFoundError
+from accelet.kube.errors import ApiError, ConflictError, InvalidError, NotFoundError
+from accelet.kube.nodes import Node as ApiNode
 from accelet.kube.nodes import parse_node
 from accelet.kube.podparser import parse_pod
 from accelet.provisioner.demand.selectors import NAMESPACED_JOB, NODE_POOL
@@ -208,6 +209,17 @@ async def test_jobs_get_their_slices_through_kills_and_give_them_back(
     assert kubelets.killed == []
 
 
+async def _patched(own: Client, patch_of: Callable[[ApiNode], Body]) -> ApiNode:
+    """The Node after a patch of its newest version: the cluster's controllers write a new Node too."""
+    async with asyncio.timeout(30):
+        while True:
+            node = parse_node(await own.get(NODES, None, "a-node"))
+            try:
+                return parse_node(await own.patch(NODES, None, "a-node", patch_of(node), "merge"))
+            except ConflictError:
+                continue
+
+
 async def test_the_api_server_holds_requests_and_the_provisioner_to_their_limits(
     kubeconfig: Path, client: Client, namespace: str
 ) -> None:
@@ -239,11 +251,10 @@ async def test_the_api_server_holds_requests_and_the_provisioner_to_their_limits
 
     try:
         await _until(is_held)
-        node = parse_node(await client.get(NODES, None, "a-node"))
-        closed = parse_node(await own.patch(NODES, None, "a-node", close_patch(node, "a-uid", 1.0), "merge"))
+        closed = await _patched(own, lambda node: close_patch(node, "a-uid", 1.0))
         assert closed.unschedulable
         labels = {"accelet.dev/slice": "one", "accelet.dev/slice-set": "one"}
-        opened = parse_node(await own.patch(NODES, None, "a-node", open_patch(closed, labels, None), "merge"))
+        opened = await _patched(own, lambda node: open_patch(node, labels, None))
         assert not opened.unschedulable
         assert labels.items() <= opened.labels.items()
         foreign = {"spec": {"taints": [{"key": "mine", "effect": "NoExecute"}]}}
