@@ -30,6 +30,10 @@ from accelet.kube.selection import (
     read_tolerations,
 )
 
+_ENDING_S = 30
+"""What the API server writes where nobody says how long a pod is given to end."""
+
+_LONGEST_S = 2**31
 MOST_VARIABLES = 1000
 LONGEST_VALUE = 1000
 
@@ -68,6 +72,7 @@ class _WireSpec(Wire, frozen=True):
     node_name: str | None = None
     restart_policy: str | None = None
     active_deadline_seconds: int | None = None
+    termination_grace_period_seconds: int | None = None
     scheduling_gates: list[_WireNamed] | None = None
     priority: int | None = None
     scheduler_name: str | None = None
@@ -105,6 +110,7 @@ class _WireExtendedClaim(Wire, frozen=True):
 
 class _WireStatus(Wire, frozen=True):
     phase: str | None = None
+    start_time: datetime | None = None
     conditions: list[WireCondition] | None = None
     init_container_statuses: list[_WireContainerStatus] | None = None
     container_statuses: list[_WireContainerStatus] | None = None
@@ -156,7 +162,9 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
         phase=share_text(status.phase or "Pending"),
         nominated_node=status.nominated_node_name or None,
         restart_policy=share_text(spec.restart_policy or "Always"),
-        deadline_s=spec.active_deadline_seconds,
+        started_s=_seconds(status.start_time),
+        deadline_s=_bounded(spec.active_deadline_seconds),
+        ending_s=_ENDING_S if (given := _bounded(spec.termination_grace_period_seconds)) is None else given,
         gates=tuple(share_text(gate.name) for gate in spec.scheduling_gates or ()),
         priority=spec.priority or 0,
         scheduler_name=share_text(spec.scheduler_name or "default-scheduler"),
@@ -272,6 +280,10 @@ def _amounts(wire: WireQuantities, place: str, metadata: WireMetadata) -> Amount
 
 def _optional(wire: WireQuantities, place: str, metadata: WireMetadata) -> Amounts | None:
     return None if wire is None else _amounts(wire, place, metadata)
+
+
+def _bounded(seconds: int | None) -> int | None:
+    return None if seconds is None else max(0, min(seconds, _LONGEST_S))
 
 
 def _seconds(time: datetime | None) -> float | None:

@@ -46,8 +46,9 @@ class Pod:
 
     Times are seconds since the epoch. `grace_s` is how long the containers of one that is being deleted were
     given to end, 0 for others. `required_terms` is None without required node affinity; terms are
-    alternatives. `nominated_node` is where kube-scheduler wants it once others have ended there. `deadline_s`
-    is how long it may run. `has_pod_rules` is true where pod affinity, anti-affinity or topology spread
+    alternatives. `nominated_node` is where kube-scheduler wants it once others have ended there. `started_s`
+    is when its node took it over, `deadline_s` how long it may run from then on, `ending_s` how long its
+    containers are given to end. `has_pod_rules` is true where pod affinity, anti-affinity or topology spread
     constrain it. `claimed_resources` are the extended resources, each by container and name, that a resource
     claim serves. `level_requests` are the pod-level ones. `statuses` is keyed by container name, of both
     lists.
@@ -67,7 +68,9 @@ class Pod:
     nominated_node: str | None = None
     phase: str = "Pending"
     restart_policy: str = "Always"
+    started_s: float | None = None
     deadline_s: int | None = None
+    ending_s: int = 30
     gates: tuple[str, ...] = ()
     priority: int = 0
     scheduler_name: str = "default-scheduler"
@@ -110,6 +113,15 @@ class Pod:
     def ends(self) -> bool:
         """Whether it can be expected to end by itself: it runs once, has a deadline, or is on its way out."""
         return self.restart_policy != "Always" or self.deadline_s is not None or self.deleted_s is not None
+
+    @property
+    def ends_by_s(self) -> float | None:
+        """When its containers have ended at the latest; None where nobody knows."""
+        if self.deleted_s is not None:
+            return self.deleted_s
+        if self.deadline_s is None or self.started_s is None:
+            return None
+        return self.started_s + self.deadline_s + self.ending_s
 
     @property
     def is_mirror(self) -> bool:

@@ -103,9 +103,14 @@ class SchedulerState:
 
     def set_workload(self, workload: Workload) -> None:
         """Only the gangs of this owner are made anew."""
+        before = self._owners.get(workload.kind, workload.namespace, workload.name)
         key = self._owners.put(workload)
-        if key is not None:
-            self._forget_gangs_of(key)
+        if key is None:
+            return
+        self._forget_gangs_of(key)
+        if workload.ends_by_s != (before.ends_by_s if before else None):
+            for pod in [pod for gang in self._owned.get(key, ()) for pod in self._members[gang]]:
+                self._charge(self.pods[pod])
 
     def remove_workload(self, kind: str, namespace: str, name: str) -> None:
         self._forget_gangs_of(self._owners.remove(kind, namespace, name))
@@ -284,7 +289,7 @@ class SchedulerState:
         self._gangs.pop(gang_key(pod, self.prefix), None)
         placement = self._placement(pod)
         if pod.node_name or pod.is_terminal:
-            self.cluster.set_pod(pod)
+            self.cluster.set_pod(pod, self._owner_ends_s(pod))
         elif (node := released_to(pod, self.prefix)) is not None:
             # Even if its plan was deleted by somebody: that does not take its cards from it.
             self.cluster.hold(pod, node, pod.annotations[ASSIGNMENT_ANNOTATION])
@@ -292,6 +297,11 @@ class SchedulerState:
             self.cluster.hold(pod, placement.node, placement.assignment)
         else:
             self.cluster.set_pod(pod)
+
+    def _owner_ends_s(self, pod: Pod) -> float | None:
+        """When its Job has it end at the latest; None where that is not known."""
+        job = self._owners.job_of(pod)
+        return None if job is None or job.ends_by_s is None else job.ends_by_s + pod.ending_s
 
     def _forget(self, pod: Pod) -> None:
         gang = gang_key(pod, self.prefix)

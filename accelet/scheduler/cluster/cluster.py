@@ -20,8 +20,8 @@ from accelet.scheduler.cluster.eligibility import barriers, first_barrier, is_se
 from accelet.scheduler.cluster.layout import Layout, lay_out
 from accelet.scheduler.cluster.room import NodeRoom, Room
 from accelet.scheduler.cluster.shape import PodShape
-from accelet.scheduler.cluster.topology import Ints, Scheme
-from accelet.scheduler.cluster.usage import PODS, Usage
+from accelet.scheduler.cluster.topology import Floats, Ints, Scheme
+from accelet.scheduler.cluster.usage import PODS, UNKNOWN_END_S, Usage
 
 _MOST_KNOWN = 200_000
 """Cards and answers of the catalog before it is begun anew: some 150 MB."""
@@ -31,13 +31,15 @@ _MOST_KNOWN = 200_000
 class Snapshot:
     """The nodes, what is free on them, and what will be when all pods have ended that ever do.
 
-    `version` counts the times that room has become free anywhere; `grown` has for each leaf at which of
-    these it last did.
+    `ends_s` has for each leaf when all that ever ends there has ended at the latest: 0 where there is
+    nothing, infinite where nobody knows. `version` counts the times that room has become free anywhere;
+    `grown` has for each leaf at which of these it last did.
     """
 
     layout: Layout
     room: Room
     room_in_the_end: Room
+    ends_s: Floats
     version: int
     grown: Ints
 
@@ -98,10 +100,14 @@ class Cluster:
             self._usage.withdraw(name)
             self._card_account.remove_node(name)
 
-    def set_pod(self, pod: Pod) -> None:
-        """Charges a pod's node from its binding until its containers have ended for good."""
+    def set_pod(self, pod: Pod, owner_ends_s: float | None = None) -> None:
+        """Charges a pod's node from its binding until its containers have ended for good.
+
+        `owner_ends_s` is when its owner has it end at the latest, where that is known.
+        """
         if pod.node_name and not pod.is_terminal:
-            self._charge(pod, pod.node_name)
+            ends_s = [end_s for end_s in (pod.ends_by_s, owner_ends_s) if end_s is not None]
+            self._charge(pod, pod.node_name, min(ends_s, default=UNKNOWN_END_S))
         else:
             self.remove_pod(pod.key)
 
@@ -113,11 +119,12 @@ class Cluster:
         annotations = {name: text for name, text in pod.annotations.items() if name not in ASSIGNED_BY}
         if assignment:
             annotations[ASSIGNMENT_ANNOTATION] = assignment
-        self._charge(replace(pod, annotations=annotations), node)
+        self._charge(replace(pod, annotations=annotations), node, UNKNOWN_END_S)
 
-    def _charge(self, pod: Pod, node: str) -> None:
+    def _charge(self, pod: Pod, node: str, until_s: float) -> None:
         is_lasting = not pod.ends or pod.is_mirror
-        freed = self._usage.take(pod.key, node, pod_units(pod), is_lasting=is_lasting)
+        units = pod_units(pod)
+        freed = self._usage.take(pod.key, node, units, is_lasting=is_lasting, until_s=until_s)
         uses = read_uses(pod, self._card_resources)
         if freed is not None or self._card_account.uses(pod.key) not in ((), uses):
             self._note_growth(freed if freed is not None else node)
@@ -201,6 +208,7 @@ class Cluster:
             layout,
             self._room(layout, self._usage.free(self._leaf_rows), cards.now, cards),
             self._room(layout, self._usage.free_in_the_end(self._leaf_rows), cards.in_the_end, cards),
+            self._usage.ends_s(self._leaf_rows),
             self._version,
             self._grown[self._leaf_rows],
         )

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 MOST_WEIGHT = 10**9
 """Sums of distances stay far within 64 bits."""

@@ -8,12 +8,14 @@ import numpy as np
 
 from accelet.kube.objects import ObjectKey
 from accelet.kube.requests import SchedulingUnits
-from accelet.scheduler.cluster.topology import Ints
+from accelet.scheduler.cluster.topology import Floats, Ints
 
 PODS = "pods"
 UNLIMITED = 2**46
 """Stands for no limit and is the most that anything counts (70 TB): 100,000 of it still fit into 64 bits."""
 
+
+UNKNOWN_END_S = float("inf")
 
 MOST_RESOURCES = 512
 """Columns: more names than a cluster's nodes offer. Of a name beyond it nobody is offered anything."""
@@ -23,6 +25,7 @@ class _Charge(NamedTuple):
     node: str
     units: SchedulingUnits
     is_lasting: bool
+    until_s: float
 
 
 class Usage:
@@ -40,6 +43,7 @@ class Usage:
         self._offered = np.zeros((16, 4), dtype=np.int64)
         self._taken = np.zeros((16, 4), dtype=np.int64)
         self._lasting = np.zeros((16, 4), dtype=np.int64)
+        self._ends_s: Floats = np.zeros(16)
         self._charges: dict[ObjectKey, _Charge] = {}
         self._by_node: defaultdict[str, set[ObjectKey]] = defaultdict(set)
 
@@ -79,18 +83,25 @@ class Usage:
             self._spare_rows.append(row)
             for amounts in (self._offered, self._taken, self._lasting):
                 amounts[row] = 0
+            self._ends_s[row] = 0.0
 
     def take(
-        self, pod: ObjectKey, node: str, units: SchedulingUnits, *, is_lasting: bool = False
+        self,
+        pod: ObjectKey,
+        node: str,
+        units: SchedulingUnits,
+        *,
+        is_lasting: bool = False,
+        until_s: float = UNKNOWN_END_S,
     ) -> str | None:
         """Charges `node` with `pod`, which is charged once only: what it had taken before is given back.
 
-        A lasting charge is that of a pod of which no end is in sight. Returns the node that has more room
-        than before, if one has.
+        A lasting charge is that of a pod of which no end is in sight; any other ends at `until_s` at the
+        latest. Returns the node that has more room than before, if one has.
         """
         before = self._charges.get(pod)
         self.give_back(pod)
-        charge = self._charges[pod] = _Charge(node, units, is_lasting)
+        charge = self._charges[pod] = _Charge(node, units, is_lasting, until_s)
         self._by_node[node].add(pod)
         self._add(charge, 1)
         if before is None:
@@ -105,9 +116,9 @@ class Usage:
         charge = self._charges.pop(pod, None)
         if charge is None:
             return None
-        self._add(charge, -1)
         pods = self._by_node[charge.node]
         pods.remove(pod)
+        self._add(charge, -1)
         if not pods:
             del self._by_node[charge.node]
         return charge.node
@@ -122,6 +133,10 @@ class Usage:
         width = len(self._columns)
         return np.asarray(self._offered[rows, :width] - self._lasting[rows, :width])
 
+    def ends_s(self, rows: Ints) -> Floats:
+        """When all that ever ends has ended at the latest: 0 where there is nothing, infinite if unknown."""
+        return np.asarray(self._ends_s[rows])
+
     def _set_offer(self, row: int, units: SchedulingUnits) -> None:
         self._offered[row] = 0
         self._offered[row, 0] = UNLIMITED
@@ -134,12 +149,21 @@ class Usage:
         row = self._rows.get(charge.node)
         if row is None:
             return
+        if not charge.is_lasting:
+            self._note_end(row, charge, is_over=sign < 0)
         for resource in charge.units if only is None else only:
             column, amount = self._columns.get(resource), charge.units.get(resource, 0)
             if column is not None:
                 self._taken[row, column] += sign * _bounded(amount)
                 if charge.is_lasting:
                     self._lasting[row, column] += sign * _bounded(amount)
+
+    def _note_end(self, row: int, charge: _Charge, *, is_over: bool) -> None:
+        if not is_over:
+            self._ends_s[row] = max(self._ends_s[row], charge.until_s)
+        elif charge.until_s >= self._ends_s[row]:
+            left = (self._charges[pod] for pod in self._by_node[charge.node])
+            self._ends_s[row] = max((one.until_s for one in left if not one.is_lasting), default=0.0)
 
     def _add_columns(self, resources: Iterable[str]) -> None:
         new = [resource for resource in resources if resource not in self._columns]
@@ -171,6 +195,7 @@ class Usage:
         pad = tuple((0, extra) for extra in more)
         self._offered, self._taken = np.pad(self._offered, pad), np.pad(self._taken, pad)
         self._lasting = np.pad(self._lasting, pad)
+        self._ends_s = np.pad(self._ends_s, pad[0])
 
 
 def _bounded(amount: int) -> int:

@@ -63,7 +63,8 @@ class Gang:
     `members` are these and the gang's other live pods, in rank order; `size` is how many members there
     are to be in all, None if nobody says. `objection` is what forbids to plan it as it is, for people.
     `priority` is the highest of the gated pods, `created_s` when the first of the
-    members came, `newest_s` when the last of the gated pods did.
+    members came, `newest_s` when the last of the gated pods did. Once on nodes, the gated pods have ended
+    after `runs_s` at the latest, infinite where nobody says so.
     """
 
     key: GangKey
@@ -77,6 +78,7 @@ class Gang:
     priority: int = 0
     created_s: float = 0.0
     newest_s: float = 0.0
+    runs_s: float = float("inf")
 
     @property
     def missing(self) -> int:
@@ -165,6 +167,14 @@ class Owners:
         self._by_kind[key] = workload
         return key if known != workload else None
 
+    def get(self, kind: str, namespace: str, name: str) -> Workload | None:
+        return self._by_kind.get(self._key(kind, namespace, name))
+
+    def job_of(self, pod: Pod) -> Workload | None:
+        """The Job that makes this pod, itself or for a JobSet."""
+        owner = next((owner for owner in pod.owners if owner.is_controller and owner.kind == "Job"), None)
+        return self.get("Job", pod.namespace, owner.name) if owner else None
+
     def remove(self, kind: str, namespace: str, name: str) -> GangKey:
         key = self._key(kind, namespace, name)
         self._by_kind.pop(key, None)
@@ -224,7 +234,14 @@ def make_gang(
         priority=max(pod.priority for pod in gated),
         created_s=min(pod.created_s for pod in ranked),
         newest_s=max(pod.created_s for pod in gated),
+        runs_s=max(_runs_s(pod, workload) for pod in gated),
     )
+
+
+def _runs_s(pod: Pod, workload: Workload | None) -> float:
+    """How long it can be on a node. Its Job's deadline counts from before, so that it ends no later."""
+    deadlines_s = (pod.deadline_s, workload.deadline_s if workload else None)
+    return min((float(s) for s in deadlines_s if s is not None), default=float("inf")) + pod.ending_s
 
 
 def _is_ready_leader(pod: Pod) -> bool:

@@ -1,6 +1,7 @@
 """What an owner of pods says about their number."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from accelet.kube.errors import MalformedObjectError
 from accelet.kube.objects import RawObject, Wire, WireObject, read_object
@@ -13,7 +14,8 @@ class Workload:
 
     `groups` names its kinds of pods in rank order, where it has some (`launcher`, `worker`). Of a
     LeaderWorkerSet, `size` is that of one group; `is_leader_first` says that a group's other pods are made
-    when its leader is ready. Of pods that are made in stages, only those count that are made now.
+    when its leader is ready. Of pods that are made in stages, only those count that are made now. A Job ends
+    `deadline_s` after `started_s` at the latest, if it says so.
     """
 
     kind: str
@@ -23,6 +25,15 @@ class Workload:
     uid: str = ""
     groups: tuple[str, ...] = ()
     is_leader_first: bool = False
+    started_s: float | None = None
+    deadline_s: int | None = None
+
+    @property
+    def ends_by_s(self) -> float | None:
+        """When it has its pods end at the latest, None where nobody knows; they are given time to do so."""
+        if self.started_s is None or self.deadline_s is None:
+            return None
+        return self.started_s + self.deadline_s
 
 
 class _WireReplicas(Wire, frozen=True):
@@ -55,6 +66,7 @@ _WireGroups = dict[str, _WireReplicas] | None
 class _WireSpec(Wire, frozen=True):
     parallelism: int | None = None
     completions: int | None = None
+    active_deadline_seconds: int | None = None
     replicas: int | None = None
     replicated_jobs: list[_WireReplicatedJob] | None = None
     leader_worker_template: _WireGroup | None = None
@@ -69,6 +81,7 @@ class _WireSpec(Wire, frozen=True):
 
 
 class _WireStatus(Wire, frozen=True):
+    start_time: datetime | None = None
     succeeded: int | None = None
     failed_indexes: str | None = None
     replicated_jobs_status: list[WireJobState] | None = None
@@ -79,6 +92,8 @@ class _WireWorkload(WireObject, frozen=True):
     spec: _WireSpec | None = None
     status: _WireStatus | None = None
 
+
+_LONGEST_S = 2**31
 
 _RANK_ORDER = ("launcher", "master", "chief", "scheduler", "ps", "server", "worker", "evaluator")
 """Kubeflow's kinds of pods as their frameworks count ranks; others follow by name."""
@@ -100,8 +115,8 @@ def parse_workload(raw: RawObject, kind: str = "") -> Workload:
     """
     wire = read_object(raw, kind or "workload", _WireWorkload)
     kind = wire.kind or kind
-    metadata = wire.metadata
-    size, groups = _size(kind, wire.spec or _WireSpec(), wire.status or _WireStatus())
+    metadata, spec, status = wire.metadata, wire.spec or _WireSpec(), wire.status or _WireStatus()
+    size, groups = _size(kind, spec, status)
     if size is None:
         problem = "does not say how many pods run at a time"
         raise MalformedObjectError(kind, metadata.namespace or "", metadata.name, "spec", problem)
@@ -112,7 +127,9 @@ def parse_workload(raw: RawObject, kind: str = "") -> Workload:
         size=max(size, 0),
         uid=metadata.uid or "",
         groups=groups,
-        is_leader_first=bool(wire.spec and wire.spec.startup_policy == "LeaderReady"),
+        is_leader_first=spec.startup_policy == "LeaderReady",
+        started_s=status.start_time.timestamp() if status.start_time and kind == "Job" else None,
+        deadline_s=_deadline_s(spec) if kind == "Job" else None,
     )
 
 
@@ -150,6 +167,11 @@ def _size(kind: str, spec: _WireSpec, status: _WireStatus) -> tuple[int | None, 
         done = (status.succeeded or 0) + count_indexes(status.failed_indexes or "")
         return _parallel(job, done=done), ()
     return spec.replicas, ()
+
+
+def _deadline_s(spec: _WireSpec) -> int | None:
+    given = spec.active_deadline_seconds
+    return None if given is None else max(0, min(given, _LONGEST_S))
 
 
 def _parallel(spec: _WireJobSpec, *, done: int) -> int:

@@ -43,8 +43,9 @@ class Backlog:
     """One round of planning.
 
     Gangs are planned in order. Behind one that must wait, others may go ahead, until it has starved: for the
-    first starved gang nodes are kept free, which those behind it may not use and those before it may. Where
-    it is to go, it stays. A gang that would not fit even if all that ends had ended gets none.
+    first starved gang nodes are kept free, which those before it may use, and behind it those alone that are
+    over before it can begin. Where it is to go, it stays. A gang that would not fit even if all that ends had
+    ended gets none.
 
     A gang that takes more than little work is looked at again behind all others. One that cannot be planned
     by a fault of ours stops no other.
@@ -64,6 +65,7 @@ class Backlog:
         self._refusals, self._effort = refusals, effort
         self._before = before if before is None or before.until_s > patience.now_s else None
         self._room: Room = snapshot.room
+        """What is not kept free for anybody; what is taken of it is taken of the snapshot's."""
         self._hard: list[tuple[Gang, Room]] = []
         self._work = 0
         self._refused: dict[object, Plan] = {}
@@ -75,9 +77,9 @@ class Backlog:
         later: list[tuple[Gang, Room]] = []
         for gang in self._gangs:
             if self._work > _UNITS_FIRST and not is_simple(gang):
-                later.append((gang, self._room))
+                later.append((gang, self._room_for(gang)))
             else:
-                yield from self._plan_quickly(gang, self._room)
+                yield from self._plan_quickly(gang, self._room_for(gang))
         for gang, room in later:
             if is_stale():
                 return
@@ -89,13 +91,18 @@ class Backlog:
             if is_stale():
                 return
 
+    def _room_for(self, gang: Gang) -> Room:
+        if self.reservation is not None and self.reservation.is_over_in_time(gang, self._patience.now_s):
+            return self._snapshot.room
+        return self._room
+
     def _plan_quickly(self, gang: Gang, room: Room) -> Iterator[Plan]:
         known = self._refusals.find(gang, self._before, self._patience.now_s)
         if known is not None:
             self._keep_free(gang, room, known)
             yield known.plan
             return
-        like = _likeness(gang)
+        like = _likeness(gang, is_let_in=room is not self._room)
         if like is not None and like in self._refused:
             # Room has only shrunk since one like it was refused.
             refused = self._refused[like]
@@ -163,11 +170,11 @@ def is_simple(gang: Gang) -> bool:
     return first.cards is None or first.cards.is_plain or sum(n.cards for n in first.cards.containers) == 1
 
 
-def _likeness(gang: Gang) -> object:
+def _likeness(gang: Gang, *, is_let_in: bool) -> object:
     """Equal for gangs of which one finds a place where the other does; None for those that are their own."""
     if gang.objection or gang.missing or len(gang.members) > len(gang.pods):
         return None
-    return gang.shapes, gang.required_level, gang.is_exclusive
+    return gang.shapes, gang.required_level, gang.is_exclusive, is_let_in
 
 
 def _fault(gang: Gang, fault: Exception) -> Plan:

@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 
 import numpy as np
 
@@ -19,14 +20,26 @@ from accelet.scheduler.placement.problem import PlacementProblem
 _UNITS = 100_000
 """What it may cost to find the nodes to be kept."""
 
+_STARTS_WITHIN_S = 60.0
+"""How long it may take from a plan until all of its pods have begun, and their time runs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Nodes that are kept free for a gang until it fits on them, or until its time is over."""
+    """Nodes that are kept free for a gang until it fits on them, or until its time is over.
+
+    What runs there has ended by `free_by_s` at the latest, infinite where nobody knows: what ends before that
+    takes nothing from the gang.
+    """
 
     gang: GangKey
     nodes: frozenset[str]
     until_s: float = field(default=float("inf"), compare=False)
+    free_by_s: float = float("inf")
+
+    def is_over_in_time(self, gang: Gang, now_s: float) -> bool:
+        """Whether a gang that begins now has ended before these nodes are wanted."""
+        return isfinite(self.free_by_s) and now_s + _STARTS_WITHIN_S + gang.runs_s <= self.free_by_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +85,10 @@ def reserve(
     nodes = frozenset(snapshot.layout.nodes[leaf].name for leaf in leaves)
     kept = before if before is not None and before.gang == gang.key else None
     until_s = kept.until_s if kept else patience.now_s + patience.reserved_for_s
-    return Reservation(gang.key, nodes, until_s)
+    # Where no pod is in the way, devices are that the kubelet gave away: nobody knows for how long.
+    free_by_s = float(snapshot.ends_s[leaves].max(initial=0.0)) or float("inf")
+    # Who is let in must not put off the end for those who come after.
+    return Reservation(gang.key, nodes, until_s, min(free_by_s, kept.free_by_s) if kept else free_by_s)
 
 
 def _leaves(

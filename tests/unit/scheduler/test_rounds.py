@@ -6,14 +6,17 @@ from random import Random
 
 import pytest
 
+from accelet.kube.objects import Owner
 from accelet.kube.pods import Pod
 from accelet.scheduler.cluster.cluster import Cluster, Snapshot
 from accelet.scheduler.cluster.topology import Scheme
-from accelet.scheduler.gangs.grouping import REQUIRED_LEVEL, Gang, find_gangs
+from accelet.scheduler.gangs.grouping import GATE_PREFIX, REQUIRED_LEVEL, Gang, find_gangs
+from accelet.scheduler.gangs.workload import parse_workload
 from accelet.scheduler.placement.backlog import Backlog
 from accelet.scheduler.placement.plan import Plan, plan_gang
 from accelet.scheduler.placement.refusals import Refusals
 from accelet.scheduler.placement.reservation import Patience, Reservation
+from accelet.scheduler.state import SchedulerState
 from tests.fakes.nodes import node
 from tests.unit.scheduler.values import pod
 
@@ -188,6 +191,93 @@ def test_nothing_is_kept_free_where_only_pods_without_an_end_would_have_to_go() 
     plans = rounds.plan([gang, _gang("small", 1, gpus=8)])
     assert rounds.reservation is None
     assert plans["small"].nodes is not None
+
+
+def test_idle_nodes_beside_deployments_are_not_kept_for_a_gang_that_never_fits() -> None:
+    nodes = _nodes(10)
+    cluster = Cluster(Scheme(), nodes, [pod(f"web-{number}", on=f"n{number}", gpus=8) for number in range(6)])
+    large, small = _gang("large", 8, gpus=8), _gang("small", 4, gpus=8)
+    rounds = _Rounds(cluster, now_s=700.0)
+    rounds.patience = replace(rounds.patience, waiting_since={large.key: 0.0})
+    plans = rounds.plan([large, small])
+    assert rounds.reservation is None
+    assert set(plans["small"].nodes or ()) == {"n6", "n7", "n8", "n9"}
+
+
+def _ending(name: str, on: str, *, started_s: float, deadline_s: int) -> Pod:
+    return replace(_busy(name, on), started_s=started_s, deadline_s=deadline_s, ending_s=0)
+
+
+def _brief(name: str, runs_s: int | None) -> Gang:
+    (gang,) = find_gangs(
+        [replace(pod(name, labels={"job-name": name}, gpus=8), deadline_s=runs_s, ending_s=30)]
+    )
+    return gang
+
+
+@pytest.mark.parametrize(
+    ("blockers_end_s", "runs_s", "is_let_in"),
+    [(1000, 200, True), (1000, 211, False), (1000, None, False), (None, 1, False)],
+)
+def test_only_who_is_over_before_kept_nodes_come_free_is_let_onto_them(
+    blockers_end_s: int | None, runs_s: int | None, is_let_in: bool
+) -> None:
+    """It may take 60 s to begin, and this one is given 30 s to end: 700 + 60 + 210 + 30 = 1000."""
+    cluster = Cluster(Scheme(), _nodes(2))
+    if blockers_end_s is None:
+        cluster.set_pod(_busy("x", "n0"))
+    else:
+        cluster.set_pod(_ending("x", "n0", started_s=0.0, deadline_s=blockers_end_s))
+    large, brief = _gang("large", 2, gpus=8), _brief("brief", runs_s)
+    rounds = _Rounds(cluster, now_s=700.0)
+    rounds.patience = replace(rounds.patience, waiting_since={large.key: 0.0})
+    plans = rounds.plan([large, brief])
+    assert rounds.reservation is not None
+    assert rounds.reservation.nodes == {"n0", "n1"}
+    assert (plans["brief"].nodes == ("n1",)) == is_let_in
+
+
+def test_the_deadline_of_a_job_counts_for_its_pods_whichever_comes_first() -> None:
+    job = {
+        "kind": "Job",
+        "metadata": {"name": "x", "namespace": "ml"},
+        "spec": {"parallelism": 1, "activeDeadlineSeconds": 600},
+        "status": {"startTime": "1970-01-01T00:01:40Z"},
+    }
+    owner = Owner("Job", "x", "u", is_controller=True)
+    made = replace(_busy("x-0", "n0"), labels={"job-name": "x"}, owners=(owner,), ending_s=7)
+    for is_job_first in (True, False):
+        state = SchedulerState(Scheme(), GATE_PREFIX)
+        state.set_node(_nodes(1)[0])
+        for step in (is_job_first, not is_job_first):
+            if step:
+                state.set_workload(parse_workload(job))
+            else:
+                state.set_pod(made)
+        assert state.cluster.snapshot().ends_s.tolist() == [100 + 600 + 7]
+    gated = pod("x-1", labels={"job-name": "x"})
+    (gang,) = find_gangs([gated], [parse_workload(job)])
+    assert gang.runs_s == 630
+    (gang,) = find_gangs([replace(gated, deadline_s=20)], [parse_workload(job)])
+    assert gang.runs_s == 50
+
+
+def test_who_was_let_in_does_not_put_off_the_end_for_those_who_come_after() -> None:
+    cluster = Cluster(Scheme(), _nodes(2), [_ending("x", "n0", started_s=0.0, deadline_s=1000)])
+    large = _gang("large", 2, gpus=8)
+    rounds = _Rounds(cluster, now_s=700.0)
+    rounds.patience = replace(rounds.patience, waiting_since={large.key: 0.0})
+    rounds.plan([large])
+    cluster.set_pod(_ending("late", "n1", started_s=750.0, deadline_s=500))
+    rounds.plan([large])
+    assert rounds.reservation is not None
+    assert rounds.reservation.free_by_s == 1000.0
+    cluster.remove_pod(("ml", "x"))
+    cluster.remove_pod(("ml", "late"))
+    cluster.set_pod(_ending("y", "n0", started_s=700.0, deadline_s=100))
+    rounds.plan([large])
+    assert rounds.reservation is not None
+    assert rounds.reservation.free_by_s == 800.0
 
 
 def test_a_reservation_ends_and_may_not_take_more_than_its_share() -> None:

@@ -14,10 +14,11 @@ UNITS = st.dictionaries(
     st.sampled_from(["cpu", "memory", "pods", "x.y/a", "x.y/b"]), st.integers(-5, 10**40), max_size=4
 )
 PODS = st.sampled_from([("ml", f"p{number}") for number in range(4)])
+ENDS_S = st.sampled_from([0.0, 5.0, 9.0, float("inf")])
 EVENTS: st.SearchStrategy[list[tuple[str, Any, dict[str, int]]]] = st.lists(
     st.tuples(st.just("offer"), NODES.filter(lambda name: name != "nowhere"), UNITS)
     | st.tuples(st.just("withdraw"), NODES, st.just({}))
-    | st.tuples(st.just("take"), st.tuples(PODS, NODES, st.booleans()), UNITS)
+    | st.tuples(st.just("take"), st.tuples(PODS, NODES, st.booleans(), ENDS_S), UNITS)
     | st.tuples(st.just("give back"), PODS, st.just({})),
     max_size=25,
 )
@@ -34,7 +35,7 @@ def test_what_is_free_is_what_is_offered_less_what_is_taken(
     usage = Usage()
     offers: dict[str, dict[str, int]] = {}
     rows: dict[str, int] = {}
-    charges: dict[ObjectKey, tuple[str, dict[str, int], bool]] = {}
+    charges: dict[ObjectKey, tuple[str, dict[str, int], bool, float]] = {}
     for kind, what, units in events:
         if kind == "offer":
             offers[what], rows[what] = units, usage.offer(str(what), units)
@@ -43,18 +44,20 @@ def test_what_is_free_is_what_is_offered_less_what_is_taken(
             offers.pop(what, None)
             rows.pop(what, None)
         elif kind == "take":
-            pod, node, is_lasting = what
-            usage.take(pod, node, units, is_lasting=is_lasting)
-            charges[pod] = node, units, is_lasting
+            pod, node, is_lasting, until_s = what
+            usage.take(pod, node, units, is_lasting=is_lasting, until_s=until_s)
+            charges[pod] = node, units, is_lasting, until_s
         else:
             usage.give_back(what)
             charges.pop(what, None)
     assert len(set(rows.values())) == len(rows)
     for node, row in rows.items():
         now, in_the_end = (free(np.array([row]))[0] for free in (usage.free, usage.free_in_the_end))
+        ends_s = [until_s for at, _, lasts, until_s in charges.values() if at == node and not lasts]
+        assert usage.ends_s(np.array([row]))[0] == max(ends_s, default=0.0)
         for resource, column in usage.columns.items():
             offered = offers[node].get(resource, UNLIMITED if resource == "pods" else 0)
-            mine = [(units, lasts) for at, units, lasts in charges.values() if at == node]
+            mine = [(units, lasts) for at, units, lasts, _ in charges.values() if at == node]
             taken = [bounded(units.get(resource, 0)) for units, _ in mine]
             lasting = [bounded(units.get(resource, 0)) for units, lasts in mine if lasts]
             assert now[column] == bounded(offered) - sum(taken)
