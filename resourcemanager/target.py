@@ -46,8 +46,8 @@ def find_target(pieces: Pieces, inventory: Inventory, size: int, resource: str) 
         unit = _find_unit(piece, inventory, resource)
         units.append(unit)
         wants += _list_wants(piece, unit, inventory)
-        before = tiles.get(unit, frozenset())
-        tiles[unit] = None if before is None or not piece.tiles else before | piece.tiles
+        before, some = tiles.get(unit, frozenset()), _tiles_of(piece, inventory)
+        tiles[unit] = None if before is None or not some else before | some
     total = sum(want.count for want in wants)
     if total > size:
         raise AssignmentError(
@@ -157,6 +157,12 @@ def _find_unit(piece: Piece, inventory: Inventory, resource: str) -> UnitId:
             f"It is assigned tile {beyond[0]} of {piece.name}, which has {has}, counted from 0."
         )
     return unit
+
+
+def _tiles_of(piece: Piece, inventory: Inventory) -> frozenset[int]:
+    """The tiles that a piece is restricted to, by name or by a device that is a tile; empty: all."""
+    named = inventory.by_id.get(DeviceId(piece.name)) if piece.naming is Naming.DEVICE else None
+    return piece.tiles if named is None or named.tile is None else frozenset({named.tile})
 
 
 def _list_wants(piece: Piece, unit: UnitId, inventory: Inventory) -> list[Want]:

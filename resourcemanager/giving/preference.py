@@ -1,7 +1,8 @@
 """Which of the free devices a container had best get."""
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Literal
 
@@ -9,7 +10,8 @@ from accelet.accelerators.device import Device, DeviceId, UnitId
 
 Policy = Literal["none", "balanced", "packed"]
 """`none`: in order of hardware, different units first. `balanced`: the unit with most free devices first.
-`packed`: the unit with the fewest free devices that still fits, so that whole units stay free."""
+`packed`: the unit with the fewest free devices that still fits, so that whole units stay free.
+Whatever the policy, a container is given different tiles before a second share of one."""
 
 Groups = Mapping[UnitId, Sequence[DeviceId]]
 """Free devices by unit, both in order of hardware."""
@@ -41,30 +43,57 @@ def prefer(
         fitting = [valid for valid in valid_sets if valid <= free and set(must) <= valid]
         avoided = {device.id for device in devices if device.unit in avoid}
         return tuple(sorted(min(fitting, key=lambda valid: len(avoided.intersection(valid)), default=())))
-    unit_of = {device.id: device.unit for device in devices}
-    chosen = set(must)
-    groups: dict[UnitId, list[DeviceId]] = defaultdict(list)
+    picked = list(must)
+    for groups in _rounds(devices, free, set(must), avoid):
+        if len(picked) < size:
+            rest = _Rest.after(picked, devices, free)
+            picked += _PICK[policy](groups, rest, size - len(picked))
+    unknown = sorted(free - {device.id for device in devices} - set(must))
+    return tuple([*picked, *unknown][:size])
+
+
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """The units of which something is picked already, and how many devices of each are still free."""
+
+    used: Set[UnitId]
+    free: Mapping[UnitId, int]
+
+    @classmethod
+    def after(cls, picked: Collection[DeviceId], devices: Sequence[Device], free: Set[DeviceId]) -> "_Rest":
+        gone = set(picked)
+        return cls(
+            {device.unit for device in devices if device.id in gone},
+            Counter(device.unit for device in devices if device.id in free - gone),
+        )
+
+
+def _rounds(
+    devices: Sequence[Device], free: Set[DeviceId], must: Set[DeviceId], avoid: Set[UnitId]
+) -> Iterator[Groups]:
+    """What to pick from first, second and so on: no second share of a tile while another tile is free."""
+    begun = {(device.unit, device.tile) for device in devices if device.id in must}
+    rounds: dict[tuple[bool, bool], dict[UnitId, list[DeviceId]]] = {}
     for device in devices:
-        if device.id in free and device.id not in chosen:
-            groups[device.unit].append(device.id)
-    used = {unit_of[device] for device in must if device in unit_of}
-    picked = _PICK[policy](
-        {unit: ids for unit, ids in groups.items() if unit not in avoid}, used, size - len(must)
-    )
-    rest = {unit: ids for unit, ids in groups.items() if unit in avoid}
-    picked += _PICK[policy](rest, used, size - len(must) - len(picked))
-    unknown = sorted(free - chosen - unit_of.keys())
-    return tuple([*must, *picked, *unknown][:size])
+        if device.id in free and device.id not in must:
+            tile = device.unit, device.tile
+            is_second = device.tile is not None and tile in begun
+            begun.add(tile)
+            groups = rounds.setdefault((device.unit in avoid, is_second), {})
+            groups.setdefault(device.unit, []).append(device.id)
+    return (rounds[kind] for kind in sorted(rounds))
 
 
-def _in_order(free: Groups, used: Set[UnitId], need: int) -> list[DeviceId]:
-    firsts = [ids[0] for unit, ids in free.items() if unit not in used]
-    others = [device for unit, ids in free.items() for device in (ids if unit in used else ids[1:])]
+def _in_order(groups: Groups, rest: _Rest, need: int) -> list[DeviceId]:
+    firsts = [ids[0] for unit, ids in groups.items() if unit not in rest.used]
+    others = [device for unit, ids in groups.items() for device in (ids if unit in rest.used else ids[1:])]
     return (firsts + others)[:need]
 
 
-def _balanced(free: Groups, used: Set[UnitId], need: int) -> list[DeviceId]:
-    heap = [(unit in used, -len(ids), order, ids) for order, (unit, ids) in enumerate(free.items())]
+def _balanced(groups: Groups, rest: _Rest, need: int) -> list[DeviceId]:
+    heap = [
+        (unit in rest.used, -rest.free[unit], order, ids) for order, (unit, ids) in enumerate(groups.items())
+    ]
     heapify(heap)
     picked: list[DeviceId] = []
     while heap and len(picked) < need:
@@ -75,22 +104,22 @@ def _balanced(free: Groups, used: Set[UnitId], need: int) -> list[DeviceId]:
     return picked
 
 
-def _packed(free: Groups, used: Set[UnitId], need: int) -> list[DeviceId]:
+def _packed(groups: Groups, rest: _Rest, need: int) -> list[DeviceId]:
     picked: list[DeviceId] = []
-    left = dict(free)
-    while left and len(picked) < need:
+    left = dict(groups)
+
+    def rank(unit: UnitId) -> tuple[bool, bool, int]:
         short = need - len(picked)
-        unit = min(left, key=lambda u: _packing_rank(len(left[u]), short, is_used=u in used))
-        picked += left.pop(unit)[:short]
+        fits = len(left[unit]) >= short
+        return unit not in rest.used, not fits, rest.free[unit] if fits else -len(left[unit])
+
+    while left and len(picked) < need:
+        unit = min(left, key=rank)
+        picked += left.pop(unit)[: need - len(picked)]
     return picked
 
 
-def _packing_rank(free: int, need: int, *, is_used: bool) -> tuple[bool, bool, int]:
-    fits = free >= need
-    return (not is_used, not fits, free if fits else -free)
-
-
-_PICK: Mapping[Policy, Callable[[Groups, Set[UnitId], int], list[DeviceId]]] = {
+_PICK: Mapping[Policy, Callable[[Groups, _Rest, int], list[DeviceId]]] = {
     "none": _in_order,
     "balanced": _balanced,
     "packed": _packed,

@@ -19,6 +19,7 @@ from accelet.kube.poduid import PodUid, kubelet_uid
 from resourcemanager.allocation import Allocation, Refusal
 from resourcemanager.giving.policies import Policies
 from resourcemanager.giving.preference import prefer
+from resourcemanager.giving.steering import Steering
 from resourcemanager.holdings.evidence import ContainerKey
 from resourcemanager.holdings.ledger import PROOF_ANNOTATION
 from resourcemanager.manager import ResourceManager, ResourceRules
@@ -95,6 +96,23 @@ def test_tiles_that_are_devices_come_from_what_is_assigned_alone() -> None:
     assert [want.count for want in whole.wants] == [1] * inventory.by_unit[name][0].tile_count
     with pytest.raises(AssignmentError):
         find_target((unit(name),), inventory, 1, R)
+
+
+def test_tiles_that_are_assigned_are_given_before_second_shares_of_one() -> None:
+    manager, name = make_manager(unit_kind="tile"), UNITS[0]
+    for written, size, tiles in (((unit(name, 0, 1),), 2, {0, 1}), ((unit(name),), 3, {0, 1})):
+        target = find_target(written, manager.inventory, size, R)
+        chosen = manager.prefer(tuple(manager.inventory.by_id), (), size, Steering(target))
+        assert explain_misfit(target, chosen) is None
+        assert {manager.inventory.by_id[one].tile for one in chosen} == tiles
+
+
+def test_more_than_the_assigned_device_comes_from_its_tile() -> None:
+    inventory, name = make_manager(unit_kind="tile").inventory, UNITS[0]
+    target = find_target((device(DeviceId(f"{name}-t1-s0")),), inventory, 2, R)
+    chosen = choose(target, tuple(inventory.by_id), (), 2)
+    assert {inventory.by_id[one].tile for one in chosen} == {1}
+    assert explain_misfit(target, [DeviceId(f"{name}-t1-s0"), DeviceId(f"{name}-t0-s0")]) is not None
 
 
 def test_mask_is_not_given_where_its_meaning_cannot_be_read() -> None:

@@ -1,6 +1,7 @@
 """Which of the free devices a container had best get."""
 
 from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,16 @@ def cards(*shares: int) -> tuple[Device, ...]:
         Device(DeviceId(f"card{card}-s{share}"), UnitId(f"card{card}"))
         for card, count in enumerate(shares)
         for share in range(count)
+    )
+
+
+def tiles(cards: int, tiles: int, shares: int) -> tuple[Device, ...]:
+    """Cards of which each tile is a device, with so many shares, in order of hardware."""
+    return tuple(
+        Device(DeviceId(f"card{card}-t{tile}-s{share}"), UnitId(f"card{card}"), tile=tile)
+        for card in range(cards)
+        for tile in range(tiles)
+        for share in range(shares)
     )
 
 
@@ -70,6 +81,37 @@ def test_only_valid_sets_are_chosen_where_there_are_any() -> None:
     pairs = [frozenset(ids[:2]), frozenset(ids[2:])]
     assert set(prefer(devices, ids[1:], (), 2, policy="none", valid_sets=pairs)) == pairs[1]
     assert prefer(devices, ids[1:3], (), 2, policy="none", valid_sets=pairs) == ()
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_tile_that_is_free_comes_before_a_second_share_of_another(policy: Policy) -> None:
+    devices = tiles(1, 2, 2)
+    ids = [device.id for device in devices]
+    assert prefer(devices, ids, (), 2, policy=policy) == ("card0-t0-s0", "card0-t1-s0")
+    assert set(prefer(devices, ids, ["card0-t0-s1"], 2, policy=policy)) == {"card0-t0-s1", "card0-t1-s0"}
+
+
+def test_packed_takes_the_tiles_of_one_card() -> None:
+    devices = tiles(2, 2, 2)
+    available = [device.id for device in devices if device.id != "card1-t0-s0"]
+    assert set(prefer(devices, available, (), 2, policy="packed")) == {"card1-t0-s1", "card1-t1-s0"}
+
+
+@given(st.data(), *[st.integers(1, 3)] * 3, st.sampled_from(POLICIES))
+def test_container_has_as_many_different_tiles_as_are_free(
+    data: st.DataObject, cards: int, count: int, shares: int, policy: Policy
+) -> None:
+    devices = tiles(cards, count, shares)
+    free = data.draw(st.lists(st.sampled_from([device.id for device in devices]), min_size=1, unique=True))
+    size = data.draw(st.integers(1, len(free)))
+    must = free[: data.draw(st.integers(0, size))]
+
+    def tiles_of(ids: Iterable[DeviceId]) -> set[str]:
+        return {device.rpartition("-")[0] for device in ids}
+
+    chosen = prefer(devices, free, must, size, policy=policy)
+    more = len(tiles_of(free) - tiles_of(must))
+    assert len(tiles_of(chosen)) == len(tiles_of(must)) + min(size - len(must), more)
 
 
 @given(st.data(), st.lists(st.integers(1, 4), min_size=1, max_size=6), st.sampled_from(POLICIES))
