@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +30,38 @@ class Exhausted(PollingObserver):
         raise OSError(errno.EMFILE, "inotify instance limit reached")
 
 
-async def test_exhausted_inotify_leads_to_polling(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def make_exhausted() -> BaseObserver:
+    """An observer whose watches are used up, as in watchdog 6 its instances."""
+    return Exhausted(timeout=0.1)
+
+
+def make_none() -> BaseObserver:
+    """From watchdog 7 on there is no observer at all without an instance."""
+    raise OSError(errno.EMFILE, "inotify instance limit reached")
+
+
+@pytest.mark.parametrize("make_observer", [make_exhausted, make_none])
+async def test_exhausted_inotify_leads_to_polling(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, make_observer: Callable[[], BaseObserver]
+) -> None:
     wake = asyncio.Event()
-    observer: BaseObserver = Exhausted(timeout=0.1)
-    watcher = DirectoryWatcher(observer)
+    watcher = DirectoryWatcher(make_observer)
+    with pytest.raises(OSError, match="No such file"):
+        watcher.watch(tmp_path / "missing", asyncio.Event())
     watcher.watch(tmp_path, wake)
     (tmp_path / "new").touch()
     async with asyncio.timeout(5):
         await wake.wait()
     assert "no inotify left" in caplog.text
     watcher.close()
+
+
+async def test_other_error_is_none_of_exhausted_inotify() -> None:
+    def fail() -> BaseObserver:
+        raise OSError(errno.EACCES, "not permitted")
+
+    with pytest.raises(OSError, match="not permitted"):
+        DirectoryWatcher(fail)
 
 
 async def test_missing_folder_is_an_error(tmp_path: Path) -> None:
