@@ -110,6 +110,11 @@ class Plugin:
         if self._service is not None:
             self._service.announce(is_urgent=is_urgent)
 
+    def repeat_list(self) -> None:
+        """Tell the kubelet the list once more: it writes its checkpoint then."""
+        if self._service is not None:
+            self._service.repeat_list()
+
     def told_healthy(self) -> Set[str] | None:
         """The ids of the healthy devices that the kubelet was told of; None while it is told nothing."""
         if not self.state.is_registered:

@@ -56,7 +56,9 @@ class Reconciler:
         has_checkpoint = checkpoint is not None
         pods = self._known_pods()
         shown = await self._ask_shown(pods, has_checkpoint=has_checkpoint)
-        are_newer = has_unasked(self._manager.ledger, shown, pods) and await self._read_pods()
+        ledgers = self._manager.ledgers
+        has_open = any(has_unasked(ledger, shown, pods) for ledger in ledgers)
+        are_newer = has_open and await self._read_pods()
         if are_newer:
             # A pod that has come since, under the name of another, must not be taken for whom was shown.
             pods = self._known_pods()
@@ -67,6 +69,7 @@ class Reconciler:
         is_current = self._records.is_current
         view = View(entries, shown, seen, is_of_this_kubelet=is_current, are_pods_newer=are_newer)
         self._take(checkpoint, view)
+        self._manager.reconcile_others(view)
 
     async def follow_checkpoint(self, *, is_after_answers: bool = False) -> None:
         """Takes over what the kubelet has written since the last time; next to nothing where that is none.
@@ -102,7 +105,7 @@ class Reconciler:
     ) -> Mapping[ObjectKey, PodRecord | None] | None:
         if self._pod_resources is None:
             return None
-        names = list(pods_to_ask(self._manager.ledger, pods))
+        names = [name for ledger in self._manager.ledgers for name in pods_to_ask(ledger, pods)]
         if not has_checkpoint:
             names += [pod.key for pod in pods or () if list_needs(pod, self._resource)]
         try:

@@ -61,6 +61,12 @@ class DevicePluginService(api_grpc.DevicePluginServicer):
         if self._stream is not None:
             self._stream.announce(is_urgent=is_urgent)
 
+    def repeat_list(self) -> None:
+        """Tells the kubelet the list once more, though it is the same."""
+        if self._stream is not None:
+            self._stream.must_repeat = True
+            self._stream.announce(is_urgent=False)
+
     def add_to(self, server: grpc.aio.Server) -> None:
         """Has the server answer this service's calls."""
         api_grpc.add_DevicePluginServicer_to_server(self, server)
@@ -94,7 +100,8 @@ class DevicePluginService(api_grpc.DevicePluginServicer):
             sent = None
             while not stream.is_ended:
                 message = translate.to_list_message(self._manager.listing)
-                if message != sent:
+                if message != sent or stream.must_repeat:
+                    stream.must_repeat = False
                     yield message
                     sent = message
                 await stream.news()
@@ -192,6 +199,7 @@ class _Stream:
         self._news = asyncio.Event()
         self._urgent = asyncio.Event()
         self.is_ended = False
+        self.must_repeat = False
         self.ended = asyncio.Event()
 
     def announce(self, *, is_urgent: bool) -> None:

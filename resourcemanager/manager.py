@@ -18,6 +18,7 @@ from resourcemanager.giving.steering import NO_STEERING, Steering, steer
 from resourcemanager.holdings.assigned import Assignments, count_unassigned
 from resourcemanager.holdings.ledger import ALLOCATION_ANNOTATION, PROOF_ANNOTATION, InFlight, Ledger
 from resourcemanager.holdings.reconcile import Reconciled, View, reconcile
+from resourcemanager.holdings.strangers import find_strangers, keep_off_strangers
 from resourcemanager.listing import Listing, next_listing
 from resourcemanager.matching.inquiry import Match, NoProof
 from resourcemanager.surroundings import Surroundings
@@ -49,6 +50,7 @@ class ResourceManager:
         self._inventory = Inventory()
         self._listing = Listing()
         self._ledger = Ledger(rules.resource)
+        self._others: Mapping[str, Ledger] = {}
         self._assignments = Assignments()
 
     @property
@@ -63,12 +65,24 @@ class ResourceManager:
     def ledger(self) -> Ledger:
         return self._ledger
 
+    @property
+    def ledgers(self) -> tuple[Ledger, ...]:
+        """Its own ledger, and those of other resources as which containers hold its hardware."""
+        strangers = find_strangers(self._ledger, self._others.values(), self._inventory)
+        names = {stranger.resource for stranger in strangers}
+        return self._ledger, *(other for name, other in self._others.items() if name in names)
+
+    @property
+    def has_strangers(self) -> bool:
+        """Whether containers hold its hardware by other names than it is served by now."""
+        return bool(find_strangers(self._ledger, self._others.values(), self._inventory))
+
     def update(self, inventory: Inventory) -> Listing:
         """Takes over a scan; returns the list before it."""
         before = self._listing
         held = self._ledger.must_stay_listed if self._ledger.has_read_checkpoint else None
-        self._inventory = inventory
-        self._listing = next_listing(before, inventory, held)
+        self._inventory = keep_off_strangers(inventory, self._ledger, self._others.values())
+        self._listing = next_listing(before, self._inventory, held)
         return before
 
     def reconcile_ledger(self, view: View) -> Reconciled:
@@ -76,6 +90,15 @@ class ResourceManager:
         reconciled = reconcile(self._ledger, view)
         self._ledger = reconciled.ledger
         return reconciled
+
+    def reconcile_others(self, view: View) -> None:
+        """As `reconcile_ledger` with who holds devices of other resources, which may be this hardware."""
+        names = self._others.keys() | {entry.resource for entry in view.checkpoint or ()}
+        ledgers = (
+            reconcile(self._others.get(name, Ledger(name)), view).ledger
+            for name in sorted(names - {self.rules.resource})
+        )
+        self._others = {ledger.resource: ledger for ledger in ledgers if ledger.holdings}
 
     def meet_kubelet(self) -> None:
         """Another life of the kubelet has begun."""

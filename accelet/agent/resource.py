@@ -21,6 +21,7 @@ from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
 from accelet.runtime.probes import Check
 from deviceplugin.allocator import PlainAllocator
+from deviceplugin.freeing import EndedPods
 from deviceplugin.identity import IdentityAllocator
 from deviceplugin.listingupdater import ListingUpdater, explain_too_long
 from deviceplugin.metrics import ResourceMetrics
@@ -85,6 +86,8 @@ class DevicePluginResource:
             self._metrics,
             before_registration=None if self._identity is None else self._identity.before_registration,
         )
+        socket = shared.paths.pod_resources_socket
+        self._ended_pods = EndedPods(lambda: PodResources(socket), self._plugin.repeat_list)
         self._updater = ListingUpdater(
             self._manager, read_records=self._reconciler.keep, announce=self._announce, metrics=self._metrics
         )
@@ -195,6 +198,8 @@ class DevicePluginResource:
         if scan.inventory.remember not in {None, self._facts.remembered}:
             self._know(replace(self._facts, remembered=scan.inventory.remember))
         await self._updater.take(scan)
+        if self._pods is None and self._manager.has_strangers:
+            await self._ended_pods.free()
         await self._restore_folders()
         self._shared.refresh_cards()
 

@@ -1,14 +1,11 @@
 """Hardware that vanished while a claim holds it, and hardware that pods hold by the device plugin."""
 
-import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from accelet.accelerators.device import Health, UnitId
+from accelet.accelerators.hardwarename import locate
 from accelet.accelerators.inventory import Inventory
-
-_SHARE = re.compile(r"-s[0-9]+\Z")
-_TILE = re.compile(r"-t[0-9]+(-s[0-9]+)?\Z")
 
 GONE = "it is not there any more"
 
@@ -34,7 +31,7 @@ def is_gone(inventory: Inventory, unit: UnitId) -> bool:
 def units_of_ids(ids: Iterable[str], units: Collection[UnitId]) -> frozenset[UnitId]:
     """The units among `units` that these ids of a device plugin's devices are of.
 
-    Ids are names of hardware (a unit's, then `-t<tile>`, then `-s<share>`), whatever the resource is called.
+    Ids are names of hardware, whatever the resource is called.
     """
-    hardware = {name for one in ids for name in (one, _SHARE.sub("", one), _TILE.sub("", one))}
-    return frozenset(unit for unit in units if unit in hardware)
+    known = frozenset(units)
+    return frozenset(part.unit for one in ids if (part := locate(one, known)) is not None)
