@@ -30,10 +30,12 @@ async def agent_without_inotify(folder: Path, config: Path) -> AsyncIterator[Pat
     """Runs an agent without inotify until the end of the block; yields its log."""
     (folder / "dev").mkdir()
     log = folder / "log"
-    command = (*NONE_LEFT, sys.executable, "-m", "accelet", "agent", "--http", "", "--config", str(config))
-    command += ("--host-root", str(folder), "--kubelet-dir", str(folder))
+    command = (sys.executable, "-m", "accelet", "agent", "--http", "", "--config", str(config))
+    places = ("--host-root", str(folder), "--kubelet-dir", str(folder))
     with log.open("wb") as written:
-        process = await asyncio.create_subprocess_exec(*command, stdout=written, stderr=written)
+        process = await asyncio.create_subprocess_exec(
+            *NONE_LEFT, *command, *places, stdout=written, stderr=written
+        )
     try:
         yield log
     finally:

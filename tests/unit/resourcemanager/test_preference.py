@@ -88,7 +88,10 @@ def test_tile_that_is_free_comes_before_a_second_share_of_another(policy: Policy
     devices = tiles(1, 2, 2)
     ids = [device.id for device in devices]
     assert prefer(devices, ids, (), 2, policy=policy) == ("card0-t0-s0", "card0-t1-s0")
-    assert set(prefer(devices, ids, ["card0-t0-s1"], 2, policy=policy)) == {"card0-t0-s1", "card0-t1-s0"}
+    assert set(prefer(devices, ids, [DeviceId("card0-t0-s1")], 2, policy=policy)) == {
+        "card0-t0-s1",
+        "card0-t1-s0",
+    }
 
 
 def test_packed_takes_the_tiles_of_one_card() -> None:
