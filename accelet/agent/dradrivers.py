@@ -4,35 +4,28 @@ Imported only where something is served so: the way to the API server costs 20 M
 """
 
 import asyncio
-import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from accelet.accelerators.backend import Backend
-from accelet.accelerators.device import UnitId
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.settings import NodeFacts
 from accelet.agent.config import ResourceConfig
 from accelet.agent.service import SharedParts
 from accelet.assignments.nodecards import NodeCard
-from accelet.dra.errors import NotYetError
 from accelet.dra.names import DRIVERS, driver_of
-from accelet.dra.publishing.keeping import units_of_ids
 from accelet.dra.publishing.pcieroots import read_pcie_roots
 from accelet.dra.publishing.served import ServedResource
 from accelet.dra.running.driver import DriverOptions, NodeDriver
 from accelet.dra.running.held import has_record
 from accelet.dra.running.lateapi import Connect
-from accelet.kubelet.errors import PodResourcesError
+from accelet.dra.running.pluginholders import PluginHolders
 from accelet.kubelet.podresources import PodResources
 from accelet.node.discovery import Discovery, Scan
 from accelet.node.nodeview import NodeView
 from accelet.runtime.probes import Check
 from accelet.runtime.supervise import supervise
-
-CLEAN_S = 30.0
-"""How often the kubelet is made to forget the devices of pods that have ended."""
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -46,8 +39,8 @@ class DraDrivers:
     def __init__(self, node_name: str, cdi: Path, shared: SharedParts, connect: Connect) -> None:
         self._node_name, self._cdi, self._shared, self._connect = node_name, cdi, shared, connect
         self._drivers: dict[str, NodeDriver] = {}
-        self._pod_resources = PodResources(shared.paths.pod_resources_socket)
-        self._cleaned_at = 0.0
+        pod_resources = PodResources(shared.paths.pod_resources_socket)
+        self._holders = PluginHolders(shared.records, pod_resources)
 
     def apply(self, resources: Sequence[ResourceConfig], tasks: asyncio.TaskGroup) -> None:
         """Starts what has resources from here on, and tells each driver which they are."""
@@ -67,34 +60,10 @@ class DraDrivers:
         options = DriverOptions(
             name, self._node_name, shared.root, shared.paths.root, self._cdi, _read_boot_id()
         )
-        driver = NodeDriver(options, self._connect, self._held_units, shared.metrics.dra)
+        driver = NodeDriver(options, self._connect, self._holders.held_units, shared.metrics.dra)
         self._drivers[name] = driver
         run = supervise(name, driver.run, shared.metrics.node.of(name).count_fault)
         tasks.create_task(run, name=name)
-
-    async def _held_units(self, units: Collection[UnitId]) -> frozenset[UnitId]:
-        """Those of `units` that containers hold by the device plugin, as the kubelet's checkpoint says.
-
-        Raises:
-            NotYetError: it cannot be read.
-        """
-        held = await self._read_held(units)
-        if held and time.monotonic() - self._cleaned_at > CLEAN_S:
-            # The kubelet leaves devices of pods that have ended in its checkpoint until somebody asks.
-            self._cleaned_at = time.monotonic()
-            try:
-                await self._pod_resources.list_all(timeout_s=1.0)
-            except PodResourcesError:
-                return held
-            return await self._read_held(units)
-        return held
-
-    async def _read_held(self, units: Collection[UnitId]) -> frozenset[UnitId]:
-        checkpoint = await self._shared.records.checkpoint()
-        if checkpoint is None:
-            raise NotYetError("the kubelet's record of its devices cannot be read: see the agent's log")
-        ids = [device for entry in checkpoint.entries for device in entry.device_ids]
-        return units_of_ids(ids, units)
 
 
 class DraResource:

@@ -70,12 +70,14 @@ def device_pod(
     }
 
 
-def write_cards(path: Path, cards: int, *, tiles: int = 2, unhealthy: Sequence[int] = ()) -> None:
-    """A file of simulated GPUs: card N at PCI slot N, standing for /dev/null, seen as /dev/dri/cardN."""
+def write_cards(
+    path: Path, cards: int, *, tiles: int = 2, unhealthy: Sequence[int] = (), first_bus: int = 3
+) -> None:
+    """A file of simulated GPUs: card N on PCI bus `first_bus` + N, standing for /dev/null, seen as cardN."""
     lines = ["cards:"]
     for index in range(cards):
         lines += [
-            f'- pci: "0000:{index + 3:02x}:00.0"',
+            f'- pci: "0000:{first_bus + index:02x}:00.0"',
             f"  nodes: [{{path: /dev/null, mount_path: /dev/dri/card{index}}}]",
             f"  tiles: {tiles}",
             f"  numa_node: {index * 2 // max(cards, 1)}",

@@ -38,10 +38,9 @@ def agent(cluster: ControlPlane, node: Node, token: Token, tmp_path: Path) -> It
     config = write_config(tmp_path / "config.yaml", "\n  on_mismatch: lenient")
     words: list[str | Path] = [AGENT, "agent", "--config", config, "--kubeconfig", path]
     process = node.process("agent-rights", [*words, "--node-name", node.name, "--http", "127.0.0.1:0"])
-    process.start()
-    wait_for_allocatable(node, GPU, CARDS * SHARES)
-    yield
-    process.terminate()
+    with process.running():
+        wait_for_allocatable(node, GPU, CARDS * SHARES)
+        yield
     wait_for_allocatable(node, GPU, 0)
 
 

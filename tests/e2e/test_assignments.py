@@ -82,10 +82,9 @@ def agent(
         config = write_config(tmp_path / "config.yaml", LENIENT)
         words = [sys.executable, "-m", "tests.e2e.original_agent", config, kubeconfig, name]
         process = node.process("original", words, env={**os.environ, "PYTHONPATH": str(PROJECT)})
-    process.start()
-    wait_for_allocatable(node, GPU, CARDS * SHARES, timeout_s=90)
-    yield request.param, process
-    process.terminate()
+    with process.running():
+        wait_for_allocatable(node, GPU, CARDS * SHARES, timeout_s=90)
+        yield request.param, process
     wait_for_allocatable(node, GPU, 0)  # so that the next one waits for its own
 
 

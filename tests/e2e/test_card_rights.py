@@ -235,13 +235,12 @@ def agent(
     )
     words: list[str | Path] = [AGENT, "agent", "--config", config, "--kubeconfig", path]
     process = node.process("agent-cards", [*words, "--node-name", node.name, "--http", "127.0.0.1:0"])
-    process.start()
-    wait_for_allocatable(node, TILES, 4)
-    yield process
-    config.write_text(f"version: v1\nresources:\n- {resource}\n")
-    wait_until("nothing is said any more", lambda: offered(node) == {}, timeout_s=30)
-    assert NODE_CARDS_ANNOTATION not in node.object()["metadata"].get("annotations", {})
-    process.terminate()
+    with process.running():
+        wait_for_allocatable(node, TILES, 4)
+        yield process
+        config.write_text(f"version: v1\nresources:\n- {resource}\n")
+        wait_until("nothing is said any more", lambda: offered(node) == {}, timeout_s=30)
+        assert NODE_CARDS_ANNOTATION not in node.object()["metadata"].get("annotations", {})
     wait_for_allocatable(node, GPU, 0)
 
 

@@ -103,18 +103,17 @@ def agent(cluster: ControlPlane, node: Node, config: Path) -> Iterator[NodeProce
     """Serves the cards on the real kubelet."""
     words: list[str | Path] = [AGENT, "agent", "--config", config, "--kubeconfig", str(cluster.kubeconfig)]
     process = node.process("agent-sharing", [*words, "--node-name", node.name, "--http", "127.0.0.1:0"])
-    process.start()
-    wait_for_allocatable(node, CARD, CARDS * SHARES, timeout_s=90)
-    wait_for_allocatable(node, "gpu.intel.com/tiles", CARDS * TILES, timeout_s=90)
-    yield process
-    config.write_text(config.read_text().replace("publish_cards: true\n", ""))
-    wait_until(
-        "nothing is published any more",
-        lambda: NODE_CARDS_ANNOTATION not in (node.object()["metadata"].get("annotations") or {}),
-        timeout_s=30,
-        depends_on=[process],
-    )
-    process.terminate()
+    with process.running():
+        wait_for_allocatable(node, CARD, CARDS * SHARES, timeout_s=90)
+        wait_for_allocatable(node, "gpu.intel.com/tiles", CARDS * TILES, timeout_s=90)
+        yield process
+        config.write_text(config.read_text().replace("publish_cards: true\n", ""))
+        wait_until(
+            "nothing is published any more",
+            lambda: NODE_CARDS_ANNOTATION not in (node.object()["metadata"].get("annotations") or {}),
+            timeout_s=30,
+            depends_on=[process],
+        )
     wait_for_allocatable(node, CARD, 0)
 
 

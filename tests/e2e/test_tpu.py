@@ -47,11 +47,12 @@ def served(node: Node, workspace: Workspace, tmp_path_factory: pytest.TempPathFa
     agent = node.process(
         "tpu-agent", [AGENT, "agent", *places, "--node-name", node.name, "--http", "127.0.0.1:0"]
     )
-    agent.start()
-    wait_for_allocatable(node, TPU, 8)
-    yield
-    agent.terminate()
-    node.run(["umount", str(VFIO)])
+    try:
+        with agent.running():
+            wait_for_allocatable(node, TPU, 8)
+            yield
+    finally:
+        node.run(["umount", str(VFIO)])
 
 
 def _make_devices_of_files(root: Path) -> None:

@@ -3,8 +3,9 @@
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.e2e.cluster import proc
@@ -78,6 +79,16 @@ class Process:
                 pass_fds=self._inherits,
                 env=self._env,
             )
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Started, and ended with the block whatever happens in it: what one test leaves spoils the next."""
+        self.start()
+        try:
+            yield
+        finally:
+            if self.is_running:
+                self.terminate()
 
     def signal(self, number: signal.Signals) -> None:
         """Sends a signal to the command itself."""
