@@ -19,13 +19,31 @@ from resourcemanager.allocation import Allocation, Refusal
 from resourcemanager.manager import ResourceManager
 from resourcemanager.matching.admissions import Admissions
 from resourcemanager.matching.answered import note_answer
-from resourcemanager.matching.inquiry import Doubt, Match, NoProof
+from resourcemanager.matching.inquiry import (
+    AskAllShown,
+    AskCheckpoint,
+    AskShown,
+    Doubt,
+    Match,
+    NoProof,
+    ReadPod,
+    ReadPods,
+)
 
 ALLOCATE_S = 2.0
 """The longest an Allocate takes: the kubelet admits no other pod meanwhile."""
 
 PREFER_S = 1.5
 """Likewise for a preference. Without one the kubelet chooses by chance, which Allocate may have to refuse."""
+
+_QUESTIONS = {
+    AskShown: "get",
+    AskAllShown: "list",
+    AskCheckpoint: "checkpoint",
+    ReadPod: "read-pod",
+    ReadPods: "read-pods",
+}
+"""What metrics call the questions of a search."""
 
 _REASONS = {"mismatch": "AssignmentMismatch", "conflict": "AssignmentConflict"}
 REFUSED = "AllocationRefused"
@@ -146,6 +164,8 @@ class IdentityAllocator:
                 within_s=within_s - (time.perf_counter() - started),
             )
         self._metrics.observe_match(time.perf_counter() - started)
+        for question in found.asked:
+            self._metrics.count_question(_QUESTIONS[type(question)])
         return found
 
     def _say(self, step: Match | NoProof, answer: Allocation | Refusal) -> None:

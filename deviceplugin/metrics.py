@@ -61,6 +61,12 @@ class PluginMetrics:
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.04, 0.06, 0.1, 0.25, 0.5, 2.0),
             registry=registry,
         )
+        self.questions = Counter(
+            "accelet_match_questions_total",
+            "What was asked to find out which container a call is for, by kind.",
+            [*resource, "question"],
+            registry=registry,
+        )
         self.settled = Counter(
             "accelet_answers_settled_total",
             "Answers, by what the kubelet's records said of them afterwards.",
@@ -104,6 +110,9 @@ class ResourceMetrics:
 
     def observe_match(self, seconds: float) -> None:
         self._all.match_seconds.labels(self._resource).observe(seconds)
+
+    def count_question(self, question: str) -> None:
+        self._all.questions.labels(self._resource, question).inc()
 
     def count_settled(self, outcome: str) -> None:
         self._all.settled.labels(self._resource, outcome).inc()

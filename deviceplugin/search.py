@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -38,10 +38,11 @@ _GRPC_OF_134 = (1, 70)
 
 @dataclass(frozen=True, slots=True)
 class FoundCaller:
-    """How a search ended, and the pods of this node as they were known at its end."""
+    """How a search ended, the pods of this node as they were known at its end, and what it asked."""
 
     step: Match | NoProof
     pods: Mapping[PodUid, Pod]
+    asked: Sequence[Question] = ()
 
 
 class Searching(Protocol):
@@ -83,6 +84,7 @@ class Search:
     ) -> FoundCaller:
         """Whose the call for `size` devices is; says so, or why not, within `within_s` seconds."""
         pods = admissions.put_in_order(self._pods.pods())
+        asked: list[Question] = []
         try:
             async with asyncio.timeout(within_s):
                 await self._reconciler.follow_checkpoint()
@@ -97,19 +99,20 @@ class Search:
                     admissions=admissions,
                     deleted=self._pods.deleted(),
                 )
-                return await self._pursue(evidence)
+                return await self._pursue(evidence, asked)
         except TimeoutError:
             reason = f"The kubelet or the API server did not answer within {within_s:.1f} s."
-            return FoundCaller(NoProof(Doubt.UNANSWERED, reason), pods)
+            return FoundCaller(NoProof(Doubt.UNANSWERED, reason), pods, asked)
         except PodResourcesError as error:
-            return FoundCaller(NoProof(Doubt.UNANSWERED, str(error)), pods)
+            return FoundCaller(NoProof(Doubt.UNANSWERED, str(error)), pods, asked)
 
-    async def _pursue(self, begun: CallFacts) -> FoundCaller:
+    async def _pursue(self, begun: CallFacts, asked: list[Question]) -> FoundCaller:
         evidence = begun
         while True:
             step = next_step(evidence)
             if isinstance(step, Match | NoProof):
-                return FoundCaller(step, evidence.pods)
+                return FoundCaller(step, evidence.pods, asked)
+            asked.append(step)
             try:
                 evidence = await self._ask(step, evidence)
             except MethodDisabledError:

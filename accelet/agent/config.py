@@ -1,7 +1,7 @@
 """The agent's configuration: what is served under which names."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Annotated, Literal
 
@@ -58,6 +58,14 @@ class ResourceConfig:
     @property
     def name(self) -> str:
         return self.rules.resource
+
+    def differs_in_rules_alone(self, other: "ResourceConfig") -> bool:
+        """Whether `other` serves the same devices in the same way, and gives them out by other rules at most.
+
+        Whether assignments are followed is no such rule: it decides who answers the kubelet.
+        """
+        is_same_way = (self.rules.following is None) == (other.rules.following is None)
+        return is_same_way and replace(self, rules=other.rules) == other
 
     def backend(self, cache: ScanCache = uncached) -> Backend:
         return self.settings.backend(cache)

@@ -109,6 +109,10 @@ class DraResource:
             if self._node is not None:
                 self._node.report(self.name, ())
 
+    def adopt(self, config: ResourceConfig) -> bool:
+        """Never: it is started anew, which costs no pod anything; what claims hold is its driver's."""
+        return False
+
     def check(self) -> Check:
         problem = self._discovery.problem or self._driver.problem
         return Check(self.name, problem is None, problem or "published, and registered with the kubelet")

@@ -124,6 +124,14 @@ class DevicePluginResource:
             if self._node is not None:
                 self._node.report(self.name, ())
 
+    def adopt(self, config: ResourceConfig) -> bool:
+        """Other rules hold from the next call on: the kubelet is told nothing of them."""
+        if not config.differs_in_rules_alone(self.config):
+            return False
+        self.config = config
+        self._manager.rules = config.rules
+        return True
+
     def check(self) -> Check:
         if self._node is not None and not self._knows_labels:
             return Check(self.name, is_ok=False, detail="the labels of its Node were not read yet")

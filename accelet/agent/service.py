@@ -32,6 +32,10 @@ class ResourceService(CardSource, Protocol):
         """Serves for ever."""
         ...
 
+    def adopt(self, config: ResourceConfig) -> bool:
+        """Goes on with another configuration of the same name, if it can; whether it does."""
+        ...
+
     def check(self) -> Check:
         """Whether it is served, for readiness."""
         ...

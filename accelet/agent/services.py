@@ -29,10 +29,18 @@ class ResourceServices:
     async def apply(
         self, resources: Sequence[ResourceConfig], make: MakeService, tasks: asyncio.TaskGroup
     ) -> None:
-        """Stops what changed or went, then starts what is new or changed; the rest goes on untouched."""
+        """Stops what went or cannot go on as it is configured now, then starts what is new or changed.
+
+        The rest goes on, and what can takes over its other rules: while a resource is registered anew the
+        kubelet refuses every pod that it admits.
+        """
         wanted = {resource.name: resource for resource in resources}
         for name, (service, task) in list(self._running.items()):
-            if wanted.get(name) != service.config:
+            if wanted.get(name) == service.config:
+                continue
+            if name in wanted and service.adopt(wanted[name]):
+                _log.info("goes on with other rules", resource=name)
+            else:
                 _log.info("no longer served as it was", resource=name)
                 task.cancel()
                 await asyncio.wait([task])

@@ -29,6 +29,10 @@ from accelet.runtime.waiting import wait_for_hint
 READ_S = 1.0
 """The longest a read takes: the kubelet admits no other pod meanwhile."""
 
+CONNECT_S = 5.0
+"""The longest a read waits for the connection of an agent that has just started: its libraries take seconds
+to load where the processor is shared, and the kubelet admits pods meanwhile."""
+
 REST_S = 5.0
 """After a read that failed, so long nobody waits for another."""
 
@@ -56,6 +60,7 @@ class NodePods:
         self._node_uid: str | None = None
         self._pods: dict[str, Pod] = {}
         self._former = FormerPods()
+        self._tried = asyncio.Event()
         self._synced = asyncio.Event()
         self._failed_at = float("-inf")
 
@@ -73,6 +78,7 @@ class NodePods:
         )
         recorder = EventRecorder(client, REPORTER, self._node_name)
         self._client, self._reflector, self._recorder = client, reflector, recorder
+        self._tried.set()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(reflector.run(), name="pods of this node")
@@ -85,6 +91,7 @@ class NodePods:
             self._pods.clear()
 
     def _report_no_connection(self, error: ConfigurationError) -> None:
+        self._tried.set()
         _log.error("cannot reach the API server, which assignments need", reason=str(error))
         self._count_failure()
 
@@ -147,6 +154,7 @@ class NodePods:
         return next(leave_out_forged([pod] if is_here else [], self._node_uid), None)
 
     async def read_pods(self) -> Mapping[PodUid, Pod]:
+        await wait_for_hint(self._tried, CONNECT_S)
         reflector = self._reflector
         if reflector is None:
             raise UnavailableError("There is no connection to the API server yet.")

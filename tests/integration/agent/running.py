@@ -64,6 +64,12 @@ async def until_said(running: Agent, words: str, *, timeout_s: float = 10.0) -> 
     await until(lambda: any(words in check.detail for check in running.readiness()), timeout_s=timeout_s)
 
 
+def configuration_loaded_at(running: Agent) -> float:
+    """When the configuration in force was taken over, as a Unix time."""
+    name = "accelet_config_last_reload_success_timestamp_seconds"
+    return running.metrics.registry.get_sample_value(name) or 0.0
+
+
 async def scan(folder: Path, running: Agent, resource: str = GPU) -> None:
     """Has the agent scan again, as it does when a device file appears, and waits until it has."""
     before = _scans(running, resource)

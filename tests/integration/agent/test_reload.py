@@ -4,8 +4,17 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from accelet.fakekubelet import FakeKubelet, a_pod
-from tests.integration.agent.running import GPU, agent, cards_config, config, until, until_ready, write_config
+from accelet.fakekubelet import FakeKubelet, PodRecord, a_pod
+from tests.integration.agent.running import (
+    GPU,
+    agent,
+    cards_config,
+    config,
+    configuration_loaded_at,
+    until,
+    until_ready,
+    write_config,
+)
 
 OTHER = "gpu.intel.com/xe"
 THIRD = "gpu.intel.com/arc"
@@ -25,6 +34,21 @@ async def test_only_what_changed_is_registered_anew(folder: Path) -> None:
         await kubelet.resource(THIRD).devices(healthy=1)
         assert (gpu.registrations, kubelet.resource(OTHER).registrations) == (2, 1)
         assert pod.is_running
+
+
+async def test_other_rules_hold_without_a_new_registration(folder: Path) -> None:
+    file = write_config(folder, cards_config(2, options="shares: 4"))
+    async with FakeKubelet(folder) as kubelet, agent(folder, file) as running:
+        gpu = kubelet.resource(GPU)
+        await gpu.devices(healthy=8)
+        assert len(_cards(await kubelet.admit(a_pod("before", limits={GPU: 2})))) == 2
+
+        loaded_at = configuration_loaded_at(running)
+        write_config(folder, cards_config(2, options="shares: 4\n  policy: packed"))
+        await until(lambda: configuration_loaded_at(running) > loaded_at)
+
+        assert len(_cards(await kubelet.admit(a_pod("after", limits={GPU: 2})))) == 1
+        assert (gpu.registrations, gpu.is_connected) == (1, True)
 
 
 async def test_removed_resource_is_no_longer_served(folder: Path) -> None:
@@ -73,6 +97,10 @@ async def test_mounted_configmap_changes_by_its_link(folder: Path) -> None:
         await kubelet.resource(GPU).devices(healthy=2)
         _publish(mounted, "..2", config(cards_config(5)))
         await kubelet.resource(GPU).devices(healthy=5, timeout_s=3)
+
+
+def _cards(record: PodRecord) -> set[str]:
+    return {node.container_path for node in record["main"].options.devices}
 
 
 def _publish(mounted: Path, version: str, text: str) -> None:

@@ -109,6 +109,17 @@ def own_view(record: PodRecord, container: str) -> tuple[list[str], str | None]:
     return [node.container_path for node in options.devices], options.envs.get("ZE_AFFINITY_MASK")
 
 
+def why_refused(message: str) -> str:
+    """What the sentence in a refused pod's status says, in short."""
+    sentences = {
+        "had been deleted by force": "refused for a former one's sake",
+        "it cannot be told": "unproven",
+        "assigned is": "mismatch",
+        "turned away by the test": "turned away",
+    }
+    return next((kind for said, kind in sentences.items() if said in message), "turned away by the kubelet")
+
+
 @dataclass
 class Storm:
     """`counts` has what became of pods and containers, `wrong` what was given to whom it was not for."""
@@ -179,7 +190,9 @@ class Storm:
         world, random = self.world, self.random
         created = world.create(drawn.pod, owner=drawn.owner)
         if random.random() < 0.1:
-            world.delete(created)  # before the kubelet hears of it
+            # By force: the kubelet has not confirmed it, and as far as the agent can tell is admitting it.
+            world.delete(created)
+            self.counts["pods deleted by force and made anew"] += drawn.owner is STATEFUL_SET
             return True
         await asyncio.sleep(random.random() * 0.01)
         record = world.kubelet.bind(replace(created))
@@ -199,12 +212,9 @@ class Storm:
         self.counts["containers"] += len(asked)
         if record.rejection is not None:
             message = record.rejection.message
-            unproven, mismatch = "it cannot be told" in message, "assigned is" in message
-            kind = "unproven" if unproven else "mismatch" if mismatch else "turned away"
-            if kind == "turned away" and "turned away by the test" not in message:
-                kind = "turned away by the kubelet"
+            kind = why_refused(message)
             self.counts[f"pods {kind}"] += 1
-            self.counts["refused"] += kind in ("unproven", "mismatch")
+            self.counts["refused"] += "turned away" not in kind
             return
         self.counts["pods admitted"] += 1
         for name in asked:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from accelet.fakekubelet import Pod, PodRecord, a_container, a_pod
-from tests.integration.agent.running import GPU, until
+from tests.integration.agent.running import GPU, configuration_loaded_at, until, write_config
 from tests.integration.identity.test_assignments import cards, mask
 from tests.integration.identity.world import World, gas, gpu_pod, node, sample, served, tiles_config
 
@@ -89,6 +89,26 @@ async def test_tile_of_another_live_pod_is_refused_where_the_policy_says_so(fold
         await world.remove(first)
         third = await world.admit(gpu_pod("third", "card0", "card0:gt1"))
         assert mask(third) == "1"
+
+
+async def test_changed_policies_refuse_no_pod_in_admission(folder: Path) -> None:
+    async with node(folder) as world, served(world, folder, tiles_config(shares=300), devices=600) as running:
+        loaded_at = configuration_loaded_at(running)
+        records = [await world.admit(gpu_pod("before", "card1", "card1:gt1"))]
+        write_config(folder, tiles_config(shares=300, options="on_missing: refuse\n  policy: packed"))
+        while configuration_loaded_at(running) == loaded_at:
+            names = [f"pod-{len(records)}-{i}" for i in range(5)]
+            admitted = [
+                world.kubelet.bind(world.create(gpu_pod(name, "card1", "card1:gt1"))) for name in names
+            ]
+            for record in admitted:
+                await world.kubelet.decided(record)
+            records += admitted
+        assert {mask(record) for record in records} == {"1"}
+        assert "no annotation of its pod assigns it any" in refusal(
+            await world.admit(a_pod("plain", limits={GPU: 1}))
+        )
+        assert world.kubelet.resource(GPU).registrations == 1
 
 
 async def test_unproven_call_is_refused_or_given_whole_by_the_policy(folder: Path) -> None:

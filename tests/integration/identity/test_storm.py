@@ -22,9 +22,12 @@ async def test_every_container_is_matched_and_none_wrongly(folder: Path, version
     storm = await blow(folder, version, CONTAINERS, EPOCHS)
     assert storm.wrong == []
     assert storm.counts["right"] > 0.5 * CONTAINERS
+    # A pod deleted by force while the kubelet may be admitting it costs its successor, once.
+    deleted = storm.counts["pods deleted by force and made anew"]
+    assert storm.counts["pods refused for a former one's sake"] <= deleted, storm.counts
     # A machine that stood still may have cost the agent the time it has to answer, which is a refusal; so may
-    # a kubelet that restarts in the middle of a call, or two pods of which neither is proven after a restart.
-    pardoned = (0.05 if storm.most_late_s > LATE_S else 0.03) * CONTAINERS
+    # a kubelet that restarts in the middle of a call.
+    pardoned = (0.05 if storm.most_late_s > LATE_S else 0.01) * CONTAINERS
     assert storm.counts["pods unproven"] + storm.counts["pods mismatch"] <= pardoned, storm.counts
     assert storm.counts["accelet_answers_settled_total corrected"] == 0
 

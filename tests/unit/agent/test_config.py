@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 import yaml
 
-from accelet.agent.config import DEFAULT_CONFIG, AgentConfig, parse_config
+from accelet.agent.config import DEFAULT_CONFIG, AgentConfig, ResourceConfig, parse_config
 from accelet.agent.configschema import make_schema
 from accelet.cli.demo import DEMO_NODE
 from accelet.runtime.settings import SettingsError
@@ -173,3 +173,32 @@ def test_match_that_no_card_can_meet_is_refused(field: str) -> None:
     text = f"version: v1\nresources:\n- {resource}\n"
     with pytest.raises(SettingsError, match=rf"f:3: resources\[0\]\.match\.{field}: must not be empty"):
         parse_config(text, "f")
+
+
+def _with_key(line: str) -> ResourceConfig:
+    lines = {"shares": "shares: 4", "assignment": "assignment: annotations"} | {line.split(":")[0]: line}
+    lines = {"cards": "cards: [{pci: '0000:03:00.0', nodes: [{path: /dev/null}]}]"} | lines
+    text = "version: v1\nresources:\n- name: example.com/gpu\n  backend: simulated\n"
+    (resource,) = parse_config(text + "".join(f"  {each}\n" for each in lines.values()), "x").resources
+    return resource
+
+
+@pytest.mark.parametrize(
+    ("line", "is_rule"),
+    [
+        ("policy: packed", True),
+        ("distinct: true", True),
+        ("on_mismatch: lenient", True),
+        ("on_missing: refuse", True),
+        ("on_unproven: default", True),
+        ("on_conflict: refuse", True),
+        ("assignment: none", False),
+        ("shares: 3", False),
+        ("unit: tile", False),
+        ("cards: [{pci: '0000:04:00.0', nodes: [{path: /dev/null}]}]", False),
+    ],
+)
+def test_rules_are_what_the_kubelet_is_told_nothing_of(line: str, is_rule: bool) -> None:
+    before = _with_key("shares: 4")
+    assert _with_key(line) != before
+    assert _with_key(line).differs_in_rules_alone(before) is is_rule

@@ -1,0 +1,42 @@
+"""This node's pods, asked for before there is a connection to the API server."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from accelet.fakeapi import FakeApi
+from accelet.kube.errors import UnavailableError
+from accelet.node.apiconnection import ApiConnection
+from accelet.node.nodepods import NodePods
+from tests.fakes.manifests import raw_pod
+
+
+@asynccontextmanager
+async def just_started(kubeconfig: Path) -> AsyncIterator[NodePods]:
+    connection = ApiConnection(kubeconfig)
+    pods = NodePods("node", connection, lambda: None)
+    running = asyncio.create_task(pods.run())
+    try:
+        yield pods
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        connection.close()
+
+
+async def test_read_of_an_agent_that_has_just_started_waits_for_the_connection(tmp_path: Path) -> None:
+    with FakeApi() as api:
+        api.state.create("api/v1/pods", "ml", raw_pod("one", on="node"))
+        async with just_started(api.write_kubeconfig(tmp_path / "kubeconfig")) as pods:
+            assert not pods.can_read
+            assert [pod.name for pod in (await pods.read_pods()).values()] == ["one"]
+
+
+async def test_read_where_there_is_no_way_to_connect_fails_at_once(tmp_path: Path) -> None:
+    async with just_started(tmp_path / "no-kubeconfig") as pods:
+        with pytest.raises(UnavailableError, match="no connection"):
+            await pods.read_pods()
