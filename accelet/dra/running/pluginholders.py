@@ -2,15 +2,15 @@
 
 import time
 from collections.abc import Collection
-from typing import Protocol
 
 from accelet.accelerators.device import UnitId
 from accelet.dra.errors import NotYetError
 from accelet.dra.publishing.holders import UNSHOWN_S, HolderLooks, look
 from accelet.dra.publishing.keeping import units_of_ids
-from accelet.kubelet.checkpoint import Checkpoint, CheckpointEntry
+from accelet.kubelet.checkpoint import CheckpointEntry
 from accelet.kubelet.errors import PodResourcesError
 from accelet.kubelet.podresources import PodResources
+from accelet.node.kubeletrecords import KubeletRecords
 
 LIST_S = 20.0
 """How often podresources is asked for its list at most.
@@ -21,18 +21,12 @@ Kubelets up to 1.37 free the devices of dead pods for that, which can harm an Al
 _ANSWER_S = 1.0
 
 
-class Records(Protocol):
-    """The kubelet's checkpoint."""
-
-    async def checkpoint(self) -> Checkpoint | None: ...
-
-
 class PluginHolders:
     """Remembers which pods have ended, of which the kubelet's checkpoint does not tell."""
 
     def __init__(
         self,
-        records: Records,
+        records: KubeletRecords,
         pod_resources: PodResources,
         *,
         list_s: float = LIST_S,
