@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
 
 LOCK_NAME = ".accelet.lock"
@@ -28,16 +29,16 @@ async def lock_directory(directory: Path) -> AsyncIterator[None]:
     """
     descriptor = os.open(directory / LOCK_NAME, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
-        is_waiting = False
+        waiting = Failing(
+            _log,
+            "another agent serves this node; waiting for it to end",
+            "the other agent has ended",
+            named="directory",
+        )
         while not _try_lock(descriptor):
-            if not is_waiting:
-                is_waiting = True
-                _log.warning(
-                    "another agent serves this node; waiting for it to end", directory=str(directory)
-                )
+            waiting.failed(directory)
             await asyncio.sleep(_LOOK_S)
-        if is_waiting:
-            _log.info("the other agent has ended")
+        waiting.worked()
         yield
     finally:
         os.close(descriptor)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from accelet.kubelet.paths import KubeletPaths, SocketIdentity, identify_socket, is_dead_mount
 from accelet.node.directorylock import lock_directory
+from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
 from accelet.runtime.run import FatalError
 from accelet.runtime.waiting import wait_for_hint
@@ -66,13 +67,9 @@ class KubeletDirectory:
             await wait_for_hint(self._hint, LOOK_S)
 
     async def _wait_for(self) -> None:
-        is_told = False
+        missing = Failing(_log, "the kubelet's directory is not there; waiting for it", named="directory")
         while not await asyncio.to_thread(self._path.is_dir):
-            if not is_told:
-                is_told = True
-                _log.warning(
-                    "the kubelet's directory is not there; waiting for it", directory=str(self._path)
-                )
+            missing.failed(self._path)
             await asyncio.sleep(LOOK_S / 4)
 
 

@@ -23,7 +23,9 @@ from accelet.kube.watching.store import Change
 from accelet.node.apiconnection import ApiConnection
 from accelet.node.formerpods import FormerPods
 from accelet.runtime.backoff import Backoff
+from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
+from accelet.runtime.tasks import task_group
 from accelet.runtime.waiting import wait_for_hint
 
 READ_S = 1.0
@@ -80,7 +82,7 @@ class NodePods:
         self._client, self._reflector, self._recorder = client, reflector, recorder
         self._tried.set()
         try:
-            async with asyncio.TaskGroup() as tasks:
+            async with task_group() as tasks:
                 tasks.create_task(reflector.run(), name="pods of this node")
                 tasks.create_task(recorder.run(), name="events")
                 tasks.create_task(self._note_sync(reflector), name="first list of pods")
@@ -112,16 +114,16 @@ class NodePods:
     async def _read_node(self, client: Client) -> None:
         """Reads now and then which Node this is, by which the mirrors of its static pods are known."""
         backoff = Backoff(first_s=5.0, most_s=NODE_S)
-        is_told = False
+        reading = Failing(_log, "cannot tell which pods mirror static ones", named="reason")
         while True:
             try:
                 self._node_uid = parse_node(await client.get(NODES, None, self._node_name)).uid
             except KubeError as error:
-                if not is_told:
-                    _log.warning("cannot tell which pods mirror static ones", reason=str(error))
-                is_told, wait_s, backoff = True, backoff.wait_s, backoff.failed()
+                reading.failed(error)
+                wait_s, backoff = backoff.wait_s, backoff.failed()
             else:
-                is_told, wait_s, backoff = False, NODE_S, backoff.worked()
+                reading.worked()
+                wait_s, backoff = NODE_S, backoff.worked()
             # The agents of a cluster must not all ask at once.
             await asyncio.sleep(wait_s * uniform(0.9, 1.1))  # noqa: S311  no secret
 

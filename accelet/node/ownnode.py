@@ -16,6 +16,7 @@ from accelet.node.publishing.cardpublisher import CardPublisher
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
+from accelet.runtime.tasks import task_group
 
 READ_S = 300.0
 """How often the Node is read. Its TPU labels are as lasting as its hardware, so a watch would be waste.
@@ -71,7 +72,7 @@ class OwnNode:
         client = await self._connection.client(self._fail)
         recorder = self._recorder = EventRecorder(client, REPORTER, self._node_name)
         try:
-            async with asyncio.TaskGroup() as tasks:
+            async with task_group() as tasks:
                 tasks.create_task(recorder.run(), name="events")
                 tasks.create_task(self._read_on(client), name="labels of the Node")
                 if self._publisher is not None:

@@ -52,8 +52,9 @@ class _Admissions:
         record = PodRecord(self.world.create(pod, owner=self.owner))
         process = self.world.kubelet._process  # noqa: SLF001 - its loop asks for a preference as well
         assert process is not None
-        process.node.pods[record.pod.uid] = process.known[record.pod.uid] = record
         await asyncio.sleep(1 / CALLS_A_SECOND)
+        # As in the kubelet: a pod is shown by podresources from the moment it is being admitted, no sooner.
+        process.node.pods[record.pod.uid] = process.known[record.pod.uid] = record
         device = self._free_device(card)
         request = api.AllocateRequest(container_requests=[api.ContainerAllocateRequest(devices_ids=[device])])
         started = time.perf_counter()

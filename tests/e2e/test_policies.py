@@ -441,12 +441,13 @@ def test_users_change_what_is_theirs(user: Client, waiting: str) -> None:
 
 def test_plan_is_written_by_the_scheduler_alone(user: Client, scheduler: Client, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}/configmaps"
-    plan: Json = {"metadata": {"name": "plan", "labels": {LABEL: "v1"}}, "data": {"plan.json": "{}"}}
+    name = "accelet-plan-of-a-gang"
+    plan: Json = {"metadata": {"name": name, "labels": {LABEL: "v1"}}, "data": {"plan.json": "{}"}}
     told = _refusal(user, "POST", path, plan)
     assert f"the label {LABEL}, is a plan of the scheduler" in told
     scheduler.send("POST", path, plan)
     for change in ({"data": {"plan.json": "[]"}}, {"metadata": {"labels": {LABEL: None}}}):
-        assert "only it" in _refusal(user, "PATCH", f"{path}/plan", change)
+        assert "only it" in _refusal(user, "PATCH", f"{path}/{name}", change)
     user.send("POST", path, {"metadata": {"name": "mine"}})
     assert "only it" in _refusal(user, "PATCH", f"{path}/mine", {"metadata": {"labels": {LABEL: "v1"}}})
-    user.send("DELETE", f"{path}/plan")
+    user.send("DELETE", f"{path}/{name}")
