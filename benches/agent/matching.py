@@ -134,7 +134,7 @@ async def measure_matching(folder: Path, calls: int = 500) -> tuple[Section, Sec
         ),
         Section(
             f"An API server that answers 403, first {_REFUSED_S:.0f} s",
-            (Figure("requests", refused, "", aim=2),),
+            (Figure("requests", refused, "", aim=4, note="two for its pods, two for its Node"),),
         ),
     )
 

@@ -28,16 +28,16 @@ def list_needs(pod: Pod, resource: str) -> tuple[Need, ...]:
     return tuple(
         Need(container.name, size, is_plain_init)
         for container, is_plain_init in (*init, *main)
-        if (size := _size(container, resource)) > 0
-        and (container.name, resource) not in pod.claimed_resources
+        if (size := _size(container, pod, resource)) > 0
     )
 
 
 def lacks_devices(pod: Pod, ledger: Ledger, size: int) -> bool:
     """Whether a request of this size is one that no record of the kubelet shows as met."""
     recorded = ledger.recorded(kubelet_uid(pod))
-    return any(
-        need.container not in recorded and need.size == size for need in list_needs(pod, ledger.resource)
+    return size > 0 and any(
+        container.name not in recorded and _size(container, pod, ledger.resource) == size
+        for container in pod.all_containers
     )
 
 
@@ -106,5 +106,8 @@ def _possible_next(needs: tuple[Need, ...], ledger: Ledger) -> Iterator[Need]:
             return
 
 
-def _size(container: Container, resource: str) -> int:
-    return int(container.limits.get(resource, 0))
+def _size(container: Container, pod: Pod, resource: str) -> int:
+    limit = container.limits.get(resource)
+    if limit is None or (container.name, resource) in pod.claimed_resources:
+        return 0
+    return int(limit)

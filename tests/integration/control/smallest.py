@@ -12,6 +12,7 @@ from accelet.kube.watching.source import Scope
 from accelet.runtime.probes import Check
 
 COUNT = "example.com/entries"
+COUNTED = Scope(CONFIG_MAPS, label_selector="example.com/counted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,7 @@ class Counting:
         self._writer = surface.writer
         self._queue: WorkQueue[ObjectKey] = WorkQueue()
         self._maps = Reflector(
-            surface.client,
-            Scope(CONFIG_MAPS, label_selector="example.com/counted"),
-            parse,
-            changed=lambda change: self._queue.add(change.key),
+            surface.client, COUNTED, parse, changed=lambda change: self._queue.add(change.key)
         )
 
     def readiness(self) -> Sequence[Check]:
