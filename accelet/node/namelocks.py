@@ -34,13 +34,22 @@ class NameLocks:
         number, place = _locate(name)
         if number not in self._files:
             self._files[number] = _LockFile(self._folder / f"{number:02x}")
-        return self._files[number].lock(name, place)
+        try:
+            return self._files[number].lock(name, place)
+        finally:
+            self._close_idle(number)
 
     def unlock(self, name: str) -> None:
         """Gives up a lock that this object has; one that it has lost is given up already."""
         number, place = _locate(name)
         if (file := self._files.get(number)) is not None:
             file.unlock(name, place)
+            self._close_idle(number)
+
+    def _close_idle(self, number: int) -> None:
+        """Keeps no file open in which nothing is locked."""
+        if not self._files[number].names():
+            self._files.pop(number).close()
 
     def renew(self) -> Set[str]:
         """Locks again what was locked in files that somebody has removed or replaced.

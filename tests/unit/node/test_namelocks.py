@@ -56,3 +56,22 @@ def test_unit_whose_lock_is_lost_is_not_served_on_the_strength_of_the_removed_fi
 
     with pytest.raises(IsADirectoryError):
         locks.lock("a")
+
+
+def test_no_file_stays_open_without_a_lock(tmp_path: Path) -> None:
+    folder = tmp_path / "locks"
+    locks, others = NameLocks(folder), NameLocks(folder)
+    names = [f"unit-{number}" for number in range(300)]
+    for name in names:
+        assert locks.lock(name)
+        assert not others.lock(name)
+    assert len(_open_files(folder)) == len(list(folder.iterdir()))
+    for name in names:
+        locks.unlock(name)
+    assert _open_files(folder) == []
+    assert others.lock(names[0])
+
+
+def _open_files(folder: Path) -> list[Path]:
+    targets = [entry.readlink() for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
+    return [target for target in targets if target.is_relative_to(folder)]
