@@ -1,7 +1,6 @@
 """`accelet demo dra`: claims served on a simulated node, without cluster or root."""
 
 import asyncio
-import json
 import os
 import sys
 import tempfile
@@ -12,26 +11,26 @@ from pathlib import Path
 from typing import Any
 
 import click
-import grpc
 import msgspec
 
 from accelet.cli.demo_run import DemoError
 from accelet.cli.drawing.output import Output
 from accelet.fakeapi import FakeApi
 from accelet.fakeapi.firstfit import FirstFit, FitRequest
-from accelet.kubelet.api import (
-    dra_v1_pb2,
-    dra_v1_pb2_grpc,
-    pluginregistration_pb2,
-    pluginregistration_pb2_grpc,
+from accelet.fakekubelet import (
+    FakeKubelet,
+    Pod,
+    PodRecord,
+    StillWaitingError,
+    a_pod,
+    kube_claims,
 )
 
 NODE = "demo-node"
 PATIENCE_S = 8.0
 SLICES = "apis/resource.k8s.io/v1/resourceslices"
 CLAIMS = "apis/resource.k8s.io/v1/resourceclaims"
-_CHANNEL = (("grpc.default_authority", "localhost"),)
-
+DRIVER = "gpu.accelet.dev"
 NOTHING_FITS = "waits: nothing that is free fits"
 
 CONFIG = """\
@@ -82,8 +81,8 @@ class DraReport(msgspec.Struct, frozen=True):
 def command(*, as_json: bool) -> None:
     """Watch the agent publish a simulated node's GPUs and prepare claims on it.
 
-    Starts the agent and an API server in this process, gives devices to claims by plain first fit (not what
-    kube-scheduler does), asks the driver over its sockets as a kubelet would, and reads its CDI files.
+    Starts the agent, a fake kubelet and an API server, gives devices to claims by plain first fit (not what
+    kube-scheduler does), has the kubelet prepare them for pods, and shows what their containers get.
     """
     with tempfile.TemporaryDirectory(prefix="accelet-") as folder:
         try:
@@ -103,22 +102,22 @@ async def run_demo(folder: Path) -> DraReport:
     Raises:
         DemoError: the agent did not serve the node.
     """
-    (folder / "device-plugins").mkdir()
     (folder / "config.yaml").write_text(CONFIG)
     with FakeApi() as api:
         api.state.create("api/v1/nodes", "", {"metadata": {"name": NODE}})
         api.write_kubeconfig(folder / "kubeconfig")
         started = time.monotonic()
-        async with _agent(folder):
-            driver = await _register(folder)
+        async with _agent(folder), _kubelet(folder) as kubelet:
             slices = await _published(api)
             published_s = time.monotonic() - started
             chooser = FirstFit(slices)
             chosen = [(name, chooser.allocate(request)) for name, request in WANTED]
-            claims = [_make_claim(api, name, results) for name, results in chosen if results is not None]
+            pods = [_make_pod(api, name, results) for name, results in chosen if results is not None]
             waiting = [ShownClaim(name, (), refused=NOTHING_FITS) for name, found in chosen if found is None]
-            shown = (*await _prepare(driver, folder, claims), *waiting)
-            await _unprepare(driver, claims)
+            try:
+                shown = (*await _serve(kubelet, pods), *waiting)
+            except StillWaitingError as error:
+                raise DemoError(str(error)) from error
             left = len(list((folder / "cdi").glob("*.json")))
     devices = sum(len(one["spec"].get("devices", ())) for one in slices)
     return DraReport("plain first fit", round(published_s, 3), len(slices), devices, shown, left)
@@ -157,6 +156,18 @@ async def _agent(folder: Path) -> AsyncIterator[None]:
         await agent.wait()
 
 
+@asynccontextmanager
+async def _kubelet(folder: Path) -> AsyncIterator[FakeKubelet]:
+    async with kube_claims(folder / "kubeconfig") as claims:
+        cdi = folder / "cdi"
+        async with FakeKubelet(folder, node_name=NODE, claims=claims, cdi_dirs=[cdi]) as kubelet:
+            try:
+                await kubelet.driver_registered(DRIVER, timeout_s=PATIENCE_S)
+            except StillWaitingError:
+                raise DemoError("the driver did not register") from None
+            yield kubelet
+
+
 async def _published(api: FakeApi) -> list[dict[str, Any]]:
     with suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE_S):
@@ -168,7 +179,8 @@ async def _published(api: FakeApi) -> list[dict[str, Any]]:
     raise DemoError("the agent published nothing")
 
 
-def _make_claim(api: FakeApi, name: str, results: list[dict[str, Any]]) -> dict[str, Any]:
+def _make_pod(api: FakeApi, name: str, results: list[dict[str, Any]]) -> Pod:
+    """A pod at the API server with its claim, allocated."""
     pod = api.state.create(
         "api/v1/pods",
         "demo",
@@ -183,70 +195,29 @@ def _make_claim(api: FakeApi, name: str, results: list[dict[str, Any]]) -> dict[
     )
     consumer = {"resource": "pods", "name": name, "uid": pod["metadata"]["uid"]}
     status = {"allocation": {"devices": {"results": results}}, "reservedFor": [consumer]}
-    return api.state.create(CLAIMS, "demo", {"metadata": {"name": name}, "spec": {}, "status": status})
+    api.state.create(CLAIMS, "demo", {"metadata": {"name": name}, "spec": {}, "status": status})
+    return a_pod(name, "demo", uid=pod["metadata"]["uid"], claims={"gpu": name})
 
 
-async def _register(folder: Path) -> str:
-    """The driver's endpoint, as a kubelet learns it."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                for path in (folder / "plugins_registry").glob("*-reg.sock"):
-                    with suppress(grpc.aio.AioRpcError):
-                        return await _ask(path)
-                await asyncio.sleep(0.02)
-    raise DemoError("the driver did not register")
+async def _serve(kubelet: FakeKubelet, pods: Sequence[Pod]) -> tuple[ShownClaim, ...]:
+    """Runs the pods, and removes them when it has seen what they got."""
+    records = [await kubelet.admit(pod, timeout_s=PATIENCE_S) for pod in pods]
+    shown = tuple(_show(kubelet, record) for record in records)
+    for record in records:
+        await kubelet.remove(record)
+    for record in records:
+        await kubelet.released(record, timeout_s=PATIENCE_S)
+    return shown
 
 
-async def _ask(path: Path) -> str:
-    async with grpc.aio.insecure_channel(f"unix:{path}", options=_CHANNEL) as channel:
-        stub: Any = pluginregistration_pb2_grpc.RegistrationStub(channel)
-        info = await stub.GetInfo(pluginregistration_pb2.InfoRequest(), timeout=1)
-        await stub.NotifyRegistrationStatus(pluginregistration_pb2.RegistrationStatus(plugin_registered=True))
-        return str(info.endpoint)
-
-
-def _references(claims: Sequence[dict[str, Any]]) -> list[dra_v1_pb2.Claim]:
-    named = (claim["metadata"] for claim in claims)
-    return [dra_v1_pb2.Claim(namespace="demo", name=one["name"], uid=one["uid"]) for one in named]
-
-
-async def _prepare(endpoint: str, folder: Path, claims: Sequence[dict[str, Any]]) -> tuple[ShownClaim, ...]:
-    async with grpc.aio.insecure_channel(f"unix:{endpoint}", options=_CHANNEL) as channel:
-        stub: Any = dra_v1_pb2_grpc.DRAPluginStub(channel)
-        request = dra_v1_pb2.NodePrepareResourcesRequest(claims=_references(claims))
-        answer = await stub.NodePrepareResources(request, timeout=45)
-    edits = _read_cdi(folder / "cdi")
-    return tuple(
-        _show(claim["metadata"]["name"], answer.claims[claim["metadata"]["uid"]], edits) for claim in claims
-    )
-
-
-async def _unprepare(endpoint: str, claims: Sequence[dict[str, Any]]) -> None:
-    async with grpc.aio.insecure_channel(f"unix:{endpoint}", options=_CHANNEL) as channel:
-        stub: Any = dra_v1_pb2_grpc.DRAPluginStub(channel)
-        request = dra_v1_pb2.NodeUnprepareResourcesRequest(claims=_references(claims))
-        await stub.NodeUnprepareResources(request, timeout=45)
-
-
-def _read_cdi(folder: Path) -> dict[str, Any]:
-    documents = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
-    return {
-        f"{one['kind']}={device['name']}": device["containerEdits"]
-        for one in documents
-        for device in one["devices"]
-    }
-
-
-def _show(name: str, answer: dra_v1_pb2.NodePrepareResourceResponse, edits: dict[str, Any]) -> ShownClaim:
-    given = [edits[one] for device in answer.devices for one in device.cdi_device_ids]
-    return ShownClaim(
-        name,
-        tuple(device.device_name for device in answer.devices),
-        tuple(sorted({node["path"] for one in given for node in one.get("deviceNodes", ())})),
-        dict(sorted(line.split("=", 1) for one in given for line in one.get("env", ()))),
-        answer.error or None,
-    )
+def _show(kubelet: FakeKubelet, record: PodRecord) -> ShownClaim:
+    name, given = record.pod.name, record["main"].injected
+    if record.claim_error is not None:
+        return ShownClaim(name, (), refused=record.claim_error)
+    claim = kubelet.claim(name, "demo")
+    devices = claim.devices[DRIVER] if claim is not None else ()
+    nodes, environment = tuple(sorted(given.nodes)), dict(sorted(given.envs.items()))
+    return ShownClaim(name, tuple(device.device for device in devices), nodes, environment)
 
 
 def _print(report: DraReport) -> None:

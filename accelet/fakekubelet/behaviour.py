@@ -3,12 +3,19 @@
 from dataclasses import dataclass
 from typing import Final
 
+V1: Final = "v1.DRAPlugin"
+V1BETA1: Final = "v1beta1.DRAPlugin"
+HEALTH_V1: Final = "v1.DRAResourceHealth"
+HEALTH_V1ALPHA1: Final = "v1alpha1.DRAResourceHealth"
+"""The services of DRA drivers, as they list them in their registration."""
+
 
 @dataclass(frozen=True, slots=True)
 class KubeletVersion:
     """The behaviour of one minor version, at its newest patch release.
 
-    Only what a device plugin can notice is here. Each field's comment names the change in Kubernetes.
+    Only what a device plugin or a DRA driver can notice is here. Each field's comment names the change in
+    Kubernetes.
     """
 
     name: str
@@ -30,6 +37,19 @@ class KubeletVersion:
     """Container statuses carry allocatedResourcesStatus by default (ResourceHealthStatus, beta in 1.36)."""
     sees_every_container_of_a_name: bool
     """The restart check is not fooled by an exited container of the same name (PR 135485)."""
+    driver_services: tuple[str, ...]
+    """The DRA services it can call (v1beta1 from 1.32, where a gate switches it on; v1 from 1.34)."""
+    watches_driver_connections: bool
+    """A driver counts as gone once its connection is (1.34); before, once its registration socket is."""
+    appends_prepared_devices: bool
+    """A repeated answer to Prepare comes after the first one instead of in its place (until 1.36)."""
+    guards_claims: bool
+    """A claim that is being unprepared takes no new pod, and none is unprepared for a pod that does not
+    use it (1.37)."""
+    health_services: tuple[str, ...]
+    """The health services of drivers it can watch, newest first (ResourceHealthStatus, beta in 1.36)."""
+    watches_health_unasked: bool
+    """It opens the health stream of drivers that do not list the service, every 5 s (until 1.37)."""
 
     def __str__(self) -> str:
         return self.name
@@ -47,7 +67,25 @@ def _version(minor: int) -> KubeletVersion:
         prints_types_of_messages=minor <= 33,
         reports_device_health=minor >= 36,
         sees_every_container_of_a_name=minor >= 34,
+        driver_services=_driver_services(minor),
+        watches_driver_connections=minor >= 34,
+        appends_prepared_devices=minor <= 35,
+        guards_claims=minor >= 37,
+        health_services=_health_services(minor),
+        watches_health_unasked=minor == 36,
     )
+
+
+def _driver_services(minor: int) -> tuple[str, ...]:
+    if minor < 32:
+        return ()
+    return (V1, V1BETA1) if minor >= 34 else (V1BETA1,)
+
+
+def _health_services(minor: int) -> tuple[str, ...]:
+    if minor < 36:
+        return ()
+    return (HEALTH_V1, HEALTH_V1ALPHA1) if minor >= 37 else (HEALTH_V1ALPHA1,)
 
 
 VERSIONS: Final = {version.name: version for version in map(_version, range(27, 39))}

@@ -79,15 +79,64 @@ class Answering:
                 await self._lifted.wait()
 
 
+@dataclass(frozen=True, slots=True)
+class Twice:
+    """Calls two times, one after the other or both at once, as for two pods of one claim; the last counts."""
+
+    at_once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """Cancels the call after so many seconds on the kubelet's clock, as at its deadline."""
+
+    after_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoseAnswer:
+    """The call is answered, and the answer never comes through."""
+
+
+CallFault = Twice | GiveUp | LoseAnswer
+
+
+@dataclass(slots=True)
+class Calling:
+    """How the kubelet makes one kind of call to a DRA driver. Without a fault it just does."""
+
+    fault: CallFault | None = None
+    times: int | None = None
+
+    def inject(self, fault: CallFault, *, times: int | None = None) -> None:
+        """From now on, for the next `times` calls or until it is lifted."""
+        self.fault, self.times = fault, times
+
+    def lift(self) -> None:
+        """Back to normal."""
+        self.fault = self.times = None
+
+    def next(self) -> CallFault | None:
+        """The fault of the next call, which counts it."""
+        fault = self.fault
+        if fault is not None and self.times is not None:
+            self.times -= 1
+            if self.times == 0:
+                self.lift()
+        return fault
+
+
 @dataclass(slots=True)
 class Faults:
     """Every fault that can be switched on.
 
     `disk_full` fails each write of the checkpoint. `unknown_fields` makes every request carry a field
-    that no plugin of today knows, as a newer kubelet may.
+    that no plugin of today knows, as a newer kubelet may. `prepare` and `unprepare` are for DRA drivers.
     """
 
     register: Answering = field(default_factory=Answering)
     pod_resources: Answering = field(default_factory=Answering)
+    prepare: Calling = field(default_factory=Calling)
+    unprepare: Calling = field(default_factory=Calling)
     disk_full: bool = False
     unknown_fields: bool = False

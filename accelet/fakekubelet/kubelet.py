@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from accelet.fakekubelet.claims.cache import ClaimInfo
+from accelet.fakekubelet.claims.view import DriverView
 from accelet.fakekubelet.devices.devicemanager import HEALTHY
 from accelet.fakekubelet.life import KubeletDownError, KubeletLife
 from accelet.fakekubelet.node import ContainerState, Phase, PodRecord
@@ -24,6 +26,9 @@ class FakeKubelet(KubeletLife):
             pod = await kubelet.admit(a_pod(limits={"gpu.intel.com/i915": 1}))
             assert pod["main"].options.envs["ZE_AFFINITY_MASK"] == "0"
             await kubelet.restart()
+
+    With `claims`, an API server's ResourceClaims, it is a kubelet with DRA on node `node_name`. `cdi_dirs`
+    are the container runtime's folders; without them nobody looks whether CDI devices are there.
     """
 
     # Plugins.
@@ -55,6 +60,36 @@ class FakeKubelet(KubeletLife):
         await view.registered(timeout_s=timeout_s)
         return view
 
+    def driver(self, driver: str) -> DriverView:
+        """What the kubelet knows of a DRA driver, whether it has registered or not."""
+        return DriverView(driver, self._node, self._claims)
+
+    async def driver_registered(self, driver: str, *, timeout_s: float = 10.0) -> DriverView:
+        """The view of a DRA driver, once it is registered and connected.
+
+        Raises:
+            StillWaitingError: it is not in `timeout_s` seconds of real time.
+        """
+        view = self.driver(driver)
+        await view.connected(timeout_s=timeout_s)
+        return view
+
+    def claim(self, name: str, namespace: str = "default") -> ClaimInfo | None:
+        """What the kubelet knows of a claim; None if no pod of this node uses it."""
+        claims = self._claims()
+        return claims.manager.cache.infos.get((namespace, name)) if claims is not None else None
+
+    async def wipe_slices(self, driver: str | None = None) -> None:
+        """Removes the node's ResourceSlices, of one driver or of all, as a kubelet does when it starts.
+
+        Raises:
+            KubeletDownError: the kubelet is down, or has no DRA.
+        """
+        claims = self._claims()
+        if claims is None:
+            raise KubeletDownError("no kubelet with DRA is running")
+        await claims.drivers.wipe(driver)
+
     # Pods.
 
     async def admit(self, pod: Pod, *, start: bool = True, timeout_s: float = 30.0) -> PodRecord:
@@ -81,8 +116,12 @@ class FakeKubelet(KubeletLife):
         """Binds `pod` to this node without waiting for what becomes of it.
 
         Raises:
-            ValueError: a pod of this name or uid is there already.
+            ValueError: a pod of this name or uid is there already, or it has claims and there is no DRA.
         """
+        if pod.claims and (self._node.claim_api is None or not self.version.driver_services):
+            raise ValueError(
+                f"pod {pod} has claims: give the fake kubelet an API server (claims=), of 1.32 or later"
+            )
         if any(str(other.pod) == str(pod) or other.pod.uid == pod.uid for other in self._node.pods.values()):
             raise ValueError(f"pod {pod} is on this node already; remove it first")
         record = PodRecord(pod, starts=start)
@@ -102,6 +141,48 @@ class FakeKubelet(KubeletLife):
             timeout_s=timeout_s,
             seen=lambda: "the kubelet is down" if self._process is None else "it is still pending",
         )
+
+    async def running(self, record: PodRecord, *, timeout_s: float = 30.0) -> None:
+        """Returns once all containers run, also those that could not be made at first.
+
+        Raises:
+            StillWaitingError: they do not in `timeout_s` seconds of real time.
+        """
+        await self._node.trace.until(
+            lambda: record.phase is Phase.RUNNING,
+            f"pod {record.pod} to run",
+            timeout_s=timeout_s,
+            seen=lambda: record.claim_error or f"it is {record.phase.value}",
+        )
+
+    async def released(self, record: PodRecord, *, timeout_s: float = 30.0) -> None:
+        """Returns once no claim is held for a pod any more.
+
+        Raises:
+            StillWaitingError: one still is after `timeout_s` seconds of real time.
+        """
+
+        def held() -> list[str]:
+            claims = self._claims()
+            return [info.name for info in claims.manager.cache.of_pod(record.pod.uid)] if claims else []
+
+        await self._node.trace.until(
+            lambda: self._process is not None and not held(),
+            f"the claims of {record.pod} to be unprepared",
+            timeout_s=timeout_s,
+            seen=lambda: f"it still has {', '.join(held()) or 'none, and the kubelet is down'}",
+        )
+
+    async def renew_sandbox(self, record: PodRecord) -> None:
+        """Ends the pod's sandbox with all its containers; the kubelet makes another one."""
+        process = self._running()
+        record.has_sandbox = record.tried = False
+        record.phase = Phase.PENDING
+        for container in record.containers.values():
+            container.state = ContainerState.WAITING
+        self._node.trace.record("sandbox-ended", pod=str(record.pod))
+        process.spawn(process.workers.run(record))
+        await self.decided(record)
 
     async def start_containers(self, record: PodRecord) -> None:
         """Starts the containers of a pod that was admitted without."""
@@ -131,13 +212,19 @@ class FakeKubelet(KubeletLife):
         for container in record.containers.values():
             container.state = ContainerState.EXITED
         self._node.trace.record("finished", pod=str(record.pod), detail=phase.value)
+        if self._process is not None:
+            self._process.release(record)
 
     async def remove(self, record: PodRecord) -> None:
-        """Deletes the pod: its containers end and it is gone. The kubelet frees its devices later."""
+        """Deletes the pod: its containers end and it is gone. The kubelet frees its devices later.
+
+        Its claims are unprepared from now on; see `released`.
+        """
         self._node.pods.pop(record.pod.uid, None)
         record.removed = True
         if self._process is not None:
             self._process.forget(record)
+            self._process.release(record)
         for container in record.containers.values():
             container.state = ContainerState.EXITED
         self._node.trace.record("removed", pod=str(record.pod))

@@ -9,6 +9,9 @@ from types import TracebackType
 from typing import Self
 
 from accelet.fakekubelet.behaviour import KubeletVersion, kubelet_version
+from accelet.fakekubelet.claims.claimapi import ClaimApi
+from accelet.fakekubelet.claims.service import ClaimService
+from accelet.fakekubelet.claims.statefile import KubeletStartError
 from accelet.fakekubelet.clock import Clock, SystemClock
 from accelet.fakekubelet.devices.devicemanager import DeviceManager
 from accelet.fakekubelet.faults import Faults
@@ -32,6 +35,9 @@ class KubeletLife:
         clock: Clock | None = None,
         seed: int | None = None,
         admission_hook: AdmissionHook = lambda _pod: None,
+        node_name: str = "node",
+        claims: ClaimApi | None = None,
+        cdi_dirs: Iterable[Path] = (),
     ) -> None:
         self.seed = random.SystemRandom().randrange(2**32) if seed is None else seed
         clock = clock or SystemClock()
@@ -43,6 +49,9 @@ class KubeletLife:
             trace=Trace(clock, self.seed),
             faults=Faults(),
             admission_hook=admission_hook,
+            name=node_name,
+            claim_api=claims,
+            cdi_dirs=tuple(cdi_dirs),
         )
         self._process: Process | None = None
         self._crashes: list[asyncio.Task[None]] = []
@@ -125,6 +134,9 @@ class KubeletLife:
 
         The first list of pods comes `pods_after_s` seconds later on the kubelet's clock; until then
         podresources shows none. Does nothing if it runs already.
+
+        Raises:
+            KubeletStartError: dra_manager_state makes no sense; real ones do not start over it either.
         """
         await self._start(pods_after_s=pods_after_s, replacing=False)
 
@@ -137,7 +149,11 @@ class KubeletLife:
                     record.tried = False
             self._node.trace.recover()
             self._process = Process(self._node, self._crash)
-            await self._process.start(pods_after_s=pods_after_s, replacing=replacing)
+            try:
+                await self._process.start(pods_after_s=pods_after_s, replacing=replacing)
+            except KubeletStartError:
+                await self.stop()
+                raise
 
     def _crash(self, error: BaseException) -> None:
         process, self._process = self._process, None
@@ -161,6 +177,7 @@ class KubeletLife:
         """Stops, ends every container, and starts; the checkpoint stays."""
         await self.stop()
         for record in self._node.pods.values():
+            record.has_sandbox = False
             for container in record.containers.values():
                 if not record.is_over:
                     container.state = ContainerState.WAITING
@@ -217,6 +234,9 @@ class KubeletLife:
 
     def _manager(self) -> DeviceManager | None:
         return self._process.manager if self._process is not None else None
+
+    def _claims(self) -> ClaimService | None:
+        return self._process.claims if self._process is not None else None
 
     def _running(self) -> Process:
         if self._process is None:

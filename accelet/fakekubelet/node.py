@@ -1,5 +1,6 @@
 """What outlives a kubelet: its folders, the pods bound to the node, and their containers."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -7,6 +8,8 @@ from pathlib import Path
 from random import Random
 
 from accelet.fakekubelet.behaviour import KubeletVersion
+from accelet.fakekubelet.claims.cdi import NO_EDITS, CdiEdits
+from accelet.fakekubelet.claims.claimapi import ClaimApi
 from accelet.fakekubelet.clock import Clock
 from accelet.fakekubelet.devices.options import NO_OPTIONS, ContainerOptions
 from accelet.fakekubelet.faults import Faults
@@ -45,7 +48,10 @@ class PodRejectedError(AssertionError):
 
 @dataclass(slots=True)
 class ContainerRecord:
-    """One container of a pod and what it was given. `error` is why it waits (CreateContainerConfigError)."""
+    """One container of a pod and what it was given. `error` is why it waits (CreateContainerConfigError).
+
+    `injected` is what its CDI devices gave it, where the kubelet was told of folders to find them in.
+    """
 
     container: Container
     state: ContainerState = ContainerState.WAITING
@@ -53,6 +59,7 @@ class ContainerRecord:
     options: ContainerOptions = NO_OPTIONS
     error: str | None = None
     starts: int = 0
+    injected: CdiEdits = NO_EDITS
 
 
 @dataclass(slots=True, eq=False)
@@ -60,6 +67,7 @@ class PodRecord:
     """A pod on this node, kept up to date by the fake; read it, do not write it.
 
     `admitted` is None until a kubelet has decided, and again when a kubelet has to decide anew.
+    `claim_error` is the last Event FailedPrepareDynamicResources of a pod that could not be started for it.
     """
 
     pod: Pod
@@ -70,7 +78,10 @@ class PodRecord:
     tried: bool = False
     terminating: bool = False
     removed: bool = False
+    has_sandbox: bool = False
+    claim_error: str | None = None
     containers: dict[str, ContainerRecord] = field(default_factory=dict)
+    worker: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         self.containers = {each.name: ContainerRecord(each) for each in self.pod.in_order()}
@@ -116,7 +127,11 @@ AdmissionHook = Callable[[Pod], Rejection | None]
 
 @dataclass(slots=True)
 class Node:
-    """One node. `status` is capacity and allocatable by resource, as last told to the API server."""
+    """One node. `status` is capacity and allocatable by resource, as last told to the API server.
+
+    `claim_api` is where pods' ResourceClaims are looked up; without one there is no DRA. `cdi_dirs` are the
+    folders of the container runtime, the last one first in rank.
+    """
 
     root: Path
     version: KubeletVersion
@@ -125,11 +140,15 @@ class Node:
     trace: Trace
     faults: Faults
     admission_hook: AdmissionHook = lambda _pod: None
+    name: str = "node"
+    claim_api: ClaimApi | None = None
+    cdi_dirs: tuple[Path, ...] = ()
     pods: dict[PodUid, PodRecord] = field(default_factory=dict)
     status: dict[str, tuple[int, int]] = field(default_factory=dict)
     registrations: dict[str, int] = field(default_factory=dict)
     register_calls: list[RegisterCall] = field(default_factory=list)
     serial: int = 0
+    driver_registrations: dict[str, int] = field(default_factory=dict)
 
     @property
     def plugins_dir(self) -> Path:
@@ -146,3 +165,7 @@ class Node:
     @property
     def checkpoint(self) -> Path:
         return self.plugins_dir / "kubelet_internal_checkpoint"
+
+    @property
+    def claim_state(self) -> Path:
+        return self.root / "dra_manager_state"

@@ -5,19 +5,24 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from accelet.fakekubelet.admission import Admission, Allocator
+from accelet.fakekubelet.claims.service import ClaimService
 from accelet.fakekubelet.devices.checkpointfile import CheckpointFile
 from accelet.fakekubelet.devices.devicemanager import DeviceManager, KubeletCrash
 from accelet.fakekubelet.node import ContainerState, Node, Phase, PodRecord, Rejection
 from accelet.fakekubelet.pods import PodUid
+from accelet.fakekubelet.services.handlers import DevicePluginHandler, DriverHandler
 from accelet.fakekubelet.services.podresources import PodResources
 from accelet.fakekubelet.services.registration import Plugins, Registration
 from accelet.fakekubelet.services.sockets import new_server, serve_at, stop_now, wipe_sockets
-from accelet.fakekubelet.services.watcher import PluginWatcher
+from accelet.fakekubelet.services.watcher import Handler, PluginWatcher
 from accelet.fakekubelet.workers import Workers
 from accelet.kubelet.api import deviceplugin_pb2_grpc, podresources_pb2_grpc
 
 STATUS_TICK_S: Final = 10.0
 """How often the kubelet tells the API server what the node has."""
+
+RECONCILE_S: Final = 60.0
+"""How often it looks for claims of pods that are gone."""
 
 
 class Process:
@@ -43,7 +48,8 @@ class Process:
         self.plugins = Plugins(node, self.manager, self.spawn, self.checkpoint)
         self.allocator = Allocator(node, self.manager, self.plugins, self.checkpoint, self.free_dead)
         self.admission = Admission(node, self.manager, self.allocator)
-        self.workers = Workers(node, self.manager, self.allocator)
+        self.claims = ClaimService.of(node, self.spawn)
+        self.workers = Workers(node, self.manager, self.allocator, self.claims)
         self._registration = new_server()
         self._pod_resources = new_server()
         self._arrivals: asyncio.Queue[PodRecord] = asyncio.Queue()
@@ -64,13 +70,19 @@ class Process:
         return record is not None and record.is_active
 
     async def start(self, *, pods_after_s: float, replacing: bool) -> None:
-        """Opens both sockets, then admits the pods that are already bound here."""
+        """Opens both sockets, then admits the pods that are already bound here.
+
+        Raises:
+            KubeletStartError: what a former kubelet wrote down of claims makes no sense.
+        """
         node = self.node
+        if self.claims is not None:
+            self.claims.manager.load()
         for folder in (node.plugins_dir, node.pod_resources_dir):
             folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         node.registry_dir.mkdir(mode=0o750, exist_ok=True)
         podresources_pb2_grpc.add_PodResourcesListerServicer_to_server(
-            PodResources(node, self.manager, self.known, self.free_dead), self._pod_resources
+            PodResources(node, self.manager, self.known, self.free_dead, self.claims), self._pod_resources
         )
         await serve_at(self._pod_resources, node.pod_resources_dir / "kubelet.sock", by_rename=True)
         self.checkpoint.load(self.manager, node.clock.now())
@@ -81,7 +93,12 @@ class Process:
         )
         await serve_at(self._registration, node.plugins_dir / "kubelet.sock", by_rename=replacing)
         node.trace.record("kubelet-started", detail=f"version {node.version}")
-        self.spawn(PluginWatcher(node, self.plugins, self.spawn).run())
+        handlers: dict[str, Handler] = {"DevicePlugin": DevicePluginHandler(self.plugins)}
+        if self.claims is not None:
+            handlers["DRAPlugin"] = DriverHandler(self.claims.drivers)
+            self.spawn(self.claims.drivers.wipe())
+            self.spawn(self._reconcile(self.claims))
+        self.spawn(PluginWatcher(node, handlers, self.spawn).run())
         self.spawn(self._loop(pods_after_s))
         self.spawn(self._tell_status())
 
@@ -94,16 +111,19 @@ class Process:
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(stop_now(self._registration), stop_now(self._pod_resources))
         await self.plugins.close()
+        if self.claims is not None:
+            await self.claims.drivers.close()
         self.node.trace.record("kubelet-stopped")
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs `work` until it ends or this kubelet does."""
+    def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None] | None":
+        """Runs `work` until it ends or this kubelet does; nothing if that has ended."""
         if self._is_over:  # asked by a Register that was under way at the end
             work.close()
-            return
+            return None
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._reap)
+        return task
 
     def _reap(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -122,6 +142,18 @@ class Process:
             self._arrivals.put_nowait(record)
         else:
             self.known.pop(record.pod.uid, None)
+
+    def release(self, record: PodRecord) -> None:
+        """A pod's containers have ended for good: what its claims hold is given back."""
+        if record.pod.claims:
+            self.spawn(self.workers.release(record))
+
+    async def _reconcile(self, claims: ClaimService) -> None:
+        """What pods left behind that went while no kubelet was there."""
+        while True:
+            await self.node.clock.sleep(RECONCILE_S)
+            if self.manager.sources_ready:
+                await claims.manager.reconcile(lambda uid: self._is_active(PodUid(uid)))
 
     def free_dead(self) -> None:
         freed = self.manager.free_dead()

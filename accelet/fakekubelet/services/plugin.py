@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 
 from accelet.fakekubelet.clock import within
 from accelet.fakekubelet.devices.devicemanager import AllocationError, PluginDevice, PluginOptions
+from accelet.fakekubelet.faults import Faults
 from accelet.fakekubelet.node import Node
 from accelet.kubelet.api import deviceplugin_pb2 as api
 from accelet.kubelet.api import deviceplugin_pb2_grpc as rpc
@@ -149,14 +150,18 @@ class PluginClient:
             raise AllocationError(f"{PRE_START_FAILED}{error}") from error
 
     def _aged(self, message: _Message) -> _Message:
-        """`message`, with a field of the future if that fault is on."""
-        if not self._faults.unknown_fields:
-            return message
-        return type(message).FromString(message.SerializeToString() + _FIELD_1000)
+        return aged(message, self._faults)
 
     async def close(self) -> None:
         """Closes the connection; what is under way on it is cancelled."""
         await self._channel.close()
+
+
+def aged(message: _Message, faults: Faults) -> _Message:
+    """`message`, with a field of the future if that fault is on."""
+    if not faults.unknown_fields:
+        return message
+    return type(message).FromString(message.SerializeToString() + _FIELD_1000)
 
 
 async def _answer(call: Awaitable[_T]) -> _T:

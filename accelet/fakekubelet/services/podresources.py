@@ -6,11 +6,12 @@ from typing import Final, TypeVar
 import grpc
 import grpc.aio
 
+from accelet.fakekubelet.claims.service import ClaimService
 from accelet.fakekubelet.clock import Clock
 from accelet.fakekubelet.devices.devicemanager import DeviceManager
 from accelet.fakekubelet.devices.holdings import NO_NUMA_NODE
 from accelet.fakekubelet.node import Node, PodRecord
-from accelet.fakekubelet.pods import Pod, PodUid
+from accelet.fakekubelet.pods import Container, Pod, PodUid
 from accelet.kubelet.api import podresources_pb2 as api
 from accelet.kubelet.api import podresources_pb2_grpc as rpc
 
@@ -52,11 +53,13 @@ class PodResources(rpc.PodResourcesListerServicer):
         manager: DeviceManager,
         pods: Mapping[PodUid, PodRecord],
         free_dead: Callable[[], None],
+        claims: ClaimService | None = None,
     ) -> None:
         self._node = node
         self._manager = manager
         self._pods = pods
         self._free_dead = free_dead
+        self._claims = claims
         self._limiter = RateLimiter(node.clock)
 
     async def List(  # noqa: N802 - the wire's name
@@ -109,7 +112,7 @@ class PodResources(rpc.PodResourcesListerServicer):
 
     def _pod(self, pod: Pod) -> api.PodResources:
         shown = [
-            container.name
+            container
             for container in pod.in_order()
             if not pod.is_plain_init(container.name)
             and (self._node.version.lists_sidecars or container not in pod.init_containers)
@@ -118,9 +121,35 @@ class PodResources(rpc.PodResourcesListerServicer):
             name=pod.name,
             namespace=pod.namespace,
             containers=[
-                api.ContainerResources(name=name, devices=self._held(pod.uid, name)) for name in shown
+                api.ContainerResources(
+                    name=container.name,
+                    devices=self._held(pod.uid, container.name),
+                    dynamic_resources=self._claimed(pod, container),
+                )
+                for container in shown
             ],
         )
+
+    def _claimed(self, pod: Pod, container: Container) -> Iterator[api.DynamicResource]:
+        """From 1.34, where the gate is on by default."""
+        if self._claims is None or not self._node.version.serves_get:
+            return
+        for info in self._claims.manager.used_by(pod, container):
+            yield api.DynamicResource(
+                claim_name=info.name,
+                claim_namespace=info.namespace,
+                claim_resources=[
+                    api.ClaimResource(
+                        cdi_devices=[api.CDIDevice(name=name) for name in device.cdi_ids],
+                        driver_name=driver,
+                        pool_name=device.pool,
+                        device_name=device.device,
+                        share_id=device.share,
+                    )
+                    for driver, devices in info.devices.items()
+                    for device in devices
+                ],
+            )
 
     def _held(self, pod: PodUid, container: str) -> Iterator[api.ContainerDevices]:
         for resource, held in self._manager.holdings.of_container(pod, container).items():

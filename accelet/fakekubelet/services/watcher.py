@@ -2,21 +2,19 @@
 
 import os
 import stat
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import grpc
 import grpc.aio
 
 from accelet.fakekubelet.clock import within
 from accelet.fakekubelet.node import Node
-from accelet.fakekubelet.services.plugin import DIAL_TIMEOUT_S, CallError, DialError, go_errors
-from accelet.fakekubelet.services.registration import VERSION, Plugins
+from accelet.fakekubelet.services.plugin import DIAL_TIMEOUT_S, CallError, go_errors
 from accelet.kubelet.api import pluginregistration_pb2 as api
 from accelet.kubelet.api import pluginregistration_pb2_grpc as rpc
-from accelet.kubelet.resourcename import explain_bad_resource_name
 
 LOOP_S: Final = 1.0
 GET_INFO_TIMEOUT_S: Final = 1.0
@@ -32,10 +30,27 @@ class WatcherError(Exception):
     """A plugin found here cannot be registered. The text is the kubelet's."""
 
 
+class NotRegisteredError(Exception):
+    """A handler does not take a plugin. The text is the kubelet's."""
+
+
+class Handler(Protocol):
+    """What the kubelet does with plugins of one type."""
+
+    def validate(self, info: api.PluginInfo, endpoint: Path) -> None:
+        """Raises NotRegisteredError if nothing is to be done with the plugin."""
+
+    async def register(self, info: api.PluginInfo, endpoint: Path) -> None:
+        """Raises NotRegisteredError if it cannot be."""
+
+    async def deregister(self, name: str, endpoint: Path) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class _Known:
     identity: Identity
-    resource: str
+    type: str
+    name: str
     endpoint: Path
 
 
@@ -48,14 +63,18 @@ class _Waiting:
 class PluginWatcher:
     """Compares the folder with what is registered, once a second (Kubernetes 1.36, kubelet/pluginmanager).
 
-    A plugin whose stream ends while its socket stays is not tried again.
+    `handlers` are by the type that plugins say they are of. A device plugin whose stream ends while its
+    socket stays is not tried again.
     """
 
     def __init__(
-        self, node: Node, plugins: Plugins, spawn: Callable[[Coroutine[Any, Any, None]], object]
+        self,
+        node: Node,
+        handlers: Mapping[str, Handler],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._node = node
-        self._plugins = plugins
+        self._handlers = handlers
         self._spawn = spawn
         self._known: dict[Path, _Known] = {}
         self._busy: set[Path] = set()
@@ -67,7 +86,7 @@ class PluginWatcher:
             for path, known in list(self._known.items()):
                 if found.get(path) != known.identity:
                     del self._known[path]
-                    await self._plugins.deregister(known.resource, known.endpoint)
+                    await self._deregister(known)
                     found.pop(path, None)  # the next round finds it
             for path in self._waiting.keys() - found.keys():
                 del self._waiting[path]
@@ -115,42 +134,40 @@ class PluginWatcher:
             plugin = rpc.RegistrationStub(channel)
             info = await self._info(plugin)
             self._node.trace.record("plugin-found", resource=info.name, detail=path.name)
-            endpoint = Path(info.endpoint) if info.endpoint else path
-            known = _Known(identity, info.name, endpoint)
+            known = _Known(identity, info.type, info.name, Path(info.endpoint) if info.endpoint else path)
             try:
-                self._refuse_bad(info, path)
-                self._known[path] = known
-                # Here the kubelet names no authority, so the plugin sees the socket's path in its place.
-                await self._plugins.connect(info.name, endpoint, authority=None)
-            except (WatcherError, DialError) as error:
-                self._known.pop(path, None)
+                await self._hand_over(info, known, path)
+            except WatcherError as error:
                 await self._notify(plugin, error=f"RegisterPlugin error -- {error}")
-                raise WatcherError(str(error)) from error
+                raise
             try:
                 await self._notify(plugin)
             except (CallError, TimeoutError):
                 self._known.pop(path, None)
-                await self._plugins.deregister(known.resource, known.endpoint)
+                await self._deregister(known)
                 raise
+
+    async def _hand_over(self, info: api.PluginInfo, known: _Known, path: Path) -> None:
+        handler = self._handlers.get(info.type)
+        if handler is None:
+            raise WatcherError(f"no handler registered for plugin type: {info.type} at socket {path}")
+        try:
+            handler.validate(info, known.endpoint)
+        except NotRegisteredError as error:
+            raise WatcherError(f"plugin validation failed with err: {error}") from error
+        self._known[path] = known
+        try:
+            await handler.register(info, known.endpoint)
+        except NotRegisteredError as error:
+            self._known.pop(path, None)
+            raise WatcherError(str(error)) from error
+
+    async def _deregister(self, known: _Known) -> None:
+        await self._handlers[known.type].deregister(known.name, known.endpoint)
 
     async def _info(self, plugin: "rpc.RegistrationAsyncStub") -> api.PluginInfo:
         with go_errors():
             return await plugin.GetInfo(api.InfoRequest(), timeout=GET_INFO_TIMEOUT_S)
-
-    @staticmethod
-    def _refuse_bad(info: api.PluginInfo, path: Path) -> None:
-        if info.type != "DevicePlugin":
-            raise WatcherError(f"no handler registered for plugin type: {info.type} at socket {path}")
-        failed = "plugin validation failed with err: "
-        if VERSION not in info.supported_versions:
-            versions = " ".join(info.supported_versions)
-            raise WatcherError(
-                f"{failed}manager version, {VERSION}, is not among plugin supported versions [{versions}]"
-            )
-        if explain_bad_resource_name(info.name) is not None:
-            raise WatcherError(
-                f'{failed}invalid name of device plugin socket: the ResourceName "{info.name}" is invalid'
-            )
 
     @staticmethod
     async def _notify(plugin: "rpc.RegistrationAsyncStub", error: str = "") -> None:

@@ -12,7 +12,7 @@ CARD_0, CARD_1 = "gpu-0000-03-00-0", "gpu-0000-04-00-0"
 
 async def test_slices_are_published_with_the_node_as_owner(folder: Path) -> None:
     async with a_node(folder) as world, an_agent(world):
-        await world.kubelet.register()
+        await world.register()
         await until(lambda: len(world.slices()) == 2)
         assert faults(world.slices()) == []
         node = world.api.state.get("api/v1/nodes", ("", NODE))
@@ -25,13 +25,13 @@ async def test_nothing_is_published_before_the_kubelet_knows_the_driver(folder: 
     async with a_node(folder) as world, an_agent(world):
         await until(lambda: any((folder / "plugins_registry").glob("*.sock")))
         assert world.slices() == []
-        await world.kubelet.register()
+        await world.register()
         await until(lambda: len(world.slices()) == 2, timeout_s=5)
 
 
 async def test_slices_that_were_wiped_come_back(folder: Path) -> None:
     async with a_node(folder) as world, an_agent(world):
-        await world.kubelet.register()
+        await world.register()
         await until(lambda: len(world.slices()) == 2)
         for one in world.slices():
             world.api.state.delete(
@@ -42,22 +42,21 @@ async def test_slices_that_were_wiped_come_back(folder: Path) -> None:
 
 async def test_driver_registers_with_both_protocols_and_health(folder: Path) -> None:
     async with a_node(folder) as world, an_agent(world):
-        info = await world.kubelet.register()
-        assert (info.type, info.name) == ("DRAPlugin", "gpu.accelet.dev")
-        assert list(info.supported_versions) == [
+        driver = await world.register()
+        assert driver.client.listed == (
             "v1.DRAPlugin",
             "v1beta1.DRAPlugin",
             "v1.DRAResourceHealth",
             "v1alpha1.DRAResourceHealth",
-        ]
+        )
 
 
 async def test_tile_is_given_with_its_cards_nodes_and_mask(folder: Path) -> None:
     async with a_node(folder) as world, an_agent(world):
         claim = world.claim("tile", result(TILE_1))
-        prepared = (await world.kubelet.prepare(claim))["tile"]
+        prepared = (await world.prepare(claim))["tile"]
         assert prepared.error == ""
-        assert [(d.pool_name, d.device_name) for d in prepared.devices] == [(NODE, TILE_1)]
+        assert [(d.pool, d.device) for d in prepared.devices] == [(NODE, TILE_1)]
         assert world.edits(prepared) == {
             "nodes": ["/dev/dri/card0"],
             "env": {
@@ -70,71 +69,72 @@ async def test_tile_is_given_with_its_cards_nodes_and_mask(folder: Path) -> None
 
 async def test_whole_card_sets_no_environment(folder: Path) -> None:
     async with a_node(folder) as world, an_agent(world):
-        prepared = (await world.kubelet.prepare(world.claim("card", result(CARD_1))))["card"]
+        prepared = (await world.prepare(world.claim("card", result(CARD_1))))["card"]
         assert world.edits(prepared) == {"nodes": ["/dev/dri/card1"], "env": {}}
 
 
 async def test_v1beta1_prepares_likewise(folder: Path) -> None:
-    async with a_node(folder) as world, an_agent(world):
-        prepared = await world.kubelet.prepare_v1beta1(world.claim("tile", result(TILE_0)))
-        assert (prepared.error, prepared.devices[0].device_name) == ("", TILE_0)
+    async with a_node(folder, version="1.33") as world, an_agent(world):
+        assert (await world.register()).client.service == "v1beta1.DRAPlugin"
+        prepared = (await world.prepare(world.claim("tile", result(TILE_0))))["tile"]
+        assert (prepared.error, prepared.devices[0].device) == ("", TILE_0)
 
 
 async def test_prepare_may_be_repeated_and_mends_the_file(folder: Path) -> None:
     async with a_node(folder) as world, an_agent(world):
         claim = world.claim("tile", result(TILE_0))
-        first = (await world.kubelet.prepare(claim))["tile"]
+        first = (await world.prepare(claim))["tile"]
         (file,) = world.cdi.glob("*.json")
         content = file.read_bytes()
         file.write_text("{}")
-        assert (await world.kubelet.prepare(claim))["tile"] == first
+        assert (await world.prepare(claim))["tile"] == first
         assert file.read_bytes() == content
 
 
 async def test_unprepare_leaves_nothing_behind_and_may_be_repeated(folder: Path) -> None:
     async with a_node(folder) as world, an_agent(world):
         claim = world.claim("tile", result(TILE_0))
-        await world.kubelet.prepare(claim)
-        assert await world.kubelet.unprepare(claim) == {"tile": ""}
+        await world.prepare(claim)
+        assert await world.unprepare(claim) == {"tile": ""}
         assert list(world.cdi.iterdir()) == []
-        assert await world.kubelet.unprepare(claim) == {"tile": ""}
+        assert await world.unprepare(claim) == {"tile": ""}
         other = world.claim("card", result(CARD_0))
-        assert (await world.kubelet.prepare(other))["card"].error == ""
+        assert (await world.prepare(other))["card"].error == ""
 
 
 async def test_calls_without_claims_succeed(folder: Path) -> None:
     async with a_node(folder) as world, an_agent(world):
-        assert await world.kubelet.prepare() == {}
-        assert await world.kubelet.unprepare() == {}
+        assert await world.prepare() == {}
+        assert await world.unprepare() == {}
 
 
 async def test_shares_of_one_card_live_beside_each_other(folder: Path) -> None:
     async with a_node(folder) as world, an_agent(world):
         one = world.claim("one", result(CARD_0, share="a" * 36, millicores="250", memory="8Gi"))
         other = world.claim("other", result(CARD_0, share="b" * 36, millicores="750", memory="8Gi"))
-        prepared = await world.kubelet.prepare(one, other)
+        prepared = await world.prepare(one, other)
         assert [answer.error for answer in prepared.values()] == ["", ""]
-        assert prepared["one"].devices[0].share_id == "a" * 36
+        assert prepared["one"].devices[0].share == "a" * 36
 
 
 async def test_prepared_claims_survive_a_restart_of_the_agent(folder: Path) -> None:
     async with a_node(folder) as world:
         claim = world.claim("tile", result(TILE_0))
         async with an_agent(world):
-            first = (await world.kubelet.prepare(claim))["tile"]
+            first = (await world.prepare(claim))["tile"]
         for file in world.cdi.iterdir():
             file.unlink()
         async with an_agent(world):
             await until(lambda: len(list(world.cdi.glob("*.json"))) == 1)
             assert world.edits(first)["env"]["ZE_AFFINITY_MASK"] == "0"
-            assert await world.kubelet.unprepare(claim) == {"tile": ""}
+            assert await world.unprepare(claim) == {"tile": ""}
         assert list(world.cdi.iterdir()) == []
 
 
 async def test_claim_of_another_node_is_refused_with_a_sentence(folder: Path) -> None:
     async with a_node(folder) as world, an_agent(world):
         claim = world.claim("far", result("gpu-0000-99-00-0"))
-        error = (await world.kubelet.prepare(claim))["far"].error
+        error = (await world.prepare(claim))["far"].error
         assert error == "the device gpu-0000-99-00-0 of pool node-1 is not on this node"
 
 
@@ -142,7 +142,7 @@ async def test_two_tile_claims_in_one_container_are_both_refused(folder: Path) -
     async with a_node(folder) as world, an_agent(world):
         pod = world.pod("both", {"main": [("a", None), ("b", None)]})
         a, b = world.claim("a", result(TILE_0), pod=pod), world.claim("b", result(TILE_1), pod=pod)
-        prepared = await world.kubelet.prepare(a, b)
+        prepared = await world.prepare(a, b)
         assert prepared["a"].error == (
             "the claims a and b both give parts of devices to the container main, which can be told of one "
             "only: put both requests into one claim"
@@ -156,11 +156,11 @@ async def test_resource_served_as_a_plugin_keeps_off_what_a_claim_holds(folder: 
     async with a_node(folder) as world:
         claim = world.claim("tile", result(TILE_0))
         async with an_agent(world):
-            await world.kubelet.prepare(claim)
+            await world.prepare(claim)
         (folder / "config.yaml").write_text(CONFIG.replace("    serve: dra\n", ""))
         async with an_agent(world) as agent:
             await until(lambda: _unhealthy(agent) == 1)
-            assert await world.kubelet.unprepare(claim) == {"tile": ""}
+            assert await world.unprepare(claim) == {"tile": ""}
             await until(lambda: _unhealthy(agent) == 0)
             await until(lambda: world.devices() == {})
 

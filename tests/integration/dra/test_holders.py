@@ -47,7 +47,7 @@ async def test_a_new_resource_is_not_published_before_its_holders_were_looked_at
         driver = _driver(world, holders)
         running = asyncio.create_task(driver.run())
         try:
-            await world.kubelet.register()
+            await world.register()
             driver.expect([CARDS.name])
             driver.take(CARDS)
             async with asyncio.timeout(10):
@@ -73,14 +73,14 @@ async def test_nothing_is_prepared_while_the_kubelets_checkpoint_cannot_be_read(
         checkpoint.write_text("{")
         claim = world.claim("card", result(CARD_3))
         async with an_agent(world):
-            await world.kubelet.register()
+            await world.register()
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(1.5):
-                    await world.kubelet.prepare(claim)
+                    await world.prepare(claim)
             assert world.devices() == {}
             assert not world.cdi.exists()
             checkpoint.unlink()
-            assert (await world.kubelet.prepare(claim))["card"].error == ""
+            assert (await world.prepare(claim))["card"].error == ""
 
 
 async def test_cards_of_a_pod_that_ended_are_free_though_the_kubelets_checkpoint_still_has_it(

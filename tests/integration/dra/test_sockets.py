@@ -25,7 +25,7 @@ async def test_sockets_are_served_once_their_folders_can_be_made(folder: Path) -
         try:
             await until(lambda: "cannot be made" in (driver.problem or ""), timeout_s=5)
             blocked.unlink()
-            assert (await world.kubelet.register()).name == GPU
+            assert (await world.register()).driver == GPU
         finally:
             running.cancel()
             await asyncio.wait([running])

@@ -1,4 +1,4 @@
-"""A node with an API server, an agent in this process, and the kubelet's side of the DRA sockets."""
+"""A node with an API server, an agent in this process, and a fake kubelet."""
 
 import asyncio
 import json
@@ -9,19 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import grpc
-
 from accelet.agent.configfile import ConfigFile
 from accelet.agent.process import Agent, AgentOptions
 from accelet.fakeapi import FakeApi
-from accelet.kubelet.api import dra_v1_pb2 as v1
-from accelet.kubelet.api import dra_v1_pb2_grpc as v1_grpc
-from accelet.kubelet.api import dra_v1beta1_pb2 as v1beta1
-from accelet.kubelet.api import dra_v1beta1_pb2_grpc as v1beta1_grpc
-from accelet.kubelet.api import pluginregistration_pb2 as registration
-from accelet.kubelet.api import pluginregistration_pb2_grpc as registration_grpc
+from accelet.fakekubelet import ClaimRef, DriverView, FakeKubelet, kube_claims
+from accelet.fakekubelet.claims.driverclient import Answered
 from accelet.kubelet.paths import KubeletPaths
 from accelet.runtime.run import FatalError
+from tests.fakes.clocks import QuickClock
 from tests.fakes.manifests import claiming, raw_node, raw_pod
 
 NODE = "node-1"
@@ -29,7 +24,6 @@ GPU = "gpu.accelet.dev"
 SLICES = "apis/resource.k8s.io/v1/resourceslices"
 CLAIMS = "apis/resource.k8s.io/v1/resourceclaims"
 PODS = "api/v1/pods"
-_CHANNEL = (("grpc.default_authority", "localhost"),)
 
 CONFIG = """\
 version: v1
@@ -55,73 +49,36 @@ def result(device: str, request: str = "gpu", *, share: str | None = None, **amo
     return {"request": request, "driver": GPU, "pool": NODE, "device": device, **shared}
 
 
-@dataclass
-class Kubelet:
-    """What a kubelet does with the sockets of a driver: finds, registers, calls."""
-
-    folder: Path
-    driver: str = GPU
-
-    async def register(self) -> registration.PluginInfo:
-        """Finds the driver's registration socket and asks it who it is, as a kubelet does each second."""
-        async with asyncio.timeout(10):
-            while True:
-                for path in sorted((self.folder / "plugins_registry").glob(f"{self.driver}-*-reg.sock")):
-                    with suppress(grpc.aio.AioRpcError):
-                        return await self._ask(path)
-                await asyncio.sleep(0.02)
-
-    async def _ask(self, path: Path) -> registration.PluginInfo:
-        async with grpc.aio.insecure_channel(f"unix:{path}", options=_CHANNEL) as channel:
-            stub: Any = registration_grpc.RegistrationStub(channel)
-            info: registration.PluginInfo = await stub.GetInfo(registration.InfoRequest(), timeout=1)
-            await stub.NotifyRegistrationStatus(registration.RegistrationStatus(plugin_registered=True))
-            return info
-
-    async def prepare(self, *claims: Mapping[str, Any]) -> dict[str, v1.NodePrepareResourceResponse]:
-        """The answers by claim name."""
-        info = await self.register()
-        async with grpc.aio.insecure_channel(f"unix:{info.endpoint}", options=_CHANNEL) as channel:
-            stub: Any = v1_grpc.DRAPluginStub(channel)
-            request = v1.NodePrepareResourcesRequest(claims=[_ref(claim) for claim in claims])
-            response = await stub.NodePrepareResources(request, timeout=45)
-        return {claim["metadata"]["name"]: response.claims[claim["metadata"]["uid"]] for claim in claims}
-
-    async def prepare_v1beta1(self, claim: Mapping[str, Any]) -> v1beta1.NodePrepareResourceResponse:
-        info = await self.register()
-        async with grpc.aio.insecure_channel(f"unix:{info.endpoint}", options=_CHANNEL) as channel:
-            stub: Any = v1beta1_grpc.DRAPluginStub(channel)
-            ref = _ref(claim)
-            wanted = v1beta1.Claim(namespace=ref.namespace, name=ref.name, uid=ref.uid)
-            response: v1beta1.NodePrepareResourcesResponse = await stub.NodePrepareResources(
-                v1beta1.NodePrepareResourcesRequest(claims=[wanted]), timeout=45
-            )
-        return response.claims[ref.uid]
-
-    async def unprepare(self, *claims: Mapping[str, Any]) -> dict[str, str]:
-        """The errors by claim name; empty where there is none."""
-        info = await self.register()
-        async with grpc.aio.insecure_channel(f"unix:{info.endpoint}", options=_CHANNEL) as channel:
-            stub: Any = v1_grpc.DRAPluginStub(channel)
-            request = v1.NodeUnprepareResourcesRequest(claims=[_ref(claim) for claim in claims])
-            response = await stub.NodeUnprepareResources(request, timeout=45)
-        return {
-            claim["metadata"]["name"]: response.claims[claim["metadata"]["uid"]].error for claim in claims
-        }
-
-
-def _ref(claim: Mapping[str, Any]) -> v1.Claim:
+def _ref(claim: Mapping[str, Any]) -> ClaimRef:
     metadata = claim["metadata"]
-    return v1.Claim(namespace=metadata["namespace"], name=metadata["name"], uid=metadata["uid"])
+    return ClaimRef(metadata["namespace"], metadata["name"], metadata["uid"])
 
 
 @dataclass
 class World:
-    """Everything on one node. `folder` holds the kubelet's directory and the CDI folder."""
+    """Everything on one node. `folder` holds the kubelet's directory and the CDI folder.
+
+    The kubelet does not run before it is waited for that the driver registers.
+    """
 
     folder: Path
     api: FakeApi
-    kubelet: Kubelet
+    kubelet: FakeKubelet
+
+    async def register(self) -> DriverView:
+        """The driver as the kubelet knows it, once it is registered and connected."""
+        await self.kubelet.start()
+        return await self.kubelet.driver_registered(GPU)
+
+    async def prepare(self, *claims: Mapping[str, Any]) -> dict[str, Answered]:
+        """The driver's answers to one Prepare of these claims, by claim name, without a pod."""
+        answers = await (await self.register()).client.prepare([_ref(claim) for claim in claims])
+        return {claim["metadata"]["name"]: answers[claim["metadata"]["uid"]] for claim in claims}
+
+    async def unprepare(self, *claims: Mapping[str, Any]) -> dict[str, str]:
+        """The errors by claim name; empty where there is none."""
+        answers = await (await self.register()).client.unprepare([_ref(claim) for claim in claims])
+        return {claim["metadata"]["name"]: answers[claim["metadata"]["uid"]].error for claim in claims}
 
     @property
     def cdi(self) -> Path:
@@ -166,14 +123,14 @@ class World:
         """A pod whose containers use claims, each as a whole (None) or one of its requests."""
         return self.api.state.create(PODS, "ml", raw_pod(name, on=NODE, **claiming(containers)))
 
-    def edits(self, prepared: v1.NodePrepareResourceResponse, *requests: str) -> dict[str, Any]:
+    def edits(self, prepared: Answered, *requests: str) -> dict[str, Any]:
         """What a runtime gives a container that names these requests, or with none the whole claim."""
         environment: dict[str, str] = {}
         nodes: set[str] = set()
         for device in prepared.devices:
-            if requests and not set(device.request_names) & set(requests):
+            if requests and not set(device.requests) & set(requests):
                 continue
-            for cdi_id in device.cdi_device_ids:
+            for cdi_id in device.cdi_ids:
                 edits = self.cdi_devices()[cdi_id]
                 environment |= dict(line.split("=", 1) for line in edits.get("env", ()))
                 nodes |= {node["path"] for node in edits.get("deviceNodes", ())}
@@ -189,14 +146,28 @@ class World:
 
 
 @asynccontextmanager
-async def a_node(folder: Path, config: str = CONFIG) -> AsyncIterator[World]:
-    """A node with its API server; no agent runs yet."""
+async def a_node(
+    folder: Path, config: str = CONFIG, *, version: str = "1.36", pace: float = 5
+) -> AsyncIterator[World]:
+    """A node with its API server; neither agent nor kubelet run yet. A second is `pace` of the kubelet's."""
     (folder / "device-plugins").mkdir()
     (folder / "config.yaml").write_text(config)
     with FakeApi() as api:
         api.state.create("api/v1/nodes", "", raw_node(NODE))
         api.write_kubeconfig(folder / "kubeconfig")
-        yield World(folder, api, Kubelet(folder))
+        async with kube_claims(folder / "kubeconfig") as claims:
+            kubelet = FakeKubelet(
+                folder,
+                version=version,
+                clock=QuickClock(pace),
+                node_name=NODE,
+                claims=claims,
+                cdi_dirs=[folder / "cdi"],
+            )
+            try:
+                yield World(folder, api, kubelet)
+            finally:
+                await kubelet.stop()
 
 
 @asynccontextmanager
