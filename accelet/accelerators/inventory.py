@@ -13,14 +13,18 @@ class Skipped:
     """A candidate that is not served: where it is, a stable code (`no-device-node`), and a sentence.
 
     `unit` names the unit the candidate would have been, where that is known: whoever served it before
-    can give its devices this reason. The code `not-selected` says that nothing is wrong: the settings
-    of this resource leave the unit to others.
+    can give its devices this reason. The codes `not-selected` (the settings of this resource leave the unit
+    to others) and `served-elsewhere` (another resource or process has it) say that nothing is wrong with it.
     """
 
     path: str
     code: str
     reason: str
     unit: UnitId | None = None
+
+    @property
+    def is_left_to_others(self) -> bool:
+        return self.code in ("not-selected", "served-elsewhere")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The agent's configuration: what is served under which names."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Annotated, Literal
@@ -94,6 +94,10 @@ FeatureFilePath = Annotated[
 """Files that begin with a dot are none to Node Feature Discovery."""
 
 
+DEFAULT_DOMAIN = "squat.ai"
+"""Where generic-device-plugin's devices are if nothing else is said."""
+
+
 class ConfigHead(msgspec.Struct, frozen=True, kw_only=True):
     """The file without its `resources`, each of which is read by its back-end's settings.
 
@@ -105,7 +109,7 @@ class ConfigHead(msgspec.Struct, frozen=True, kw_only=True):
 
     version: Literal["v1"]
     monitoring: MonitoringMode = "none"
-    domain: str = "squat.ai"
+    domain: str = DEFAULT_DOMAIN
     devices: tuple[GenericDevice, ...] = ()
     publish_cards: bool = False
     nfd_features: FeatureFilePath | None = None
@@ -161,6 +165,7 @@ def _read_file(reader: Reader, root: yaml.Node) -> AgentConfig:
         if "monitoring" in entries:
             placed += _place_monitoring(head, entries["monitoring"][1])
     _report_names(reader, placed)
+    _report_repeated_names(reader, _named(entries, placed))
     _report_contradictions(reader, placed)
     configs = tuple(one.config for one in placed)
     if head is None:
@@ -296,12 +301,46 @@ def _report_names(reader: Reader, placed: list[_Placed]) -> None:
             reader.report(one.node, join(one.where, "name"), f"{one.config.name} {reason}")
 
 
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A name that the file gives a resource, and where, whatever else is wrong with it."""
+
+    name: str
+    node: yaml.Node
+    where: str
+
+
+def _named(entries: Mapping[str, tuple[yaml.Node, yaml.Node]], placed: Sequence[_Placed]) -> list[_Named]:
+    """The names in the file's order of kinds: `resources`, `devices`, what `monitoring` adds."""
+    given = {key: value for key, (_, value) in entries.items()}
+    domain = given["domain"].value if "domain" in given else DEFAULT_DOMAIN
+    return [
+        *_names_in(given.get("resources"), "resources", ""),
+        *_names_in(given.get("devices"), "devices", f"{domain}/"),
+        *(_Named(one.config.name, one.node, one.where) for one in placed if one.where == "monitoring"),
+    ]
+
+
+def _names_in(node: yaml.Node | None, where: str, prefix: str) -> Iterator[_Named]:
+    items = node.value if isinstance(node, yaml.SequenceNode) else ()
+    for i, item in enumerate(items):
+        for key, value in item.value if isinstance(item, yaml.MappingNode) else ():
+            if key.value == "name" and isinstance(value, yaml.ScalarNode):
+                yield _Named(prefix + value.value, item, f"{where}[{i}]")
+
+
+def _report_repeated_names(reader: Reader, named: Sequence[_Named]) -> None:
+    first: dict[str, _Named] = {}
+    for one in named:
+        known = first.setdefault(one.name, one)
+        if known.where != one.where:
+            reader.report(one.node, join(one.where, "name"), f"{known.where} has this name already")
+
+
 def _report_contradictions(reader: Reader, placed: list[_Placed]) -> None:
     for first, second in combinations(placed, 2):
         one, other = first.config, second.config
-        if one.name == other.name:
-            reader.report(second.node, join(second.where, "name"), f"{first.where} has this name already")
-        elif overlap(one.settings, other.settings):
+        if one.name != other.name and overlap(one.settings, other.settings):
             reader.report(
                 second.node,
                 second.where,

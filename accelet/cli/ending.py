@@ -3,8 +3,6 @@
 from collections.abc import Coroutine
 from typing import Any, NoReturn
 
-import click
-
 from accelet.control.errors import ControlError
 from accelet.kube.errors import KubeError
 from accelet.runtime.logs import Log
@@ -25,16 +23,18 @@ _log = Log(__name__)
 def run_process(main: Coroutine[Any, Any, None]) -> NoReturn:
     """Runs `main` until it ends, fails or is told to end by a signal, and ends the process.
 
-    It ends with 0, with 2 where the user has said something wrong, and with 1 for anything else.
+    It ends with 0, with 2 where the user has said something wrong, and with 1 for anything else. What a
+    daemon says goes where its other log lines go, in their form.
     """
     code = EXIT_OK
     try:
         code = run_until_signal(main)
     except SettingsError as error:
-        click.echo(str(error), err=True)
+        for problem in error.problems:
+            _log.error("settings are wrong", problem=str(problem))
         code = EXIT_SETTINGS
     except AddressError as error:
-        click.echo(f"--http: {error}", err=True)
+        _log.error("settings are wrong", problem=f"--http: {error}")
         code = EXIT_SETTINGS
     except (FatalError, KubeError, ControlError) as error:
         _log.error("cannot go on", reason=str(error))

@@ -78,14 +78,26 @@ def load_api(kubeconfig: Path | None, context: str | None = None) -> Any:
     except ConfigException as error:
         where = f"kubeconfig {kubeconfig}" if kubeconfig else "no service account in this pod"
         raise ConfigurationError(f"{where}: {error}") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
-        problem = error.strerror if isinstance(error, OSError) else f"not usable ({type(error).__name__})"
-        raise ConfigurationError(f"kubeconfig {kubeconfig}: {problem}") from None
+    except OSError as error:
+        raise ConfigurationError(f"kubeconfig {kubeconfig}: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"kubeconfig {kubeconfig} is not YAML{_line(error)}") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        # The package takes the form for granted: these are all that it says of another one.
+        raise ConfigurationError(
+            f"kubeconfig {kubeconfig} is not in the form that kubectl writes, a mapping with lists of "
+            "clusters, contexts and users; 'kubectl config view' shows what kubectl reads of it"
+        ) from None
     configuration.socket_options = _KEEPALIVE
     configuration.connection_pool_maxsize = _KEPT_CONNECTIONS
     api = ApiClient(configuration)
     api.rest_client.pool_manager.connection_pool_kw["ssl_context"] = _trust(configuration)
     return api
+
+
+def _line(error: yaml.YAMLError) -> str:
+    mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+    return f" (line {mark.line + 1})" if mark else ""
 
 
 def _trust(configuration: Any) -> ssl.SSLContext:

@@ -107,7 +107,8 @@ class Discovery:
         self._last = scan.inventory
         await self._take(scan)
         self._report_warnings(scan.inventory.warnings)
-        self._metrics.set_found(skipped=len(scan.inventory.skipped), warnings=len(self._warnings))
+        skipped = sum(not one.is_left_to_others for one in scan.inventory.skipped)
+        self._metrics.set_found(skipped=skipped, warnings=len(self._warnings))
         self.problem = scan.problem
 
     async def _scan(self) -> Scan:

@@ -9,7 +9,10 @@ class NodeMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         resource = ["resource"]
         self.skipped = Gauge(
-            "accelet_skipped_candidates", "Hardware seen and not served.", resource, registry=registry
+            "accelet_skipped_candidates",
+            "Hardware seen that cannot be served; not what is left to other resources.",
+            resource,
+            registry=registry,
         )
         self.warnings = Gauge(
             "accelet_discovery_warnings",

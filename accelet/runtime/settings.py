@@ -53,7 +53,7 @@ class Contradiction:
 class Reader:
     """Reads the nodes of one YAML file and gathers the problems met on the way.
 
-    Types are msgspec Structs, sequences, unions with None, and whatever msgspec converts from a scalar.
+    Types are msgspec Structs, sequences, dicts, unions with None, and what msgspec converts from a scalar.
     A value that could not be read comes back as None; `problems` then says why.
     """
 
@@ -89,6 +89,8 @@ class Reader:
             return self.read_struct(node, kind, where)
         if origin in (list, tuple):
             return self._read_sequence(node, kind, where, metadata)
+        if origin is dict and isinstance(node, yaml.MappingNode):
+            return self._read_mapping(node, kind, where, metadata)
         return self._read_scalar(node, Annotated[(kind, *metadata)] if metadata else kind, where)
 
     def entries(
@@ -160,6 +162,25 @@ class Reader:
             return None
         items = [self.read(item, get_args(kind)[0], f"{where}[{i}]") for i, item in enumerate(node.value)]
         return tuple(items) if get_origin(kind) is tuple else items
+
+    def _read_mapping(self, node: yaml.MappingNode, kind: Any, where: str, metadata: tuple[Any, ...]) -> Any:
+        """Each value by itself, so that a mistake is told where it is; then the whole."""
+        key_kind, value_kind = get_args(kind)
+        before, found = len(self.problems), {}
+        for key, value in node.value:
+            name = self._read_scalar(key, key_kind, where)
+            if name is None:
+                continue
+            if name in found:
+                self.report(key, join(where, str(name)), "is given twice")
+            found[name] = self.read(value, value_kind, join(where, str(name)))
+        if len(self.problems) > before:
+            return None
+        try:
+            return msgspec.convert(found, Annotated[(kind, *metadata)] if metadata else kind)
+        except msgspec.ValidationError as error:
+            self.report(node, where, f"{_plain_words(str(error))}, not {len(found)} entries")
+            return None
 
     def _read_scalar(self, node: yaml.Node, kind: Any, where: str) -> Any:
         plain, _ = _without_annotation(kind)
@@ -236,4 +257,10 @@ def _described_type(kind: Any) -> str | None:
 
 def _plain_words(message: str) -> str:
     """The message of msgspec in the words of a person: "Expected `int` >= 1" as "must be int >= 1"."""
-    return message.split(", got")[0].split(" - at")[0].replace("Expected ", "must be ").replace("`", "")
+    return (
+        message.split(", got")[0]
+        .split(" - at")[0]
+        .replace("Expected ", "must be ")
+        .replace("`", "")
+        .replace("must be object", "must be a mapping")
+    )

@@ -4,12 +4,14 @@ import json
 import re
 from pathlib import Path
 
+import click
 import jsonschema
 import pytest
 import yaml
 
 from accelet.agent.config import DEFAULT_CONFIG, AgentConfig, ResourceConfig, parse_config
 from accelet.agent.configschema import make_schema
+from accelet.cli.agent import command
 from accelet.cli.demo import DEMO_NODE
 from accelet.runtime.settings import SettingsError
 
@@ -58,7 +60,7 @@ def test_generic_device_plugins_block_and_monitoring_become_resources() -> None:
     assert names(parse_config(EXAMPLES[1], "x"))[-1] == "gpu.intel.com/monitoring"
 
 
-def test_all_five_mistakes_are_reported_at_once_with_their_lines() -> None:
+def test_all_mistakes_are_reported_at_once_with_their_lines() -> None:
     text = """\
 version: v1
 resources:
@@ -79,13 +81,36 @@ monitorin: x
             "config.yaml:8: resources[1].backend: must be one of files, intel-gpu, intel-gpu-monitoring, "
             "simulated, tpu"
         ),
-        "config.yaml:10: resources[3].name: resources[2] has this name already",
+        "config.yaml:9: resources[2].name: resources[1] has this name already",
+        "config.yaml:10: resources[3].name: resources[1] has this name already",
         (
             "config.yaml:11: resources[4].paths[0]: must be an absolute path or glob on the host, "
             "as /dev/video*, not 'dev/null'"
         ),
         "config.yaml:12: monitorin: is not a setting; did you mean monitoring?",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "mistake"),
+    [
+        (
+            "resources:\n- {name: a.b/c, backend: fils}\n- {name: a.b/c, backend: tpu, x: 1}",
+            "config.yaml:4: resources[1].name: resources[0] has this name already",
+        ),
+        (
+            "domain: a.b\nresources:\n- {name: a.b/c, backend: tpu}\ndevices:\n- {name: c}",
+            "config.yaml:6: devices[0].name: resources[0] has this name already",
+        ),
+        (
+            "monitoring: single\nresources:\n- {name: gpu.intel.com/monitoring, backend: tpu}",
+            "config.yaml:2: monitoring.name: resources[0] has this name already",
+        ),
+    ],
+    ids=["among other mistakes", "devices", "monitoring"],
+)
+def test_repeated_name_is_reported_whatever_else_is_wrong(text: str, mistake: str) -> None:
+    assert mistake in mistakes(f"version: v1\n{text}\n")
 
 
 def test_two_resources_that_match_the_same_card_are_a_contradiction() -> None:
@@ -202,3 +227,15 @@ def test_rules_are_what_the_kubelet_is_told_nothing_of(line: str, is_rule: bool)
     before = _with_key("shares: 4")
     assert _with_key(line) != before
     assert _with_key(line).differs_in_rules_alone(before) is is_rule
+
+
+def test_document_lists_the_flags_that_there_are() -> None:
+    table = DOCUMENT.partition("## Flags and environment")[2]
+    listed = {
+        flag: set(re.findall(r"`(\w+)`", variables))
+        for flag, variables in re.findall(r"^\| `(--[a-z-]+)` \| ([^|]*) \|", table, re.MULTILINE)
+    }
+    options = [one for one in command.params if isinstance(one, click.Option)]
+    assert listed == {
+        one.opts[0]: {one.envvar} if isinstance(one.envvar, str) else set(one.envvar or ()) for one in options
+    }

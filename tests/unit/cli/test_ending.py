@@ -15,7 +15,7 @@ from accelet.kube.errors import ConfigurationError
 from accelet.runtime.logs import configure_logs
 from accelet.runtime.probes import AddressError
 from accelet.runtime.run import FatalError
-from accelet.runtime.settings import SettingsError
+from accelet.runtime.settings import Mistake, SettingsError
 from accelet.runtime.tasks import task_group
 
 async def fail(error):
@@ -52,9 +52,17 @@ def test_error_that_was_foreseen_is_a_sentence_in_the_log(kind: str) -> None:
     ]
 
 
-def test_what_a_user_got_wrong_is_told_to_the_user() -> None:
-    code, _, said = ended("AddressError('port 1 is taken')")
-    assert (code, said) == (2, "--http: port 1 is taken")
+@pytest.mark.parametrize(
+    ("error", "problems"),
+    [
+        ("AddressError('port 1 is taken')", ["--http: port 1 is taken"]),
+        ("SettingsError([Mistake('f', 1, '', 'a'), Mistake('f', 2, '', 'b')])", ["f:1: a", "f:2: b"]),
+    ],
+)
+def test_what_a_user_got_wrong_is_in_the_log_line_by_line(error: str, problems: list[str]) -> None:
+    code, logged, said = ended(error)
+    assert (code, said) == (2, "")
+    assert [line["problem"] for line in logged if line["msg"] == "settings are wrong"] == problems
 
 
 def test_fault_of_ours_is_one_line_of_the_log_and_no_traceback_before_a_user() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.accelerators.device import Device, DeviceId, UnitId
-from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.inventory import Inventory, Skipped
 from accelet.node.discovery import (
     FAILURES_TO_DISTRUST,
     HINT_GATHER_S,
@@ -110,6 +110,14 @@ async def test_failed_scan_is_told_with_its_problem_and_the_last_good_inventory(
     watched.hardware.state = FOUND
     assert await watched.scan() == Scan(FOUND)
     assert watched.discovery.problem is None
+
+
+async def test_what_is_left_to_others_is_not_counted_as_skipped() -> None:
+    watched = Watched()
+    codes = ("not-selected", "served-elsewhere", "no-device-node", "no-driver")
+    watched.hardware.state = Inventory(skipped=tuple(Skipped(f"/sys/{code}", code, "why") for code in codes))
+    await watched.scan()
+    assert watched.counts.skipped == 2
 
 
 async def test_inventory_that_the_service_cannot_use_leaves_the_last_good_one_believed() -> None:

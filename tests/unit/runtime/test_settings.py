@@ -28,6 +28,7 @@ class Tree(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: Literal["v1"]
     leaves: tuple[Leaf, ...] = ()
     extra: Leaf | None = None
+    limits: Annotated[dict[str, Annotated[int, msgspec.Meta(ge=0)]], msgspec.Meta(max_length=2)] = {}
 
 
 def read(text: str) -> tuple[Tree | None, list[str]]:
@@ -58,7 +59,7 @@ more: 1
 """
     _, problems = read(text)
     assert problems == [
-        "f.yaml:11: more: is not a setting; known are version, leaves, extra",
+        "f.yaml:11: more: is not a setting; known are version, leaves, extra, limits",
         "f.yaml:1: version: must be one of v1, not 'v2'",
         "f.yaml:4: leaves[0].shares: must be int >= 1, not '0'",
         "f.yaml:5: leaves[0].policy: must be one of none, packed, not 'spread'",
@@ -75,6 +76,27 @@ def test_list_that_must_say_something_is_not_empty() -> None:
         "f.yaml:2: leaves[0].places: must not be empty"
     ]
     assert read("version: v1\nleaves: [{name: a, places: [here]}]\n")[1] == []
+
+
+def test_mistake_in_a_mapping_is_told_at_its_key() -> None:
+    text = "version: v1\nlimits:\n  a: 1\n  b: {c: 2}\n  d: -1\n  a: 2\n  [e]: 1\n"
+    assert read(text)[1] == [
+        "f.yaml:4: limits.b: must be int, not a mapping",
+        "f.yaml:5: limits.d: must be int >= 0, not '-1'",
+        "f.yaml:6: limits.a: is given twice",
+        "f.yaml:7: limits: must be str, not a list",
+    ]
+    tree, problems = read("version: v1\nlimits: {a: 1, b: 2}\n")
+    assert problems == []
+    assert tree is not None
+    assert tree.limits == {"a": 1, "b": 2}
+
+
+def test_mapping_that_is_too_long_or_none_is_told_as_a_whole() -> None:
+    assert read("version: v1\nlimits: {a: 1, b: 2, c: 3}\n")[1] == [
+        "f.yaml:2: limits: must be a mapping of length <= 2, not 3 entries"
+    ]
+    assert read("version: v1\nlimits: [a]\n")[1] == ["f.yaml:2: limits: must be a mapping, not a list"]
 
 
 def test_a_repeated_key_is_reported() -> None:
