@@ -3,30 +3,27 @@
 #   make image
 #   docker buildx build --platform linux/amd64,linux/arm64 --tag REGISTRY/accelet:VERSION --push .
 #
-# BASE is any image laid out as the official python:3.x-slim ones are: Python 3.11 or newer in /usr/local.
-# Nothing below names an architecture, and every dependency comes as a ready-made wheel.
-ARG BASE=python:3.13-slim-bookworm
+# It holds what locks/ names and nothing else: packages of Debian (its Python, no shell, no package manager) and
+# of the Python package index, each held to its SHA-256. BUILDER only puts them together: any image with Debian's
+# dpkg-deb and Python 3.11 or newer does. Nothing below names an architecture, and every dependency comes ready-made.
+ARG BUILDER=python:3.13-slim-trixie
 
-FROM ${BASE} AS build
+FROM ${BUILDER} AS build
 WORKDIR /source
-COPY pyproject.toml README.md LICENSE ./
-COPY accelet accelet
-COPY deviceplugin deviceplugin
-COPY resourcemanager resourcemanager
-# One image serves every process; --build-arg INSTALL=. leaves out what only the scheduler needs.
-ARG INSTALL=.[scheduler]
-# Whatever has no wheel for this architecture fails here, before it would want a compiler.
-RUN python -m pip install --no-cache-dir --no-compile --only-binary=:all: --prefix=/installed "${INSTALL}"
+COPY locks/build.txt locks/
+RUN python3 -m venv /tools && \
+    /tools/bin/pip install --quiet --no-cache-dir --require-hashes --requirement locks/build.txt
+COPY . .
+RUN /tools/bin/python -m release root /image
 
-FROM ${BASE}
-# An image that runs one service needs no installer.
-RUN python -m pip uninstall --yes --quiet --root-user-action=ignore pip
-COPY --from=build /installed /usr/local
-# The root file system is read-only where this runs, and the base image has no bytecode even of the standard
-# library: what is not compiled now would be compiled anew at every start. Unchecked, since layers never change.
-RUN python -m compileall -q -j 0 --invalidation-mode unchecked-hash /usr/local/lib
+FROM scratch
+# What is locked, and over it what changes with every version.
+COPY --from=build /image/base /
+COPY --from=build /image/project /
 
-ENV PYTHONDONTWRITEBYTECODE=1 \
+# There is bytecode of everything: the root file system is read-only where this runs.
+ENV PATH=/usr/local/bin:/usr/bin \
+    PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
 # The kubelet's directory belongs to root and lets nobody else in; no capability is needed (daemonset.yaml).
 USER 0:0

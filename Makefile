@@ -6,15 +6,23 @@ DOCKER ?= docker
 IMAGE ?= accelet
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' accelet/__init__.py)
 
-.PHONY: help demo test check e2e e2e-versions bench bench-scheduler bench-storm launchers schema crds thorough soak proto image clean
+.PHONY: help demo test check lock audit e2e e2e-versions bench bench-scheduler bench-storm launchers schema crds thorough soak proto image clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.venv/.ready: pyproject.toml
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+
+.venv/.ready: pyproject.toml locks/dev.txt
 	@echo "setting up .venv (once, about half a minute)"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(PIP) --require-hashes --requirement locks/dev.txt
+	@$(PIP) --no-deps --no-build-isolation --no-index --editable .
+	@touch $@
+
+.venv-tools/.ready: locks/tools.txt
+	@$(PYTHON) -m venv .venv-tools
+	@.venv-tools/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
 	@touch $@
 
 demo: .venv/.ready ## the main job on a simulated node: no root, no cluster, no GPU
@@ -33,7 +41,7 @@ launchers: .venv/.ready ## PyTorch/XLA's and JAX's own launchers in the environm
 soak: .venv/.ready ## the property tests in full; takes hours
 	@ACCELET_HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m 'hypothesis or thorough' --timeout 7200
 
-check: .venv/.ready ## format, lint, types, layers, generated files
+check: .venv/.ready ## format, lint, types, layers, generated files, licences
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
@@ -41,6 +49,19 @@ check: .venv/.ready ## format, lint, types, layers, generated files
 	@proto/check
 	@$(BIN)/python -m accelet.agent.configschema | diff -q - docs/config.schema.json >/dev/null || { echo "docs/config.schema.json is not current; run 'make schema'" >&2; exit 1; }
 	@$(BIN)/python -m accelet.assignments.cardsschema | diff -q - docs/cards.schema.json >/dev/null || { echo "docs/cards.schema.json is not current; run 'make schema'" >&2; exit 1; }
+
+	@$(BIN)/python -m release licences
+
+lock: .venv-tools/.ready ## lock what pyproject.toml and Debian ask for; LOCK_OPTIONS=--upgrade takes the newest
+	@TOOLS=.venv-tools/bin locks/lock
+	@$(PYTHON) -m release lock-debian
+	@$(PYTHON) -m release notices
+
+audit: .venv-tools/.ready ## known vulnerabilities of what is locked; AUDIT_OPTIONS='--vulnerability-service osv' asks OSV
+	@$(PYTHON) -m release newer
+	@for lock in image dev tools; do \
+		.venv-tools/bin/pip-audit --progress-spinner off --strict --disable-pip --require-hashes \
+			--requirement locks/$$lock.txt $(AUDIT_OPTIONS) || exit 1; done
 
 e2e: .venv/.ready ## everything on a real kubelet 1.36: needs root and Go, builds Kubernetes once
 	@$(BIN)/python -m tests.e2e.prepare
@@ -54,7 +75,7 @@ image: ## the container image, with Docker or what DOCKER names
 		--build-arg REVISION=$$(git rev-parse --short HEAD) .
 
 clean: ## remove what was made here; the cache of the end-to-end tests stays
-	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@rm -rf .venv .venv-tools build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 bench-scheduler: .venv/.ready ## the scheduler's planning times and distances, beside the sliding-window rule's

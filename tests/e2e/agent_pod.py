@@ -42,7 +42,7 @@ class AgentPod:
 
     def start(self, config: str, folder: Path) -> Json:
         """Applies the manifest with this configuration; returns the pod once it is ready."""
-        archive = python_image(f"docker.io/library/{self.image}", PROJECT, folder / "agent.tar")
+        archive = python_image(f"docker.io/library/{self.image}", folder / "agent.tar")
         self.node.containerd.import_image(archive)
         self.configure(config)
         self.workloads.apply(self.daemonset)

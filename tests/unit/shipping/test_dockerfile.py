@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster.dockerfile import instructions, read_dockerfile
-from tests.e2e.cluster.python_image import PREFIX, SITE_PACKAGES
+from release.dockerfile import instructions, read_dockerfile
+from release.places import COMMAND
 
 PROJECT = Path(__file__).parent.parent.parent.parent
 DOCKERFILE = PROJECT / "Dockerfile"
@@ -16,7 +16,7 @@ SAID = list(instructions(DOCKERFILE.read_text()))
 
 def test_it_starts_the_agent_without_a_shell() -> None:
     settings = read_dockerfile(DOCKERFILE)
-    assert settings.entrypoint == [f"/{PREFIX}/bin/accelet"]
+    assert settings.entrypoint == ["/usr/local/bin/accelet"]
     assert settings.command == ["agent"]
     assert settings.user == "0:0"
 
@@ -26,31 +26,37 @@ def test_command_is_one_the_project_installs() -> None:
     assert Path(read_dockerfile(DOCKERFILE).entrypoint[0]).name in project["scripts"]
 
 
-def test_both_images_have_the_packages_in_the_same_place() -> None:
-    copied = next(rest for name, rest in SAID if name == "COPY" and "--from=build" in rest)
-    assert copied.split()[-2:] == ["/installed", f"/{PREFIX}"]
-    assert SITE_PACKAGES.startswith(f"{PREFIX}/lib/python3.")
+def test_both_images_are_what_the_locks_make() -> None:
+    """The end-to-end tests' image is made by these functions too."""
+    assert f"/{COMMAND}" == read_dockerfile(DOCKERFILE).entrypoint[0]
+    made = [rest for name, rest in SAID if name == "RUN" and "-m release root /image" in rest]
+    copied = [rest for name, rest in SAID if name == "COPY" and "--from=build" in rest]
+    assert len(made) == 1
+    assert copied == ["--from=build /image/base /", "--from=build /image/project /"]
 
 
-def test_every_package_the_project_ships_is_copied() -> None:
+def test_builder_gets_nothing_that_is_not_locked() -> None:
+    installs = [rest for name, rest in SAID if name == "RUN" and "pip install" in rest]
+    assert len(installs) == 1
+    assert "--require-hashes --requirement locks/build.txt" in installs[0]
+
+
+def test_everything_the_image_is_made_of_reaches_the_builder() -> None:
     wheel = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"][
         "wheel"
     ]
-    copied = {rest.split()[0] for name, rest in SAID if name == "COPY"}
-    assert set(wheel["packages"]) <= copied
     wanted = (PROJECT / ".dockerignore").read_text().splitlines()
-    assert {f"!{package}" for package in wheel["packages"]} <= set(wanted)
+    assert {f"!{name}" for name in (*wheel["packages"], "locks", "release")} <= set(wanted)
 
 
 def test_nothing_in_it_is_of_one_architecture_only() -> None:
     assert not re.search("amd64|arm64|x86_64|aarch64", " ".join(rest for _, rest in SAID))
 
 
-def test_stages_begin_with_the_one_base_that_can_be_chosen() -> None:
+def test_image_begins_with_nothing_and_any_builder_can_be_chosen() -> None:
     assert SAID[0][0] == "ARG"
-    assert SAID[0][1].startswith("BASE=python:3.")
-    assert SAID[0][1].endswith(tuple(f"-slim-{release}" for release in ("bookworm", "trixie")))
-    assert [rest.split()[0] for name, rest in SAID if name == "FROM"] == ["${BASE}", "${BASE}"]
+    assert SAID[0][1].startswith("BUILDER=python:3.")
+    assert [rest.split()[0] for name, rest in SAID if name == "FROM"] == ["${BUILDER}", "scratch"]
 
 
 def test_running_the_project_needs_no_generator_of_code() -> None:

@@ -67,8 +67,10 @@ class GoogleTokens:
 
     def token(self) -> str | None:
         try:
-            from google import auth  # noqa: PLC0415 - an extra; others need not have it
-            from google.auth.exceptions import GoogleAuthError  # noqa: PLC0415
+            from google import auth  # type: ignore[attr-defined,unused-ignore]  # noqa: PLC0415 - an extra
+            from google.auth.exceptions import (  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415
+                GoogleAuthError,
+            )
         except ImportError:
             raise TransportError("the provider gke needs google-auth: pip install 'accelet[gke]'") from None
         try:

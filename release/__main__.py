@@ -1,0 +1,106 @@
+"""`python -m release`: locks of Debian packages, notices, and an image's files in a folder."""
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from release.debianarchive import newest_packages
+from release.debianlock import ARCHITECTURES, parse_lock, render_lock
+from release.errors import ReleaseError
+from release.licences import problems
+from release.notices import parse_notices, read_notices, render_notices
+from release.places import DEBIAN_LOCK, IMAGE_LOCK, NOTICES, PACKAGES, this_architecture
+from release.requirements import parse_pins
+from release.rootfs import make_base, make_project
+
+
+def cache_folder() -> Path:
+    """Where what was fetched once stays."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "accelet", "debian")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Returns the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        if options.command == "lock-debian":
+            _lock_debian()
+        elif options.command == "notices":
+            _write_notices()
+        elif options.command == "licences":
+            return _check_licences()
+        elif options.command == "newer":
+            return _tell_newer()
+        elif options.command == "root":
+            _make_root(options.folder, options.architecture or this_architecture())
+    except ReleaseError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+def _lock_debian() -> None:
+    """A lock of the same packages stays as it is."""
+    newest = newest_packages()
+    if not DEBIAN_LOCK.exists() or parse_lock(DEBIAN_LOCK.read_text()).packages != newest.packages:
+        DEBIAN_LOCK.write_text(render_lock(newest))
+
+
+def _make_root(folder: Path, architecture: str) -> None:
+    base, project = folder / "base", folder / "project"
+    for each in (base, project):
+        each.mkdir(parents=True)
+    make_base(base, architecture, cache_folder())
+    make_project(project, base, architecture, cache_folder())
+
+
+def _write_notices() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        base = Path(folder)
+        make_base(base, this_architecture(), cache_folder())
+        notices = read_notices(base / PACKAGES)
+    NOTICES.write_text(render_notices(notices, parse_lock(DEBIAN_LOCK.read_text())))
+
+
+def _check_licences() -> int:
+    text = NOTICES.read_text()
+    locked = {pin.name: pin.version for pin in parse_pins(IMAGE_LOCK.read_text())}
+    found = [*problems(parse_notices(text), locked)]
+    if not text.endswith(render_notices([], parse_lock(DEBIAN_LOCK.read_text())).partition("== ")[2]):
+        found.append("the packages of Debian in the notices are not those that are locked")
+    for problem in found:
+        sys.stderr.write(f"{NOTICES.name}: {problem}\n")
+    if found:
+        sys.stderr.write("run 'make lock'\n")
+    return 1 if found else 0
+
+
+def _tell_newer() -> int:
+    """Whether Debian has newer versions of what is locked, and which of them are security updates."""
+    locked = {(one.architecture, one.name): one for one in parse_lock(DEBIAN_LOCK.read_text()).packages}
+    newer = [one for one in newest_packages().packages if locked[one.architecture, one.name] != one]
+    for one in newer:
+        kind = "security update" if one.archive == "debian-security" else "newer version"
+        was = locked[one.architecture, one.name].version
+        sys.stderr.write(f"{one.architecture} {one.name} {was}: {kind} {one.version}\n")
+    return 1 if any(one.archive == "debian-security" for one in newer) else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m release", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("lock-debian", help="lock the newest versions in Debian's stable suites")
+    commands.add_parser("notices", help="write THIRD_PARTY_NOTICES.txt from the locks")
+    commands.add_parser("licences", help="check that file, and that every licence is allowed")
+    commands.add_parser("newer", help="tell what Debian has newer; 1 if there are security updates")
+    root = commands.add_parser("root", help="FOLDER/base and FOLDER/project, the layers of an image")
+    root.add_argument("folder", type=Path)
+    root.add_argument("--architecture", choices=("", *ARCHITECTURES), help="by default that of this machine")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
