@@ -1,11 +1,12 @@
 """The command line: reads what the user asks for and wires everything."""
 
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 import click
 
 import accelet
+from accelet.cli.extras import explain_missing, missing_package
 
 _COMMANDS: Final = {
     "agent": ("accelet.cli.agent", "Serve this node's devices to its kubelet."),
@@ -36,24 +37,32 @@ class _LazyGroup(click.Group):
         try:
             command = import_module(_COMMANDS[cmd_name][0]).command
         except ModuleNotFoundError as error:
-            if error.name != "numpy":
+            if (package := missing_package(error)) is None:
                 raise
-            return _without_numpy(cmd_name)
+            return _without(package, cmd_name)
         assert isinstance(command, click.Command)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            if (package := missing_package(error)) is None:
+                raise
+            raise click.ClickException(f"this {explain_missing(package)}") from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
 
 
-def _without_numpy(name: str) -> click.Command:
+def _without(package: str, name: str) -> click.Command:
     """Stands for a command that cannot be loaded: it has help and completes, and says what it needs."""
     lenient = {"ignore_unknown_options": True, "allow_extra_args": True}
 
     @click.command(name, help=_COMMANDS[name][1], context_settings=lenient)
     def command() -> None:
-        raise click.ClickException(f"{name} needs numpy: pip install 'accelet[scheduler]'")
+        raise click.ClickException(f"{name} {explain_missing(package)}")
 
     return command
 

@@ -17,14 +17,7 @@ from accelet.cli.demo_run import DemoError
 from accelet.cli.drawing.output import Output
 from accelet.fakeapi import FakeApi
 from accelet.fakeapi.firstfit import FirstFit, FitRequest
-from accelet.fakekubelet import (
-    FakeKubelet,
-    Pod,
-    PodRecord,
-    StillWaitingError,
-    a_pod,
-    kube_claims,
-)
+from accelet.fakekubelet import FakeKubelet, Pod, PodRecord, StillWaitingError, a_pod
 
 NODE = "demo-node"
 PATIENCE_S = 8.0
@@ -158,6 +151,8 @@ async def _agent(folder: Path) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _kubelet(folder: Path) -> AsyncIterator[FakeKubelet]:
+    from accelet.fakekubelet import kube_claims  # noqa: PLC0415 - needs kubernetes, which the other demo does not
+
     async with kube_claims(folder / "kubeconfig") as claims:
         cdi = folder / "cdi"
         async with FakeKubelet(folder, node_name=NODE, claims=claims, cdi_dirs=[cdi]) as kubelet:

@@ -3,6 +3,7 @@
 from collections.abc import Coroutine
 from typing import Any, NoReturn
 
+from accelet.cli.extras import explain_missing, missing_package
 from accelet.control.errors import ControlError
 from accelet.kube.errors import KubeError
 from accelet.runtime.logs import Log
@@ -39,8 +40,19 @@ def run_process(main: Coroutine[Any, Any, None]) -> NoReturn:
     except (FatalError, KubeError, ControlError) as error:
         _log.error("cannot go on", reason=str(error))
         code = EXIT_FAILED
+    except ModuleNotFoundError as error:
+        code = _end_without(error)
     except Exception:  # a fault of ours: its traceback belongs into the log's one line, not before a user
         _log.exception("fault; cannot go on")
         code = EXIT_FAILED
     _log.info("ended", exit_code=code)
     exit_now(code)
+
+
+def _end_without(error: ModuleNotFoundError) -> int:
+    """Says which extra is missing, if it is one; otherwise it is a fault of ours."""
+    if (package := missing_package(error)) is not None:
+        _log.error("cannot go on", reason=f"what is configured {explain_missing(package)}")
+        return EXIT_SETTINGS
+    _log.exception("fault; cannot go on")
+    return EXIT_FAILED

@@ -109,23 +109,33 @@ def test_a_fake_kubelet_never_uses_the_real_ones_folder() -> None:
     assert "the real kubelet's own" in result.output
 
 
-@pytest.mark.parametrize("name", ["cards", "plan", "scheduler"])
-def test_help_and_completion_do_without_numpy(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "missing", "needs"),
+    [
+        ("cards", "numpy", "cards needs numpy: pip install 'accelet[scheduler]'"),
+        ("plan", "numpy", "plan needs numpy: pip install 'accelet[scheduler]'"),
+        ("scheduler", "numpy", "scheduler needs numpy: pip install 'accelet[scheduler]'"),
+        ("scheduler", "kubernetes", "scheduler needs kubernetes: pip install 'accelet[cluster]'"),
+        ("provisioner", "kubernetes", "provisioner needs kubernetes: pip install 'accelet[cluster]'"),
+        ("provisioner", "urllib3", "provisioner needs kubernetes: pip install 'accelet[cluster]'"),
+    ],
+)
+def test_help_and_completion_do_without_extras(name: str, missing: str, needs: str) -> None:
     code = (
-        "import sys; sys.modules['numpy'] = None\n"
+        f"import sys; sys.modules['{missing}'] = None\n"
         "from accelet.cli import main\n"
         f"main(['{name}', *sys.argv[1:]])"
     )
 
-    def without_numpy(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    def without(*arguments: str) -> "subprocess.CompletedProcess[str]":
         words = [sys.executable, "-c", code, *arguments]
         return subprocess.run(words, capture_output=True, text=True, check=False)
 
-    helped = without_numpy("--help")
+    helped = without("--help")
     assert (helped.returncode, helped.stderr) == (0, "")
-    tried = without_numpy("--json")
+    tried = without("--json")
     assert tried.returncode == 1
-    assert tried.stderr == f"Error: {name} needs numpy: pip install 'accelet[scheduler]'\n"
+    assert tried.stderr == f"Error: {needs}\n"
 
 
 def test_kubeconfig_is_a_list_whose_first_file_that_is_there_counts(

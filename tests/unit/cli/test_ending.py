@@ -76,3 +76,16 @@ def test_fault_of_ours_is_one_line_of_the_log_and_no_traceback_before_a_user() -
 def test_end_without_an_error_is_no_failure() -> None:
     code, logged, _ = ended("None", main="end")
     assert (code, [line["msg"] for line in logged]) == (0, ["ended"])
+
+
+@pytest.mark.parametrize("name", ["kubernetes", "urllib3"])
+def test_package_of_an_extra_that_is_missing_is_told_with_its_extra(name: str) -> None:
+    code, logged, said = ended(f"ModuleNotFoundError('no', name='{name}')")
+    assert (code, said) == (2, "")
+    assert logged[0]["reason"] == "what is configured needs kubernetes: pip install 'accelet[cluster]'"
+
+
+def test_other_module_that_is_missing_is_a_fault_of_ours() -> None:
+    code, logged, said = ended("ModuleNotFoundError('no', name='accelet.x')")
+    assert (code, said) == (1, "")
+    assert logged[0]["msg"] == "fault; cannot go on"

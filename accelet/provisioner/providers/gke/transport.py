@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -67,10 +68,9 @@ class GoogleTokens:
 
     def token(self) -> str | None:
         try:
-            from google import auth  # type: ignore[attr-defined,unused-ignore]  # noqa: PLC0415 - an extra
-            from google.auth.exceptions import (  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415
-                GoogleAuthError,
-            )
+            # An extra, which others need not have; typed or not, as its versions go.
+            auth: Any = import_module("google.auth")
+            auth_errors: Any = import_module("google.auth.exceptions")
         except ImportError:
             raise TransportError("the provider gke needs google-auth: pip install 'accelet[gke]'") from None
         try:
@@ -79,7 +79,7 @@ class GoogleTokens:
                 self._credentials, _ = auth.default(scopes=[_SCOPE], request=call)
             if not self._credentials.valid:
                 self._credentials.refresh(call)
-        except (GoogleAuthError, HTTPError, OSError) as error:
+        except (auth_errors.GoogleAuthError, HTTPError, OSError) as error:
             raise TransportError(f"there is no token of Google's: {type(error).__name__}") from None
         return str(self._credentials.token)
 
