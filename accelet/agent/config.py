@@ -25,6 +25,9 @@ from resourcemanager.manager import ResourceRules
 Serve = Literal["device-plugin", "dra"]
 """How pods come by a resource: the kubelet's device plugin API, or Dynamic Resource Allocation."""
 
+Unhealthy = Literal["keep", "evict"]
+"""What becomes of pods whose claims hold a device that is ill or gone."""
+
 
 class ResourceEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What every entry of `resources` has, whatever its back-end; the rest is the back-end's own."""
@@ -35,6 +38,7 @@ class ResourceEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     distinct: bool = False
     assignment: Literal["none", "annotations"] = "none"
     serve: Serve = "device-plugin"
+    unhealthy: Unhealthy = "keep"
     on_mismatch: OnMismatch = "strict"
     on_missing: OnMissing = "default"
     on_unproven: OnUnproven = "refuse"
@@ -54,6 +58,7 @@ class ResourceConfig:
     rules: ResourceRules
     settings: Settings
     serve: Serve = "device-plugin"
+    unhealthy: Unhealthy = "keep"
 
     @property
     def name(self) -> str:
@@ -247,8 +252,12 @@ def _read_resource(reader: Reader, node: yaml.Node, where: str) -> ResourceConfi
         _report_idle_policies(reader, node, where)
     if entry.serve == "dra":
         _report_meaningless_with_dra(reader, node, where, entry, settings)
+    elif entry.unhealthy != "keep":
+        keys = {key.value: key for key, _ in node.value}
+        sentence = "means nothing without serve: dra; device plugins leave pods alone"
+        reader.report(keys["unhealthy"], join(where, "unhealthy"), sentence)
     rules = ResourceRules(entry.name, entry.policy, entry.distinct, entry.following())
-    return ResourceConfig(rules, settings, entry.serve)
+    return ResourceConfig(rules, settings, entry.serve, entry.unhealthy)
 
 
 def _report_meaningless_with_dra(

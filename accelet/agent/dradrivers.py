@@ -15,6 +15,7 @@ from accelet.agent.config import ResourceConfig
 from accelet.agent.service import SharedParts
 from accelet.assignments.nodecards import NodeCard
 from accelet.dra.names import DRIVERS, driver_of
+from accelet.dra.pool import Effect
 from accelet.dra.publishing.pcieroots import read_pcie_roots
 from accelet.dra.publishing.served import ServedResource
 from accelet.dra.running.driver import DriverOptions, NodeDriver
@@ -157,7 +158,8 @@ class DraResource:
             self._know(replace(self._facts, remembered=found.remember))
         addresses = [device.pci for device in found.devices]
         roots = await asyncio.to_thread(read_pcie_roots, self._shared.root, addresses)
-        self._driver.take(ServedResource(self.name, self._backend, found, roots))
+        sick: Effect = "NoExecute" if self.config.unhealthy == "evict" else "NoSchedule"
+        self._driver.take(ServedResource(self.name, self._backend, found, roots, sick))
 
 
 def _read_boot_id() -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from accelet.accelerators.device import UnitId
 from accelet.dra.errors import DraError, NotYetError
 from accelet.dra.metrics import DraMetrics
-from accelet.dra.pool import DevicePool, Effect
+from accelet.dra.pool import DevicePool
 from accelet.dra.preparing.decide import DriverOffer
 from accelet.dra.preparing.grant import hardware_of
 from accelet.dra.publishing.build import build_pool
@@ -44,7 +44,6 @@ class DriverOptions:
     kubelet: Path
     cdi: Path
     boot: str
-    sick_effect: Effect = "NoSchedule"
 
 
 class NodeDriver:
@@ -140,7 +139,6 @@ class NodeDriver:
         gone = [unit for one in resources for unit in one.inventory.by_unit if is_gone(one.inventory, unit)]
         taints = taints_of(
             resources,
-            sick=options.sick_effect,
             lost=gone,
             held_by_device_plugin=self._by_plugin,
             still_held=self._reconciler.outdated,

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from accelet.dra.running.places import Places
 from tests.integration.dra.world import CONFIG, NODE, a_node, an_agent, result, until
 from tests.unit.dra.apirules import faults
@@ -149,6 +151,25 @@ async def test_two_tile_claims_in_one_container_are_both_refused(folder: Path) -
         )
         assert prepared["b"].error.startswith("the claims b and a both give parts")
         assert not world.cdi.exists()
+
+
+@pytest.mark.parametrize(("unhealthy", "effect"), [("keep", "NoSchedule"), ("evict", "NoExecute")])
+async def test_ill_card_is_tainted_as_its_resource_says_until_it_is_well(
+    folder: Path, unhealthy: str, effect: str
+) -> None:
+    well = CONFIG.replace("serve: dra\n", f"serve: dra\n    unhealthy: {unhealthy}\n")
+    ill = well.replace('pci: "0000:03:00.0"\n', 'pci: "0000:03:00.0"\n        unhealthy: it is too hot\n')
+    async with a_node(folder, well) as world, an_agent(world):
+        await world.kubelet.register()
+        await until(lambda: CARD_0 in world.devices())
+        (folder / "config.yaml").write_text(ill)
+        taint = {"key": "gpu.accelet.dev/unhealthy", "effect": effect}
+        await until(lambda: world.devices()[CARD_0].get("taints") == [taint])
+        assert world.devices()[TILE_1]["taints"] == [taint]
+        assert "taints" not in world.devices()[f"{CARD_0}-monitor"]
+        assert "taints" not in world.devices()[CARD_1]
+        (folder / "config.yaml").write_text(well)
+        await until(lambda: not any("taints" in device for device in world.devices().values()))
 
 
 async def test_resource_served_as_a_plugin_keeps_off_what_a_claim_holds(folder: Path) -> None:
