@@ -14,8 +14,7 @@ import accelet
 from accelet.agent.configfile import ConfigFile
 from accelet.agent.process import Agent, AgentOptions
 from accelet.cli.ending import run_process
-from accelet.cli.options import choose_config, kubeconfig_option, kubelet_paths, node_options
-from accelet.dra.running.places import DEFAULT_CDI_FOLDER
+from accelet.cli.options import cdi_option, choose_config, kubeconfig_option, kubelet_paths, node_options
 from accelet.runtime.logs import Level, Log, configure_logs
 from accelet.runtime.probes import parse_address
 
@@ -25,14 +24,7 @@ _log = Log(__name__)
 @click.command()
 @node_options
 @kubeconfig_option
-@click.option(
-    "--cdi-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    envvar="ACCELET_CDI_DIR",
-    default=DEFAULT_CDI_FOLDER,
-    show_default=True,
-    help="Where the container runtime reads CDI files, for `serve: dra`.",
-)
+@cdi_option
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,16 +13,20 @@ import click
 import msgspec
 
 from accelet.accelerators.inventory import Inventory
+from accelet.agent.config import Serve
 from accelet.agent.configfile import ConfigFile
 from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.tables import print_explained
 from accelet.cli.options import (
+    cdi_option,
     choose_config,
     choose_kubeconfig,
     kubelet_paths,
     node_options,
     own_kubeconfig_option,
 )
+from accelet.dra.preparing.explaining import ClaimExplanation
+from accelet.dra.preparing.instead import explain_inexpressible
 from accelet.kube.errors import KubeError, NotFoundError
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
@@ -46,6 +50,7 @@ class Explained:
     uid: str
     containers: tuple[Explanation, ...]
     notes: tuple[str, ...] = ()
+    claims: tuple[ClaimExplanation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +61,13 @@ class Seen:
     shown: PodRecord | None
     entries: tuple[CheckpointEntry, ...]
     notes: tuple[str, ...]
+    claims: tuple[ClaimExplanation, ...] = ()
 
 
 @click.command()
 @node_options
 @own_kubeconfig_option
+@cdi_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 @click.argument("pod", metavar="NAMESPACE/POD")
 def command(
@@ -70,12 +77,14 @@ def command(
     kubelet_dir: Path,
     pod_resources_dir: Path | None,
     kubeconfig: Path | None,
+    cdi_dir: Path,
     *,
     as_json: bool,
     **_others: object,
 ) -> None:
     """Say which devices and tiles each container of a pod has, why, by what proof, and whether the kubelet's
-    records, the pod's annotation and the environment agree. Run it on the pod's node, or in the agent's pod.
+    records, the pod's annotation and the environment agree; likewise for its resource claims. Run it on the
+    pod's node, or in the agent's pod.
     """
     namespace, slash, name = pod.partition("/")
     if not (namespace and slash and name) or "/" in name:
@@ -86,7 +95,7 @@ def command(
         click.echo(str(error), err=True)
         raise SystemExit(EXIT_SETTINGS) from None
     paths = kubelet_paths(kubelet_dir, pod_resources_dir)
-    seen = asyncio.run(_look((namespace, name), paths, choose_kubeconfig(kubeconfig)))
+    seen = asyncio.run(_look((namespace, name), paths, choose_kubeconfig(kubeconfig), cdi_dir))
     if seen.pod is None and seen.shown is None:
         for note in seen.notes:
             click.echo(note, err=True)
@@ -103,6 +112,7 @@ def command(
 class ServedHere:
     inventory: Inventory
     is_followed: bool
+    serve: Serve
 
 
 def _read_resources(config: Path | None, root: Path) -> Mapping[str, ServedHere]:
@@ -113,7 +123,7 @@ def _read_resources(config: Path | None, root: Path) -> Mapping[str, ServedHere]
         except OSError as error:
             click.echo(f"{resource.name}: cannot scan: {error.strerror or error}", err=True)
             inventory = Inventory()
-        found[resource.name] = ServedHere(inventory, resource.rules.following is not None)
+        found[resource.name] = ServedHere(inventory, resource.rules.following is not None, resource.serve)
     return found
 
 
@@ -132,7 +142,20 @@ def explain(name: str, seen: Seen, resources: Mapping[str, ServedHere]) -> Expla
                 continue
             sources = Sources(container, resource, entry, devices, seen.pod)
             lines.append(explain_container(sources, here.inventory, is_followed=here.is_followed))
-    return Explained(name, uid, tuple(lines), seen.notes)
+    return Explained(
+        name, uid, tuple(lines), (*seen.notes, *_inexpressible(seen.pod, resources)), seen.claims
+    )
+
+
+def _inexpressible(pod: Pod | None, resources: Mapping[str, ServedHere]) -> Iterator[str]:
+    """What the pod asks for that this node, which serves cards through DRA, cannot give."""
+    cards = [
+        name for name, here in resources.items() if here.serve == "dra" and name.startswith("gpu.intel.com/")
+    ]
+    for container in pod.all_containers if pod is not None and cards else ():
+        limits = {name: int(amount) for name, amount in container.limits.items()}
+        if said := explain_inexpressible(container.name, limits, cards, pod.annotations if pod else {}):
+            yield said
 
 
 def _containers(seen: Seen, recorded: Sequence[str]) -> list[str]:
@@ -157,7 +180,7 @@ def _uid_by_devices(seen: Seen) -> str:
     return uids.pop() if len(uids) == 1 else ""
 
 
-async def _look(name: ObjectKey, paths: KubeletPaths, kubeconfig: Path | None) -> Seen:
+async def _look(name: ObjectKey, paths: KubeletPaths, kubeconfig: Path | None, cdi: Path) -> Seen:
     notes: list[str] = []
     try:
         checkpoint = await asyncio.to_thread(read_checkpoint, paths.device_plugins)
@@ -170,11 +193,11 @@ async def _look(name: ObjectKey, paths: KubeletPaths, kubeconfig: Path | None) -
         notes.append(str(error))
         shown = None
     try:
-        pod = await _ask_api_server(name, kubeconfig)
+        pod, claims = await _ask_api_server(name, kubeconfig, paths, cdi, notes)
     except (KubeError, TimeoutError) as error:
         notes.append(f"What is assigned is not known: {error or 'the API server does not answer'}")
-        pod = None
-    return Seen(pod, shown, checkpoint.entries, tuple(notes))
+        pod, claims = None, ()
+    return Seen(pod, shown, checkpoint.entries, tuple(notes), claims)
 
 
 async def _ask_kubelet(name: ObjectKey, paths: KubeletPaths) -> PodRecord | None:
@@ -186,7 +209,11 @@ async def _ask_kubelet(name: ObjectKey, paths: KubeletPaths) -> PodRecord | None
             return next((pod for pod in every if (pod.namespace, pod.name) == name), None)
 
 
-async def _ask_api_server(name: ObjectKey, kubeconfig: Path | None) -> Pod | None:
+async def _ask_api_server(
+    name: ObjectKey, kubeconfig: Path | None, paths: KubeletPaths, cdi: Path, notes: list[str]
+) -> tuple[Pod | None, tuple[ClaimExplanation, ...]]:
+    """The pod, and what is to be said of its claims."""
+    from accelet.cli.reading.podclaims import explain_pod_claims  # noqa: PLC0415 - likewise
     from accelet.kube.apiresources import PODS  # noqa: PLC0415 - likewise
     from accelet.kube.client import Client  # noqa: PLC0415 - half a second, for those who only ask for help
     from accelet.kube.podparser import parse_pod  # noqa: PLC0415 - likewise
@@ -194,8 +221,9 @@ async def _ask_api_server(name: ObjectKey, kubeconfig: Path | None) -> Pod | Non
     client = await Client.connect(kubeconfig)
     try:
         async with asyncio.timeout(API_S):
-            return parse_pod(await client.get(PODS, *name))
+            raw = await client.get(PODS, *name)
+            return parse_pod(raw), await explain_pod_claims(client, raw, paths.root, cdi, notes)
     except NotFoundError:
-        return None
+        return None, ()
     finally:
         client.close()

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from accelet.dra.running.places import DEFAULT_CDI_FOLDER
 from accelet.kubelet.paths import DEFAULT_KUBELET_DIR, KubeletPaths
 
 DEFAULT_CONFIG_PATH = Path("/etc/accelet/config.yaml")
@@ -16,6 +17,16 @@ IN_THE_POD = Path("/host")
 """Where the agent's pod sees its host, by daemonset.yaml."""
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+cdi_option = click.option(
+    "--cdi-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="ACCELET_CDI_DIR",
+    default=DEFAULT_CDI_FOLDER,
+    show_default=True,
+    help="Where the container runtime reads CDI files, for `serve: dra`.",
+)
 
 
 def node_options(command: F) -> F:

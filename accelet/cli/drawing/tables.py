@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from accelet.cli.demo_run import Report, SeenContainer, SeenResource
     from accelet.cli.devices import Shown, ShownDevice
     from accelet.cli.explain import Explained
+    from accelet.dra.preparing.explaining import ClaimExplanation
 
 _DEVICE_HEADS = ("DEVICE", "CARD", "TILE", "NUMA", "HEALTH", "NODES")
+_CLAIM_HEADS = ("CONTAINER", "CLAIM", "REQUESTS", "DEVICES", "MASK, ENV", "WHY")
 _EXPLAINED_HEADS = ("CONTAINER", "RESOURCE", "DEVICES", "TILES", "MASK", "PROOF", "WHY")
 
 
@@ -62,9 +64,23 @@ def print_explained(output: Output, explained: "Explained") -> None:
         )
         for one in explained.containers
     ]
-    output.table(Records(_EXPLAINED_HEADS, rows))
+    if rows or not explained.claims:
+        output.table(Records(_EXPLAINED_HEADS, rows))
+    if explained.claims:
+        output.table(Records(_CLAIM_HEADS, list(map(_claim_row, explained.claims))))
     for note in explained.notes:
         output.line(note)
+
+
+def _claim_row(one: "ClaimExplanation") -> tuple[str | Text | Sequence[str | Text], ...]:
+    return (
+        one.container,
+        one.claim,
+        ",".join(one.requests) or "all",
+        one.devices,
+        _environment(one.environment),
+        styled(one.reason, "green" if one.agrees else "red"),
+    )
 
 
 def print_demo(output: Output, report: "Report") -> None:
