@@ -5,11 +5,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, permutations, product
+from math import prod
 from threading import Thread
 from time import perf_counter
 
 import pytest
-from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
 from accelet.accelerators.device import TileLink, UnitId
@@ -195,11 +196,26 @@ def _has_what_it_asks_for(
     )
 
 
+MOST_WAYS = 20_000
+"""More are not tried one by one: some nodes have millions, and a run of the tests has minutes."""
+
+
 def every_way(states: CardStates, pods: Sequence[CardNeeds]) -> Iterator[Given]:
     """All ways to give all containers cards and tiles, right or not."""
     places = [(index, one) for index, needs in enumerate(pods) for one in needs.containers]
+    ways = _list_ways(states, [one for _, one in places])
+    assume(prod(map(len, ways)) <= MOST_WAYS)
+    for choice in product(*ways):
+        given: list[dict[str, tuple[Hold, ...]]] = [{} for _ in pods]
+        for (index, one), holds in zip(places, choice, strict=True):
+            given[index][one.name] = holds
+        yield given
+
+
+def _list_ways(states: CardStates, containers: Sequence[ContainerNeed]) -> list[list[tuple[Hold, ...]]]:
+    """For each container by itself, all ways to give it cards and tiles."""
     ways = []
-    for _, one in places:
+    for one in containers:
         of_one: list[tuple[Hold, ...]] = []
         for cards in combinations(range(len(states)), one.cards):
             tiles = [combinations(sorted(states[c].tiles), one.each.tiles) for c in cards]
@@ -208,11 +224,7 @@ def every_way(states: CardStates, pods: Sequence[CardNeeds]) -> Iterator[Given]:
                 for chosen in product(*tiles)
             ]
         ways.append(of_one)
-    for choice in product(*ways):
-        given: list[dict[str, tuple[Hold, ...]]] = [{} for _ in pods]
-        for (index, one), holds in zip(places, choice, strict=True):
-            given[index][one.name] = holds
-        yield given
+    return ways
 
 
 @given(nodes(), st.lists(wishes(), min_size=1, max_size=2), st.sampled_from(("packed", "balanced")))
@@ -227,14 +239,14 @@ def test_fits_agree_with_brute_force(states: CardStates, pods: list[CardNeeds], 
         assert not any(is_right(states, pods, way) for way in every_way(states, pods))
 
 
-@settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(nodes(), st.lists(wishes(), min_size=1, max_size=2))
 def test_what_is_left_is_what_there_was_without_what_was_given(
     states: CardStates, pods: list[CardNeeds]
 ) -> None:
     fit = fit_pods(states, pods)
-    assume(fit.holds is not None)
-    assert fit.holds is not None
+    event(f"fits: {fit.holds is not None}")
+    if fit.holds is None:
+        return
     tiles: Counter[tuple[int, int]] = Counter()
     shares: Counter[int] = Counter()
     for of_pod in fit.holds:
