@@ -79,12 +79,12 @@ def card_pod(name: str, random: Random, *, is_small: bool = False) -> Pod:
     return Pod("ml", name, uid=name, gates=(CARDS_GATE,), containers=(Container("main", asked, asked),))
 
 
-def occupied(name: str, random: Random) -> tuple[Node, list[Pod]]:
-    """A node with 100 holders: most of them small, on shared cards, and a few tiles."""
+def occupied(name: str, random: Random, holders: int = HOLDERS) -> tuple[Node, list[Pod]]:
+    """A node with so many holders: most of them small, on shared cards, and a few tiles."""
     node, cluster = card_node(name), Cluster(Scheme())
     cluster.set_node(node)
     pods = []
-    for number in range(HOLDERS):
+    for number in range(holders):
         asking = card_pod(f"{name}-h{number}", random, is_small=number >= 4)
         states = cluster.cards.states(name)
         needs = read_needs(asking)

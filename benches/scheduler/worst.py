@@ -10,7 +10,7 @@ from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import CARDS_GATE, GATE_PREFIX, REQUIRED_LEVEL, Gang, find_gangs
 from accelet.scheduler.placement.plan import Plan, plan_gang
-from benches.scheduler.cards import I915, occupied
+from benches.scheduler.cards import HOLDERS, I915, occupied
 from benches.scheduler.clusters import GPU, Size, make_nodes, occupy, used_gpus
 
 Case = Callable[[], tuple[Cluster, list[Gang]]]
@@ -54,12 +54,12 @@ def unlike_in_a_block() -> tuple[Cluster, list[Gang]]:
     return cluster, [_gang("g", wants, {REQUIRED_LEVEL: "block"})]
 
 
-def two_containers() -> tuple[Cluster, list[Gang]]:
+def two_containers(holders: int = HOLDERS) -> tuple[Cluster, list[Gang]]:
     """16 like pods, whose two containers take parts of cards, on 400 nodes of 8 cards, no two alike."""
     random = Random(1)  # noqa: S311  no secret
     cluster = Cluster(Scheme())
     for number in range(400):
-        node, held = occupied(f"n{number}", random)
+        node, held = occupied(f"n{number}", random, holders)
         cluster.set_node(node)
         for pod in held:
             cluster.set_pod(pod)
@@ -103,9 +103,10 @@ def _gang(
     return gang
 
 
+TWO_CONTAINERS = "16 pods of two containers on 400 nodes of 8 cards, no two alike"
 CASES: Mapping[str, Case] = {
     "2,000 pods of as many kinds on 1,000 nodes": many_kinds,
     "400 unlike pods, required block, 10,000 nodes": unlike_in_a_block,
-    "16 pods of two containers on 400 nodes of 8 cards, no two alike": two_containers,
+    TWO_CONTAINERS: two_containers,
     "30 waiting gangs of 6 x 5 and 10 x 4 GPUs on 1,000 nodes": waiting,
 }
