@@ -28,18 +28,23 @@ def plugins(tmp_path):
 
     def start_my_plugin(folder):
         command = [sys.executable, "-c", AGENT, "agent", "--http=", "--config", tmp_path / "config.yaml"]
-        running.append(subprocess.Popen([*command, "--kubelet-dir", folder.parent]))
+        process = subprocess.Popen([*command, "--kubelet-dir", folder.parent], stdout=subprocess.PIPE)
+        running.append(process)
+        assert process.stdout.readline() == b"imported\\n"
 
     builtins.start_my_plugin = start_my_plugin
     yield
     for process in running:
+        process.stdout.close()
         process.terminate()
         assert process.wait(20) == 0
 """
 AGENT = """
 import sys
 sys.modules["kubernetes"] = sys.modules["urllib3"] = None
+import accelet.accelerators.simulated, accelet.cli.agent, deviceplugin.plugin
 from accelet.cli import main
+print("imported", flush=True)  # from here on it is the plugin's time that the kubelet waits for
 main()
 """
 CONFIG = """
