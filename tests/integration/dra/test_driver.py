@@ -160,7 +160,7 @@ async def test_ill_card_is_tainted_as_its_resource_says_until_it_is_well(
     well = CONFIG.replace("serve: dra\n", f"serve: dra\n    unhealthy: {unhealthy}\n")
     ill = well.replace('pci: "0000:03:00.0"\n', 'pci: "0000:03:00.0"\n        unhealthy: it is too hot\n')
     async with a_node(folder, well) as world, an_agent(world):
-        await world.kubelet.register()
+        await world.register()
         await until(lambda: CARD_0 in world.devices())
         (folder / "config.yaml").write_text(ill)
         taint = {"key": "gpu.accelet.dev/unhealthy", "effect": effect}

@@ -33,7 +33,7 @@ async def test_what_a_container_has_by_its_claim_is_told(folder: Path) -> None:
         claim = world.claim("tile", result(TILE))
         (before,) = await claims_of(world, "pod-of-tile")
         assert before["reason"] == "it is allocated, and not prepared on this node"
-        await world.kubelet.prepare(claim)
+        await world.prepare(claim)
         (told,) = await claims_of(world, "pod-of-tile")
         assert (told["container"], told["devices"], told["agrees"]) == ("main", [TILE], True)
         assert told["environment"]["ZE_AFFINITY_MASK"] == "1"
