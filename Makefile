@@ -59,7 +59,7 @@ lock: .venv-tools/.ready ## lock what pyproject.toml and Debian ask for; LOCK_OP
 
 audit: .venv-tools/.ready ## known vulnerabilities of what is locked; AUDIT_OPTIONS='--vulnerability-service osv' asks OSV
 	@$(PYTHON) -m release newer
-	@for lock in image dev tools; do \
+	@for lock in image dev proto tools; do \
 		.venv-tools/bin/pip-audit --progress-spinner off --strict --disable-pip --require-hashes \
 			--requirement locks/$$lock.txt $(AUDIT_OPTIONS) || exit 1; done
 

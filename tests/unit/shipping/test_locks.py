@@ -71,7 +71,7 @@ def test_lock_is_what_the_project_asks_for(path: Path, extras: list[str]) -> Non
     assert found == [], "run 'make lock'"
 
 
-@pytest.mark.parametrize("name", ["build", "tools"])
+@pytest.mark.parametrize("name", ["build", "proto", "tools"])
 def test_locks_of_tools_are_what_their_lists_ask_for(name: str) -> None:
     lines = (LOCKS / f"{name}.in").read_text().splitlines()
     wanted = [Requirement(line) for line in lines if line and not line.startswith("#")]
