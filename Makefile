@@ -6,7 +6,7 @@ DOCKER ?= docker
 IMAGE ?= accelet
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' accelet/__init__.py)
 
-.PHONY: help demo test check lock audit e2e e2e-versions bench bench-scheduler bench-storm launchers schema crds thorough soak proto image clean
+.PHONY: help demo test check lock audit e2e e2e-versions bench bench-scheduler bench-storm launchers schema crds policies bench-identity thorough soak proto image clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,6 +90,9 @@ proto: ## generate accelet/kubelet/api from proto/
 crds: .venv/.ready ## write the CustomResourceDefinitions of our kinds
 	@$(BIN)/python -m accelet.kinds deploy/crds
 
+policies: .venv/.ready ## write the admission policies that give TPU workers their identity
+	@$(BIN)/python -m accelet.provisioner.identity deploy/identity
+
 schema: .venv/.ready ## write the JSON schemas of the configuration, of a node's cards and of scenarios
 	@$(BIN)/python -m accelet.agent.configschema > docs/config.schema.json
 	@$(BIN)/python -m accelet.assignments.cardsschema > docs/cards.schema.json
@@ -97,3 +100,6 @@ schema: .venv/.ready ## write the JSON schemas of the configuration, of a node's
 
 bench-storm: .venv/.ready ## storms of pods on a real kubelet: root and Go needed, about eight minutes
 	@$(BIN)/python -m tests.e2e.bench_storm
+
+bench-identity: .venv/.ready ## what the identity of TPU workers costs a real API server: root and Go needed
+	@$(BIN)/python -m tests.e2e.bench_identity

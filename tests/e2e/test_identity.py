@@ -3,7 +3,6 @@
 import http.client
 import json
 import ssl
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ from accelet.provisioner.identity.worker import (
     parse_worker_pod,
 )
 from accelet.provisioner.identity.workloads import (
-    judge_changed_job,
     judge_job,
     judge_job_set,
     judge_set,
@@ -139,8 +137,7 @@ def api(cluster: ControlPlane) -> Iterator[Api]:
         del good["metadata"]["namespace"], good["metadata"]["uid"]
         wait_until(
             "Jobs are stamped",
-            lambda: WORKERS
-            in str(api.send("POST", "/apis/batch/v1/namespaces/default/jobs", good).body),
+            lambda: WORKERS in str(api.send("POST", "/apis/batch/v1/namespaces/default/jobs", good).body),
             timeout_s=60,
         )
         yield api
@@ -240,7 +237,10 @@ def test_job_sets_are_stamped_or_refused(api: Api, bodies: list[Json]) -> None:
         assert answer.refusal == judge_job_set(found)
         if answer.refusal is None:
             assert answer.warning == notice_job_set(found)
-            seen = [_stamps(each["template"]["spec"]["template"]) for each in answer.body["spec"]["replicatedJobs"]]
+            seen = [
+                _stamps(each["template"]["spec"]["template"])
+                for each in answer.body["spec"]["replicatedJobs"]
+            ]
             assert seen == [dict(found.stamps(each)) for each in found.jobs]
 
 

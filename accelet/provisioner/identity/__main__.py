@@ -29,7 +29,9 @@ _Dumper.add_representer(str, _block)
 
 def render_file(stage: Stage) -> str:
     """The text of a stage's file."""
-    head = "# Made of accelet/provisioner/identity by `make policies`. docs/provisioner.md says what they do.\n"
+    head = (
+        "# Made of accelet/provisioner/identity by `make policies`. docs/provisioner.md says what they do.\n"
+    )
     return head + yaml.dump_all(stage.render(), Dumper=_Dumper, sort_keys=False, width=110)
 
 

@@ -29,7 +29,7 @@ NUMBER: Final = "^(0|[1-9][0-9]{0,3})$"
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a template says, each as an expression: `containers` of TPUs, their `amounts`, `hosts` of its slice."""
+    """What a template says, each as an expression: `amounts` of its TPU containers, `hosts` of its slice."""
 
     accelerator: str = "variables.accelerator"
     topology: str = "variables.topology"
@@ -131,8 +131,7 @@ def chips(listed: str) -> str:
     """The chips of a pod."""
     added = f"string({listed}.map(x, int(x)).sum())"
     return (
-        f"({listed}.size() == 1 ? {listed}[0] : "
-        f'{listed}.all(x, x.matches("^[0-9]{{1,3}}$")) ? {added} : "?")'
+        f'({listed}.size() == 1 ? {listed}[0] : {listed}.all(x, x.matches("^[0-9]{{1,3}}$")) ? {added} : "?")'
     )
 
 

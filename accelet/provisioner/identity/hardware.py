@@ -20,9 +20,7 @@ def judge_hardware(template: TpuTemplate) -> str | None:
         )
     if template.hosts == 0:
         chips = shown(template.chips)
-        return CHIPS.format(
-            accelerator=accelerator, topology=topology, sizes=table.sizes[key], chips=chips
-        )
+        return CHIPS.format(accelerator=accelerator, topology=topology, sizes=table.sizes[key], chips=chips)
     if template.hosts > 1 and len(template.containers) > 1:
         return CONTAINERS.format(containers=len(template.containers))
     return None

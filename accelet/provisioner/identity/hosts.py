@@ -1,4 +1,4 @@
-"""How many hosts a slice has, for every product, topology and number of chips: the accelerators' table, flat."""
+"""How many hosts a slice has, by product, topology and chips a pod: the accelerators' table, flat."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -19,7 +19,7 @@ APP: Final = "app.kubernetes.io/name"
 KUBERAY: Final = "kuberay"
 
 TPU_ENV: Final = "accelet.dev/tpu-env"
-"""The annotation by which a pod's author has all of this (`off`), or MEGASCALE_* (`single-slice`), left out."""
+"""The annotation by which an author has all of this (`off`), or MEGASCALE_* (`single-slice`), left out."""
 OFF: Final = "off"
 SINGLE_SLICE: Final = "single-slice"
 

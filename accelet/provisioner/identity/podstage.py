@@ -146,6 +146,7 @@ def _environment() -> dict[str, str]:
             ("initContainers", 'c.?restartPolicy.orValue("") == "Always" && '),
         )
     )
+    addresses = f'variables.names.replace(",", ":{PROCESS_PORT},") + ":{PROCESS_PORT}"'
     names = (NUM_SLICES, SLICE_ID, COORDINATOR_ADDRESS)
     return {
         "paths": paths,
@@ -155,15 +156,16 @@ def _environment() -> dict[str, str]:
             f"variables.workers > 0 && !{cel.sets_hostnames('variables.env', alone=alone)}"
             f" && !{cel.sets_id('variables.env', alone=alone)}"
         ),
+        "names": _names(),
         "identity": (
             "!variables.identifies ? [] :\n"
-            f'{alone} ? [{_entry(WORKER_ID, text("0"))}, {_entry(HOSTNAMES, text("localhost"))}] :\n'
-            f"[{_entry(WORKER_ID, 'variables.index')}, {_entry(HOSTNAMES, _names(''))}]"
+            f"{alone} ? [{_entry(WORKER_ID, text('0'))}, {_entry(HOSTNAMES, text('localhost'))}] :\n"
+            f"[{_entry(WORKER_ID, 'variables.index')}, {_entry(HOSTNAMES, 'variables.names')}]"
         ),
         "processes": (
             f"variables.identifies && variables.workers > 1 && {spread}\n"
             f"  && !variables.own_names.exists(n, n in {cel.texts((ADDRESSES, PORT))}) ?\n"
-            f"[{_entry(ADDRESSES, _names(f':{PROCESS_PORT}'))}, {_entry(PORT, text(PROCESS_PORT))}] : []"
+            f"[{_entry(ADDRESSES, addresses)}, {_entry(PORT, text(PROCESS_PORT))}] : []"
         ),
         **_slices(),
         "megascale": (
@@ -201,10 +203,11 @@ def _coordinator() -> str:
     return f'{label(JOB_SET)} + "-" + {annotation(COORDINATOR)} + "-0-0." + variables.subdomain'
 
 
-def _names(port: str) -> str:
-    between = f'"." + variables.subdomain + "{port}," + variables.owner + "-"'
+def _names() -> str:
+    """The names of all workers; the text between two numbers is joined in one go, as there are thousands."""
+    between = '"." + variables.subdomain + "," + variables.owner + "-"'
     numbers = f"lists.range(variables.workers).map(i, string(i)).join({between})"
-    return f'variables.owner + "-" + {numbers} + "." + variables.subdomain' + (f' + "{port}"' if port else "")
+    return f'variables.owner + "-" + {numbers} + "." + variables.subdomain'
 
 
 def _entry(name: str, value: str) -> str:

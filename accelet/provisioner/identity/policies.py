@@ -24,11 +24,11 @@ _API: Final = "admissionregistration.k8s.io/v1"
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One kind of object.
+    """One kind of object, which is written on first and judged then.
 
-    `templates`: where its pods' templates are, as a condition on them that is cheap to ask. The other texts
-    are expressions over `variables`: `written` is a mutation, `refused` and `warned` are sentences, empty
-    where there is nothing to say; `limits` are further refusals.
+    `asks` is the condition on which anything is done. `written` is what a mutation of this `style` makes,
+    over `variables` and `writes`. `refused`, `limits` and `warned` are sentences over `variables`, empty
+    where there is nothing to say.
     """
 
     name: str
@@ -57,20 +57,22 @@ class Stage:
             "failurePolicy": "Fail",
             "reinvocationPolicy": "IfNeeded",
             "matchConstraints": self._constraints(["CREATE"]),
-            "matchConditions": self._conditions(),
+            "matchConditions": [{"name": "asks-for-tpus", "expression": self.asks}],
             "variables": self._variables({**self.variables, **self.writes}),
             "mutations": [mutation],
         }
         return _bound("Mutating", f"accelet-identity-{self.name}", spec, {})
 
-    def _validating(self, suffix: str, reason: str, action: str, limits: tuple[str, ...] = ()) -> list[Object]:
+    def _validating(
+        self, suffix: str, reason: str, action: str, limits: tuple[str, ...] = ()
+    ) -> list[Object]:
         operations = ["CREATE", "UPDATE"] if self.is_judged_on_update else ["CREATE"]
         reasons = {"reason": reason} | {f"limit{index}": limit for index, limit in enumerate(limits)}
         spec = {
             # To be warned of nothing harms nobody.
             "failurePolicy": "Fail" if action == "Deny" else "Ignore",
             "matchConstraints": self._constraints(operations),
-            "matchConditions": self._conditions(),
+            "matchConditions": [{"name": "asks-for-tpus", "expression": self.asks}],
             "variables": self._variables({**self.variables, **reasons}),
             "validations": [
                 {"expression": f'variables.{name} == ""', "messageExpression": f"variables.{name}"}
@@ -89,9 +91,6 @@ class Stage:
         }
         system = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}
         return {"namespaceSelector": {"matchExpressions": [system]}, "resourceRules": [rule]}
-
-    def _conditions(self) -> list[Object]:
-        return [{"name": "asks-for-tpus", "expression": self.asks}]
 
     def _variables(self, own: Mapping[str, str]) -> list[Object]:
         table = host_table()

@@ -23,8 +23,7 @@ NAMELESS: Final = (
     "the workers of a slice find each other by their names in DNS: set {field}, to a headless Service's name"
 )
 HIDDEN: Final = (
-    "the workers of a slice find each other by their names in DNS: "
-    "leave spec.network.enableDNSHostnames true"
+    "the workers of a slice find each other by their names in DNS: leave spec.network.enableDNSHostnames true"
 )
 ALONE: Final = (
     "{topology} with {chips} a pod needs {needed} that know of each other: "
@@ -39,7 +38,8 @@ TOO_LONG: Final = (
 )
 
 UNCHECKED: Final = (
-    "the pods ask for google.com/tpu and do not select {missing}: whether their number is right is not checked"
+    "the pods ask for google.com/tpu and do not select {missing}: "
+    "whether their number is right is not checked"
 )
 HALF: Final = (
     "TPU_WORKER_ID and TPU_WORKER_HOSTNAMES belong together: a container sets one of them, "

@@ -49,7 +49,7 @@ class TpuContainer:
         return any(alone or value is None or value not in UNSET for value in given)
 
     def sets_id(self, *, alone: bool = False) -> bool:
-        """Whether the author's TPU_WORKER_ID stands. Beside names that do not, `0` is a default of somebody's."""
+        """Whether the author's TPU_WORKER_ID stands. Beside names that do not, `0` does not either."""
         replaced = HOSTNAMES in self.names() and not self.sets_hostnames(alone=alone)
         unset = ("", "0") if replaced else ("",)
         given = [one.value for one in self.env if one.name == WORKER_ID]

@@ -44,7 +44,7 @@ KINDS: Final[Mapping[Source, str]] = {"job": "Job", "statefulset": "StatefulSet"
 
 @dataclass(frozen=True, slots=True)
 class WorkerPod:
-    """A pod that is being made. `owner` is the name of its Job or StatefulSet, `index` its number as written."""
+    """A pod that is being made. `owner` is the name of its Job or StatefulSet, `index` its number as text."""
 
     template: TpuTemplate
     source: Source = "none"
@@ -154,8 +154,11 @@ def _judge_place(pod: WorkerPod) -> str | None:
         return None
     if template.is_known and stamp != template.hosts:
         return pods_sentence(template, KINDS[pod.source], stamp)
-    if stamp == 1:
-        return None
+    return None if stamp == 1 else _judge_name(pod)
+
+
+def _judge_name(pod: WorkerPod) -> str | None:
+    template, stamp = pod.template, pod.stamp
     if not 0 <= pod.rank < stamp:
         return NUMBER.format(index=shown(pod.index), pods=stamp)
     if template.subdomain == "":

@@ -101,7 +101,7 @@ def are_alike(mates: Sequence[ReplicatedJob]) -> bool:
 
 def judge_job(job: WorkerJob, *, is_in_set: bool = False) -> str | None:
     """Why no slice could run the Job; None if one could. JobSet gives its Jobs their names itself."""
-    template, pods = job.template, job.completions
+    template = job.template
     if template.is_left_alone or template.is_own:
         return None
     objection = judge_hardware(template)
@@ -109,11 +109,16 @@ def judge_job(job: WorkerJob, *, is_in_set: bool = False) -> str | None:
         return objection
     if template.is_known and template.hosts > 1 and not job.is_indexed:
         return NOT_INDEXED
-    if template.is_known and job.is_indexed and pods != template.hosts:
+    return _judge_workers(job, is_in_set=is_in_set) if job.is_indexed else None
+
+
+def _judge_workers(job: WorkerJob, *, is_in_set: bool) -> str | None:
+    template, pods = job.template, job.completions
+    if template.is_known and pods != template.hosts:
         return pods_sentence(template, "Job", pods)
-    if job.is_indexed and job.parallelism not in (0, pods):
+    if job.parallelism not in (0, pods):
         return PARALLELISM.format(pods=pods, parallelism=job.parallelism)
-    if not is_in_set and job.is_indexed and pods > 1 and template.subdomain == "":
+    if not is_in_set and pods > 1 and template.subdomain == "":
         return NAMELESS.format(field=SUBDOMAIN_FIELDS["job"])
     return None
 
@@ -235,9 +240,7 @@ def parse_worker_job_set(raw: RawObject) -> WorkerJobSet:
             one.name,
             1 if one.replicas is None else one.replicas,
             one.group_name or "default",
-            _read_job(
-                one.template.spec, is_indexed=one.template.spec.completion_mode in (None, "Indexed")
-            ),
+            _read_job(one.template.spec, is_indexed=one.template.spec.completion_mode in (None, "Indexed")),
         )
         for one in spec.replicated_jobs or ()
     )

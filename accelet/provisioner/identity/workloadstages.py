@@ -40,13 +40,15 @@ def jobs() -> Stage:
         "variables.indexed && !variables.leftAlone && variables.pods >= 1"
         f" && variables.pods <= {host_table().most_hosts}"
     )
+    is_stale = (
+        f'variables.indexed && !variables.leftAlone && {_STAMP} != "" && {_STAMP} != string(variables.pods)'
+    )
     nameless = sentence(sentences.NAMELESS, field=text(SUBDOMAIN_FIELDS["job"]))
     subdomain = f'{_TEMPLATE}.spec.?subdomain.orValue("")'
     reason = first(
         ('request.operation == "UPDATE" && !variables.changed', '""'),
         (
-            'request.operation == "UPDATE" && variables.indexed && !variables.leftAlone'
-            f' && {_STAMP} != "" && {_STAMP} != string(variables.pods)',
+            f'request.operation == "UPDATE" && {is_stale}',
             sentence(sentences.STALE, workers=cel.shown(_STAMP), completions="variables.pods"),
         ),
         *cel.job(
@@ -197,8 +199,8 @@ def _slices() -> str:
 
 def _alike() -> str:
     same = (
-        "m.accelerator == j.accelerator && m.topology == j.topology && variables.chips[k] == variables.chips[i]"
-        " && variables.hosts[k] > 1 && m.amounts.size() == 1"
+        "m.accelerator == j.accelerator && m.topology == j.topology"
+        " && variables.chips[k] == variables.chips[i] && variables.hosts[k] > 1 && m.amounts.size() == 1"
     )
     return f"variables.jobs.transformList(k, m, {_mate('m')}, {same}).all(x, x)"
 
@@ -222,18 +224,19 @@ def _stamp_patch() -> str:
     path = '"/spec/replicatedJobs/" + string(i) + "/template/spec/template/metadata"'
     metadata = "object.spec.replicatedJobs[i].template.spec.template.?metadata"
     ops = [
-        f"variables.stamps.transformList(i, s, s.size() > 0 && !{metadata}.hasValue(),\n"
-        f'  JSONPatch{{op: "add", path: {path}, value: dyn({{}})}})',
-        f"variables.stamps.transformList(i, s, s.size() > 0 && !{metadata}.?annotations.hasValue(),\n"
-        f'  JSONPatch{{op: "add", path: {path} + "/annotations", value: dyn({{}})}})',
+        _added(f"!{metadata}.hasValue()", path, "dyn({})"),
+        _added(f"!{metadata}.?annotations.hasValue()", f'{path} + "/annotations"', "dyn({})"),
     ]
     for place, name in enumerate((SLICES, FIRST_SLICE, COORDINATOR)):
         key = name.replace("/", "~1")
-        ops.append(
-            "variables.stamps.transformList(i, s, s.size() > 0,\n"
-            f'  JSONPatch{{op: "add", path: {path} + "/annotations/{key}", value: s[{place}]}})'
-        )
+        ops.append(_added("true", f'{path} + "/annotations/{key}"', f"s[{place}]"))
     return "\n+ ".join(ops)
+
+
+def _added(condition: str, path: str, value: str) -> str:
+    """One operation for each replicatedJob that is stamped."""
+    operation = f'JSONPatch{{op: "add", path: {path}, value: {value}}}'
+    return f"variables.stamps.transformList(i, s, s.size() > 0 && {condition},\n  {operation})"
 
 
 def _job_set_reason() -> str:
@@ -261,5 +264,5 @@ def _job_set_warning() -> str:
 
 def _first_of(ladder: str) -> str:
     """The first replicatedJob's sentence, with its name."""
-    reasons = f"variables.jobs.transformList(i, j, [string(j.name), {ladder}]).filter(p, p[1] != \"\")"
+    reasons = f'variables.jobs.transformList(i, j, [string(j.name), {ladder}]).filter(p, p[1] != "")'
     return f'{reasons}\n.map(p, "replicatedJob " + p[0] + ": " + p[1]).join("\\n").split("\\n")[0]'

@@ -91,7 +91,9 @@ def templates(draw: st.DrawFn, sold: tuple[str, str, str, int]) -> Json:
     for key in draw(_rarely(st.sampled_from([[ACCELERATOR], [TOPOLOGY], [ACCELERATOR, TOPOLOGY]]), [])):
         del selector[key]
     spec["nodeSelector"] = selector
-    labels = draw(_rarely(st.sampled_from([{LEADER_WORKER_SET: "a"}, {"app.kubernetes.io/name": "kuberay"}]), {}))
+    labels = draw(
+        _rarely(st.sampled_from([{LEADER_WORKER_SET: "a"}, {"app.kubernetes.io/name": "kuberay"}]), {})
+    )
     notes = draw(_rarely(st.sampled_from([{TPU_ENV: "off"}, {TPU_ENV: "single-slice"}]), {}))
     metadata = {key: value for key, value in (("labels", labels), ("annotations", notes)) if value}
     return {"spec": spec} | ({"metadata": metadata} if metadata else {})
