@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from accelet.cli.reading.manifests import read_manifests
 from accelet.cli.reading.objectfiles import UnreadableInputError
 from accelet.kube.errors import ConfigurationError, KubeError, MalformedObjectError, NotFoundError
 from accelet.provisioner.demand.owners import PARSERS, JobOwner
+from accelet.provisioner.identity.children import first_worker
 from accelet.provisioner.offline import OfflinePlan, PlannedSlice, RefusedSlices, plan_offline
 from accelet.provisioner.providers.gke.body import render_placement
 from accelet.provisioner.record import SliceRequest
@@ -65,20 +66,25 @@ def command(context: click.Context, *, kubeconfig: Path | None, as_json: bool) -
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The provisioner's settings: tiers, zones, classes.",
 )
+@click.option("--workers", is_flag=True, help="Show what the first worker of each slice is told of itself.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
-def plan(*, file: Path, provider: ProviderName | None, config: Path | None, as_json: bool) -> None:
+def plan(
+    *, file: Path, provider: ProviderName | None, config: Path | None, workers: bool, as_json: bool
+) -> None:
     """Show which slices would be made for the JobSets and Jobs in a file, and why others would not.
 
     Needs no cluster, and changes nothing anywhere.
     """
     settings = _read_settings(config)
-    owners, refused = _read_owners(read_manifests(file))
+    objects = list(read_manifests(file))
+    owners, refused = _read_owners(objects)
     found = plan_offline(owners, provider or settings.provider, settings)
     found = OfflinePlan(found.slices, (*refused, *found.refused), found.notes)
+    told = _first_workers(objects, found) if workers else ()
     if as_json:
-        click.echo(json.dumps(_as_json(found), indent=2))
+        click.echo(json.dumps(_as_json(found, told), indent=2))
     else:
-        print_offline_plan(Output(), found)
+        print_offline_plan(Output(), found, told)
     for note in found.notes:
         click.echo(note, err=True)
 
@@ -127,9 +133,34 @@ def _read_owners(objects: Iterable[dict[str, Any]]) -> tuple[list[JobOwner], lis
     return owners, refused
 
 
-def _as_json(found: OfflinePlan) -> dict[str, Any]:
+def _first_workers(objects: Iterable[dict[str, Any]], found: OfflinePlan) -> Sequence[Mapping[str, str]]:
+    """What the first worker of each planned slice is told, in their order; nothing where it is malformed."""
+    planned = {str(one.wanted.owner) for one in found.slices}
+    raw = {_owner_key(item): item for item in objects if _owner_key(item) in planned}
+    told: list[Mapping[str, str]] = []
+    for one in found.slices:
+        owner = raw[str(one.wanted.owner)]
+        try:
+            told.append(first_worker(owner, one.wanted.replicated_job, one.wanted.index))
+        except MalformedObjectError as error:
+            click.echo(f"{one.wanted.owner}: its workers cannot be told anything: {error}", err=True)
+            told.append({})
+    return told
+
+
+def _owner_key(item: Mapping[str, Any]) -> str:
+    """`JobSet/ml/train`, as JobOwner has it; of what is no such object, no owner's."""
+    metadata = item.get("metadata")
+    known = metadata if isinstance(metadata, dict) else {}
+    return f"{item.get('kind')}/{known.get('namespace') or 'default'}/{known.get('name')}"
+
+
+def _as_json(found: OfflinePlan, told: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    slices = [_slice(one) for one in found.slices]
+    if told:
+        slices = [{**one, "environment": seen} for one, seen in zip(slices, told, strict=True)]
     return {
-        "slices": [_slice(one) for one in found.slices],
+        "slices": slices,
         "refused": [
             {"owner": one.owner, "replicated_job": one.replicated_job, "reason": one.reason}
             for one in found.refused

@@ -1,12 +1,13 @@
 """Slices as people look at them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.records import Records
 from accelet.provisioner.offline import OfflinePlan, PlannedSlice
 from accelet.provisioner.record import SliceRequest
 
+_LONGEST_VALUE = 120
 _HEADS = (
     *("NAMESPACE", "SET", "FOR", "ACCELERATOR", "TOPOLOGY"),
     *("PHASE", "HOSTS", "TIER", "ZONE", "POOL", "WHY"),
@@ -43,15 +44,25 @@ def _cells(one: SliceRequest) -> Sequence[str]:
     )
 
 
-def print_offline_plan(output: Output, found: OfflinePlan) -> None:
-    """What would be made, what would not and why: a line each, none of it folded."""
-    for planned in found.slices:
+def print_offline_plan(output: Output, found: OfflinePlan, told: Sequence[Mapping[str, str]] = ()) -> None:
+    """What would be made, what would not and why: a line each, none of it folded.
+
+    `told`: what the first worker of each slice is told, in the order of the slices.
+    """
+    for index, planned in enumerate(found.slices):
         output.line(_describe(planned))
+        for name, value in told[index].items() if told else ():
+            output.line(f"  {name}={shortened(value)}")
     for refused in found.refused:
         job = f" {refused.replicated_job}" if refused.replicated_job else ""
         output.line(f"{refused.owner}{job}: refused: {refused.reason}")
     if not found.slices and not found.refused:
         output.line("No JobSet or Job in it asks for TPUs.")
+
+
+def shortened(value: str) -> str:
+    """A value as it fits on a line: a slice may have thousands of names."""
+    return value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}… ({len(value)} characters)"
 
 
 def _describe(planned: PlannedSlice) -> str:

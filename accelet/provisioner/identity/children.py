@@ -81,6 +81,17 @@ def worker_environment(pod: Object) -> Mapping[str, str]:
     return environment_of(parse_worker_pod(pod))
 
 
+def first_worker(owner: Object, replicated_job: str | None, index: int) -> Mapping[str, str]:
+    """What the first worker of a slice is given: of a Job, or of that Job of a JobSet.
+
+    Raises:
+        MalformedObjectError: the owner is not what the API promises.
+        StopIteration: the JobSet has no such replicatedJob.
+    """
+    made = stamped_job(owner) if replicated_job is None else job_of_set(owner, replicated_job, index)
+    return worker_environment(pod_of_job(made, 0))
+
+
 def _marked(template: Object, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Object:
     metadata = template.get("metadata") or {}
     written = {

@@ -103,6 +103,28 @@ def test_a_job_that_does_not_ask_is_planned_and_told_how() -> None:
     assert 'the annotation accelet.dev/provision: "true" does' in result.stderr
 
 
+def test_first_workers_are_shown_what_they_will_be_told() -> None:
+    given = yaml.safe_dump_all([job_set(), job("alone", topology="2x2", pods=1)])
+
+    shown = _run("-f", "-", "--workers", given=given)
+    slices = json.loads(_run("-f", "-", "--workers", "--json", given=given).stdout)["slices"]
+
+    assert "  TPU_WORKER_HOSTNAMES=train-w-1-0.train,train-w-1-1.train," in shown.stdout
+    assert [one["environment"].get("MEGASCALE_SLICE_ID") for one in slices] == ["0", "1", None]
+    assert slices[2]["environment"] == {"TPU_WORKER_ID": "0", "TPU_WORKER_HOSTNAMES": "localhost"}
+    assert "environment" not in json.loads(_run("-f", "-", "--json", given=given).stdout)["slices"][0]
+
+
+def test_worker_that_cannot_be_read_is_a_sentence() -> None:
+    raw = job()
+    raw["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "MINE", "value": 7}]
+
+    result = _run("-f", "-", "--workers", given=yaml.safe_dump(raw))
+
+    assert result.exit_code == 0
+    assert "Job/ml/train: its workers cannot be told anything" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
