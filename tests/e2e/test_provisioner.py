@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from accelet.kinds.slicerequest import SLICE_REQUESTS
-from accelet.kube.apiresources import CONFIG_MAPS, JOBS, NODES, PODS, ApiResource, Body
+from accelet.kube.apiresources import CONFIG_MAPS, JOBS, LEASES, NODES, PODS, ApiResource, Body
 from accelet.kube.client import Client
 from accelet.kube.errors import ApiError, ConflictError, InvalidError, NotFoundError
 from accelet.kube.nodes import Node as ApiNode
@@ -21,6 +21,7 @@ from accelet.kube.nodes import parse_node
 from accelet.kube.podparser import parse_pod
 from accelet.provisioner.demand.selectors import NAMESPACED_JOB, NODE_POOL
 from accelet.provisioner.nodes import close_patch, open_patch
+from accelet.provisioner.providers.simulated.body import POOL_LABEL
 from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
@@ -70,8 +71,9 @@ async def client(cluster: ControlPlane) -> AsyncIterator[Client]:
 
 @pytest.fixture
 async def kubeconfig(cluster: ControlPlane, client: Client, binaries: Binaries, tmp_path: Path) -> Path:
-    """That of the account, and with no more than the rights, which deploy/provisioner gives."""
-    for manifest in build(DEPLOY / "provisioner", binaries.path("kubectl")):
+    """That of the account that deploy/provisioner makes, with its rights and those for simulated pools."""
+    kubectl, folder = binaries.path("kubectl"), DEPLOY / "provisioner"
+    for manifest in [*build(folder, kubectl), *build(folder / "simulated", kubectl)]:
         resource, name = _RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
         namespace = manifest["metadata"].get("namespace")
         is_tried = manifest["kind"] == "Deployment"
@@ -263,3 +265,44 @@ async def test_the_api_server_holds_requests_and_the_provisioner_to_their_limits
     finally:
         own.close()
         await client.delete(NODES, None, "a-node")
+
+
+async def test_rights_for_simulated_pools_reach_nothing_else(kubeconfig: Path, client: Client) -> None:
+    own = await Client.connect(kubeconfig)
+    nobody = "the provisioner writes Nodes, ConfigMaps and leases of simulated pools, and no others"
+    lease = {"metadata": {"name": "real"}, "spec": {"holderIdentity": "real"}}
+    await client.create(NODES, None, {"metadata": {"name": "real"}})
+    await client.create(CONFIG_MAPS, "kube-system", {"metadata": {"name": "others"}, "data": {"a": "b"}})
+    await client.create(LEASES, "kube-node-lease", lease)
+    marked = {"metadata": {"labels": {POOL_LABEL: "true"}}}
+
+    async def is_held() -> bool:
+        try:
+            await own.create(NODES, None, {"metadata": {"name": "another"}}, dry_run=True)
+        except ApiError as error:
+            return nobody in str(error)
+        return False
+
+    try:
+        await _until(is_held)
+        with pytest.raises(ApiError, match=nobody):
+            await own.delete(NODES, None, "real")
+        with pytest.raises(ApiError, match=nobody):
+            await own.patch(NODES, None, "real", {"status": {"phase": "a"}}, "merge", subresource="status")
+        with pytest.raises(ApiError, match=nobody):
+            await own.patch(NODES, None, "real", marked, "merge", subresource="status")
+        with pytest.raises(ApiError, match="writes its own labels on Nodes, and no others"):
+            await own.patch(NODES, None, "real", marked, "merge")
+        with pytest.raises(ApiError, match=nobody):
+            await own.create(CONFIG_MAPS, "kube-system", {"metadata": {"name": "mine"}})
+        with pytest.raises(ApiError, match=nobody):
+            await own.patch(CONFIG_MAPS, "kube-system", "others", {"data": {"a": "c"}, **marked}, "merge")
+        with pytest.raises(ApiError, match=nobody):
+            await own.delete(CONFIG_MAPS, "kube-system", "others")
+        with pytest.raises(ApiError, match=nobody):
+            await own.patch(LEASES, "kube-node-lease", "real", {"spec": {"holderIdentity": "a"}}, "merge")
+    finally:
+        own.close()
+        await client.delete(NODES, None, "real")
+        await client.delete(CONFIG_MAPS, "kube-system", "others")
+        await client.delete(LEASES, "kube-node-lease", "real")

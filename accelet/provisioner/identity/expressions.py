@@ -28,7 +28,7 @@ NUMBER: Final = "^(0|[1-9][0-9]{0,3})$"
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class Said:
     """What a template says, each as an expression: `amounts` of its TPU containers, `hosts` of its slice."""
 
     accelerator: str = "variables.accelerator"
@@ -93,9 +93,9 @@ def counted(number: str, word: str) -> str:
     return f'(string({number}) + ({number} == 1 ? " {word}" : " {word}s"))'
 
 
-def chips_shown(scope: Scope) -> str:
+def chips_shown(said: Said) -> str:
     """`4 chips`."""
-    return f'({scope.chips} + ({scope.chips} == "1" ? " chip" : " chips"))'
+    return f'({said.chips} + ({said.chips} == "1" ? " chip" : " chips"))'
 
 
 def accelerator(template: str) -> str:
@@ -135,9 +135,9 @@ def chips(listed: str) -> str:
     )
 
 
-def hosts(scope: Scope) -> str:
+def hosts(said: Said) -> str:
     """The hosts of a slice, 0 where none is like that."""
-    return f'variables.table[?{scope.key} + " " + {scope.chips}].orValue(0)'
+    return f'variables.table[?{said.key} + " " + {said.chips}].orValue(0)'
 
 
 def left_alone(template: str) -> str:
@@ -168,58 +168,58 @@ def is_own(listed: str) -> str:
     return f"{listed}.all(c, {sets_id(env)} && {sets_hostnames(env)})"
 
 
-def hardware(scope: Scope) -> list[tuple[str, str]]:
+def hardware(said: Said) -> list[tuple[str, str]]:
     """Steps of `first`: there is nothing to say, or no slice is like that."""
-    accelerator_shown, topology_shown = shown(scope.accelerator), shown(scope.topology)
+    accelerator_shown, topology_shown = shown(said.accelerator), shown(said.topology)
     known = text(known_accelerators())
-    sizes, topologies = f"variables.sizes[{scope.key}]", f"variables.topologies[{scope.accelerator}]"
+    sizes, topologies = f"variables.sizes[{said.key}]", f"variables.topologies[{said.accelerator}]"
     return [
-        (f"{scope.left_alone} || {scope.amounts}.size() == 0 || {scope.own}", '""'),
+        (f"{said.left_alone} || {said.amounts}.size() == 0 || {said.own}", '""'),
         (
-            f"{scope.is_known} && !({scope.accelerator} in variables.topologies)",
+            f"{said.is_known} && !({said.accelerator} in variables.topologies)",
             sentence(sentences.ACCELERATOR, accelerator=accelerator_shown, known=known),
         ),
         (
-            f"{scope.is_known} && !(({scope.key}) in variables.sizes)",
+            f"{said.is_known} && !(({said.key}) in variables.sizes)",
             sentence(
                 sentences.TOPOLOGY,
-                accelerator=scope.accelerator,
+                accelerator=said.accelerator,
                 topology=topology_shown,
                 topologies=topologies,
             ),
         ),
         (
-            f"{scope.is_known} && {scope.hosts} == 0",
+            f"{said.is_known} && {said.hosts} == 0",
             sentence(
                 sentences.CHIPS,
-                accelerator=scope.accelerator,
-                topology=scope.topology,
+                accelerator=said.accelerator,
+                topology=said.topology,
                 sizes=sizes,
-                chips=shown(scope.chips),
+                chips=shown(said.chips),
             ),
         ),
         (
-            f"{scope.is_known} && {scope.hosts} > 1 && {scope.amounts}.size() > 1",
-            sentence(sentences.CONTAINERS, containers=f"{scope.amounts}.size()"),
+            f"{said.is_known} && {said.hosts} > 1 && {said.amounts}.size() > 1",
+            sentence(sentences.CONTAINERS, containers=f"{said.amounts}.size()"),
         ),
     ]
 
 
-def job(scope: Scope, *, pods: str, parallelism: str, indexed: str) -> list[tuple[str, str]]:
+def job(said: Said, *, pods: str, parallelism: str, indexed: str) -> list[tuple[str, str]]:
     """Steps of `first`: why no slice could run a Job."""
-    needed = counted(scope.hosts, "pod")
+    needed = counted(said.hosts, "pod")
     return [
-        *hardware(scope),
+        *hardware(said),
         (
-            f"{scope.is_known} && {scope.hosts} > 1 && !{indexed}",
+            f"{said.is_known} && {said.hosts} > 1 && !{indexed}",
             text(sentences.NOT_INDEXED),
         ),
         (
-            f"{scope.is_known} && {indexed} && {pods} != {scope.hosts}",
+            f"{said.is_known} && {indexed} && {pods} != {said.hosts}",
             sentence(
                 sentences.PODS,
-                topology=scope.topology,
-                chips=chips_shown(scope),
+                topology=said.topology,
+                chips=chips_shown(said),
                 needed=needed,
                 kind=text("Job"),
                 pods=pods,

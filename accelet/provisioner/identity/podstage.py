@@ -4,7 +4,7 @@ from typing import Final
 
 from accelet.provisioner.identity import expressions as cel
 from accelet.provisioner.identity import sentences
-from accelet.provisioner.identity.expressions import Scope, first, sentence, text
+from accelet.provisioner.identity.expressions import Said, first, sentence, text
 from accelet.provisioner.identity.hosts import host_table
 from accelet.provisioner.identity.names import (
     ADDRESSES,
@@ -30,7 +30,7 @@ from accelet.provisioner.identity.names import (
 from accelet.provisioner.identity.policies import Stage
 from accelet.provisioner.identity.worker import KINDS, SUBDOMAIN_FIELDS
 
-_SCOPE: Final = Scope()
+_SAID: Final = Said()
 _NAME: Final = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 
 
@@ -42,7 +42,7 @@ def template_variables(template: str) -> dict[str, str]:
         "topology": cel.topology(template),
         "amounts": f"variables.containers.map(c, {cel.amount('c')})",
         "chips": cel.chips("variables.amounts"),
-        "hosts": cel.hosts(_SCOPE),
+        "hosts": cel.hosts(_SAID),
         "own": cel.is_own("variables.containers"),
         "leftAlone": cel.left_alone(template),
     }
@@ -127,9 +127,9 @@ def _workers() -> str:
     return "\n".join(
         (
             "variables.leftAlone || variables.amounts.size() != 1 ? 0 :",
-            f"{_SCOPE.is_known} && variables.hosts == 0 ? 0 :",
+            f"{_SAID.is_known} && variables.hosts == 0 ? 0 :",
             "variables.stamp == 0 ? (variables.hosts == 1 ? 1 : 0) :",
-            f"{_SCOPE.is_known} && variables.stamp != variables.hosts ? 0 :",
+            f"{_SAID.is_known} && variables.stamp != variables.hosts ? 0 :",
             f"variables.stamp == 1 || ({named}) ? variables.stamp : 0",
         )
     )
@@ -222,18 +222,18 @@ def _patch() -> str:
 
 
 def _reason() -> str:
-    known = f"{_SCOPE.is_known} && variables.hosts"
+    known = f"{_SAID.is_known} && variables.hosts"
     kinds = cel.mapping({str(source): kind for source, kind in KINDS.items()})
     fields = cel.mapping({str(source): place for source, place in SUBDOMAIN_FIELDS.items()})
     wanted = 'variables.owner + "-" + variables.index'
     return first(
-        *cel.hardware(_SCOPE),
+        *cel.hardware(_SAID),
         (
             f'{known} > 1 && variables.source == "none"',
             sentence(
                 sentences.ALONE,
                 topology="variables.topology",
-                chips=cel.chips_shown(_SCOPE),
+                chips=cel.chips_shown(_SAID),
                 needed=cel.counted("variables.hosts", "worker"),
             ),
         ),
@@ -243,7 +243,7 @@ def _reason() -> str:
             sentence(
                 sentences.PODS,
                 topology="variables.topology",
-                chips=cel.chips_shown(_SCOPE),
+                chips=cel.chips_shown(_SAID),
                 needed=cel.counted("variables.hosts", "pod"),
                 kind=f"{kinds}[variables.source]",
                 pods="variables.stamp",

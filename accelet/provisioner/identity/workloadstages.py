@@ -5,7 +5,7 @@ from typing import Final
 from accelet.provisioner.demand.selectors import ACCELERATOR, TOPOLOGY
 from accelet.provisioner.identity import expressions as cel
 from accelet.provisioner.identity import sentences
-from accelet.provisioner.identity.expressions import Scope, first, sentence, text
+from accelet.provisioner.identity.expressions import Said, first, sentence, text
 from accelet.provisioner.identity.hosts import host_table
 from accelet.provisioner.identity.names import (
     COORDINATOR,
@@ -19,10 +19,10 @@ from accelet.provisioner.identity.podstage import half, template_variables
 from accelet.provisioner.identity.policies import Stage
 from accelet.provisioner.identity.worker import SUBDOMAIN_FIELDS
 
-_SCOPE: Final = Scope()
+_SAID: Final = Said()
 _TEMPLATE: Final = "object.spec.template"
 _STAMP: Final = f'{_TEMPLATE}.?metadata.?annotations[?"{WORKERS}"].orValue("")'
-_JOB: Final = Scope(
+_JOB: Final = Said(
     accelerator="j.accelerator",
     topology="j.topology",
     amounts="j.amounts",
@@ -52,7 +52,7 @@ def jobs() -> Stage:
             sentence(sentences.STALE, workers=cel.shown(_STAMP), completions="variables.pods"),
         ),
         *cel.job(
-            _SCOPE, pods="variables.pods", parallelism="variables.parallelism", indexed="variables.indexed"
+            _SAID, pods="variables.pods", parallelism="variables.parallelism", indexed="variables.indexed"
         ),
         (f'variables.indexed && variables.pods > 1 && {subdomain} == ""', nameless),
     )
@@ -81,14 +81,14 @@ def stateful_sets() -> Stage:
     hosts = "variables.hosts"
     reason = first(
         ('request.operation == "UPDATE" && !variables.changed', '""'),
-        *cel.hardware(_SCOPE),
+        *cel.hardware(_SAID),
         (f"{hosts} < 2", '""'),
         (
             f"!(variables.replicas in [0, {hosts}])",
             sentence(
                 sentences.PODS,
                 topology="variables.topology",
-                chips=cel.chips_shown(_SCOPE),
+                chips=cel.chips_shown(_SAID),
                 needed=cel.counted(hosts, "pod"),
                 kind=text("StatefulSet"),
                 pods="variables.replicas",
@@ -162,7 +162,7 @@ def _warned(numbered: str) -> str:
     missing = f'variables.accelerator == "" ? {text(ACCELERATOR)} : {text(TOPOLOGY)}'
     return first(
         ("variables.leftAlone || variables.own", '""'),
-        (f"{numbered} && !{_SCOPE.is_known}", sentence(sentences.UNCHECKED, missing=missing)),
+        (f"{numbered} && !{_SAID.is_known}", sentence(sentences.UNCHECKED, missing=missing)),
         (half(), text(sentences.HALF)),
     )
 

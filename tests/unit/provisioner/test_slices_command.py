@@ -117,7 +117,7 @@ def test_first_workers_are_shown_what_they_will_be_told() -> None:
 
 def test_worker_that_cannot_be_read_is_a_sentence() -> None:
     raw = job()
-    raw["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "MINE", "value": 7}]
+    raw["spec"]["template"]["spec"]["subdomain"] = 7
 
     result = _run("-f", "-", "--workers", given=yaml.safe_dump(raw))
 

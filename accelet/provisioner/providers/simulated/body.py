@@ -20,6 +20,8 @@ from accelet.provisioner.pools.pool import Failure, NodePool, PoolState, Trouble
 from accelet.provisioner.settings import SimulatedPools
 
 POOL_LABEL: Final = "accelet.dev/simulated-pool"
+"""On everything of a simulated pool; a policy holds the provisioner to what has it."""
+
 _DATA_KEY: Final = "pool"
 
 
@@ -126,6 +128,7 @@ def node_body(name: str, index: int, pool: SimulatedPool) -> dict[str, Any]:
     """A Node as its kubelet would register it: without chips, which its device plugin offers later."""
     labels = {
         **pool.labels,
+        POOL_LABEL: "true",
         ACCELERATOR: pool.accelerator,
         TOPOLOGY: pool.topology,
         CHIP_COUNT: str(pool.chips_per_host),

@@ -151,7 +151,7 @@ class SimulatedProvider:
             body = {
                 "apiVersion": LEASES.api_version,
                 "kind": "Lease",
-                "metadata": {"name": node},
+                "metadata": {"name": node, "labels": {POOL_LABEL: "true"}},
                 "spec": spec,
             }
             try:
