@@ -5,6 +5,7 @@ import statistics
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 from accelet.provisioner.identity.children import pod_of_job, stamped_job, worker_environment
@@ -29,8 +30,7 @@ REQUESTS = 40
 def main() -> None:
     with open_workspace() as workspace, ControlPlane(workspace, cluster_binaries(_say)) as cluster:
         cluster.start()
-        api = Api(cluster)
-        with identity_in_force(cluster, api):
+        with closing(Api(cluster)) as api, identity_in_force(cluster, api):
             for accelerator, topology, hosts in SIZES:
                 made = job(
                     accelerator=accelerator,

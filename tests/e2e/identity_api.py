@@ -3,11 +3,11 @@
 import http.client
 import json
 import ssl
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import local
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -75,25 +75,29 @@ class Answer:
 
 
 class Api:
-    """Requests that only try, over a few connections which stay open."""
+    """Requests that only try, over a few connections which stay open until it is closed."""
 
     def __init__(self, control_plane: ControlPlane) -> None:
         self._host = urlsplit(control_plane.url).netloc
         self._token = control_plane.admin_token.text
         self._trust = ssl.create_default_context(cafile=str(control_plane.authority.keys.certificate))
-        self._own = local()
+        self._idle: deque[http.client.HTTPSConnection] = deque()
 
     def send(self, method: str, path: str, body: Json) -> Answer:
-        connection = getattr(self._own, "connection", None)
-        if connection is None:
-            connection = self._own.connection = http.client.HTTPSConnection(
-                self._host, timeout=60, context=self._trust
-            )
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = http.client.HTTPSConnection(self._host, timeout=60, context=self._trust)
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         connection.request(method, path + "?dryRun=All", json.dumps(body), headers)
         response = connection.getresponse()
         answer: Json = json.loads(response.read())
+        self._idle.append(connection)
         return Answer(response.status, answer, response.headers.get_all("Warning") or [])
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -39,9 +40,8 @@ BATCH = 50
 @pytest.fixture(scope="module")
 def api(cluster: ControlPlane) -> Iterator[Api]:
     """With the policies in force, and a Job that is older than they are."""
-    api = Api(cluster)
     cluster.workloads.apply(suspended_job("before", pods=2))
-    with identity_in_force(cluster, api):
+    with closing(Api(cluster)) as api, identity_in_force(cluster, api):
         yield api
     cluster.client.send("DELETE", f"{JOBS}/before")
 

@@ -1,13 +1,14 @@
-"""Lists the slice requests of a cluster, once."""
+"""Lists the slice requests of a cluster, once, and lets go of one."""
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from accelet.kinds.slicerequest import SLICE_REQUESTS
 from accelet.kube.client import Client
-from accelet.kube.errors import MalformedObjectError
-from accelet.provisioner.record import SliceRequest, parse_request
+from accelet.kube.errors import ConflictError, MalformedObjectError, NotFoundError
+from accelet.provisioner.record import SliceRequest, finalizer_patch, parse_request
 
 API_S = 60.0
 
@@ -34,3 +35,36 @@ async def list_slices(
     finally:
         client.close()
     return sorted(found, key=lambda one: (one.set_key, one.name)), notes
+
+
+async def forget_slice(kubeconfig: Path | None, namespace: str, name: str, within_s: float = API_S) -> str:
+    """Deletes a SliceRequest and takes its finalizer off; the name of its pool, which stays.
+
+    It is deleted first: of a request that is not, a provisioner would put the finalizer back.
+
+    Raises:
+        NotFoundError: there is none. KubeError: there is no way to the API server, or it refuses.
+        TimeoutError: it takes too long.
+    """
+    client = await Client.connect(kubeconfig)
+    try:
+        async with asyncio.timeout(within_s):
+            found = parse_request(await client.get(SLICE_REQUESTS, namespace, name))
+            await client.delete(SLICE_REQUESTS, namespace, name, uid=found.uid)
+            await _let_go(client, found)
+    finally:
+        client.close()
+    return found.status.pool
+
+
+async def _let_go(client: Client, found: SliceRequest) -> None:
+    """Takes the finalizer off the newest version of this request, whoever else writes it."""
+    with suppress(NotFoundError):
+        while True:
+            newest = parse_request(await client.get(SLICE_REQUESTS, *found.key))
+            patch = finalizer_patch(newest)
+            if newest.uid != found.uid or patch is None:
+                return
+            with suppress(ConflictError):
+                await client.patch(SLICE_REQUESTS, *found.key, patch, "merge")
+                return

@@ -28,7 +28,7 @@ NUMBER: Final = "^(0|[1-9][0-9]{0,3})$"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class TemplateText:
     """What a template says, each as an expression: `amounts` of its TPU containers, `hosts` of its slice."""
 
     accelerator: str = "variables.accelerator"
@@ -93,7 +93,7 @@ def counted(number: str, word: str) -> str:
     return f'(string({number}) + ({number} == 1 ? " {word}" : " {word}s"))'
 
 
-def chips_shown(said: Said) -> str:
+def chips_shown(said: TemplateText) -> str:
     """`4 chips`."""
     return f'({said.chips} + ({said.chips} == "1" ? " chip" : " chips"))'
 
@@ -135,7 +135,7 @@ def chips(listed: str) -> str:
     )
 
 
-def hosts(said: Said) -> str:
+def hosts(said: TemplateText) -> str:
     """The hosts of a slice, 0 where none is like that."""
     return f'variables.table[?{said.key} + " " + {said.chips}].orValue(0)'
 
@@ -168,7 +168,7 @@ def is_own(listed: str) -> str:
     return f"{listed}.all(c, {sets_id(env)} && {sets_hostnames(env)})"
 
 
-def hardware(said: Said) -> list[tuple[str, str]]:
+def hardware(said: TemplateText) -> list[tuple[str, str]]:
     """Steps of `first`: there is nothing to say, or no slice is like that."""
     accelerator_shown, topology_shown = shown(said.accelerator), shown(said.topology)
     known = text(known_accelerators())
@@ -205,7 +205,7 @@ def hardware(said: Said) -> list[tuple[str, str]]:
     ]
 
 
-def job(said: Said, *, pods: str, parallelism: str, indexed: str) -> list[tuple[str, str]]:
+def job(said: TemplateText, *, pods: str, parallelism: str, indexed: str) -> list[tuple[str, str]]:
     """Steps of `first`: why no slice could run a Job."""
     needed = counted(said.hosts, "pod")
     return [

@@ -4,7 +4,7 @@ from typing import Final
 
 from accelet.provisioner.identity import expressions as cel
 from accelet.provisioner.identity import sentences
-from accelet.provisioner.identity.expressions import Said, first, sentence, text
+from accelet.provisioner.identity.expressions import TemplateText, first, sentence, text
 from accelet.provisioner.identity.hosts import host_table
 from accelet.provisioner.identity.names import (
     ADDRESSES,
@@ -30,7 +30,7 @@ from accelet.provisioner.identity.names import (
 from accelet.provisioner.identity.policies import Stage
 from accelet.provisioner.identity.worker import KINDS, SUBDOMAIN_FIELDS
 
-_SAID: Final = Said()
+_SAID: Final = TemplateText()
 _NAME: Final = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 
 

@@ -5,7 +5,7 @@ from typing import Final
 from accelet.provisioner.demand.selectors import ACCELERATOR, TOPOLOGY
 from accelet.provisioner.identity import expressions as cel
 from accelet.provisioner.identity import sentences
-from accelet.provisioner.identity.expressions import Said, first, sentence, text
+from accelet.provisioner.identity.expressions import TemplateText, first, sentence, text
 from accelet.provisioner.identity.hosts import host_table
 from accelet.provisioner.identity.names import (
     COORDINATOR,
@@ -19,10 +19,10 @@ from accelet.provisioner.identity.podstage import half, template_variables
 from accelet.provisioner.identity.policies import Stage
 from accelet.provisioner.identity.worker import SUBDOMAIN_FIELDS
 
-_SAID: Final = Said()
+_SAID: Final = TemplateText()
 _TEMPLATE: Final = "object.spec.template"
 _STAMP: Final = f'{_TEMPLATE}.?metadata.?annotations[?"{WORKERS}"].orValue("")'
-_JOB: Final = Said(
+_JOB: Final = TemplateText(
     accelerator="j.accelerator",
     topology="j.topology",
     amounts="j.amounts",

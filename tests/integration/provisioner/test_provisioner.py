@@ -138,3 +138,32 @@ async def test_people_and_machines_see_every_slice_and_why(world: World, tmp_pat
     assert "not shown: SliceRequest ml/odd: spec.chipsPerPod" in shown.stderr
     (one,) = json.loads(told.stdout)["slices"]
     assert (one["name"], one["status"]["phase"], one["spec"]["topology"]) == ("good", "BackingOff", "4x4")
+
+
+async def test_a_slice_can_be_forgotten_and_its_pool_stays(
+    world: World, start: Start, tmp_path: Path
+) -> None:
+    kubeconfig = world.api.write_kubeconfig(tmp_path / "kubeconfig")
+
+    def forget(*words: str) -> Result:
+        return CliRunner().invoke(main, ["slices", "forget", "--kubeconfig", str(kubeconfig), *words])
+
+    async with start():
+        world.ask("train", replicas=1)
+        await eventually(lambda: world.phases() == ["Ready"])
+    (request,) = world.objects(REQUESTS)
+    name, pool = request["metadata"]["name"], request["status"]["pool"]
+
+    unsaid = await asyncio.to_thread(forget, name, "-n", "ml")
+    assert unsaid.exit_code == 2
+    assert "--pool-stays" in unsaid.stderr
+    assert len(world.objects(REQUESTS)) == 1
+
+    done = await asyncio.to_thread(forget, name, "-n", "ml", "--pool-stays")
+    assert done.stdout == f"ml/{name} is forgotten; its pool {pool} stays with the provider\n"
+    assert world.objects(REQUESTS) == []
+    assert [one["metadata"]["name"] for one in world.objects(MAPS)] == [pool]
+
+    absent = await asyncio.to_thread(forget, name, "-n", "ml", "--pool-stays")
+    assert absent.exit_code == 1
+    assert absent.stderr == f"there is no SliceRequest {name} in the namespace ml\n"
