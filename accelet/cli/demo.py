@@ -14,6 +14,7 @@ import click
 import msgspec
 
 from accelet.cli.demo_dra import command as dra
+from accelet.cli.demo_provisioner import command as provisioner
 from accelet.cli.demo_run import DemoError, run_demo
 from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.tables import print_demo
@@ -53,3 +54,4 @@ def command(context: click.Context, node: Path | None, *, as_json: bool) -> None
 
 
 command.add_command(dra)
+command.add_command(provisioner)

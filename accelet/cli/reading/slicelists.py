@@ -40,7 +40,7 @@ async def list_slices(
 async def forget_slice(kubeconfig: Path | None, namespace: str, name: str, within_s: float = API_S) -> str:
     """Deletes a SliceRequest and takes its finalizer off; the name of its pool, which stays.
 
-    It is deleted first: of a request that is not, a provisioner would put the finalizer back.
+    It is deleted first: what is left of a command that was killed in between is on its way out.
 
     Raises:
         NotFoundError: there is none. KubeError: there is no way to the API server, or it refuses.

@@ -1,0 +1,215 @@
+"""`accelet demo provisioner`: slices for a JobSet, from simulated machines, without cluster or root."""
+
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from accelet.cli.demo_run import DemoError
+from accelet.cli.drawing.output import Output
+from accelet.cli.drawing.slices import shortened
+from accelet.fakeapi import FakeApi
+from accelet.provisioner.choice import choose_provider
+from accelet.provisioner.demand.selectors import ACCELERATOR, NAMESPACED_JOB, TOPOLOGY
+from accelet.provisioner.identity.children import job_of_set, pod_of_job, worker_environment
+from accelet.provisioner.pools.tiers import SPOT_TAINT
+from accelet.provisioner.process import Provisioner, ProvisionerOptions
+from accelet.provisioner.settings import ProvisionerSettings, SimulatedCapacity, SimulatedPools
+from accelet.runtime.logs import configure_logs
+
+_JOB_SETS: Final = "apis/jobset.x-k8s.io/v1alpha2/jobsets"
+_REQUESTS: Final = "apis/accelet.dev/v1alpha1/slicerequests"
+_EVENTS: Final = "apis/events.k8s.io/v1/events"
+_NODES, _PODS, _POOLS = "api/v1/nodes", "api/v1/pods", "api/v1/configmaps"
+_PATIENCE_S: Final = 20.0
+_NAMESPACE, _REPLICATED_JOB, _SLICES, _HOSTS = "demo", "workers", 2, 2
+
+JOB_SET: Final[Mapping[str, Any]] = {
+    "apiVersion": "jobset.x-k8s.io/v1alpha2",
+    "kind": "JobSet",
+    "metadata": {"name": "train", "annotations": {"accelet.dev/provision": "true"}},
+    "spec": {
+        "replicatedJobs": [
+            {
+                "name": _REPLICATED_JOB,
+                "replicas": _SLICES,
+                "template": {
+                    "spec": {
+                        "parallelism": _HOSTS,
+                        "completions": _HOSTS,
+                        "template": {
+                            "spec": {
+                                "nodeSelector": {ACCELERATOR: "tpu-v6e-slice", TOPOLOGY: "2x4"},
+                                "tolerations": [{"key": SPOT_TAINT, "operator": "Exists"}],
+                                "containers": [
+                                    {"name": "main", "resources": {"limits": {"google.com/tpu": "4"}}}
+                                ],
+                            }
+                        },
+                    }
+                },
+            }
+        ]
+    },
+}
+
+SETTINGS: Final = ProvisionerSettings(
+    version="v1",
+    tiers=("spot", "on-demand"),
+    poll_s=0.2,
+    grace_s=0.2,
+    settle_s=0.1,
+    lag_s=0.5,
+    simulated=SimulatedPools(
+        create_s=0.3,
+        join_s=0.2,
+        delete_s=0.1,
+        capacity=(SimulatedCapacity(tier="spot", slices=_SLICES - 1),),
+    ),
+)
+"""Spot machines for one slice of two: the set falls back to the next tier as a whole."""
+
+
+class ShownWorker(msgspec.Struct, frozen=True):
+    """One pod, the Node it runs on, and what its container is told."""
+
+    pod: str
+    node: str
+    environment: dict[str, str]
+
+
+class ProvisionerReport(msgspec.Struct, frozen=True):
+    """Everything `accelet demo provisioner` shows. `events` are the provisioner's own, in their order."""
+
+    ready_s: float
+    tiers: tuple[str, ...]
+    events: tuple[str, ...]
+    workers: tuple[ShownWorker, ...]
+    released_s: float
+
+
+@click.command("provisioner")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+def command(*, as_json: bool) -> None:
+    """Watch a JobSet get two TPU slices from simulated machines, fall back, and give them back.
+
+    Starts the provisioner and an API server in this process. Spot machines are out of stock for the second
+    slice, so both are made on demand. Jobs and pods are made here as JobSet's controller and the policies of
+    deploy/identity would.
+    """
+    configure_logs("error")
+    with tempfile.TemporaryDirectory(prefix="accelet-") as folder:
+        try:
+            report = asyncio.run(run_demo(Path(folder)))
+        except DemoError as error:
+            click.echo(f"accelet demo provisioner: {error}", err=True)
+            sys.exit(error.exit_code)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+    else:
+        _print(report)
+
+
+async def run_demo(folder: Path) -> ProvisionerReport:
+    """Runs the demo in `folder`.
+
+    Raises:
+        DemoError: the slices did not come, or did not go.
+    """
+    with FakeApi(bookmark_s=1.0) as api:
+        api.state.create("api/v1/namespaces", "", {"metadata": {"name": "kube-system"}})
+        options = ProvisionerOptions(api.write_kubeconfig(folder / "kubeconfig"))
+        make_provider, pool_label = choose_provider(SETTINGS)
+        running = asyncio.create_task(Provisioner(options, SETTINGS, make_provider, pool_label).run())
+        try:
+            return await _watch(api)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+async def _watch(api: FakeApi) -> ProvisionerReport:
+    began_s = time.monotonic()
+    job_set = api.state.create(_JOB_SETS, _NAMESPACE, dict(JOB_SET))
+    await _until("the slices did not become ready", lambda: _phases(api) == ["Ready"] * _SLICES)
+    ready_s = time.monotonic() - began_s
+    tiers = tuple(one["status"]["tier"] for one in _objects(api, _REQUESTS))
+    workers = _start_workers(api, job_set)
+    ended_s = time.monotonic()
+    for worker in workers:
+        done = {"status": {"phase": "Succeeded"}}
+        api.state.patch(_PODS, (_NAMESPACE, worker.pod), "merge-patch", done)
+    completed = {"status": {"conditions": [{"type": "Completed", "status": "True"}]}}
+    api.state.patch(_JOB_SETS, (_NAMESPACE, "train"), "merge-patch", completed)
+    await _until("the slices were not given back", lambda: _is_clean(api))
+    released_s = time.monotonic() - ended_s
+    events = sorted(_objects(api, _EVENTS), key=lambda one: str(one["eventTime"]))
+    told = tuple(dict.fromkeys(f"{one['reason']}: {one['note']}" for one in events))
+    return ProvisionerReport(round(ready_s, 2), tiers, told, tuple(workers), round(released_s, 2))
+
+
+def _start_workers(api: FakeApi, job_set: dict[str, Any]) -> Sequence[ShownWorker]:
+    """Puts a pod on each Node of the slice that is bound to its Job."""
+    workers: list[ShownWorker] = []
+    for index in range(_SLICES):
+        job = job_of_set(job_set, _REPLICATED_JOB, index)
+        bound = f"{_NAMESPACE}_{job['metadata']['name']}"
+        nodes = sorted(
+            one["metadata"]["name"]
+            for one in _objects(api, _NODES)
+            if one["metadata"]["labels"].get(NAMESPACED_JOB) == bound
+        )
+        if len(nodes) != _HOSTS:
+            raise DemoError(f"the slice of {bound} has {len(nodes)} nodes")
+        for number, node in enumerate(nodes):
+            pod = pod_of_job(job, number)
+            told = dict(worker_environment(pod))
+            pod["spec"]["nodeName"] = node
+            api.state.create(_PODS, _NAMESPACE, pod)
+            workers.append(ShownWorker(pod["metadata"]["name"], node, told))
+    return workers
+
+
+def _phases(api: FakeApi) -> list[str]:
+    return [(one.get("status") or {}).get("phase", "Pending") for one in _objects(api, _REQUESTS)]
+
+
+def _is_clean(api: FakeApi) -> bool:
+    return not any(_objects(api, resource) for resource in (_REQUESTS, _NODES, _POOLS))
+
+
+def _objects(api: FakeApi, resource: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = api.state.list(resource, {}, None)["items"]
+    return found
+
+
+async def _until(problem: str, condition: Callable[[], bool]) -> None:
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            while not condition():  # noqa: ASYNC110 - the API server's threads change it
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        raise DemoError(f"{problem} within {_PATIENCE_S:.0f} s") from None
+
+
+def _print(report: ProvisionerReport) -> None:
+    output = Output()
+    tiers = " and ".join(sorted(set(report.tiers)))
+    output.line(
+        f"JobSet train asked for {_SLICES} slices; both were ready after {report.ready_s:.1f} s, {tiers}."
+    )
+    for event in report.events:
+        output.line(f"  {event}")
+    for worker in report.workers:
+        output.line("")
+        output.line(f"{worker.pod} on {worker.node}")
+        for name, value in worker.environment.items():
+            output.line(f"  {name}={shortened(value)}")
+    output.line("")
+    output.line(f"The JobSet completed, and {report.released_s:.1f} s later nothing was left of them.")
