@@ -14,10 +14,10 @@ import click
 import msgspec
 
 from accelet.cli.demo_dra import command as dra
-from accelet.cli.demo_provisioner import command as provisioner
 from accelet.cli.demo_run import DemoError, run_demo
 from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.tables import print_demo
+from accelet.cli.subcommands.demo_provisioner import command as provisioner
 
 DEMO_NODE = resources.files("accelet.cli").joinpath("demo_node.yaml")
 

@@ -14,7 +14,7 @@ from accelet.cli.drawing.slices import print_offline_plan, print_slices
 from accelet.cli.options import choose_kubeconfig, own_kubeconfig_option
 from accelet.cli.reading.manifests import read_manifests
 from accelet.cli.reading.objectfiles import UnreadableInputError
-from accelet.cli.slices_forget import command as forget
+from accelet.cli.subcommands.slices_forget import command as forget
 from accelet.kube.errors import ConfigurationError, KubeError, MalformedObjectError, NotFoundError
 from accelet.provisioner.demand.owners import PARSERS, JobOwner
 from accelet.provisioner.identity.children import first_worker

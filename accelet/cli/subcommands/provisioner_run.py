@@ -1,19 +1,14 @@
-"""`accelet demo provisioner`: slices for a JobSet, from simulated machines, without cluster or root."""
+"""A JobSet, the provisioner and an API server in this process: what `accelet demo provisioner` shows."""
 
 import asyncio
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import click
 import msgspec
 
 from accelet.cli.demo_run import DemoError
-from accelet.cli.drawing.output import Output
-from accelet.cli.drawing.slices import shortened
 from accelet.fakeapi import FakeApi
 from accelet.provisioner.choice import choose_provider
 from accelet.provisioner.demand.selectors import ACCELERATOR, NAMESPACED_JOB, TOPOLOGY
@@ -21,7 +16,6 @@ from accelet.provisioner.identity.children import job_of_set, pod_of_job, worker
 from accelet.provisioner.pools.tiers import SPOT_TAINT
 from accelet.provisioner.process import Provisioner, ProvisionerOptions
 from accelet.provisioner.settings import ProvisionerSettings, SimulatedCapacity, SimulatedPools
-from accelet.runtime.logs import configure_logs
 
 _JOB_SETS: Final = "apis/jobset.x-k8s.io/v1alpha2/jobsets"
 _REQUESTS: Final = "apis/accelet.dev/v1alpha1/slicerequests"
@@ -94,28 +88,6 @@ class ProvisionerReport(msgspec.Struct, frozen=True):
     released_s: float
 
 
-@click.command("provisioner")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
-def command(*, as_json: bool) -> None:
-    """Watch a JobSet get two TPU slices from simulated machines, fall back, and give them back.
-
-    Starts the provisioner and an API server in this process. Spot machines are out of stock for the second
-    slice, so both are made on demand. Jobs and pods are made here as JobSet's controller and the policies of
-    deploy/identity would.
-    """
-    configure_logs("error")
-    with tempfile.TemporaryDirectory(prefix="accelet-") as folder:
-        try:
-            report = asyncio.run(run_demo(Path(folder)))
-        except DemoError as error:
-            click.echo(f"accelet demo provisioner: {error}", err=True)
-            sys.exit(error.exit_code)
-    if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
-    else:
-        _print(report)
-
-
 async def run_demo(folder: Path) -> ProvisionerReport:
     """Runs the demo in `folder`.
 
@@ -127,11 +99,16 @@ async def run_demo(folder: Path) -> ProvisionerReport:
         options = ProvisionerOptions(api.write_kubeconfig(folder / "kubeconfig"))
         make_provider, pool_label = choose_provider(SETTINGS)
         running = asyncio.create_task(Provisioner(options, SETTINGS, make_provider, pool_label).run())
+        watching = asyncio.create_task(_watch(api))
         try:
-            return await _watch(api)
+            await asyncio.wait((running, watching), return_when=asyncio.FIRST_COMPLETED)
+            if not watching.done():
+                raise DemoError(f"the provisioner ended: {running.exception() or 'without a reason'}")
+            return watching.result()
         finally:
             running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+            watching.cancel()
+            await asyncio.gather(running, watching, return_exceptions=True)
 
 
 async def _watch(api: FakeApi) -> ProvisionerReport:
@@ -196,20 +173,3 @@ async def _until(problem: str, condition: Callable[[], bool]) -> None:
                 await asyncio.sleep(0.02)
     except TimeoutError:
         raise DemoError(f"{problem} within {_PATIENCE_S:.0f} s") from None
-
-
-def _print(report: ProvisionerReport) -> None:
-    output = Output()
-    tiers = " and ".join(sorted(set(report.tiers)))
-    output.line(
-        f"JobSet train asked for {_SLICES} slices; both were ready after {report.ready_s:.1f} s, {tiers}."
-    )
-    for event in report.events:
-        output.line(f"  {event}")
-    for worker in report.workers:
-        output.line("")
-        output.line(f"{worker.pod} on {worker.node}")
-        for name, value in worker.environment.items():
-            output.line(f"  {name}={shortened(value)}")
-    output.line("")
-    output.line(f"The JobSet completed, and {report.released_s:.1f} s later nothing was left of them.")

@@ -1,0 +1,1 @@
+"""Commands below commands: `accelet slices forget`, `accelet demo provisioner`."""
