@@ -21,6 +21,9 @@ _T = TypeVar("_T")
 
 _MOST_MASKS = 256
 
+_SERVED_BY_CLAIMS = ("accelet.dev/serve", "dra")
+"""The label of nodes whose devices are given out through Dynamic Resource Allocation (docs/dra.md)."""
+
 
 @dataclass(frozen=True, eq=False)
 class Layout:
@@ -88,6 +91,12 @@ class Layout:
         if unselected:
             found["not selected by the pods' node selector or affinity"] = unselected
         return found
+
+    @property
+    def served_by_claims(self) -> Mask:
+        """Which leaves say that claims alone give out their devices."""
+        key, value = _SERVED_BY_CLAIMS
+        return self._where(key, Requirement(key, "In", (value,)))
 
     def _untainted(self, rules: NodeRules) -> Mask:
         passable = [first_barrier(taints, rules.tolerations) is None for taints in self._barriers]

@@ -166,10 +166,13 @@ class NodeRoom:
         left = self._allowed(shape)
         for resource, amount in sorted(shape.units, key=lambda unit: (unit[0] in ("cpu", "memory"), unit)):
             short = left & (self._of(resource) < amount)
-            if short.any():
-                found[f"short of {resource}"] = int(np.count_nonzero(short))
             left &= ~short
-        return found
+            if "/" in resource:
+                by_claims = short & self.layout.served_by_claims
+                found[f"short of {resource} (devices served through DRA)"] = int(np.count_nonzero(by_claims))
+                short &= ~by_claims
+            found[f"short of {resource}"] = int(np.count_nonzero(short))
+        return +found
 
     def impossibility(self, shape: PodShape) -> None:
         return None

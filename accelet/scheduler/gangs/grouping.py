@@ -222,6 +222,8 @@ def make_gang(
     is_exclusive = said.truth(EXCLUSIVE)
     _check_foreign_gates(gated, prefix, said)
     _check_needs(gated, card_resources, said)
+    if key.kind != _ALONE:
+        _check_claims(gated, said)
     return Gang(
         key=key,
         pods=gated,
@@ -263,6 +265,15 @@ def _check_needs(pods: Iterable[Pod], card_resources: Sequence[str], said: Said)
             read_needs(pod, card_resources)
         except NeedsError as error:
             said.object_to(f"pod {pod.name}: {error}")
+
+
+def _check_claims(pods: Iterable[Pod], said: Said) -> None:
+    for pod in pods:
+        if pod.has_resource_claims:
+            said.object_to(
+                f"pod {pod.name} has resource claims, for which kube-scheduler alone finds devices: "
+                "gangs with claims are not placed"
+            )
 
 
 def required_level(gang: Gang, levels: Sequence[str]) -> int:

@@ -483,6 +483,22 @@ def test_whatever_stands_in_a_claim_is_prepared_or_refused(data: st.DataObject) 
     assert {hold.device for hold in entry.holds} <= {TILE_0, CARD_1}
 
 
+_FIELDS = st.sampled_from(["apiVersion", "kind", "deviceHierarchy", "sharing"])
+_VALUES = st.sampled_from(["gpu.accelet.dev/v1alpha1", "GpuConfig", "FLAT", "COMPOSITE", "flat"]) | _json
+
+
+@given(st.dictionaries(_FIELDS, _VALUES) | _json)
+def test_whatever_stands_in_parameters_is_a_hierarchy_or_refused(parameters: object) -> None:
+    config = [{"source": "FromClaim", "opaque": {"driver": GPU_DRIVER, "parameters": parameters}}]
+    try:
+        entry = granted(a_claim("a", [("x", TILE_1)], config=config), [a_pod({"m": [("a", None)]})])
+    except ClaimError:
+        return
+    assert isinstance(parameters, dict)
+    hierarchy = parameters.get("deviceHierarchy") or "FLAT"
+    assert f'"ZE_FLAT_DEVICE_HIERARCHY={hierarchy}"' in entry.cdi
+
+
 def test_the_documents_list_exactly_these_combinations() -> None:
     text = (Path(__file__).parents[3] / "docs/dra.md").read_text()
     (section,) = (part for part in text.split("\n### ") if part.startswith("What containers get"))

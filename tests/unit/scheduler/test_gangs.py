@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -76,6 +77,15 @@ def test_only_pods_with_our_gate_are_planned_but_all_live_members_are_known() ->
 def test_another_gate_beside_ours_keeps_the_whole_gang_waiting() -> None:
     gang = _only(pod("p-0"), pod("p-1", gates=("gke.io/topology-aware-auto-j", "example.com/quota")))
     assert gang.objection == "pod p-1 is also held by the gate example.com/quota"
+
+
+def test_a_gang_with_resource_claims_is_not_planned() -> None:
+    """Which devices there are for claims, and where, only kube-scheduler knows."""
+    gang = _only(pod("p-0"), replace(pod("p-1"), has_resource_claims=True))
+    assert gang.objection == (
+        "pod p-1 has resource claims, for which kube-scheduler alone finds devices: "
+        "gangs with claims are not placed"
+    )
 
 
 def test_ranks_come_from_the_completion_index() -> None:

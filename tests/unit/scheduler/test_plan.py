@@ -74,6 +74,15 @@ def test_a_reason_says_what_nodes_lack() -> None:
     }
 
 
+def test_nodes_that_serve_their_devices_through_dra_take_no_gang_and_the_reason_says_so() -> None:
+    nodes = [node("claims", gpus=0, labels={"accelet.dev/serve": "dra"}), node("bare", gpus=0), node("good")]
+    decided = plan_one(nodes, _gang("j", 2, gpus=8))
+    assert decided.reason is not None
+    start, _, rest = decided.reason.partition("; of 3 nodes: ")
+    assert start == "needs 2 nodes, the cluster has 1"
+    assert set(rest.split(", ")) == {f"1 short of {GPU} (devices served through DRA)", f"1 short of {GPU}"}
+
+
 def test_an_unknown_level_is_named_with_those_there_are() -> None:
     decided = plan_one(_rack(0, 0, 1), _gang("j", 1, annotations={REQUIRED_LEVEL: "rack"}))
     assert decided.reason == f'{REQUIRED_LEVEL} is "rack", but the levels are block, subblock, host'
