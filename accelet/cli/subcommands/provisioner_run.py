@@ -21,7 +21,7 @@ _JOB_SETS: Final = "apis/jobset.x-k8s.io/v1alpha2/jobsets"
 _REQUESTS: Final = "apis/accelet.dev/v1alpha1/slicerequests"
 _EVENTS: Final = "apis/events.k8s.io/v1/events"
 _NODES, _PODS, _POOLS = "api/v1/nodes", "api/v1/pods", "api/v1/configmaps"
-_PATIENCE_S: Final = 20.0
+_PATIENCE_S: Final = 45.0
 _NAMESPACE, _REPLICATED_JOB, _SLICES, _HOSTS = "demo", "workers", 2, 2
 
 JOB_SET: Final[Mapping[str, Any]] = {
@@ -126,6 +126,7 @@ async def _watch(api: FakeApi) -> ProvisionerReport:
     api.state.patch(_JOB_SETS, (_NAMESPACE, "train"), "merge-patch", completed)
     await _until("the slices were not given back", lambda: _is_clean(api))
     released_s = time.monotonic() - ended_s
+    await _until("no Event tells of the stock-out", lambda: "SliceFailed" in _reasons(api))
     events = sorted(_objects(api, _EVENTS), key=lambda one: str(one["eventTime"]))
     told = tuple(dict.fromkeys(f"{one['reason']}: {one['note']}" for one in events))
     return ProvisionerReport(round(ready_s, 2), tiers, told, tuple(workers), round(released_s, 2))
@@ -155,6 +156,10 @@ def _start_workers(api: FakeApi, job_set: dict[str, Any]) -> Sequence[ShownWorke
 
 def _phases(api: FakeApi) -> list[str]:
     return [(one.get("status") or {}).get("phase", "Pending") for one in _objects(api, _REQUESTS)]
+
+
+def _reasons(api: FakeApi) -> set[str]:
+    return {one["reason"] for one in _objects(api, _EVENTS)}
 
 
 def _is_clean(api: FakeApi) -> bool:
