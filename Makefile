@@ -6,7 +6,7 @@ DOCKER ?= docker
 IMAGE ?= accelet
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' accelet/__init__.py)
 
-.PHONY: help demo test check lock audit e2e e2e-versions bench bench-scheduler bench-storm launchers schema crds policies bench-identity thorough soak proto image clean
+.PHONY: help demo test check lock audit release test-release e2e e2e-versions bench bench-scheduler bench-storm launchers schema crds policies bench-identity thorough soak proto image clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,12 @@ e2e: .venv/.ready ## everything on a real kubelet 1.36: needs root and Go, build
 
 e2e-versions: .venv/.ready ## the scenarios on real kubelets 1.33, 1.36 and 1.37: needs root and Go
 	@$(BIN)/pytest -m '' --timeout 1200 tests/e2e/test_scenarios.py tests/e2e/scenarios/other_versions.py
+
+release: .venv/.ready ## VERSION=0.1.0 [KEY=key.pem] [OUT=dist/0.1.0]: archives, image, bills of materials, checksums, signature
+	@$(BIN)/python -m release make $(VERSION) $(or $(OUT),dist/$(VERSION)) $(if $(KEY),--key $(KEY))
+
+test-release: .venv/.ready ## make a release twice, and have other tools judge it; fetches what is locked
+	@$(BIN)/pytest tests/release
 
 image: ## the container image, with Docker or what DOCKER names
 	@$(DOCKER) build --tag $(IMAGE):$(VERSION) --build-arg VERSION=$(VERSION) \

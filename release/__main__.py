@@ -1,4 +1,4 @@
-"""`python -m release`: locks of Debian packages, notices, and an image's files in a folder."""
+"""`python -m release`: locks of Debian packages, notices, an image's files, and whole releases."""
 
 import argparse
 import os
@@ -11,6 +11,7 @@ from release.debianarchive import newest_packages
 from release.debianlock import ARCHITECTURES, parse_lock, render_lock
 from release.errors import ReleaseError
 from release.licences import problems
+from release.making import make_release
 from release.notices import parse_notices, read_notices, render_notices
 from release.places import DEBIAN_LOCK, IMAGE_LOCK, NOTICES, PACKAGES, this_architecture
 from release.requirements import parse_pins
@@ -36,10 +37,17 @@ def main(arguments: Sequence[str]) -> int:
             return _tell_newer()
         elif options.command == "root":
             _make_root(options.folder, options.architecture or this_architecture())
+        elif options.command == "make":
+            make_release(options.version, options.out, options.key, cache_folder(), _say)
     except ReleaseError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 def _lock_debian() -> None:
@@ -96,6 +104,10 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("notices", help="write THIRD_PARTY_NOTICES.txt from the locks")
     commands.add_parser("licences", help="check that file, and that every licence is allowed")
     commands.add_parser("newer", help="tell what Debian has newer; 1 if there are security updates")
+    make = commands.add_parser("make", help="every file of a release")
+    make.add_argument("version")
+    make.add_argument("out", type=Path, help="a folder that is not there yet")
+    make.add_argument("--key", type=Path, help="a private key in PEM, which signs the checksums")
     root = commands.add_parser("root", help="FOLDER/base and FOLDER/project, the layers of an image")
     root.add_argument("folder", type=Path)
     root.add_argument("--architecture", choices=("", *ARCHITECTURES), help="by default that of this machine")

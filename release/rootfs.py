@@ -101,8 +101,12 @@ def _tell_what_is_installed(root: Path, files: Mapping[str, Path]) -> None:
     folder = root / "var/lib/dpkg/status.d"
     folder.mkdir(parents=True)
     for name, file in files.items():
-        control = subprocess.run(["dpkg-deb", "--field", file], check=True, capture_output=True, text=True)
-        (folder / name).write_text(control.stdout)
+        with tempfile.TemporaryDirectory() as control:
+            subprocess.run(["dpkg-deb", "--control", file, control], check=True)
+            shutil.copyfile(Path(control, "control"), folder / name)
+            for owned in ("md5sums", "conffiles"):  # the files of a package, and those that users may change
+                if Path(control, owned).exists():
+                    shutil.copyfile(Path(control, owned), folder / f"{name}.{owned}")
 
 
 def _add_certificates(root: Path) -> None:
