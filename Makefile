@@ -6,7 +6,7 @@ DOCKER ?= docker
 IMAGE ?= accelet
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' accelet/__init__.py)
 
-.PHONY: help demo test check lock audit release test-release e2e e2e-versions bench bench-scheduler bench-storm launchers schema crds policies bench-identity thorough soak proto image clean
+.PHONY: help demo test check lock audit release test-release e2e e2e-versions e2e-storms bench bench-scheduler bench-storm launchers schema crds policies bench-identity thorough soak proto image clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ release: .venv/.ready ## VERSION=0.1.0 [KEY=key.pem] [OUT=dist/0.1.0]: archives,
 test-release: .venv/.ready ## make a release twice, and have other tools judge it; fetches what is locked
 	@$(BIN)/pytest tests/release
 
+e2e-storms: .venv/.ready ## twenty storms of all kinds of pods on a real kubelet; about half an hour, root and Go needed
+	@$(BIN)/pytest -m thorough --timeout 1200 tests/e2e/test_storms.py
+
 image: ## the container image, with Docker or what DOCKER names
 	@$(DOCKER) build --tag $(IMAGE):$(VERSION) --build-arg VERSION=$(VERSION) \
 		--build-arg REVISION=$$(git rev-parse --short HEAD) .
@@ -104,7 +107,7 @@ schema: .venv/.ready ## write the JSON schemas of the configuration, of a node's
 	@$(BIN)/python -m accelet.assignments.cardsschema > docs/cards.schema.json
 	@$(BIN)/python -m accelet.fakekubelet.scenario > docs/scenario.schema.json
 
-bench-storm: .venv/.ready ## storms of pods on a real kubelet: root and Go needed, about eight minutes
+bench-storm: .venv/.ready ## storms of pods on a real kubelet, beside the same without assignments: root and Go needed
 	@$(BIN)/python -m tests.e2e.bench_storm
 
 bench-identity: .venv/.ready ## what the identity of TPU workers costs a real API server: root and Go needed

@@ -67,7 +67,10 @@ class Reconciler:
         seen = pods if shown is not None or are_newer else None
         entries = None if checkpoint is None else checkpoint.entries
         is_current = self._records.is_current
-        view = View(entries, shown, seen, is_of_this_kubelet=is_current, are_pods_newer=are_newer)
+        former = self._former_pods()
+        view = View(
+            entries, shown, seen, is_of_this_kubelet=is_current, are_pods_newer=are_newer, former=former
+        )
         self._take(checkpoint, view)
         self._manager.reconcile_others(view)
 
@@ -81,13 +84,17 @@ class Reconciler:
             # Podresources is asked for nobody: nothing ends by this view.
             shown: Mapping[ObjectKey, PodRecord | None] = {}
             is_current = self._records.is_current
-            view = View(checkpoint.entries, shown, self._known_pods(), is_after_answers, is_current)
+            pods, former = self._known_pods(), self._former_pods()
+            view = View(checkpoint.entries, shown, pods, is_after_answers, is_current, former=former)
             self._take(checkpoint, view)
 
     def _known_pods(self) -> tuple[Pod, ...] | None:
         if self._pods is None or not self._pods.is_synced:
             return None
         return tuple(self._pods.pods().values())
+
+    def _former_pods(self) -> frozenset[PodUid]:
+        return frozenset() if self._pods is None else frozenset(self._pods.deleted())
 
     async def _read_pods(self) -> bool:
         """Asks the API server for the pods as they are now; whether it told."""

@@ -47,6 +47,7 @@ class View:
     `is_of_this_kubelet`: the checkpoint was written by the kubelet that runs now.
     `are_pods_newer`: the pods were read after the checkpoint. A holder that is none of them has ended; else
     the watch may not have shown it yet.
+    `former`: pods that the API server had until lately, of which it is still asked whether they lack devices.
     """
 
     checkpoint: Sequence[CheckpointEntry] | None = None
@@ -55,6 +56,7 @@ class View:
     is_after_answers: bool = False
     is_of_this_kubelet: bool = False
     are_pods_newer: bool = False
+    former: frozenset[PodUid] = frozenset()
 
 
 class AnswerOutcome(Enum):
@@ -125,7 +127,7 @@ def _note_freed(before: Ledger, after: Ledger, view: View, known: "_Pods") -> Le
     now = frozenset(PodUid(one.pod_uid) for one in view.checkpoint if one.resource == after.resource)
     freed = (before.freed | before.checkpointed_pods) - now
     if known.by_uid is not None:
-        freed &= known.by_uid.keys() | {key.pod_uid for key in after.holdings}
+        freed &= known.by_uid.keys() | view.former | {key.pod_uid for key in after.holdings}
     return replace(after, checkpointed_pods=now, freed=freed)
 
 

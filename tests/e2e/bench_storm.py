@@ -2,19 +2,20 @@
 
 import sys
 import tempfile
+from argparse import ArgumentParser
 from pathlib import Path
 
+from tests.e2e.assigning_agent import Matches, assigning_agent
 from tests.e2e.cluster import images
 from tests.e2e.cluster.binaries import cluster_binaries
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.node import Node
 from tests.e2e.cluster.workspace import open_workspace
-from tests.e2e.storms import blow, clear, generated_names, recurring_names, storm_agent
-
-KINDS = {"generated names": generated_names, "names that may recur": recurring_names}
+from tests.e2e.storms import KINDS, Figures, Place, blow, clear
 
 
-def main(count: int) -> None:
+def main(count: int, kinds: list[str]) -> None:
+    """Each kind of storm with assignments, then each without, and how much longer the first took."""
     binaries = cluster_binaries(_say)
     with (
         open_workspace() as workspace,
@@ -24,14 +25,30 @@ def main(count: int) -> None:
     ):
         cluster.start()
         node.start([images.pause_image(workspace.folder), images.busybox_image(workspace.folder)])
+        seconds: dict[str, list[float]] = {kind: [] for kind in kinds}
         for is_assigned in (True, False):
-            with storm_agent(cluster, node, Path(folder), is_assigned=is_assigned) as agent:
-                for kind, run in KINDS.items():
-                    figures = blow(run, count, agent, cluster.workloads)
-                    _say(f"assignment: {'annotations' if is_assigned else 'none':11}  {kind:22} {figures}")
-                    for bound_s, matches in sorted(figures.histogram.items()) if is_assigned else ():
-                        _say(f"    {matches:4} matches within {1000 * bound_s:6.1f} ms")
-                    clear(cluster.workloads)
+            with assigning_agent(cluster, node, Path(folder), is_assigned=is_assigned) as agent:
+                for kind in kinds:
+                    place = Place(node, agent, cluster.workloads)
+                    figures = _blow(kind, count, place, is_assigned=is_assigned)
+                    seconds[kind].append(figures.seconds)
+    for kind, (assigned, plain) in seconds.items():
+        _say(f"{kind:32}  {assigned / plain:.2f} times the time without assignments")
+
+
+def _blow(kind: str, count: int, place: Place, *, is_assigned: bool) -> Figures:
+    run, own_count = KINDS[kind]
+    figures = blow(run, own_count or count, place)
+    clear(place.workloads)
+    _say(f"assignment: {'annotations' if is_assigned else 'none':11}  {kind:32} {figures}")
+    if is_assigned:
+        _say_histogram(figures.matches)
+    return figures
+
+
+def _say_histogram(matches: Matches) -> None:
+    for bound_s, count in sorted(matches.histogram.items()):
+        _say(f"    {count:4} matches within {1000 * bound_s:6.1f} ms")
 
 
 def _say(line: str) -> None:
@@ -40,4 +57,8 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 110)
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--pods", type=int, default=110)
+    parser.add_argument("kinds", nargs="*", default=list(KINDS), metavar="kind", help=", ".join(KINDS))
+    chosen = parser.parse_args()
+    main(chosen.pods, chosen.kinds)

@@ -2,144 +2,93 @@
 
 import json
 import re
-import socket
+import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from enum import StrEnum
 from random import Random
 
-from tests.e2e.agent import AGENT, wait_for_allocatable
-from tests.e2e.assigned_pods import LABEL, STAY, AssignedPod, draw_pod
-from tests.e2e.cluster.control_plane import ControlPlane
+from tests.e2e.assigned_pods import LABEL, STAY, draw_pod
+from tests.e2e.assigning_agent import GPU, AssigningAgent, Matches, project_environment
 from tests.e2e.cluster.https_client import Json
 from tests.e2e.cluster.images import BUSYBOX_IMAGE
 from tests.e2e.cluster.node import Node
-from tests.e2e.cluster.node_namespace import NodeProcess
 from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.cluster.workloads import Workloads
-from tests.integration.identity.storm import CARDS, TILES
 from tests.integration.identity.world import gas
 
-GPU = "gpu.intel.com/i915"
-SHARES = 300
 COLLECTION = "/api/v1/namespaces/default/pods"
+THREADS = 8
+OTHER_CLIENT_HZ = 50
 
-Run = Callable[[int, Workloads], Sequence[AssignedPod]]
-"""Makes so many pods at once; returns them where their manifests are known."""
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a storm blows."""
+
+    node: Node
+    agent: AssigningAgent
+    workloads: Workloads
+
+
+Kind = Callable[[int, Place], None]
+"""Has so many pods bound to the node at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one storm cost. `gets` are the kubelet's, from whomever; `histogram` counts by bound in s."""
+    """What one storm cost.
+
+    `gets` are the kubelet's, from whomever; `refusals` counts pods by what was said of them; `made_in` is of
+    how many different seconds their times of creation are.
+    """
 
     seconds: float
-    matches: int
+    matches: Matches
     gets: int
-    histogram: Mapping[float, int]
     phases: Mapping[str, int]
-
-    def quantile_ms(self, part: float) -> float:
-        """The upper bound in ms below which this part of the matches lies, straight between two bounds."""
-        wanted, low_s, low = part * self.matches, 0.0, 0
-        for bound_s, count in sorted(self.histogram.items()):
-            if count >= wanted:
-                return 1000 * (low_s + (bound_s - low_s) * (wanted - low) / max(1, count - low))
-            low_s, low = bound_s, count
-        return float("inf")
+    refusals: Mapping[str, int]
+    made_in: int
 
     def __str__(self) -> str:
-        if not self.matches:
-            return f"{self.seconds:6.1f} s, {dict(self.phases)}"
+        ends = f"{self.seconds:6.1f} s, {dict(self.phases)} made in {self.made_in} s"
+        ends += f", refused: {dict(self.refusals)}" if self.refusals else ""
+        if not self.matches.searches:
+            return ends
         return (
-            f"{self.seconds:6.1f} s, {self.gets / self.matches:.2f} Gets a match, match p50"
-            f" {self.quantile_ms(0.5):.1f} ms, p99 {self.quantile_ms(0.99):.1f} ms, {dict(self.phases)}"
+            f"{ends}, {self.matches.searches} matches, {self.matches.gets_a_match:.2f} Gets each (the kubelet"
+            f" counts {self.gets}), p50 {self.matches.quantile_ms(0.5):.1f} ms,"
+            f" p99 {self.matches.quantile_ms(0.99):.1f} ms {dict(self.matches.doubts) or ''}"
         )
 
 
-@dataclass
-class StormAgent:
-    """An agent on the node whose metrics can be read."""
-
-    node: Node
-    process: NodeProcess
-    port: int
-
-    def read_metrics(self) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as answer:
-            return str(answer.read().decode())
-
-
-@contextmanager
-def storm_agent(
-    cluster: ControlPlane, node: Node, folder: Path, *, is_assigned: bool = True
-) -> Iterator[StormAgent]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    config = write_config(folder / "storm.yaml", is_assigned=is_assigned)
-    words: list[str | Path] = [AGENT, "agent", "--config", config, "--kubeconfig", cluster.kubeconfig]
-    words += ["--node-name", node.name, "--http", f"127.0.0.1:{port}"]
-    process = node.process("storm agent", words)
-    process.start()
-    wait_for_allocatable(node, GPU, CARDS * SHARES, timeout_s=90)
-    try:
-        yield StormAgent(node, process, port)
-    finally:
-        process.terminate()
-        wait_for_allocatable(node, GPU, 0)
-
-
-def write_config(path: Path, *, is_assigned: bool = True, options: Sequence[str] = ()) -> Path:
-    lines = [f"version: v1\nresources:\n- name: {GPU}\n  backend: simulated\n  shares: {SHARES}"]
-    lines += ["  assignment: annotations"] if is_assigned else []
-    lines += [f"  {option}" for option in options] + ["  cards:"]
-    for card in range(CARDS):
-        nodes = f"nodes: [{{path: /dev/null, mount_path: /dev/dri/card{card}}}]"
-        lines.append(f'  - {{pci: "0000:{card + 3:02x}:00.0", card: card{card}, tiles: {TILES}, {nodes}}}')
-    path.write_text("\n".join(lines) + "\n")
-    return path
-
-
-def blow(run: Run, count: int, agent: StormAgent, workloads: Workloads) -> Figures:
+def blow(kind: Kind, count: int, place: Place) -> Figures:
     """One storm, from the first pod that is made until all have been admitted or refused."""
-    before = _read(agent)
+    before, gets = place.agent.matches(), count_gets(place.node)
     started = time.monotonic()
-    run(count, workloads)
-    phases = wait_until(
+    kind(count, place)
+    pods = wait_until(
         "all pods have been decided on",
-        lambda: _decided(count, workloads),
+        lambda: _decided(count, place.workloads),
         timeout_s=600,
-        evidence=lambda: str(_phases(workloads)),
+        evidence=lambda: str(_phases(list_pods(place.workloads))),
     )
     seconds = time.monotonic() - started
-    after = _read(agent)
-    histogram = {bound: after[2][bound] - before[2].get(bound, 0) for bound in after[2]}
-    return Figures(seconds, after[0] - before[0], after[1] - before[1], histogram, phases)
+    matches = place.agent.matches().since(before)
+    refusals = _counted([why_failed(pod) for pod in pods if pod["status"]["phase"] == "Failed"])
+    made_in = len({pod["metadata"]["creationTimestamp"] for pod in pods})
+    asked = count_gets(place.node)
+    gets = asked - gets if asked >= gets else asked  # a new kubelet counts from nothing
+    return Figures(seconds, matches, gets, _phases(pods), refusals, made_in)
 
 
-def recurring_names(count: int, workloads: Workloads) -> Sequence[AssignedPod]:
-    """Bare pods, each with an assignment of its own."""
-    random = Random(count)
-    pods = [draw_pod("plain", number, random) for number in range(count)]
-    with ThreadPoolExecutor(8) as threads:
-        list(threads.map(lambda pod: workloads.apply(pod.manifest), pods))
-    return pods
-
-
-def generated_names(count: int, workloads: Workloads) -> Sequence[AssignedPod]:
+def generated_names(count: int, place: Place) -> None:
     """The pods of one Deployment, all with one assignment."""
     labels = {LABEL: "storm"}
-    container = {
-        "name": "main",
-        "image": BUSYBOX_IMAGE,
-        "imagePullPolicy": "Never",
-        "command": ["sh", "-c", STAY],
-        "resources": {"limits": {GPU: "1"}},
-    }
-    spec = {"hostNetwork": True, "terminationGracePeriodSeconds": 0, "containers": [container]}
+    spec = {"hostNetwork": True, "terminationGracePeriodSeconds": 0, "containers": [_container()]}
     template = {"metadata": {"labels": labels, "annotations": gas("card1", "card1:gt1")}, "spec": spec}
     deployment: Json = {
         "apiVersion": "apps/v1",
@@ -147,8 +96,73 @@ def generated_names(count: int, workloads: Workloads) -> Sequence[AssignedPod]:
         "metadata": {"name": "storm"},
         "spec": {"replicas": count, "selector": {"matchLabels": labels}, "template": template},
     }
-    workloads.apply(deployment)
-    return ()
+    place.workloads.apply(deployment)
+
+
+def recurring_names(count: int, place: Place) -> None:
+    """Bare pods, each with an assignment of its own."""
+    _at_once(place.workloads.apply, _draw(count))
+
+
+def random_binding(count: int, place: Place) -> None:
+    """Bare pods that wait for a scheduler, and are bound in another order than that of their creation."""
+    pods = _draw(count)
+    for pod in pods:
+        pod["spec"]["schedulerName"] = "nobody"
+    _at_once(place.workloads.apply, pods)
+    names = [pod["metadata"]["name"] for pod in pods]
+    Random(count).shuffle(names)
+
+    def bind(name: str) -> None:
+        target = {"kind": "Node", "name": place.node.name}
+        binding: Json = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name},
+            "target": target,
+        }
+        place.workloads.client.send("POST", f"{COLLECTION}/{name}/binding", binding)
+
+    _at_once(bind, names)
+
+
+def beside_another_client(count: int, place: Place) -> None:
+    """As `recurring_names`, while another client asks podresources 50 times a second."""
+    with other_client(place.node):
+        recurring_names(count, place)
+        _wait_until_decided(count, place.workloads)
+
+
+def kubelet_restart(count: int, place: Place) -> None:
+    """Pods that were bound while there was no kubelet: it finds them all in the first list of its start."""
+    place.node.kubelet.process.kill()
+    pods = _draw(count)
+    for pod in pods:
+        pod["spec"]["nodeName"] = place.node.name
+    _at_once(place.workloads.apply, pods)
+    place.node.kubelet.start()
+
+
+KINDS: Mapping[str, tuple[Kind, int | None]] = {
+    "generated names": (generated_names, None),
+    "names that may recur": (recurring_names, None),
+    "bound in random order": (random_binding, None),
+    "another client, 50 Gets a second": (beside_another_client, None),
+    "kubelet restarted, 60 pods wait": (kubelet_restart, 60),
+}
+"""What `make bench-storm` measures, and with how many pods where it says."""
+
+
+@contextmanager
+def other_client(node: Node) -> Iterator[None]:
+    """Somebody else who asks the kubelet's podresources service, evenly."""
+    words = [sys.executable, "-m", "tests.e2e.podresources_client", str(OTHER_CLIENT_HZ)]
+    process = node.process("podresources client", words, env=project_environment())
+    process.start()
+    try:
+        yield
+    finally:
+        process.kill()
 
 
 def clear(workloads: Workloads) -> None:
@@ -159,38 +173,93 @@ def clear(workloads: Workloads) -> None:
 
     def is_clear() -> bool:
         workloads.client.send("DELETE", f"{COLLECTION}?labelSelector={LABEL}", {"gracePeriodSeconds": 0})
-        return not _list(workloads)
+        return not list_pods(workloads)
 
     wait_until("all pods of the storm are gone", is_clear, timeout_s=300)
 
 
-def _list(workloads: Workloads) -> list[Json]:
-    items: list[Json] = json.loads(workloads.client.send("GET", f"{COLLECTION}?labelSelector={LABEL}"))[
-        "items"
-    ]
+def list_pods(workloads: Workloads) -> list[Json]:
+    answer = json.loads(workloads.client.send("GET", f"{COLLECTION}?labelSelector={LABEL}"))
+    items: list[Json] = answer["items"]
     return items
 
 
-def _phases(workloads: Workloads) -> Mapping[str, int]:
-    found: dict[str, int] = {}
-    for pod in _list(workloads):
-        phase = pod["status"].get("phase", "Pending")
-        found[phase] = found.get(phase, 0) + 1
-    return found
+def count_gets(node: Node) -> int:
+    found = re.findall(
+        r"^kubelet_pod_resources_endpoint_requests_get\{.*\} (\S+)", node.metrics(), re.MULTILINE
+    )
+    return sum(int(float(one)) for one in found)
 
 
-def _decided(count: int, workloads: Workloads) -> Mapping[str, int] | None:
-    phases = _phases(workloads)
-    waiting = phases.get("Pending", 0)
-    return phases if not waiting and sum(phases.values()) >= count else None
+class Refused(StrEnum):
+    """Why a pod was refused, in short."""
+
+    FORMER = "a former pod of its name was deleted by force"
+    NOT_KNOWN_YET = "it was not known yet who had been admitted before"
+    UNPROVEN = "not proven"
+    MISMATCH = "other devices than those assigned"
+    NO_AGENT = "by the kubelet: there is no agent"
+    TOO_FEW = "by the kubelet: too few devices"
 
 
-def _read(agent: StormAgent) -> tuple[int, int, Mapping[float, int]]:
-    """Matches, the kubelet's Gets, and the matches' durations."""
-    ours, kubelets = agent.read_metrics(), agent.node.metrics()
-    name = "accelet_match_duration_seconds"
-    pattern = rf'^{name}_bucket\{{le="([^"]+)",resource="[^"]+"\}} (\S+)'
-    buckets = {float(le): int(float(n)) for le, n in re.findall(pattern, ours, re.MULTILINE) if le != "+Inf"}
-    total = re.search(rf"^{name}_count\{{.*\}} (\S+)", ours, re.MULTILINE)
-    gets = re.findall(r"^kubelet_pod_resources_endpoint_requests_get\{.*\} (\S+)", kubelets, re.MULTILINE)
-    return int(float(total[1])) if total else 0, sum(int(float(one)) for one in gets), buckets
+SENTENCES = {
+    "had been deleted by force": Refused.FORMER,
+    "It is not known yet which pods": Refused.NOT_KNOWN_YET,
+    "it cannot be told": Refused.UNPROVEN,
+    "assigned is": Refused.MISMATCH,
+    "unhealthy devices": Refused.NO_AGENT,
+    "unregistered device": Refused.NO_AGENT,
+    "code = Unavailable": Refused.NO_AGENT,
+    "code = Canceled": Refused.NO_AGENT,
+    "requested number of devices unavailable": Refused.TOO_FEW,
+}
+
+
+def why_failed(pod: Json) -> str:
+    """What the status of a refused pod says, in short; the whole of it where that is not known."""
+    said = pod["status"].get("message", "")
+    return next(
+        (short for words, short in SENTENCES.items() if words in said), said or "its container failed"
+    )
+
+
+def _draw(count: int) -> Sequence[Json]:
+    random = Random(count)
+    pods = [draw_pod("plain", number, random).manifest for number in range(count)]
+    for pod in pods:
+        (container,) = pod["spec"]["containers"]
+        container["command"] = ["sh", "-c", STAY]
+    return pods
+
+
+def _container() -> Json:
+    return {
+        "name": "main",
+        "image": BUSYBOX_IMAGE,
+        "imagePullPolicy": "Never",
+        "command": ["sh", "-c", STAY],
+        "resources": {"limits": {GPU: "1"}},
+    }
+
+
+def _at_once(act: Callable[..., object], what: Sequence[object]) -> None:
+    with ThreadPoolExecutor(THREADS) as threads:
+        list(threads.map(act, what))
+
+
+def _wait_until_decided(count: int, workloads: Workloads) -> None:
+    wait_until("all pods have been decided on", lambda: _decided(count, workloads), timeout_s=600)
+
+
+def _decided(count: int, workloads: Workloads) -> Sequence[Json] | None:
+    pods = list_pods(workloads)
+    waiting = [pod for pod in pods if pod["status"].get("phase", "Pending") == "Pending"]
+    return pods if not waiting and len(pods) >= count else None
+
+
+def _phases(pods: Sequence[Json]) -> Mapping[str, int]:
+    return _counted([pod["status"].get("phase", "Pending") for pod in pods])
+
+
+def _counted(words: Sequence[str]) -> Mapping[str, int]:
+    return {word: words.count(word) for word in sorted(set(words))}

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tests.e2e.agent import AGENT, wait_for_allocatable
+from tests.e2e.assigning_agent import GPU, PROJECT, SHARES, write_cards_config
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.https_client import Client, RefusedError
 from tests.e2e.cluster.images import BUSYBOX_IMAGE
@@ -16,7 +17,6 @@ from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
 from tests.e2e.cluster.node import Node
 from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.cluster.workloads import Workloads
-from tests.e2e.test_assignments import GPU, PROJECT, SHARES, write_config
 from tests.integration.identity.storm import CARDS
 
 RIGHTS = PROJECT / "deploy" / "agent-assignments" / "rbac.yaml"
@@ -35,7 +35,7 @@ def token(workloads: Workloads) -> Iterator[Token]:
 def agent(cluster: ControlPlane, node: Node, token: Token, tmp_path: Path) -> Iterator[None]:
     authority = cluster.authority.keys.certificate
     path = write_kubeconfig(tmp_path / "kubeconfig", server=cluster.url, ca=authority, credentials=token)
-    config = write_config(tmp_path / "config.yaml", "\n  on_mismatch: lenient")
+    config = write_cards_config(tmp_path / "config.yaml", options=["on_mismatch: lenient"])
     words: list[str | Path] = [AGENT, "agent", "--config", config, "--kubeconfig", path]
     process = node.process("agent-rights", [*words, "--node-name", node.name, "--http", "127.0.0.1:0"])
     with process.running():

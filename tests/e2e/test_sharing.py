@@ -17,6 +17,7 @@ from accelet.assignments.assignment import Pieces
 from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard, parse_node_cards
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
 from tests.e2e.agent import AGENT, wait_for_allocatable
+from tests.e2e.assigning_agent import SHARES
 from tests.e2e.card_pods import CARD, LABEL, assigned, broken_rules, draw_pod, is_gated, wrong_shares
 from tests.e2e.cluster import proc
 from tests.e2e.cluster.control_plane import ControlPlane
@@ -28,7 +29,7 @@ from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.cluster.workloads import Workloads
 from tests.e2e.policies import policies_in_force
 from tests.e2e.simulated_nodes import card_nodes
-from tests.e2e.test_assignments import SHARES, own_view
+from tests.e2e.test_assignments import own_view
 from tests.integration.identity.storm import CARDS, TILES, wanted_view
 
 PROJECT = Path(__file__).parents[2]

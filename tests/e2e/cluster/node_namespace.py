@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.e2e.cluster import mount_points, node_init
+from tests.e2e.cluster import mount_points, node_init, proc
 from tests.e2e.cluster.mount_points import MountPointClaim
 from tests.e2e.cluster.processes import Process
 from tests.e2e.cluster.waiting import wait_until
@@ -128,3 +128,14 @@ class NodeProcess(Process):
     @property
     def pid(self) -> int:
         return self.child_pid()
+
+    def pause(self) -> None:
+        """Stops it where it is; nsenter stops itself when it sees that (util-linux, continue_as_child)."""
+        self.signal(signal.SIGSTOP)
+        nsenter = super().pid
+        wait_until(f"{self.name} stands still", lambda: proc.is_stopped(nsenter), timeout_s=30)
+
+    def go_on(self) -> None:
+        """Lets it go on. A nsenter that stood still would never take note of its end."""
+        self.signal(signal.SIGCONT)
+        os.kill(super().pid, signal.SIGCONT)

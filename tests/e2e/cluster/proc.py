@@ -30,6 +30,12 @@ def stat(pid: int) -> ProcessStat | None:
     return ProcessStat(pid, state=fields[0], parent=int(fields[1]), start_time=int(fields[19]))
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a signal has stopped it until it is to go on."""
+    seen = stat(pid)
+    return seen is not None and seen.state == "T"
+
+
 def command(pid: int) -> bytes:
     """Its arguments, each ended by a zero byte; empty when there is no such process."""
     try:

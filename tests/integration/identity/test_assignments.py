@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from accelet.fakekubelet import PodRecord, a_container, a_pod
-from tests.integration.agent.running import GPU, until
+from tests.integration.agent.running import GPU, scan, until
 from tests.integration.identity.world import (
     GENERATED,
     REPLICA_SET,
@@ -79,3 +79,17 @@ async def test_generated_name_needs_no_request_to_the_api_server(folder: Path) -
         await world.kubelet.decided(record)
         assert mask(record) == "1"
         assert world.requests_for_pods(before) == []
+
+
+async def test_pods_deleted_by_force_are_not_asked_for_at_each_call_after(folder: Path) -> None:
+    async with node(folder) as world, served(world, folder, tiles_config(), devices=20) as running:
+        former = [await world.admit(gpu_pod(f"former-{i}", "card1", "card1:gt1")) for i in range(8)]
+        for record in former:
+            await world.remove(record)
+        await world.admit(gpu_pod("next", "card1", "card1:gt1"))  # for this one the kubelet frees theirs
+        for _ in range(3):
+            await scan(folder, running)  # and the agent lets go of them
+        asked = sample(running, "accelet_match_questions_total", question="get")
+        for i in range(4):
+            assert mask(await world.admit(gpu_pod(f"next-{i}", "card1", "card1:gt1"))) == "1"
+        assert sample(running, "accelet_match_questions_total", question="get") == asked + 4

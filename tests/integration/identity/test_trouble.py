@@ -145,6 +145,7 @@ async def test_explain_says_who_has_what_and_why(folder: Path) -> None:
             "pod": "default/one",
             "uid": pod.pod.uid,
             "notes": [],
+            "claims": [],
             "containers": [
                 {
                     "name": "main",

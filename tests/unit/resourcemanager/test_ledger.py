@@ -445,3 +445,12 @@ def test_books_rebuilt_from_one_view_hold_what_its_records_show(views: list[View
             for device in container.devices.get(R, frozenset())
         }
         assert ledger.held == recorded
+
+
+def test_pod_whose_devices_were_freed_is_remembered_for_as_long_as_it_is_asked_about() -> None:
+    had = View(checkpoint=[written("1", "a")], shown={}, pods=[pod("1")], is_of_this_kubelet=True)
+    gone = View(checkpoint=[], shown={}, pods=[], is_of_this_kubelet=True, former=frozenset({PodUid("1")}))
+    denied = replace(gone, shown=hidden("pod-1"))
+    ledger = after(EMPTY, had, gone, denied, denied, gone).ledger
+    assert ledger.freed == {"1"}
+    assert after(ledger, replace(gone, former=frozenset())).ledger.freed == frozenset()
