@@ -59,10 +59,13 @@ class FencedWriter:
         name: str,
         *,
         uid: str | None = None,
+        resource_version: str | None = None,
         dry_run: bool = False,
     ) -> bytes:
         self._check()
-        return await self._api.delete(resource, namespace, name, uid=uid, dry_run=dry_run)
+        return await self._api.delete(
+            resource, namespace, name, uid=uid, resource_version=resource_version, dry_run=dry_run
+        )
 
     async def patch_newest(
         self,

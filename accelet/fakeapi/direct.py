@@ -58,9 +58,11 @@ class DirectClient:
         name: str,
         *,
         uid: str | None = None,
+        resource_version: str | None = None,
         dry_run: bool = False,
     ) -> bytes:
-        body = {"preconditions": {"uid": uid}} if uid else None
+        wanted = {"uid": uid, "resourceVersion": resource_version}
+        body = {"preconditions": {name: value for name, value in wanted.items() if value}}
         return await self._do(_Request("DELETE", resource, namespace, name, body, dry_run=dry_run))
 
     async def _do(self, request: "_Request") -> bytes:

@@ -76,5 +76,6 @@ class ObjectApi(Protocol):
         name: str,
         *,
         uid: str | None = None,
+        resource_version: str | None = None,
         dry_run: bool = False,
     ) -> bytes: ...

@@ -135,10 +135,17 @@ class Client:
         name: str,
         *,
         uid: str | None = None,
+        resource_version: str | None = None,
         dry_run: bool = False,
     ) -> bytes:
-        """Deletes an object; with `uid` only that one, and not its successor of the same name."""
-        body = {"preconditions": {"uid": uid}} if uid else None
+        """Deletes an object.
+
+        With `uid` only that one, and not its successor of the same name; with `resource_version` only as it
+        was then. ConflictError says that it is another by now.
+        """
+        wanted = {"uid": uid, "resourceVersion": resource_version}
+        preconditions = {name: value for name, value in wanted.items() if value}
+        body = {"preconditions": preconditions} if preconditions else None
         return await self._send("DELETE", resource.path(namespace, name), _dry(dry_run), body)
 
     @asynccontextmanager

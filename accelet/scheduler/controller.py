@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from accelet.control.workqueue import WorkQueue
@@ -17,8 +17,9 @@ from accelet.scheduler.events import GangEvents
 from accelet.scheduler.gangs.grouping import gang_key, is_gated
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.planning import Planner
-from accelet.scheduler.record import Record
+from accelet.scheduler.record import Placement, Record
 from accelet.scheduler.release import Steps
+from accelet.scheduler.remaking import Remaker
 from accelet.scheduler.settings import SchedulerSettings
 from accelet.scheduler.state import SchedulerState
 from accelet.scheduler.writer import PlanWriter
@@ -28,11 +29,6 @@ _log = Log(__name__)
 _PARALLEL = 8
 
 _REFUSED_AGAIN_S = 10.0
-_TOLD_AGAIN_S = 600.0
-_UNBOUND = (
-    "kube-scheduler does not bind it to the node that it was released to, by a rule that is not judged here "
-    "(kubectl describe pod says which); delete it to have it made and placed anew"
-)
 
 
 class Controller:
@@ -53,9 +49,9 @@ class Controller:
         self._clock = clock
         self._events = GangEvents(say, self._clock)
         self._queue: WorkQueue[ObjectKey] = WorkQueue(self._clock)
-        self._stranded_s: dict[str, float] = {}
-        self._told_stranded: set[str] = set()
-        self._unbound_s: dict[str, float] = {}
+        self._remaker = Remaker(
+            state, writer, self._events, metrics, grace_s=settings.stranded_after_s, clock=self._clock
+        )
         self._planner = Planner(
             state,
             writer,
@@ -73,6 +69,7 @@ class Controller:
             self._queue.add(key)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._planner.run())
+            group.create_task(self._remaker.run())
             group.create_task(self._queue.work(self._look, parallel=_PARALLEL))
 
     def see_pod(self, change: Change[Pod]) -> None:
@@ -85,9 +82,7 @@ class Controller:
         if is_gated(pod, self._state.prefix):
             self._planner.plan_now(gang_key(pod, self._state.prefix), is_new=change.kind == "added")
         elif change.after is None or (pod.is_terminal and not (change.before and change.before.is_terminal)):
-            self._stranded_s.pop(pod.uid, None)
-            self._told_stranded.discard(pod.uid)
-            self._unbound_s.pop(pod.uid, None)
+            self._remaker.forget([pod])
             self._planner.plan_soon()
 
     def see_node(self, name: str) -> None:
@@ -103,6 +98,7 @@ class Controller:
 
     def see_workload(self) -> None:
         """An owner of pods came, changed or went."""
+        self._remaker.see_workload()
         self._planner.plan_soon()
 
     async def _look(self, key: ObjectKey) -> float | None:
@@ -118,7 +114,7 @@ class Controller:
             self._planner.plan_soon()
             return None
         if steps.lost:
-            await self._place_anew(record, steps)
+            await self._place_anew(record, steps, steps.lost)
             return None
         if steps.lifts:
             try:
@@ -126,35 +122,44 @@ class Controller:
                     await self._writer.rehearse(steps.lifts)
                 await self._writer.lift(steps.lifts)
             except LiftRefusedError as error:
-                await self._writer.erase(record)
-                self._planner.rest(record.gang, str(error), [lift.pod for lift in steps.lifts])
+                await self._rest_refused(record, steps, error)
                 return None
             except PartlyRefusedError as error:
-                # What is released cannot be taken back: the rest must follow, or somebody must know.
-                note = f"{error}; it is tried again and again"
-                self._events.tell(steps.lifts[0].pod, "Warning", "Refused", note)
-                return min(_REFUSED_AGAIN_S, self._settings.stranded_after_s)
-        self._tell_unbound(steps)
-        return await self._free_stranded(steps)
+                return await self._bear_refusal(record, steps, error)
+        return await self._remaker.free(record, steps)
 
-    def _tell_unbound(self, steps: Steps) -> None:
-        """Says of released pods that kube-scheduler refuses them on their node, which has room for them."""
-        now_s = self._clock.now_s()
-        for pod in steps.bound:
-            self._unbound_s.pop(pod.uid, None)
-        for pod in steps.waiting:
-            is_refused = any(c.type == "PodScheduled" and c.reason == "Unschedulable" for c in pod.conditions)
-            if not is_refused or pod.nominated_node:
-                self._unbound_s.pop(pod.uid, None)
-            elif now_s - self._unbound_s.setdefault(pod.uid, now_s) >= self._settings.stranded_after_s:
-                self._unbound_s[pod.uid] = now_s + _TOLD_AGAIN_S
-                self._events.tell(pod, "Warning", "Unbound", _UNBOUND)
+    async def _rest_refused(self, record: Record, steps: Steps, error: LiftRefusedError) -> None:
+        """Nobody of this plan is released; if others of its gang are, it is soon tried on another node."""
+        await self._writer.erase(record)
+        pods = [lift.pod for lift in steps.lifts]
+        if self._state.is_begun(record.gang):
+            await self._remaker.avoid_node(record, error.pod)
+            self._planner.rest(record.gang, str(error), pods, for_s=self._refused_again_s)
+        else:
+            self._planner.rest(record.gang, str(error), pods)
 
-    async def _place_anew(self, record: Record, steps: Steps) -> None:
+    @property
+    def _refused_again_s(self) -> float:
+        return min(_REFUSED_AGAIN_S, self._settings.stranded_after_s)
+
+    async def _bear_refusal(self, record: Record, steps: Steps, error: PartlyRefusedError) -> float | None:
+        """What is released cannot be taken back: the rest must follow, here or elsewhere; people know."""
+        if not steps.is_begun and len(error.pods) == len(steps.lifts):
+            await self._writer.erase(record)
+            self._planner.rest(record.gang, str(error), error.pods)
+            return None
+        note = f"{error}; it is tried again, and on other nodes"
+        self._events.tell(error.pods[0], "Warning", "Refused", note)
+        lost = await self._remaker.give_up(record, error.pods)
+        if lost:
+            await self._place_anew(record, self._state.steps(record), lost)
+            return None
+        return self._refused_again_s
+
+    async def _place_anew(self, record: Record, steps: Steps, lost: Collection[Placement]) -> None:
         """Takes back what has not begun: of a gang of which no pod is released, everything."""
-        self._metrics.repairs.labels("node").inc(len(steps.lost))
-        _log.info("placing anew", gang=str(record.gang), pods=len(steps.lost))
-        lost = set(steps.lost)
+        self._metrics.repairs.labels("node" if steps.lost else "refused").inc(len(lost))
+        _log.info("placing anew", gang=str(record.gang), pods=len(lost))
         kept = tuple(placement for placement in record.placements if placement not in lost)
         if steps.is_begun:
             shorter = replace(record, placements=kept)
@@ -167,28 +172,3 @@ class Controller:
             await self._writer.erase(record)
         self._planner.plan_soon()
         self._queue.add(record.key)
-
-    async def _free_stranded(self, steps: Steps) -> float | None:
-        """Deletes released pods that their node has not taken for too long, so that they are made anew."""
-        now_s, grace_s = self._clock.now_s(), self._settings.stranded_after_s
-        waits_s = [grace_s] if steps.waiting else []
-        for pod in steps.stranded:
-            since_s = self._stranded_s.setdefault(pod.uid, now_s)
-            if now_s - since_s < grace_s:
-                waits_s.append(since_s + grace_s - now_s)
-            elif pod.nominated_node:
-                waits_s.append(grace_s)  # kube-scheduler makes room for it there
-            elif any(owner.is_controller for owner in pod.owners):
-                self._metrics.repairs.labels("stranded").inc()
-                note = "its node no longer has room for it; deleted to be made and placed anew"
-                self._events.tell(pod, "Warning", "Stranded", note)
-                await self._writer.remove(pod)
-                self._stranded_s.pop(pod.uid, None)
-            elif pod.uid not in self._told_stranded:
-                self._told_stranded.add(pod.uid)
-                note = "its node no longer has room for it, and nobody would make it anew: delete it yourself"
-                self._events.tell(pod, "Warning", "Stranded", note)
-        for pod in (*steps.waiting, *steps.bound):
-            self._stranded_s.pop(pod.uid, None)
-            self._told_stranded.discard(pod.uid)
-        return min(waits_s, default=None)

@@ -1,5 +1,7 @@
 """What can go wrong with a gang; each text is a sentence for people."""
 
+from accelet.kube.pods import Pod
+
 
 class SchedulerError(Exception):
     """Base of this package's errors."""
@@ -22,8 +24,16 @@ class PlanRefusedError(SchedulerError):
 
 
 class PartlyRefusedError(SchedulerError):
-    """The API server does not allow some of a plan's pods to be released, others are; the text says why."""
+    """The API server does not allow some of a plan's `pods` to be released, others are; the text says why."""
+
+    def __init__(self, text: str, pods: tuple[Pod, ...]) -> None:
+        super().__init__(text)
+        self.pods = pods
 
 
 class LiftRefusedError(SchedulerError):
-    """The API server does not allow a plan's pods to be released; the text says why."""
+    """The API server does not allow a plan's pods, like this `pod`, to be released; the text says why."""
+
+    def __init__(self, text: str, pod: Pod) -> None:
+        super().__init__(text)
+        self.pod = pod

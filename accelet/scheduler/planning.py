@@ -92,17 +92,18 @@ class Planner:
         self._has_news = True
         self._queue.add(_ROUND)
 
-    def rest(self, gang: GangKey, reason: str, pods: Sequence[Pod]) -> None:
+    def rest(self, gang: GangKey, reason: str, pods: Sequence[Pod], *, for_s: float = _REFUSED_FOR_S) -> None:
         """The gang cannot be placed or released: it is told, and left alone for a while."""
-        self._resting_until_s[gang] = self._clock.now_s() + _REFUSED_FOR_S
+        self._resting_until_s[gang] = self._clock.now_s() + for_s
         _log.warning("refused", gang=str(gang), reason=reason)
         self._events.tell(pods[0], "Warning", "Refused", reason)
-        self._queue.add_after(_ROUND, _REFUSED_FOR_S)
+        self._queue.add_after(_ROUND, for_s)
 
     async def _round(self) -> float | None:
         """One round of planning; returns after how long another one may come out differently by itself."""
         self._has_news = False
         linger_s = self._state.let_go(self._clock.now_s())
+        excluded_s = self._state.end_exclusions(self._clock.now_s())
         await self._rebuild_gangs()
         open_gangs = self._state.gangs()
         self._forget_all_but({gang.key for gang in open_gangs})
@@ -117,7 +118,7 @@ class Planner:
         await self._make_plans(backlog, waiting)
         took_s = self._clock.now_s() - started_s
         self._metrics.plan_seconds.observe(took_s)
-        waits_s = [self._keep(backlog.reservation, now_s), again_s, linger_s]
+        waits_s = [self._keep(backlog.reservation, now_s), again_s, linger_s, excluded_s]
         self._metrics.waiting.set(len(waiting))
         waits_s.append(self._refusals.again_after_s(now_s))
         waits_s.append(self._events.tell_waiting(waiting))

@@ -84,6 +84,14 @@ def next_steps(
     return Steps(tuple(lifts), tuple(lost), tuple(stranded), tuple(waiting), tuple(bound))
 
 
+def is_refused(pod: Pod) -> bool:
+    """Whether kube-scheduler has looked at it and found no node for it, its own one included."""
+    return any(
+        (condition.type, condition.status, condition.reason) == ("PodScheduled", "False", "Unschedulable")
+        for condition in pod.conditions
+    )
+
+
 def lift_patch(lift: Lift, prefix: str) -> dict[str, object]:
     """The one merge patch (RFC 7386) of a pod.
 

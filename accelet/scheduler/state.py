@@ -14,6 +14,7 @@ from accelet.scheduler.cards.search import CardPolicy
 from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.shape import PodShape, shape_of
 from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.gangs.exclusions import Exclusions
 from accelet.scheduler.gangs.grouping import (
     Gang,
     GangKey,
@@ -24,6 +25,7 @@ from accelet.scheduler.gangs.grouping import (
     make_gang,
     owner_key,
 )
+from accelet.scheduler.gangs.jobs import JobTerms
 from accelet.scheduler.gangs.workload import Workload
 from accelet.scheduler.record import Placement, Record
 from accelet.scheduler.release import Steps, next_steps, released_to
@@ -81,6 +83,7 @@ class SchedulerState:
         self._owners = Owners()
         self._gangs: dict[GangKey, Gang | None] = {}
         self._owned: defaultdict[GangKey, set[GangKey]] = defaultdict(set)
+        self._exclusions = Exclusions()
         self._assumed: dict[ObjectKey, Record] = {}
         self._planned_on: defaultdict[str, set[ObjectKey]] = defaultdict(set)
         self._lingering: dict[ObjectKey, _Lingering] = {}
@@ -274,9 +277,43 @@ class SchedulerState:
             if pods >= _PODS_AT_ONCE:
                 return True
             members = [self._placed(self.pods[pod]) for pod in self._members[key]]
-            self._gangs[key] = make_gang(key, members, self._owners, self.prefix, self._card_resources)
+            made = make_gang(key, members, self._owners, self.prefix, self._card_resources)
+            excluded = self._exclusions.of(key)
+            self._gangs[key] = replace(made, excluded=excluded) if made and excluded else made
             pods += len(members)
         return False
+
+    def exclude(self, gang: GangKey, node: str, now_s: float) -> bool:
+        """The gang is not placed on this node for a while; False where it has tried as many as it may."""
+        self._gangs.pop(gang, None)
+        return self._exclusions.add(gang, node, now_s)
+
+    def is_begun(self, gang: GangKey) -> bool:
+        """Whether pods of it are on nodes, or on their way, so that it cannot begin anew."""
+        members = (self.pods[key] for key in self._members.get(gang, ()))
+        return any(pod.node_name is not None and not pod.is_terminal for pod in members)
+
+    def excluded(self, gang: GangKey) -> frozenset[str]:
+        """The nodes on which the gang is not placed at present."""
+        return self._exclusions.of(gang)
+
+    def end_exclusions(self, now_s: float) -> float | None:
+        """Ends those whose time is over; returns in how many seconds the next one ends."""
+        for gang in self._exclusions.end(now_s):
+            self._gangs.pop(gang, None)
+        return self._exclusions.next_end_s(now_s)
+
+    def job_terms(self, pod: Pod) -> JobTerms | None:
+        """On what terms the pod's Job loses it; None where its owner is no Job, or none that was seen."""
+        job = self._owners.job_of(pod)
+        return job.job_terms if job else None
+
+    def suspended_jobs(self) -> Sequence[Workload]:
+        """The Jobs that the scheduler has suspended and has to resume."""
+        return self._owners.suspended()
+
+    def job(self, namespace: str, name: str) -> Workload | None:
+        return self._owners.get("Job", namespace, name)
 
     def steps(self, record: Record) -> Steps:
         return next_steps(record, self.pods, self._takes, self.prefix)

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from accelet.control.writer import FencedWriter
-from accelet.kube.apiresources import CONFIG_MAPS, PODS, Body
+from accelet.kube.apiresources import CONFIG_MAPS, JOBS, PODS, Body
 from accelet.kube.errors import (
     ConflictError,
     ExistsError,
@@ -19,6 +20,8 @@ from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
 from accelet.scheduler.errors import LiftRefusedError, PartlyRefusedError, PlanRefusedError
 from accelet.scheduler.gangs.grouping import is_ours
+from accelet.scheduler.gangs.jobs import SUSPENDED
+from accelet.scheduler.gangs.workload import Workload, parse_workload
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.record import Record, parse_record
 from accelet.scheduler.release import Lift, lift_patch
@@ -89,7 +92,9 @@ class PlanWriter:
             try:
                 await self._lift(lift, dry_run=True)
             except (InvalidError, ForbiddenError) as error:
-                raise LiftRefusedError(f"pod {lift.pod.name} cannot be released: {error}") from error
+                raise LiftRefusedError(
+                    f"pod {lift.pod.name} cannot be released: {error}", lift.pod
+                ) from error
 
     async def lift(self, lifts: Sequence[Lift]) -> None:
         """Releases pods, as many at a time as the client has threads.
@@ -100,7 +105,7 @@ class PlanWriter:
         """
         results = await asyncio.gather(*(self._lift(lift) for lift in lifts), return_exceptions=True)
         refused = [
-            (lift.pod.name, result)
+            (lift.pod, result)
             for lift, result in zip(lifts, results, strict=True)
             if isinstance(result, InvalidError | ForbiddenError)
         ]
@@ -108,14 +113,62 @@ class PlanWriter:
             if isinstance(result, BaseException) and not isinstance(result, InvalidError | ForbiddenError):
                 raise result
         if refused:
-            name, error = refused[0]
-            many = f"{len(refused)} of {len(lifts)} pods are not released, among them {name}"
-            raise PartlyRefusedError(f"{many}: {error}") from error
+            first, error = refused[0]
+            many = f"{len(refused)} of {len(lifts)} pods are not released, among them {first.name}"
+            raise PartlyRefusedError(f"{many}: {error}", tuple(pod for pod, _ in refused)) from error
 
-    async def remove(self, pod: Pod) -> None:
-        """Deletes a pod so that its owner makes it anew."""
-        with suppress(NotFoundError, ConflictError):  # it is gone already, or is another by now
-            await self._writer.delete(PODS, pod.namespace, pod.name, uid=pod.uid)
+    async def evict(self, pod: Pod, why: str) -> bool:
+        """Has a pod's owner make it anew: says on it that it was disrupted, then deletes it.
+
+        So kube-scheduler and the taint manager evict too; a right to the eviction subresource could not be
+        held to pods of ours. False where the pod has changed meanwhile: it may have been nominated or bound.
+        """
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "NodeDoesNotTakeIt",
+            "message": why,
+            "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+        patch = {**_only(pod.uid, pod.resource_version), "status": {"conditions": [condition]}}
+        try:
+            raw = await self._writer.patch(
+                PODS, pod.namespace, pod.name, patch, "strategic", subresource="status"
+            )
+            marked = parse_pod(raw, keeps_environment=False)
+            await self._writer.delete(
+                PODS,
+                marked.namespace,
+                marked.name,
+                uid=marked.uid,
+                resource_version=marked.resource_version,
+            )
+        except NotFoundError:
+            return True
+        except ConflictError:
+            return False
+        return True
+
+    async def suspend(self, job: Workload) -> bool:
+        """Has a Job end all of its pods, without counting any; False where it has changed meanwhile."""
+        return await self._set_suspended(job, is_suspended=True)
+
+    async def resume(self, job: Workload) -> bool:
+        """Has a Job that we suspended make its pods again."""
+        return await self._set_suspended(job, is_suspended=False)
+
+    async def _set_suspended(self, job: Workload, *, is_suspended: bool) -> bool:
+        known = _only(job.uid, job.resource_version)["metadata"]
+        note = {"annotations": {SUSPENDED: "true" if is_suspended else None}}
+        patch = {"metadata": {**known, **note}, "spec": {"suspend": is_suspended}}
+        try:
+            raw = await self._writer.patch(JOBS, job.namespace, job.name, patch, "merge")
+        except NotFoundError:
+            return True
+        except ConflictError:
+            return False
+        self._state.set_workload(parse_workload(raw, "Job"))
+        return True
 
     async def _lift(self, lift: Lift, *, dry_run: bool = False) -> None:
         """One pod's patch, on its newest version; none for a pod that is gone, another, or lifted already."""
@@ -140,3 +193,8 @@ class PlanWriter:
         pod = parse_pod(raw, keeps_environment=False)
         self._state.renew_pod(pod)
         return pod
+
+
+def _only(uid: str, resource_version: str) -> dict[str, dict[str, object]]:
+    """What has a patch hold for this version of this object alone."""
+    return {"metadata": {"uid": uid, "resourceVersion": resource_version}}

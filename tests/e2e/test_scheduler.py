@@ -177,7 +177,9 @@ async def _until(condition: Any, within_s: float = 60.0) -> None:
 
 
 @asynccontextmanager
-async def _scheduler(kubeconfig: Path, log: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+async def _scheduler(
+    kubeconfig: Path, log: Path, config: Path | None = None
+) -> AsyncIterator[asyncio.subprocess.Process]:
     """A replica, as a process of its own."""
     with log.open("ab") as out:
         process = await asyncio.create_subprocess_exec(
@@ -186,6 +188,7 @@ async def _scheduler(kubeconfig: Path, log: Path) -> AsyncIterator[asyncio.subpr
                 "scheduler",
                 "--kubeconfig",
                 str(kubeconfig),
+                *(("--config", str(config)) if config else ()),
             ),
             stdout=out,
             stderr=out,
@@ -296,3 +299,58 @@ async def test_a_killed_replica_leaves_nothing_half_done(
     async with _scheduler(kubeconfig, log):
         await _until(lambda: _is_bound(client, namespace, "train", 150))
     assert time.monotonic() - began_s < 20
+
+
+_FORGIVING = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
+_APART = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"is": "neighbour"}}}
+        ]
+    }
+}
+
+
+def _shy_job(name: str, **spec: Any) -> dict[str, Any]:
+    """A Job that may fail no pod, and whose one pod cannot be beside a neighbour."""
+    job = _job(name, 1, 2)
+    job["spec"] |= {"backoffLimit": 0, **spec}
+    job["spec"]["template"]["spec"]["affinity"] = _APART
+    return job
+
+
+async def test_a_pod_that_kube_scheduler_refuses_is_evicted_only_where_that_costs_its_job_nothing(
+    kubeconfig: Path, client: Client, nodes: Where, namespace: str, log: Path
+) -> None:
+    where = min(nodes)
+    await client.patch(
+        NODES, None, where, {"metadata": {"labels": {"kubernetes.io/hostname": where}}}, "merge"
+    )
+    container = {"name": "main", "image": "none", "resources": {"limits": {GPU: "6"}}}
+    neighbour = {
+        "metadata": {"name": "neighbour", "labels": {"is": "neighbour"}},
+        "spec": {"nodeName": where, "containers": [container]},
+    }
+    await client.create(PODS, namespace, neighbour)
+    config = log.with_name("config.yaml")
+    config.write_text("version: v1\nstranded_after_s: 2\n")
+    async with _scheduler(kubeconfig, log, config):
+        # The fullest node that has room is the neighbour's.
+        await client.create(JOBS, namespace, _shy_job("forgiving", podFailurePolicy=_FORGIVING))
+        await _until(lambda: _is_bound(client, namespace, "forgiving", 1), within_s=120)
+        await client.create(JOBS, namespace, _shy_job("strict"))
+        await _until(lambda: _is_told(client, namespace, "strict", "Unbound"))
+        (moved,) = await _pods(client, namespace, "forgiving")
+        (stays,) = await _pods(client, namespace, "strict")
+        assert moved.node_name != where
+        assert (stays.node_name, stays.gates, stays.deleted_s) == (None, (), None)
+        for name in ("forgiving", "strict"):
+            status = json.loads(await client.get(JOBS, namespace, name))["status"]
+            assert not [one for one in status.get("conditions", []) if one["type"] == "Failed"]
+            assert status.get("failed", 0) == 0
+
+
+async def _is_told(client: Client, namespace: str, job: str, reason: str) -> bool:
+    page = await client.list_page(EVENTS, namespace)
+    events = [json.loads(bytes(raw)) for raw in page.items]
+    return any(one["reason"] == reason and one["regarding"]["name"] == job for one in events)

@@ -64,7 +64,8 @@ class Gang:
     are to be in all, None if nobody says. `objection` is what forbids to plan it as it is, for people.
     `priority` is the highest of the gated pods, `created_s` when the first of the
     members came, `newest_s` when the last of the gated pods did. Once on nodes, the gated pods have ended
-    after `runs_s` at the latest, infinite where nobody says so.
+    after `runs_s` at the latest, infinite where nobody says so. On the `excluded` nodes one of its pods was
+    refused.
     """
 
     key: GangKey
@@ -79,6 +80,7 @@ class Gang:
     created_s: float = 0.0
     newest_s: float = 0.0
     runs_s: float = float("inf")
+    excluded: frozenset[str] = frozenset()
 
     @property
     def missing(self) -> int:
@@ -157,6 +159,7 @@ class Owners:
 
     def __init__(self, workloads: Iterable[Workload] = ()) -> None:
         self._by_kind: dict[GangKey, Workload] = {}
+        self._suspended: set[GangKey] = set()
         for workload in workloads:
             self.put(workload)
 
@@ -165,6 +168,10 @@ class Owners:
         key = self._key(workload.kind, workload.namespace, workload.name)
         known = self._by_kind.get(key)
         self._by_kind[key] = workload
+        if workload.job_terms is not None and workload.job_terms.is_suspended_by_us:
+            self._suspended.add(key)
+        else:
+            self._suspended.discard(key)
         return key if known != workload else None
 
     def get(self, kind: str, namespace: str, name: str) -> Workload | None:
@@ -175,9 +182,14 @@ class Owners:
         owner = next((owner for owner in pod.owners if owner.is_controller and owner.kind == "Job"), None)
         return self.get("Job", pod.namespace, owner.name) if owner else None
 
+    def suspended(self) -> Sequence[Workload]:
+        """The Jobs that we have suspended."""
+        return [self._by_kind[key] for key in self._suspended]
+
     def remove(self, kind: str, namespace: str, name: str) -> GangKey:
         key = self._key(kind, namespace, name)
         self._by_kind.pop(key, None)
+        self._suspended.discard(key)
         return key
 
     def find(self, gang: GangKey, member: Pod) -> Workload | None:

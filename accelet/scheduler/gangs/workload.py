@@ -1,10 +1,18 @@
 """What an owner of pods says about their number."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from accelet.kube.errors import MalformedObjectError
-from accelet.kube.objects import RawObject, Wire, WireObject, read_object
+from accelet.kube.objects import RawObject, Wire, WireMetadata, WireObject, read_object
+from accelet.scheduler.gangs.jobs import (
+    SUSPENDED,
+    JobTerms,
+    WireFailurePolicy,
+    forgives_disruption,
+    may_suspend,
+    retries_left,
+)
 from accelet.scheduler.gangs.staging import JobStage, WireDependency, WireJobState, count_indexes, pods_now
 
 
@@ -15,7 +23,7 @@ class Workload:
     `groups` names its kinds of pods in rank order, where it has some (`launcher`, `worker`). Of a
     LeaderWorkerSet, `size` is that of one group; `is_leader_first` says that a group's other pods are made
     when its leader is ready. Of pods that are made in stages, only those count that are made now. A Job ends
-    `deadline_s` after `started_s` at the latest, if it says so.
+    `deadline_s` after `started_s` at the latest, if it says so, and has `job_terms`.
     """
 
     kind: str
@@ -23,10 +31,12 @@ class Workload:
     name: str
     size: int
     uid: str = ""
+    resource_version: str = field(default="", compare=False)
     groups: tuple[str, ...] = ()
     is_leader_first: bool = False
     started_s: float | None = None
     deadline_s: int | None = None
+    job_terms: JobTerms | None = None
 
     @property
     def ends_by_s(self) -> float | None:
@@ -67,6 +77,10 @@ class _WireSpec(Wire, frozen=True):
     parallelism: int | None = None
     completions: int | None = None
     active_deadline_seconds: int | None = None
+    suspend: bool | None = None
+    backoff_limit: int | None = None
+    backoff_limit_per_index: int | None = None
+    pod_failure_policy: WireFailurePolicy | None = None
     replicas: int | None = None
     replicated_jobs: list[_WireReplicatedJob] | None = None
     leader_worker_template: _WireGroup | None = None
@@ -82,6 +96,9 @@ class _WireSpec(Wire, frozen=True):
 
 class _WireStatus(Wire, frozen=True):
     start_time: datetime | None = None
+    active: int | None = None
+    terminating: int | None = None
+    failed: int | None = None
     succeeded: int | None = None
     failed_indexes: str | None = None
     replicated_jobs_status: list[WireJobState] | None = None
@@ -94,6 +111,8 @@ class _WireWorkload(WireObject, frozen=True):
 
 
 _LONGEST_S = 2**31
+_MANY = 2**31 - 1
+"""The API server's `backoffLimit` of a Job that limits the retries of each index."""
 
 _RANK_ORDER = ("launcher", "master", "chief", "scheduler", "ps", "server", "worker", "evaluator")
 """Kubeflow's kinds of pods as their frameworks count ranks; others follow by name."""
@@ -126,10 +145,12 @@ def parse_workload(raw: RawObject, kind: str = "") -> Workload:
         name=metadata.name,
         size=max(size, 0),
         uid=metadata.uid or "",
+        resource_version=metadata.resource_version or "",
         groups=groups,
         is_leader_first=spec.startup_policy == "LeaderReady",
         started_s=status.start_time.timestamp() if status.start_time and kind == "Job" else None,
         deadline_s=_deadline_s(spec) if kind == "Job" else None,
+        job_terms=_job_terms(metadata, spec, status) if kind == "Job" else None,
     )
 
 
@@ -167,6 +188,26 @@ def _size(kind: str, spec: _WireSpec, status: _WireStatus) -> tuple[int | None, 
         done = (status.succeeded or 0) + count_indexes(status.failed_indexes or "")
         return _parallel(job, done=done), ()
     return spec.replicas, ()
+
+
+def _job_terms(metadata: WireMetadata, spec: _WireSpec, status: _WireStatus) -> JobTerms:
+    annotations = metadata.annotations or {}
+    is_ours = bool(spec.suspend) and SUSPENDED in annotations
+    return JobTerms(
+        forgives_disruption=forgives_disruption(spec.pod_failure_policy),
+        retries_left=(
+            _MANY
+            if spec.backoff_limit_per_index is not None and spec.backoff_limit is None
+            else retries_left(spec.backoff_limit, status.failed)
+        ),
+        retries_each=spec.backoff_limit_per_index,
+        may_suspend=may_suspend(
+            annotations, metadata.labels or {}, [owner.kind for owner in metadata.owner_references or ()]
+        ),
+        is_suspended_by_us=is_ours,
+        # Counted only where somebody looks at it: every change of it would have the gang made anew.
+        pods_left=(status.active or 0) + (status.terminating or 0) if is_ours else 0,
+    )
 
 
 def _deadline_s(spec: _WireSpec) -> int | None:

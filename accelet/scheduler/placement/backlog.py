@@ -172,7 +172,7 @@ def is_simple(gang: Gang) -> bool:
 
 def _likeness(gang: Gang, *, is_let_in: bool) -> object:
     """Equal for gangs of which one finds a place where the other does; None for those that are their own."""
-    if gang.objection or gang.missing or len(gang.members) > len(gang.pods):
+    if gang.objection or gang.missing or gang.excluded or len(gang.members) > len(gang.pods):
         return None
     return gang.shapes, gang.required_level, gang.is_exclusive, is_let_in
 

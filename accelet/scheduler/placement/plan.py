@@ -8,7 +8,7 @@ import numpy as np
 from accelet.assignments.assignment import Assignment
 from accelet.kube.pods import Pod
 from accelet.scheduler.budget import Budget, BudgetSpentError
-from accelet.scheduler.cluster.layout import Layout
+from accelet.scheduler.cluster.layout import Layout, Mask
 from accelet.scheduler.cluster.room import Room
 from accelet.scheduler.cluster.topology import ROOT, Ints
 from accelet.scheduler.errors import UnknownLevelError
@@ -19,6 +19,8 @@ from accelet.scheduler.placement.repair import TAKEN, repair
 from accelet.scheduler.placement.unlike import USUAL_EFFORT, Effort, place_unlike
 from accelet.scheduler.placement.why import explain_shortfall, explain_unlike, level_name
 from resourcemanager.target import describe
+
+REFUSED = "where one of its pods was refused"
 
 _UNDECIDED = "its pods have nodes, but there are too many ways to share the cards there to find one"
 _TOO_MUCH = "no place was found with the work that one gang may take; that is not proven impossible"
@@ -107,6 +109,7 @@ def problem_of(gang: Gang, layout: Layout, room: Room) -> PlacementProblem:
         UnknownLevelError: the gang requires a level that there is not.
     """
     within = required_level(gang, layout.tree.scheme.levels)
+    room = room.without(_excluded(gang, layout), REFUSED) if gang.excluded else room
     problem = PlacementProblem(layout.tree, room, gang.shapes, within, gang.is_exclusive)
     kept = [leaf for leaf in _kept(gang, layout) if leaf is not None]
     if not kept:
@@ -120,6 +123,12 @@ def problem_of(gang: Gang, layout: Layout, room: Room) -> PlacementProblem:
         taken[kept] = True
         room = room.without(taken, TAKEN)
     return replace(problem, room=room)
+
+
+def _excluded(gang: Gang, layout: Layout) -> Mask:
+    closed = np.zeros(len(layout.nodes), dtype=bool)
+    closed[[layout.leaf_of[name] for name in gang.excluded if name in layout.leaf_of]] = True
+    return closed
 
 
 def _find(gang: Gang, problem: PlacementProblem, layout: Layout, effort: Effort) -> Plan:

@@ -103,7 +103,7 @@ def test_a_release_without_a_pin_is_refused(thief: Client, alice: Tenant, gated:
 def test_pods_are_deleted_only_that_are_pinned_unbound_and_made_anew(
     thief: Client, alice: Tenant, gated: Json
 ) -> None:
-    told = "deletes pods alone"
+    told = "evicts and deletes pods alone"
     path = alice.path("Pod", "waiting")
     assert told in refusal(thief, "DELETE", path)
     thief.send("PATCH", path, lift(gated))
@@ -112,8 +112,38 @@ def test_pods_are_deleted_only_that_are_pinned_unbound_and_made_anew(
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid, "controller": True}
     alice.client.send("PATCH", path, {"metadata": {"ownerReferences": [owner]}})
     assert refusal(thief, "DELETE", path + "?dryRun=All") == ""
+    there = alice.see("Pod", "waiting")["status"].get("conditions", [])
+    mark = {"status": {"conditions": [*there, {"type": "DisruptionTarget", "status": "True"}]}}
+    assert refusal(thief, "PATCH", f"{path}/status", mark) == ""
+    for more in ({"phase": "Failed"}, {"conditions": [{"type": "Ready", "status": "True"}]}):
+        said = refusal(thief, "PATCH", f"{path}/status", {"status": more})
+        assert "the condition DisruptionTarget alone" in said
+    said = refusal(thief, "PATCH", f"{path}/status", {"metadata": {"labels": {"a": "c"}}, **mark})
+    assert "the condition DisruptionTarget alone" in said
     alice.make("Pod", pod("free", ownerReferences=[owner]))
     assert told in refusal(thief, "DELETE", alice.path("Pod", "free"))
+    assert told in refusal(thief, "PATCH", alice.path("Pod", "free") + "/status", mark)
+
+
+def test_jobs_are_suspended_only_that_allow_it_and_nothing_else_of_them_is_changed(
+    thief: Client, alice: Tenant
+) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}}
+    spec = {"suspend": True, "template": template}
+    for name, notes in (("open", {"accelet.dev/may-suspend": "true"}), ("closed", {})):
+        body = {"metadata": {"name": name, "annotations": notes}, "spec": spec}
+        alice.client.send("POST", alice.path("Job", "").rstrip("/"), body)
+    patch = {"metadata": {"annotations": {"accelet.dev/suspended": "true"}}, "spec": {"suspend": False}}
+    assert "accelet.dev/may-suspend" in refusal(thief, "PATCH", alice.path("Job", "closed"), patch)
+    assert refusal(thief, "PATCH", alice.path("Job", "open"), patch) == ""
+    for meddling in (
+        {"spec": {"parallelism": 5}},
+        {"metadata": {"annotations": {"accelet.dev/may-suspend": None}}},
+        {"metadata": {"labels": {"a": "b"}}},
+    ):
+        said = refusal(thief, "PATCH", alice.path("Job", "open"), meddling)
+        assert "changes alone whether it is suspended" in said
+    assert refusal(thief, "DELETE", alice.path("Job", "open"))
 
 
 @pytest.mark.parametrize("name", ["aws-auth", "accelet-agent", "accelet-plan-0"])

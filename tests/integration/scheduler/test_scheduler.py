@@ -13,7 +13,7 @@ from accelet.scheduler.gangs.grouping import REQUIRED_LEVEL
 from tests.fakes.manifests import raw_container, raw_pod
 from tests.integration.kube.waiting import eventually
 from tests.integration.scheduler.conftest import Start
-from tests.integration.scheduler.world import GATE, PODS, World, pinned_node
+from tests.integration.scheduler.world import GATE, JOBS, PODS, World, pinned_node
 
 
 async def test_a_gang_is_placed_pinned_released_and_its_plan_is_cleared_away(
@@ -193,19 +193,112 @@ async def test_a_plan_that_cannot_be_written_gives_its_room_back_and_is_told(
     assert len(world.gated("large")) == 2
 
 
-async def test_a_released_pod_that_kube_scheduler_refuses_is_told_with_the_cure(
+FORGIVING = {
+    "backoffLimit": 0,
+    "podFailurePolicy": {
+        "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
+    },
+}
+
+
+def _deletions(world: World) -> list[str]:
+    return [seen.path for seen in world.api.seen if seen.method == "DELETE" and "/pods/" in seen.path]
+
+
+async def test_a_pod_that_kube_scheduler_refuses_is_told_with_the_cure_where_an_eviction_fails_its_job(
     world: World, start: Start
 ) -> None:
     world.add_nodes(1, 1, 2)
+    world.unfit = {"n000", "n001"}
+    async with start(stranded_after_s=0.2):
+        world.add_job("train", 1, spec_of_job={"backoffLimit": 0})
+        await eventually(lambda: any("kube-scheduler does not bind it" in note for note in world.notes()))
+        world.unfit = set()
+        await eventually(lambda: world.is_bound("train", 1))
+    assert any("a podFailurePolicy that ignores DisruptionTarget" in note for note in world.notes())
+    assert not _deletions(world)
+
+
+async def test_a_pod_that_kube_scheduler_refuses_is_evicted_and_placed_elsewhere_where_that_costs_nothing(
+    world: World, start: Start
+) -> None:
+    world.add_nodes(1, 1, 4)
+    world.unfit = {"n000"}
+    async with start(stranded_after_s=0.2):
+        world.add_job("train", 3, gpus=8, spec_of_job=FORGIVING)
+        await eventually(lambda: world.is_bound("train", 3) and not world.plans())
+    assert set(world.where("train").values()) == {"n001", "n002", "n003"}
+    assert len(_deletions(world)) == 1
+    marks = [seen for seen in world.api.seen if seen.method == "PATCH" and seen.path.endswith("/status")]
+    assert len(marks) == 1
+
+
+async def test_no_pod_is_removed_that_kube_scheduler_has_nominated(world: World, start: Start) -> None:
+    world.add_nodes(1, 1, 2)
     world.is_binding = False
     async with start(stranded_after_s=0.2):
-        world.add_job("train", 1)
-        await eventually(lambda: not world.gated("train") and len(world.pods("train")) == 1)
+        world.add_job("train", 1, gpus=8, spec_of_job=FORGIVING)
+        await eventually(lambda: len(world.pods("train")) == 1 and not world.gated("train"))
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-        world.state.patch(PODS, ("ml", "train-0"), "merge-patch", {"status": {"conditions": [condition]}})
-        await eventually(lambda: any("kube-scheduler does not bind it" in note for note in world.notes()))
+        status = {"nominatedNodeName": "n000", "conditions": [condition]}
+        world.state.patch(PODS, ("ml", "train-0"), "merge-patch", {"status": status})
+        world.unfit = {"n000", "n001"}
         world.is_binding = True
+        # The second one is refused like the first, and gone: the first has stood as long by then.
+        world.add_job("other", 1, gpus=8, spec_of_job=FORGIVING)
+        await eventually(lambda: bool(_deletions(world)))
+    assert all(path.endswith("/pods/other-0") for path in _deletions(world))
+
+
+async def test_a_job_that_allows_it_is_suspended_and_resumed_to_be_placed_elsewhere(
+    world: World, start: Start
+) -> None:
+    world.add_nodes(1, 1, 4)
+    world.unfit = {"n000"}
+    async with start(stranded_after_s=0.2):
+        allowed = {"accelet.dev/may-suspend": "true"}
+        world.add_job("train", 3, gpus=8, spec_of_job={"backoffLimit": 0}, said_on_job=allowed)
+        await eventually(lambda: world.is_bound("train", 3) and not world.plans())
+    assert set(world.where("train").values()) == {"n001", "n002", "n003"}
+    job = world.state.get(JOBS, ("ml", "train"))
+    assert job["spec"]["suspend"] is False
+    assert job["metadata"]["annotations"] == allowed
+    assert not _deletions(world)
+
+
+async def test_a_job_that_a_former_leader_has_suspended_is_resumed(world: World, start: Start) -> None:
+    world.add_nodes(1, 1, 1)
+    left = {"accelet.dev/may-suspend": "true", "accelet.dev/suspended": "true"}
+    world.add_job("train", 1, spec_of_job={"suspend": True}, said_on_job=left)
+    world.add_job("held", 1, spec_of_job={"suspend": True})
+    async with start():
         await eventually(lambda: world.is_bound("train", 1))
+    assert world.state.get(JOBS, ("ml", "held"))["spec"]["suspend"] is True, "somebody else has suspended it"
+
+
+async def test_a_pod_that_a_webhook_refuses_on_one_node_after_the_rehearsal_completes_its_gang_elsewhere(
+    world: World, start: Start
+) -> None:
+    world.add_nodes(1, 1, 5)
+    world.denied = {("train-1", "n001")}
+    async with start(stranded_after_s=0.2):
+        world.add_job("train", 4, gpus=8)
+        await eventually(lambda: world.is_bound("train", 4) and not world.plans())
+    assert "n001" not in world.where("train").values()
+    assert any("1 of 4 pods are not released, among them train-1" in note for note in world.notes())
+
+
+async def test_a_gang_of_which_a_webhook_refuses_one_pod_everywhere_begins_anew_if_it_may(
+    world: World, start: Start
+) -> None:
+    world.add_nodes(1, 1, 8)
+    world.denied = {("train-1", f"n00{host}") for host in range(8)}
+    async with start(stranded_after_s=0.1):
+        allowed = {"accelet.dev/may-suspend": "true"}
+        world.add_job("train", 3, gpus=8, said_on_job=allowed)
+        await eventually(lambda: any("its Job is suspended and resumed" in note for note in world.notes()))
+        world.denied = set()
+        await eventually(lambda: world.is_bound("train", 3) and not world.plans(), within_s=20)
 
 
 async def test_a_watch_that_ends_loses_nothing(world: World, start: Start) -> None:

@@ -25,6 +25,10 @@ class World:
         self.api, self.state = api, api.state
         self.is_binding = True
         self.problems: list[str] = []
+        self.unfit: set[str] = set()
+        """Nodes that kube-scheduler has a reason of its own to put nobody on."""
+        self.denied: set[tuple[str, str]] = set()
+        """Pods that a webhook lets nobody pin to a node."""
         self._jobs: dict[tuple[str, str], Json] = {}
         self._is_over = threading.Event()
         self.state.validate["pods"] = self._check_pod
@@ -80,13 +84,22 @@ class World:
                 for h in range(hosts):
                     self.add_node(f"n{b}{s}{h}", f"b{b}/s{b}{s}/h{b}{s}{h}")
 
-    def add_job(self, name: str, pods: int, gpus: int = 1, **template: Any) -> None:
+    def add_job(
+        self,
+        name: str,
+        pods: int,
+        gpus: int = 1,
+        *,
+        spec_of_job: Json | None = None,
+        said_on_job: Json | None = None,
+        **template: Any,
+    ) -> None:
         """A Job; its pods follow. `template` may have spec, annotations and gates."""
-        job = self.state.create(
-            JOBS,
-            "ml",
-            {"metadata": {"name": name}, "spec": {"parallelism": pods, "completions": pods}},
-        )
+        body = {
+            "metadata": {"name": name, "annotations": said_on_job or {}},
+            "spec": {"parallelism": pods, "completions": pods, **(spec_of_job or {})},
+        }
+        job = self.state.create(JOBS, "ml", body)
         job["template"] = {"gpus": gpus, **template}
         with self.state.changed:
             self._jobs["ml", name] = job
@@ -142,6 +155,10 @@ class World:
         there = self.state.collection(PODS).objects
         for (namespace, name), job in self._jobs.items():
             template = job["template"]
+            if self.state.collection(JOBS).objects[namespace, name]["spec"].get("suspend"):
+                for key in [key for key in there if key[1].startswith(f"{name}-")]:
+                    self.state.delete(PODS, key)
+                continue
             for index in range(job["spec"]["parallelism"]):
                 pod_name = f"{name}-{index}"
                 if (namespace, pod_name) not in there:
@@ -175,10 +192,18 @@ class World:
             found = self.state.collection(NODES).objects.get(("", node))
             if found is None or found["spec"].get("unschedulable"):
                 continue
+            if node in self.unfit:
+                self._refuse(key, pod)
+                continue
             if used.get(node, 0) + _gpus(pod) <= int(found["status"]["allocatable"][GPU]):
                 used[node] = used.get(node, 0) + _gpus(pod)
                 body = {"spec": {"nodeName": node}, "status": {"phase": "Running"}}
                 self.state.patch(PODS, key, "merge-patch", body)
+
+    def _refuse(self, key: tuple[str, str], pod: Json) -> None:
+        if not (pod.get("status") or {}).get("conditions"):
+            condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+            self.state.patch(PODS, key, "merge-patch", {"status": {"conditions": [condition]}})
 
     def _check_pod(self, before: Json | None, after: Json) -> list[tuple[str, str]]:
         """What the API server checks of gated pods (KEP-3838), and that nobody lifts a gate without a pin."""
@@ -191,6 +216,8 @@ class World:
             return [("spec.affinity.nodeAffinity", "field is immutable, only additions are allowed")]
         if not old and _terms(before) != _terms(after):
             return [("spec.affinity", "pod updates may not change fields")]
+        if old and (after["metadata"]["name"], pinned_node(after)) in self.denied:
+            return [("spec", "a webhook does not like it")]
         return []
 
 
