@@ -12,10 +12,11 @@ from accelet.cli.reading.objectfiles import OBJECT_FILE, read_objects, read_sche
 from accelet.kube.nodes import parse_node
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
-from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.gangs.grouping import GATE_PREFIX, Gang, find_gangs, is_gated
-from accelet.scheduler.gangs.workload import Workload, parse_workload
+from accelet.scheduler.gangs.workload import parse_workload
 from accelet.scheduler.placement.plan import Plan, plan_gangs
+from accelet.scheduler.record import SELECTOR, parse_record
+from accelet.scheduler.state import SchedulerState
 
 
 @click.command("plan")
@@ -33,6 +34,12 @@ from accelet.scheduler.placement.plan import Plan, plan_gangs
     type=OBJECT_FILE,
     help="The pods' owners, `kubectl get jobs -A -o json`: a gang is planned when it is complete.",
 )
+@click.option(
+    "--plans",
+    "plan_file",
+    type=OBJECT_FILE,
+    help=f"`kubectl get configmaps -A -l {SELECTOR} -o json`: what is promised already is not given again.",
+)
 @click.option("--gate-prefix", default=GATE_PREFIX, show_default=True, help="Which gates are ours.")
 @click.option(
     "--config",
@@ -45,6 +52,7 @@ def command(
     node_file: Path,
     pod_file: Path,
     job_file: Path | None,
+    plan_file: Path | None,
     gate_prefix: str,
     config: Path | None,
     as_json: bool,
@@ -60,10 +68,17 @@ def command(
     refuse_twins(pod_file, "Pod", (f"{pod.namespace}/{pod.name}" for pod in pods))
     workloads = read_objects(job_file, None, parse_workload) if job_file else None
     cards = settings.cards
-    cluster = Cluster(
-        settings.scheme(), nodes, pods, card_resources=cards.resources, card_policy=cards.policy
-    )
-    gangs = _find_gangs(pods, workloads, gate_prefix, cards.resources)
+    state = SchedulerState(settings.scheme(), gate_prefix, cards.resources, cards.policy)
+    for node in nodes:
+        state.set_node(node)
+    for workload in workloads or ():
+        state.set_workload(workload)
+    for pod in pods:
+        state.set_pod(pod)
+    for record in read_objects(plan_file, "ConfigMap", parse_record) if plan_file else ():
+        state.set_record(record)
+    cluster = state.cluster
+    gangs = state.gangs() if workloads is not None else _gangs_as_given(pods, state, cards.resources)
     plans = plan_gangs(gangs, cluster.layout, cluster.room())
     if as_json:
         click.echo(json.dumps({"jobs": [_job(plan) for plan in plans]}, indent=2))
@@ -71,13 +86,10 @@ def command(
         draw_plans(Output(), cluster.layout, plans)
 
 
-def _find_gangs(
-    pods: Iterable[Pod], workloads: Iterable[Workload] | None, prefix: str, card_resources: Sequence[str]
-) -> list[Gang]:
-    if workloads is None:
-        gated = (pod for pod in pods if is_gated(pod, prefix))
-        return find_gangs(gated, prefix=prefix, card_resources=card_resources)
-    return find_gangs(pods, workloads, prefix, card_resources)
+def _gangs_as_given(pods: Iterable[Pod], state: SchedulerState, card_resources: Sequence[str]) -> list[Gang]:
+    """The gated pods that no plan has a node for."""
+    gated = (pod for pod in pods if is_gated(pod, state.prefix) and state.planned_node(pod) is None)
+    return find_gangs(gated, prefix=state.prefix, card_resources=card_resources)
 
 
 def _job(plan: Plan) -> dict[str, object]:

@@ -13,6 +13,7 @@ from accelet.control.lease import Election, Terms
 from accelet.control.writer import FencedWriter
 from accelet.kube.client import Client
 from accelet.kube.errors import KubeError
+from accelet.kube.recording.eventlog import EventLimits
 from accelet.kube.recording.events import EventRecorder
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.logs import Log
@@ -21,6 +22,10 @@ from accelet.runtime.tasks import task_group
 from accelet.runtime.waiting import until_it_works
 
 _log = Log(__name__)
+
+
+_EVENT_LIMITS = EventLimits(burst=200.0, per_s=20.0, remembered=10_000)
+"""A controller speaks of thousands of objects at once, of each pod and its owner; some 10 MB at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,7 @@ async def run_controller(
     me = f"{os.environ.get('HOSTNAME', options.name)}-{secrets.token_hex(4)}"
     lease = f"accelet-{options.name}"
     election = Election(electoral, options.namespace, lease, me, terms=options.terms)
-    events = EventRecorder(client, f"accelet.dev/{options.name}", me)
+    events = EventRecorder(client, f"accelet.dev/{options.name}", me, limits=_EVENT_LIMITS)
     work = make(Surface(client, FencedWriter(client, lambda: election.is_leader), events))
     server = None
     try:

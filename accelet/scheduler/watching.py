@@ -31,9 +31,12 @@ OWNERS = (
     ApiResource("PyTorchJob", "pytorchjobs", "kubeflow.org"),
     ApiResource("TFJob", "tfjobs", "kubeflow.org"),
     ApiResource("MPIJob", "mpijobs", "kubeflow.org"),
+    ApiResource("MPIJob", "mpijobs", "kubeflow.org", "v2beta1"),
     ApiResource("XGBoostJob", "xgboostjobs", "kubeflow.org"),
     ApiResource("PaddleJob", "paddlejobs", "kubeflow.org"),
     ApiResource("JAXJob", "jaxjobs", "kubeflow.org"),
+    ApiResource("RayCluster", "rayclusters", "ray.io"),
+    ApiResource("SparkApplication", "sparkapplications", "sparkoperator.k8s.io", "v1beta2"),
 )
 """Kinds that say how many pods they make at one time. A cluster need not know all of them."""
 

@@ -88,6 +88,7 @@ class EventLog:
     now_s: float
     dropped: int = 0
     _open: OrderedDict[Message, Series] = field(default_factory=OrderedDict)
+    _unsent: dict[Message, Series] = field(default_factory=dict)
     _each: dict[Subject, Bucket] = field(default_factory=dict)
     _all: Bucket = field(init=False)
 
@@ -97,24 +98,26 @@ class EventLog:
     def say(self, message: Message, now_s: float, time: str) -> None:
         series = self._open.get(message)
         if series is None:
-            self._open[message] = Series(message, time, time, now_s)
+            series = self._open[message] = Series(message, time, time, now_s)
         else:
             series.count, series.last, series.said_s = series.count + 1, time, now_s
             self._open.move_to_end(message)
+        self._unsent.setdefault(message, series)
         while len(self._open) > self.limits.remembered:
             _, oldest = self._open.popitem(last=False)
+            self._unsent.pop(oldest.message, None)
             self.dropped += oldest.count - oldest.sent
 
     def take(self, now_s: float) -> Series | float | None:
         """A series to be sent now, or the seconds until there may be one, or None if there is none."""
         self._forget(now_s)
         self._all.refill(now_s)
+        for message in [message for message, series in self._unsent.items() if series.sent >= series.count]:
+            del self._unsent[message]
         if (wait_s := self._all.wait_s()) > 0:
-            return wait_s if any(s.sent < s.count for s in self._open.values()) else None
+            return wait_s if self._unsent else None
         soonest_s: float | None = None
-        for series in self._open.values():
-            if series.sent >= series.count:
-                continue
+        for series in self._unsent.values():
             bucket = self._bucket(series.message.subject, now_s)
             if (wait_s := bucket.wait_s()) == 0:
                 bucket.tokens -= 1
@@ -127,6 +130,7 @@ class EventLog:
         """Gives a series up: the API server will not have it."""
         if self._open.get(series.message) is series:
             del self._open[series.message]
+            self._unsent.pop(series.message, None)
         self.dropped += series.count - series.sent
 
     def _bucket(self, subject: Subject, now_s: float) -> Bucket:

@@ -11,7 +11,7 @@ from accelet.scheduler.cluster.shape import PodShape, shape_of
 from accelet.scheduler.cluster.topology import ROOT
 from accelet.scheduler.errors import NeedsError, UnknownLevelError
 from accelet.scheduler.gangs.annotations import Said
-from accelet.scheduler.gangs.rank import rank_of
+from accelet.scheduler.gangs.rank import SPARK_ROLE, rank_of
 from accelet.scheduler.gangs.workload import Workload
 
 GATE_PREFIX = "gke.io/topology-aware-auto-"
@@ -27,6 +27,8 @@ _KINDS = (
     ("jobset.sigs.k8s.io/jobset-name", "JobSet"),
     ("training.kubeflow.org/job-name", "Kubeflow"),
     (_LEADER_WORKER, "LeaderWorkerSet"),
+    ("ray.io/cluster", "RayCluster"),
+    ("sparkoperator.k8s.io/app-name", "SparkApplication"),
     ("batch.kubernetes.io/job-name", "Job"),
     ("job-name", "Job"),
 )
@@ -40,7 +42,9 @@ _ALONE = "pod"
 _KUBEFLOW_JOBS = dict.fromkeys(
     ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob"), "Kubeflow"
 )
-COUNTED_KINDS = frozenset(("Job", "JobSet", "LeaderWorkerSet", *_KUBEFLOW_JOBS))
+COUNTED_KINDS = frozenset(
+    ("Job", "JobSet", "LeaderWorkerSet", "RayCluster", "SparkApplication", *_KUBEFLOW_JOBS)
+)
 """Owners that say how many pods they make at one time."""
 
 
@@ -224,10 +228,10 @@ def make_gang(
     gated = tuple(pod for pod in ranked if is_gated(pod, prefix))
     said = Said(gated)
     size = 1 if key.kind == _ALONE else said.number(GANG_SIZE)
+    if size is None and workload is not None and workload.is_leader_first:
+        size = None if any(map(_is_ready_leader, members)) else 1
     if size is None and key.kind == "LeaderWorkerSet":
         size = said.number(_LEADER_WORKER_SIZE)
-        if workload is not None and workload.is_leader_first and not any(map(_is_ready_leader, members)):
-            size = 1
     if size is None and workload is not None:
         size = workload.size
     level = said.one(REQUIRED_LEVEL)
@@ -259,9 +263,9 @@ def _runs_s(pod: Pod, workload: Workload | None) -> float:
 
 
 def _is_ready_leader(pod: Pod) -> bool:
-    """Whether it is the leader of a LeaderWorkerSet's group, and ready, so that the workers are made."""
+    """Whether it leads a LeaderWorkerSet's group, or is a Spark driver, and ready, so that others come."""
     is_ready = any(condition.type == "Ready" and condition.status == "True" for condition in pod.conditions)
-    return is_ready and pod.labels.get(_WORKER_INDEX) == "0"
+    return is_ready and (pod.labels.get(_WORKER_INDEX) == "0" or pod.labels.get(SPARK_ROLE) == "driver")
 
 
 def _check_foreign_gates(pods: Iterable[Pod], prefix: str, said: Said) -> None:

@@ -15,14 +15,18 @@ _SUFFIX = re.compile(r"(.*?)(\d{1,9})", re.ASCII | re.DOTALL)
 JOBSET_GROUP = "jobset.sigs.k8s.io/replicatedjob-name"
 _GLOBAL_JOB = "jobset.sigs.k8s.io/job-global-index"
 _JOB = "jobset.sigs.k8s.io/job-index"
-_GROUP = "training.kubeflow.org/replica-type"
+_GROUPS = ("training.kubeflow.org/replica-type", "training.kubeflow.org/job-role")
+"""Of the training operator and of the MPI operator."""
+
+RAY_GROUP = "ray.io/group"
+SPARK_ROLE = "spark-role"
 _INDEXES = (
     "batch.kubernetes.io/job-completion-index",
     "training.kubeflow.org/replica-index",
     "leaderworkerset.sigs.k8s.io/worker-index",
     "apps.kubernetes.io/pod-index",
 )
-_RANDOM_NAMES = ("ReplicaSet", "Job", "DaemonSet")
+_RANDOM_NAMES = ("ReplicaSet", "Job", "DaemonSet", "RayCluster")
 """Owners that end the names of their pods with random letters and digits."""
 
 
@@ -52,8 +56,13 @@ def _group(pod: Pod, groups: Sequence[str]) -> tuple[int, str, int]:
             return 0, "", everywhere
         name = pod.labels[JOBSET_GROUP]
         return groups.index(name) if name in groups else len(groups), name, _index(pod, _JOB) or 0
-    if _GROUP in pod.labels:
-        return (*group_order(pod.labels[_GROUP]), 0)
+    for label in _GROUPS:
+        if label in pod.labels:
+            return (*group_order(pod.labels[label]), 0)
+    for label in (RAY_GROUP, SPARK_ROLE):
+        if label in pod.labels:
+            name = pod.labels[label]
+            return groups.index(name) if name in groups else len(groups), name, 0
     return 0, "", 0
 
 

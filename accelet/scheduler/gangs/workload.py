@@ -5,6 +5,15 @@ from datetime import datetime
 
 from accelet.kube.errors import MalformedObjectError
 from accelet.kube.objects import RawObject, Wire, WireMetadata, WireObject, read_object
+from accelet.scheduler.gangs.drivers import (
+    WireDynamicAllocation,
+    WireExecutor,
+    WireReplicaState,
+    WireWorkerGroup,
+    mpi_pods_now,
+    ray_pods,
+    spark_pods,
+)
 from accelet.scheduler.gangs.jobs import (
     SUSPENDED,
     JobTerms,
@@ -21,9 +30,10 @@ class Workload:
     """An object that makes pods: `size` of them are to run at one time.
 
     `groups` names its kinds of pods in rank order, where it has some (`launcher`, `worker`). Of a
-    LeaderWorkerSet, `size` is that of one group; `is_leader_first` says that a group's other pods are made
-    when its leader is ready. Of pods that are made in stages, only those count that are made now. A Job ends
-    `deadline_s` after `started_s` at the latest, if it says so, and has `job_terms`.
+    LeaderWorkerSet, `size` is that of one group; `is_leader_first` says that the other pods are made when the
+    leader (the driver of a Spark application) is ready. Of pods that are made in stages, only those count
+    that are made now. A Job ends `deadline_s` after `started_s` at the latest, if it says so, and has
+    `job_terms`.
     """
 
     kind: str
@@ -92,6 +102,10 @@ class _WireSpec(Wire, frozen=True):
     jax_replica_specs: _WireGroups = None
     xgb_replica_specs: _WireGroups = None
     paddle_replica_specs: _WireGroups = None
+    launcher_creation_policy: str | None = None
+    worker_group_specs: list[WireWorkerGroup] | None = None
+    executor: WireExecutor | None = None
+    dynamic_allocation: WireDynamicAllocation | None = None
 
 
 class _WireStatus(Wire, frozen=True):
@@ -102,6 +116,7 @@ class _WireStatus(Wire, frozen=True):
     succeeded: int | None = None
     failed_indexes: str | None = None
     replicated_jobs_status: list[WireJobState] | None = None
+    replica_statuses: dict[str, WireReplicaState] | None = None
 
 
 class _WireWorkload(WireObject, frozen=True):
@@ -113,6 +128,8 @@ class _WireWorkload(WireObject, frozen=True):
 _LONGEST_S = 2**31
 _MANY = 2**31 - 1
 """The API server's `backoffLimit` of a Job that limits the retries of each index."""
+
+RAY_HEAD = "headgroup"
 
 _RANK_ORDER = ("launcher", "master", "chief", "scheduler", "ps", "server", "worker", "evaluator")
 """Kubeflow's kinds of pods as their frameworks count ranks; others follow by name."""
@@ -135,7 +152,7 @@ def parse_workload(raw: RawObject, kind: str = "") -> Workload:
     wire = read_object(raw, kind or "workload", _WireWorkload)
     kind = wire.kind or kind
     metadata, spec, status = wire.metadata, wire.spec or _WireSpec(), wire.status or _WireStatus()
-    size, groups = _size(kind, spec, status)
+    size, groups = _size_with_head(kind, spec) or _size(kind, spec, status)
     if size is None:
         problem = "does not say how many pods run at a time"
         raise MalformedObjectError(kind, metadata.namespace or "", metadata.name, "spec", problem)
@@ -147,11 +164,21 @@ def parse_workload(raw: RawObject, kind: str = "") -> Workload:
         uid=metadata.uid or "",
         resource_version=metadata.resource_version or "",
         groups=groups,
-        is_leader_first=spec.startup_policy == "LeaderReady",
+        is_leader_first=spec.startup_policy == "LeaderReady" or kind == "SparkApplication",
         started_s=status.start_time.timestamp() if status.start_time and kind == "Job" else None,
         deadline_s=_deadline_s(spec) if kind == "Job" else None,
         job_terms=_job_terms(metadata, spec, status) if kind == "Job" else None,
     )
+
+
+def _size_with_head(kind: str, spec: _WireSpec) -> tuple[int, tuple[str, ...]] | None:
+    """That of an owner of one pod of its own kind that directs the others; None for other owners."""
+    if kind == "RayCluster":
+        workers = spec.worker_group_specs or ()
+        return ray_pods(workers), (RAY_HEAD, *(group.group_name for group in workers))
+    if kind == "SparkApplication":
+        return spark_pods(spec.executor or WireExecutor(), spec.dynamic_allocation), ("driver", "executor")
+    return None
 
 
 def _size(kind: str, spec: _WireSpec, status: _WireStatus) -> tuple[int | None, tuple[str, ...]]:
@@ -164,8 +191,11 @@ def _size(kind: str, spec: _WireSpec, status: _WireStatus) -> tuple[int | None, 
         or spec.paddle_replica_specs
     )
     if replicas:
-        sizes = [1 if group.replicas is None else group.replicas for group in replicas.values()]
-        return sum(sizes), tuple(sorted((group.lower() for group in replicas), key=group_order))
+        sizes = {name: 1 if group.replicas is None else group.replicas for name, group in replicas.items()}
+        groups = tuple(sorted((group.lower() for group in replicas), key=group_order))
+        if spec.launcher_creation_policy == "WaitForWorkersReady":
+            sizes = dict(mpi_pods_now(sizes, status.replica_statuses or {}))
+        return sum(sizes.values()), groups
     if spec.replicated_jobs is not None:
         stages = [
             JobStage(

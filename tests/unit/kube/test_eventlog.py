@@ -91,3 +91,15 @@ def test_limits_hold_and_counts_add_up(steps: list[tuple[int, int, float]]) -> N
         else:
             now_s += step + 1e-6
     assert counted + log.dropped == said
+
+
+def test_what_is_said_of_a_thousand_gangs_and_their_owners_at_once_is_all_sent() -> None:
+    log = EventLog(EventLimits(burst=200.0, per_s=20.0, remembered=10_000), 0.0)
+    said = [message(f"{kind}-{number}") for number in range(1000) for kind in ("pod", "job")]
+    for one in said:
+        log.say(one, 0.0, "t")
+    sent: list[Series] = []
+    for second in range(91):
+        sent += send_all(log, float(second))
+    assert [series.message for series in sent] == said
+    assert log.dropped == 0

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.kube.errors import MalformedObjectError
-from accelet.kube.objects import Owner
+from accelet.kube.objects import Condition, Owner
 from accelet.scheduler.gangs.grouping import GANG_SIZE, Gang, find_gangs
 from accelet.scheduler.gangs.workload import Workload, parse_workload
 from tests.unit.scheduler.values import pod
@@ -210,6 +210,12 @@ _META = {"name": "x", "namespace": "ml"}
 _POD_SPEC: dict[str, object] = {"template": {}}
 
 
+_MPI_LATE: dict[str, object] = {
+    "launcherCreationPolicy": "WaitForWorkersReady",
+    "mpiReplicaSpecs": {"Launcher": {"replicas": 1}, "Worker": {"replicas": 2}},
+}
+
+
 @pytest.mark.parametrize(
     ("kind", "spec", "status", "size"),
     [
@@ -220,6 +226,32 @@ _POD_SPEC: dict[str, object] = {"template": {}}
         ("LeaderWorkerSet", {"replicas": 3, "leaderWorkerTemplate": {"size": 4}}, {}, 4),
         ("PyTorchJob", {"pytorchReplicaSpecs": {"Master": {}, "Worker": {"replicas": 7}}}, {}, 8),
         ("MPIJob", {"mpiReplicaSpecs": {"Launcher": {"replicas": 1}, "Worker": {"replicas": 2}}}, {}, 3),
+        ("MPIJob", _MPI_LATE, {}, 2),
+        ("MPIJob", _MPI_LATE, {"replicaStatuses": {"Worker": {"active": 1}}}, 2),
+        ("MPIJob", _MPI_LATE, {"replicaStatuses": {"Worker": {"active": 2}}}, 3),
+        ("RayCluster", {"headGroupSpec": {}}, {}, 1),
+        (
+            "RayCluster",
+            {
+                "workerGroupSpecs": [
+                    {"groupName": "a", "replicas": 3, "numOfHosts": 2},
+                    {"groupName": "b", "replicas": 1, "minReplicas": 2, "maxReplicas": 4},
+                    {"groupName": "c", "replicas": 9, "maxReplicas": 4},
+                    {"groupName": "d", "replicas": 9, "suspend": True},
+                    {"groupName": "e"},
+                ]
+            },
+            {},
+            1 + 6 + 2 + 4,
+        ),
+        ("SparkApplication", {"driver": {}, "executor": {"instances": 4}}, {}, 5),
+        ("SparkApplication", {"driver": {}}, {}, 2),
+        (
+            "SparkApplication",
+            {"executor": {"instances": 9}, "dynamicAllocation": {"enabled": True, "initialExecutors": 3}},
+            {},
+            4,
+        ),
         ("StatefulSet", {"replicas": 5}, {}, 5),
         (
             "JobSet",
@@ -258,3 +290,47 @@ def test_an_owner_that_cannot_be_read_is_named(spec: dict[str, object], sentence
     with pytest.raises(MalformedObjectError) as refusal:
         parse_workload({"kind": "ConfigMap", "metadata": _META, "spec": spec})
     assert str(refusal.value) == sentence
+
+
+def _of(kind: str, spec: dict[str, object]) -> Workload:
+    return parse_workload({"kind": kind, "metadata": _META, "spec": spec})
+
+
+def test_a_ray_cluster_is_one_gang_with_its_head_first() -> None:
+    spec: dict[str, object] = {"workerGroupSpecs": [{"groupName": "big", "replicas": 1}, {"groupName": "a"}]}
+    labels = {"ray.io/cluster": "x"}
+    owner = Owner("RayCluster", "x", "u", is_controller=True)
+    head = replace(pod("x-head-9", labels={**labels, "ray.io/group": "headgroup"}), owners=(owner,))
+    worker = replace(pod("x-big-worker-1", labels={**labels, "ray.io/group": "big"}), owners=(owner,))
+    (alone,) = find_gangs([worker], [_of("RayCluster", spec)])
+    assert alone.missing == 1
+    (whole,) = find_gangs([worker, head], [_of("RayCluster", spec)])
+    assert [member.name for member in whole.pods] == ["x-head-9", "x-big-worker-1"]
+    assert whole.missing == 0
+
+
+def test_executors_are_waited_for_once_their_driver_runs() -> None:
+    application = _of("SparkApplication", {"executor": {"instances": 2}})
+    labels = {"sparkoperator.k8s.io/app-name": "x"}
+    driver = pod("x-driver", labels={**labels, "spark-role": "driver"})
+    (first,) = find_gangs([driver], [application])
+    assert (first.size, first.missing) == (1, 0)
+    running = replace(driver, node_name="n0", gates=(), conditions=(Condition("Ready", "True"),))
+    executors = [pod(f"x-exec-{n}", labels={**labels, "spark-role": "executor"}) for n in (1, 2)]
+    (half,) = find_gangs([running, executors[0]], [application])
+    assert half.missing == 1
+    (whole,) = find_gangs([*reversed(executors), running], [application])
+    assert [member.name for member in whole.members] == ["x-driver", "x-exec-1", "x-exec-2"]
+    assert whole.missing == 0
+
+
+def test_the_launcher_of_the_mpi_operator_comes_first_though_a_job_makes_it() -> None:
+    labels = {"training.kubeflow.org/job-name": "x"}
+    made_by_job = Owner("Job", "x-launcher", "u", is_controller=True)
+    launcher = pod("x-launcher-q7", labels={**labels, "training.kubeflow.org/job-role": "launcher"})
+    workers = [
+        pod(f"x-worker-{n}", labels={**labels, "training.kubeflow.org/job-role": "worker"}) for n in (0, 1)
+    ]
+    late = _of("MPIJob", {"mpiReplicaSpecs": {"Launcher": {"replicas": 1}, "Worker": {"replicas": 2}}})
+    (gang,) = find_gangs([*workers, replace(launcher, owners=(made_by_job,))], [late])
+    assert [member.name for member in gang.pods] == ["x-launcher-q7", "x-worker-0", "x-worker-1"]

@@ -8,6 +8,8 @@ from click.testing import CliRunner, Result
 from accelet.accelerators.device import UnitId
 from accelet.assignments.nodecards import NodeCard
 from accelet.cli import main
+from accelet.scheduler.gangs.grouping import GangKey
+from accelet.scheduler.record import Placement, Record
 from tests.fakes.manifests import Raw, raw_container, raw_node, raw_pod
 
 _I915 = "gpu.intel.com/i915"
@@ -225,3 +227,32 @@ def test_which_cards_are_taken_and_what_counts_them_is_said_by_the_settings(tmp_
         placements = json.loads(result.stdout)["jobs"][0]["placements"]
         cards[policy] = len({place["assignment"]["main"].split()[0] for place in placements})
     assert cards == {"packed": 1, "balanced": 2}
+
+
+def test_a_node_that_is_promised_to_a_released_pod_is_not_given_away(tmp_path: Path) -> None:
+    other = GangKey("ml", "other", "Job")
+    promised = Record(other, (Placement("other-0", "uid-other-0", "n0"),), 0, 0)
+    released = raw_pod("other-0", labels={"job-name": "other"}, containers=[_asking(8)])
+    pods = _items(released, _pod("train-0", labels=_LABELS))
+    nodes, file = _items(*_NODES[:1]), _write(tmp_path, "plans", _items(promised.to_body()))
+    for jobs in (None, _items({**_JOB, "spec": {"parallelism": 1}})):
+        assert _placements(_run(tmp_path, nodes, pods, jobs, "--json"))["ml/train"] is not None
+        promised_too = _run(tmp_path, nodes, pods, jobs, "--json", "--plans", file)
+        assert _placements(promised_too)["ml/train"] is None
+
+
+def test_a_pod_that_has_a_plan_is_not_planned_again(tmp_path: Path) -> None:
+    gang = GangKey("ml", "train", "Job")
+    plan = Record(gang, (Placement("train-0", "uid-train-0", "n1"),), 0, 0)
+    file = _write(tmp_path, "plans", _items(plan.to_body()))
+    pods = _items(*(_pod(f"train-{rank}", labels=_LABELS) for rank in range(2)))
+    result = _run(tmp_path, _items(*_NODES[:2]), pods, None, "--json", "--plans", file)
+    assert _placements(result) == {"ml/train": [{"pod": "ml/train-1", "node": "n0"}]}
+
+
+def _asking(gpus: int) -> Raw:
+    return raw_container(limits={"nvidia.com/gpu": gpus})
+
+
+def _placements(result: Result) -> dict[str, object]:
+    return {job["name"]: job["placements"] for job in json.loads(result.stdout)["jobs"]}
