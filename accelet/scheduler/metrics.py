@@ -20,6 +20,11 @@ class SchedulerMetrics:
         self.plan_seconds = histogram(
             "plan_seconds", "How long a round of planning took.", (0.001, 0.005, 0.02, 0.1, 0.5, 2, 10)
         )
+        self.blocked = histogram(
+            "loop_blocked_seconds",
+            "By how much the event loop was late, looked at 50 times a second.",
+            (0.01, 0.05, 0.1, 0.5, 1, 5),
+        )
         self.distance = histogram("gang_distance", "Distance along the ranks of each gang placed.", far)
         self.gap = histogram(
             "gang_gap", "Distance of each gang placed beyond what is proven to be the least.", (0.0, *far)

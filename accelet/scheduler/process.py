@@ -8,7 +8,9 @@ from prometheus_client import CollectorRegistry
 
 from accelet.control.lease import Terms
 from accelet.control.process import ControllerOptions, Surface, refreshed, run_controller
+from accelet.runtime.blocking import measure_blocking
 from accelet.runtime.probes import Check
+from accelet.runtime.tasks import task_group
 from accelet.scheduler.controller import Controller
 from accelet.scheduler.gangs.grouping import GATE_PREFIX
 from accelet.scheduler.metrics import SchedulerMetrics
@@ -78,7 +80,9 @@ class SchedulerWork:
         ]
 
     async def watch(self) -> None:
-        await self._watching.run()
+        async with task_group() as group:
+            group.create_task(self._watching.run(), name="watching")
+            group.create_task(measure_blocking(self._metrics.blocked.observe), name="measure blocking")
 
     async def lead(self) -> None:
         """Places gangs while this replica leads, from a state that has the former leader's last act."""

@@ -20,6 +20,7 @@ from accelet.scheduler.gangs.grouping import Gang
 from accelet.scheduler.placement.plan import Plan, plan_gang
 from benches.scheduler.cards import measure as measure_cards
 from benches.scheduler.clusters import GPU, GPUS, Size, make_gang, make_nodes, occupy, used_gpus
+from benches.scheduler.rounds import measure as measure_rounds
 from benches.scheduler.window import slide
 from benches.scheduler.worst import measure as measure_worst
 
@@ -69,7 +70,7 @@ def main() -> None:
     console = Console(width=190)
     for line in measure_cards():
         console.print(line)
-    for line in measure_worst():
+    for line in (*measure_worst(), *measure_rounds()):
         console.print(line)
     if arguments.cards:
         return

@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry
 
 from accelet.agent.metrics import AgentMetrics
+from accelet.scheduler.metrics import SchedulerMetrics
 from deviceplugin import plugin
 
 PROJECT = Path(__file__).parent.parent.parent.parent
 OPERATING = (PROJECT / "docs" / "operating.md").read_text()
 ALERTS = PROJECT / "deploy" / "agent" / "alerts.yaml"
+SCHEDULER_ALERTS = PROJECT / "deploy" / "scheduler-alerts.yaml"
 AGENT_SOURCES = [
     *(PROJECT / "deviceplugin").rglob("*.py"),
     *(PROJECT / "accelet" / "agent").rglob("*.py"),
@@ -109,6 +112,19 @@ def test_alert_asks_for_metrics_and_labels_there_are(rule: dict[str, str]) -> No
     assert f"| {rule['alert']} |" in OPERATING
     for label in re.findall(r"\{\{ \$labels\.(\w+) \}\}", str(rule)):
         assert label == "node" or any(label in known[name] for name in asked)
+
+
+def test_alerts_on_the_scheduler_ask_for_metrics_there_are_and_are_listed() -> None:
+    registry = CollectorRegistry()
+    SchedulerMetrics(registry)
+    known = set(registry._names_to_collectors)
+    (group,) = yaml.safe_load(SCHEDULER_ALERTS.read_text())["spec"]["groups"]
+    assert group["rules"]
+    for rule in group["rules"]:
+        asked = set(re.findall(r"accelet_\w+", rule["expr"]))
+        assert asked
+        assert asked <= known
+        assert f"| {rule['alert']} |" in OPERATING
 
 
 @pytest.mark.parametrize("path", sorted((PROJECT / "docs").glob("*.md")), ids=lambda path: path.name)
