@@ -31,6 +31,10 @@ class PartlyRefusedError(SchedulerError):
         self.pods = pods
 
 
+class RemedyRefusedError(SchedulerError):
+    """The API server does not let us evict a pod, or suspend or resume a Job; the text says why."""
+
+
 class LiftRefusedError(SchedulerError):
     """The API server does not allow a plan's pods, like this `pod`, to be released; the text says why."""
 

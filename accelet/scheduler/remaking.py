@@ -7,6 +7,7 @@ from accelet.control.workqueue import WorkQueue
 from accelet.kube.pods import Pod
 from accelet.runtime.clock import Clock
 from accelet.runtime.logs import Log
+from accelet.scheduler.errors import RemedyRefusedError
 from accelet.scheduler.events import GangEvents
 from accelet.scheduler.gangs.jobs import MAY_SUSPEND
 from accelet.scheduler.gangs.workload import Workload
@@ -24,6 +25,7 @@ _TOLD_AGAIN_S = 600.0
 _RESUMED_AFTER_S = 600.0
 """So long a Job's pods may take to end before it is resumed all the same."""
 
+_REFUSED_AGAIN_S = 60.0
 _NODES_TRIED = 3
 """A pod that is refused on so many nodes is refused for more than a node: its gang begins anew, if it may."""
 
@@ -104,8 +106,11 @@ class Remaker:
     async def avoid_node(self, record: Record, pod: Pod) -> bool:
         """Whether a gated pod that is refused is to go elsewhere; its Job may begin anew instead."""
         is_tried_enough = len(self._state.excluded(record.gang)) >= _NODES_TRIED
-        if is_tried_enough and await self._suspend(pod, "Refused", "the API server does not release it"):
-            return False
+        try:
+            if is_tried_enough and await self._suspend(pod, "Refused", "the API server does not release it"):
+                return False
+        except RemedyRefusedError as error:
+            self._tell(pod, "Refused", str(error))
         self.forget([pod])
         return self._exclude(record, pod)
 
@@ -119,17 +124,23 @@ class Remaker:
         remedy = remedy_for(pod, terms, may_cost_a_retry=trouble == "Stranded")
         if trouble == "Unbound" and remedy != "tell" and not self._exclude(record, pod):
             remedy = "tell"  # it was tried on nodes enough
-        if remedy == "suspend" and await self._suspend(pod, trouble, _WHAT[trouble]):
-            return self._grace_s
-        if remedy == "evict":
-            why = f"{_WHAT[trouble]}; evicted to be made and placed anew"
-            if await self._writer.evict(pod, why):
-                self._metrics.repairs.labels("stranded" if trouble == "Stranded" else "refused").inc()
-                self._events.tell(pod, "Warning", trouble, why)
-                self.forget([pod])
-            return self._grace_s
+        try:
+            if remedy == "suspend" and await self._suspend(pod, trouble, _WHAT[trouble]):
+                return self._grace_s
+            if remedy == "evict":
+                await self._evict(pod, trouble)
+                return self._grace_s
+        except RemedyRefusedError as error:
+            return self._tell(pod, trouble, f"{_WHAT[trouble]}; {error}")
         is_made_anew = any(owner.is_controller for owner in pod.owners)
         return self._tell(pod, trouble, f"{_WHAT[trouble]}; {_CURE if is_made_anew else _NOBODY}")
+
+    async def _evict(self, pod: Pod, trouble: Trouble) -> None:
+        why = f"{_WHAT[trouble]}; evicted to be made and placed anew"
+        if await self._writer.evict(pod, why):
+            self._metrics.repairs.labels("stranded" if trouble == "Stranded" else "refused").inc()
+            self._events.tell(pod, "Warning", trouble, why)
+            self.forget([pod])
 
     def _exclude(self, record: Record, pod: Pod) -> bool:
         node = next((one.node for one in record.placements if one.uid == pod.uid), "")
@@ -173,4 +184,8 @@ class Remaker:
         left_s = self._suspended_s[uid] + _RESUMED_AFTER_S - now_s
         if left_s > 0 and job.job_terms is not None and job.job_terms.pods_left:
             return left_s
-        return 0.0 if await self._writer.resume(job) else 1.0
+        try:
+            return 0.0 if await self._writer.resume(job) else 1.0
+        except RemedyRefusedError as error:
+            _log.warning("cannot be resumed", job=f"{job.namespace}/{job.name}", error=str(error))
+            return _REFUSED_AGAIN_S

@@ -18,7 +18,12 @@ from accelet.kube.errors import (
 )
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
-from accelet.scheduler.errors import LiftRefusedError, PartlyRefusedError, PlanRefusedError
+from accelet.scheduler.errors import (
+    LiftRefusedError,
+    PartlyRefusedError,
+    PlanRefusedError,
+    RemedyRefusedError,
+)
 from accelet.scheduler.gangs.grouping import is_ours
 from accelet.scheduler.gangs.jobs import SUSPENDED
 from accelet.scheduler.gangs.workload import Workload, parse_workload
@@ -122,6 +127,9 @@ class PlanWriter:
 
         So kube-scheduler and the taint manager evict too; a right to the eviction subresource could not be
         held to pods of ours. False where the pod has changed meanwhile: it may have been nominated or bound.
+
+        Raises:
+            RemedyRefusedError: the API server does not allow it.
         """
         condition = {
             "type": "DisruptionTarget",
@@ -147,14 +155,20 @@ class PlanWriter:
             return True
         except ConflictError:
             return False
+        except (ForbiddenError, InvalidError) as error:
+            raise RemedyRefusedError(f"it cannot be evicted: {error}") from error
         return True
 
     async def suspend(self, job: Workload) -> bool:
-        """Has a Job end all of its pods, without counting any; False where it has changed meanwhile."""
+        """Has a Job end all of its pods, without counting any; False where it has changed meanwhile.
+
+        Raises:
+            RemedyRefusedError: the API server does not allow it.
+        """
         return await self._set_suspended(job, is_suspended=True)
 
     async def resume(self, job: Workload) -> bool:
-        """Has a Job that we suspended make its pods again."""
+        """Has a Job that we suspended make its pods again; raises as `suspend` does."""
         return await self._set_suspended(job, is_suspended=False)
 
     async def _set_suspended(self, job: Workload, *, is_suspended: bool) -> bool:
@@ -167,6 +181,9 @@ class PlanWriter:
             return True
         except ConflictError:
             return False
+        except (ForbiddenError, InvalidError) as error:
+            verb = "suspended" if is_suspended else "resumed"
+            raise RemedyRefusedError(f"its Job cannot be {verb}: {error}") from error
         self._state.set_workload(parse_workload(raw, "Job"))
         return True
 

@@ -233,6 +233,19 @@ async def test_a_pod_that_kube_scheduler_refuses_is_evicted_and_placed_elsewhere
     assert len(marks) == 1
 
 
+async def test_where_the_scheduler_may_not_evict_that_is_told(world: World, start: Start) -> None:
+    world.add_nodes(1, 1, 4)
+    world.unfit = {"n000"}
+    may_not = Fault(Answer(403, "Forbidden", "no such right"), method="PATCH", path="/status", times=10_000)
+    world.api.faults.append(may_not)
+    async with start(stranded_after_s=0.2):
+        world.add_job("train", 2, gpus=8, spec_of_job=FORGIVING)
+        world.add_job("late", 1, gpus=8)
+        await eventually(lambda: any("it cannot be evicted" in note for note in world.notes()))
+        await eventually(lambda: world.is_bound("late", 1))
+    assert not _deletions(world)
+
+
 async def test_no_pod_is_removed_that_kube_scheduler_has_nominated(world: World, start: Start) -> None:
     world.add_nodes(1, 1, 2)
     world.is_binding = False
