@@ -212,9 +212,11 @@ async def test_a_pod_that_kube_scheduler_refuses_is_told_with_the_cure_where_an_
     world.unfit = {"n000", "n001"}
     async with start(stranded_after_s=0.2):
         world.add_job("train", 1, spec_of_job={"backoffLimit": 0})
-        await eventually(lambda: any("kube-scheduler does not bind it" in note for note in world.notes()))
+        await eventually(
+            lambda: any("kube-scheduler does not bind it" in note for note in world.notes()), within_s=30
+        )
         world.unfit = set()
-        await eventually(lambda: world.is_bound("train", 1))
+        await eventually(lambda: world.is_bound("train", 1), within_s=30)
     assert any("a podFailurePolicy that ignores DisruptionTarget" in note for note in world.notes())
     assert not _deletions(world)
 
@@ -226,7 +228,7 @@ async def test_a_pod_that_kube_scheduler_refuses_is_evicted_and_placed_elsewhere
     world.unfit = {"n000"}
     async with start(stranded_after_s=0.2):
         world.add_job("train", 3, gpus=8, spec_of_job=FORGIVING)
-        await eventually(lambda: world.is_bound("train", 3) and not world.plans())
+        await eventually(lambda: world.is_bound("train", 3) and not world.plans(), within_s=30)
     assert set(world.where("train").values()) == {"n001", "n002", "n003"}
     assert len(_deletions(world)) == 1
     marks = [seen for seen in world.api.seen if seen.method == "PATCH" and seen.path.endswith("/status")]
@@ -241,8 +243,8 @@ async def test_where_the_scheduler_may_not_evict_that_is_told(world: World, star
     async with start(stranded_after_s=0.2):
         world.add_job("train", 2, gpus=8, spec_of_job=FORGIVING)
         world.add_job("late", 1, gpus=8)
-        await eventually(lambda: any("it cannot be evicted" in note for note in world.notes()))
-        await eventually(lambda: world.is_bound("late", 1))
+        await eventually(lambda: any("it cannot be evicted" in note for note in world.notes()), within_s=30)
+        await eventually(lambda: world.is_bound("late", 1), within_s=30)
     assert not _deletions(world)
 
 
@@ -251,7 +253,7 @@ async def test_no_pod_is_removed_that_kube_scheduler_has_nominated(world: World,
     world.is_binding = False
     async with start(stranded_after_s=0.2):
         world.add_job("train", 1, gpus=8, spec_of_job=FORGIVING)
-        await eventually(lambda: len(world.pods("train")) == 1 and not world.gated("train"))
+        await eventually(lambda: len(world.pods("train")) == 1 and not world.gated("train"), within_s=30)
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
         status = {"nominatedNodeName": "n000", "conditions": [condition]}
         world.state.patch(PODS, ("ml", "train-0"), "merge-patch", {"status": status})
@@ -259,7 +261,7 @@ async def test_no_pod_is_removed_that_kube_scheduler_has_nominated(world: World,
         world.is_binding = True
         # The second one is refused like the first, and gone: the first has stood as long by then.
         world.add_job("other", 1, gpus=8, spec_of_job=FORGIVING)
-        await eventually(lambda: bool(_deletions(world)))
+        await eventually(lambda: bool(_deletions(world)), within_s=30)
     assert all(path.endswith("/pods/other-0") for path in _deletions(world))
 
 
@@ -271,7 +273,7 @@ async def test_a_job_that_allows_it_is_suspended_and_resumed_to_be_placed_elsewh
     async with start(stranded_after_s=0.2):
         allowed = {"accelet.dev/may-suspend": "true"}
         world.add_job("train", 3, gpus=8, spec_of_job={"backoffLimit": 0}, said_on_job=allowed)
-        await eventually(lambda: world.is_bound("train", 3) and not world.plans())
+        await eventually(lambda: world.is_bound("train", 3) and not world.plans(), within_s=30)
     assert set(world.where("train").values()) == {"n001", "n002", "n003"}
     job = world.state.get(JOBS, ("ml", "train"))
     assert job["spec"]["suspend"] is False
@@ -285,7 +287,7 @@ async def test_a_job_that_a_former_leader_has_suspended_is_resumed(world: World,
     world.add_job("train", 1, spec_of_job={"suspend": True}, said_on_job=left)
     world.add_job("held", 1, spec_of_job={"suspend": True})
     async with start():
-        await eventually(lambda: world.is_bound("train", 1))
+        await eventually(lambda: world.is_bound("train", 1), within_s=30)
     assert world.state.get(JOBS, ("ml", "held"))["spec"]["suspend"] is True, "somebody else has suspended it"
 
 
@@ -296,7 +298,7 @@ async def test_a_pod_that_a_webhook_refuses_on_one_node_after_the_rehearsal_comp
     world.denied = {("train-1", "n001")}
     async with start(stranded_after_s=0.2):
         world.add_job("train", 4, gpus=8)
-        await eventually(lambda: world.is_bound("train", 4) and not world.plans())
+        await eventually(lambda: world.is_bound("train", 4) and not world.plans(), within_s=30)
     assert "n001" not in world.where("train").values()
     assert any("1 of 4 pods are not released, among them train-1" in note for note in world.notes())
 
@@ -309,9 +311,11 @@ async def test_a_gang_of_which_a_webhook_refuses_one_pod_everywhere_begins_anew_
     async with start(stranded_after_s=0.1):
         allowed = {"accelet.dev/may-suspend": "true"}
         world.add_job("train", 3, gpus=8, said_on_job=allowed)
-        await eventually(lambda: any("its Job is suspended and resumed" in note for note in world.notes()))
+        await eventually(
+            lambda: any("its Job is suspended and resumed" in note for note in world.notes()), within_s=30
+        )
         world.denied = set()
-        await eventually(lambda: world.is_bound("train", 3) and not world.plans(), within_s=20)
+        await eventually(lambda: world.is_bound("train", 3) and not world.plans(), within_s=30)
 
 
 async def test_a_watch_that_ends_loses_nothing(world: World, start: Start) -> None:
