@@ -242,8 +242,8 @@ async def test_where_the_scheduler_may_not_evict_that_is_told(world: World, star
     world.api.faults.append(may_not)
     async with start(stranded_after_s=0.2):
         world.add_job("train", 2, gpus=8, spec_of_job=FORGIVING)
-        world.add_job("late", 1, gpus=8)
         await eventually(lambda: any("it cannot be evicted" in note for note in world.notes()), within_s=30)
+        world.add_job("late", 1, gpus=8)
         await eventually(lambda: world.is_bound("late", 1), within_s=30)
     assert not _deletions(world)
 
