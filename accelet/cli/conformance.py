@@ -1,4 +1,4 @@
-"""`accelet conformance`: checks any device plugin against a fake kubelet."""
+"""`accelet conformance`: checks any device plugin or DRA driver against a fake kubelet."""
 
 import asyncio
 import dataclasses
@@ -6,6 +6,8 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 # Read by gRPC's C core when it is loaded; its notices would land in the output.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
@@ -24,6 +26,7 @@ from accelet.fakekubelet.conformance import (
     Status,
     run_checks,
 )
+from accelet.fakekubelet.conformance.bench import B
 from accelet.fakekubelet.conformance.launch import KUBELET_DIR
 
 _COLOURS = {Status.PASS: "green", Status.FAIL: "red", Status.SKIP: "yellow"}
@@ -36,8 +39,10 @@ _WORDS = {Status.PASS: "passed", Status.FAIL: "failed", Status.SKIP: "not judged
     required=True,
     metavar="CMD",
     help="How to start the plugin. {dir} is the kubelet's device plugin folder, {root} its /var/lib/kubelet, "
-    "{pod-resources} and {registry} its folders for these.",
+    "{pod-resources} and {registry} its folders for these; DRA drivers need {kubeconfig}, {node} and {cdi}.",
 )
+@click.option("--dra", "is_driver", is_flag=True, help="It is a DRA driver, not a device plugin.")
+@click.option("--driver", help="With --dra: the driver to look at; without it, the first that registers.")
 @click.option("--resource", help="The resource to look at; without it, the first that registers.")
 @click.option("--kubelet-version", default="1.36", show_default=True, type=click.Choice(list(VERSIONS)))
 @click.option("--unplug-command", metavar="CMD", help="Takes device {device} away from the plugin.")
@@ -57,6 +62,8 @@ _WORDS = {Status.PASS: "passed", Status.FAIL: "failed", Status.SKIP: "not judged
 def command(
     *,
     plugin_command: str,
+    is_driver: bool,
+    driver: str | None,
     resource: str | None,
     kubelet_version: str,
     unplug_command: str | None,
@@ -66,13 +73,14 @@ def command(
     mount_namespace: bool,
     as_json: bool,
 ) -> None:
-    """Checks what a device plugin owes the kubelet, from outside, in any language.
+    """Checks what a device plugin or a DRA driver owes the kubelet, from outside, in any language.
 
     Each check starts the plugin anew, with a fake kubelet of its own. Exit codes: 0 nothing failed, 1 a
     check failed, 2 the arguments are wrong.
     """
     if (unplug_command is None) != (replug_command is None):
         raise click.UsageError("give --unplug-command and --replug-command together")
+    _refuse_mixed(is_driver=is_driver, driver=driver, resource=resource, unplug=unplug_command)
     if mount_namespace:
         _refuse_no_namespace()
     for name, words in (("--unplug-command", unplug_command), ("--replug-command", replug_command)):
@@ -86,9 +94,11 @@ def command(
             progress.say(f"{result.id} {result.title}: {_WORDS[result.status]}")
 
         try:
-            results = asyncio.run(
-                run_checks(
-                    _chosen(only),
+            if is_driver:
+                checks = _driver_checks(launcher, only, kubelet_version, driver, jobs, done)
+            else:
+                checks = run_checks(
+                    _chosen(only, CHECKS),
                     launcher,
                     version=kubelet_version,
                     resource=resource,
@@ -96,14 +106,30 @@ def command(
                     jobs=jobs,
                     done=done,
                 )
-            )
+            results = asyncio.run(checks)
         except OSError as error:
             raise click.UsageError(f"cannot start the plugin: {error}") from None
     if as_json:
         click.echo(json.dumps({"checks": [_plain(result) for result in results]}, indent=2))
     else:
-        _show(results)
+        _show(results, "DRA driver conformance" if is_driver else "Device plugin conformance")
     raise SystemExit(1 if any(result.status is Status.FAIL for result in results) else 0)
+
+
+def _driver_checks(
+    launcher: CommandLauncher,
+    only: str | None,
+    version: str,
+    driver: str | None,
+    jobs: int,
+    done: Callable[[Result], None],
+) -> Coroutine[Any, Any, list[Result]]:
+    # The client of the API server is an extra, which checks of device plugins do without.
+    from accelet.fakeapi.fakecluster import FakeCluster  # noqa: PLC0415
+    from accelet.fakekubelet.conformance.dra import DRA_CHECKS, run_dra_checks  # noqa: PLC0415
+
+    checks = _chosen(only, DRA_CHECKS)
+    return run_dra_checks(checks, launcher, FakeCluster, version=version, driver=driver, jobs=jobs, done=done)
 
 
 def _launcher(command: str, *, mount_namespace: bool) -> CommandLauncher:
@@ -129,24 +155,31 @@ def _refuse_no_namespace() -> None:
         raise click.UsageError(f"--mount-namespace needs {KUBELET_DIR} to exist, to mount over it: mkdir it")
 
 
-def _chosen(only: str | None) -> list[Check]:
+def _refuse_mixed(*, is_driver: bool, driver: str | None, resource: str | None, unplug: str | None) -> None:
+    if is_driver and (resource is not None or unplug is not None):
+        raise click.UsageError("--resource and --unplug-command are for device plugins, not for --dra")
+    if driver is not None and not is_driver:
+        raise click.UsageError("--driver needs --dra")
+
+
+def _chosen(only: str | None, checks: Sequence[Check[B]]) -> list[Check[B]]:
     if only is None:
-        return list(CHECKS)
+        return list(checks)
     wanted = [name.strip().upper() for name in only.split(",")]
-    unknown = sorted(set(wanted) - {check.id for check in CHECKS})
+    unknown = sorted(set(wanted) - {check.id for check in checks})
     if unknown:
-        known = ", ".join(check.id for check in CHECKS)
+        known = ", ".join(check.id for check in checks)
         raise click.UsageError(f"--only: no check is called {', '.join(unknown)}; there are {known}")
-    return [check for check in CHECKS if check.id in wanted]
+    return [check for check in checks if check.id in wanted]
 
 
 def _plain(result: Result) -> dict[str, str]:
     return {**dataclasses.asdict(result), "status": result.status.value}
 
 
-def _show(results: list[Result]) -> None:
+def _show(results: list[Result], title: str) -> None:
     output = Output()
-    output.line(styled("Device plugin conformance", "bold"))
+    output.line(styled(title, "bold"))
     rows = [
         (
             result.id,

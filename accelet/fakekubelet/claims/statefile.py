@@ -55,7 +55,10 @@ def write_state(path: Path, infos: Iterable[ClaimInfo]) -> None:
     Raises:
         OSError: it could not be written.
     """
-    claims = [_claim(info) for info in infos]
+    _write(path, [_claim(info) for info in infos])
+
+
+def _write(path: Path, claims: list[_Claim] | None) -> None:
     text = msgspec.json.encode(_Data("DRACheckpoint", _API_VERSION, claims)).decode()
     checkpoint = msgspec.json.encode(_Checkpoint(text, zlib.crc32(text.encode())))
     descriptor, temporary = tempfile.mkstemp(prefix=".", dir=path.parent)
@@ -71,20 +74,24 @@ def write_state(path: Path, infos: Iterable[ClaimInfo]) -> None:
 def read_state(path: Path) -> list[ClaimInfo]:
     """The claims a former kubelet wrote down, none of them prepared as far as this one knows.
 
+    Without a file one is written that says so, as by the real kubelet.
+
     Raises:
         KubeletStartError: the file is there and makes no sense.
     """
+    failed = f"GetOrCreate() on checkpoint state: failed to get checkpoint {path.name}: "
     try:
         content = path.read_bytes()
     except FileNotFoundError:
+        _write(path, None)
         return []
     try:
         checkpoint = msgspec.json.decode(content, type=_Checkpoint)
         if zlib.crc32(checkpoint.data.encode()) != checkpoint.checksum:
-            raise KubeletStartError("GetOrCreate() on checkpoint state: checkpoint is corrupted")
+            raise KubeletStartError(failed + "checkpoint is corrupted")
         data = msgspec.json.decode(checkpoint.data, type=_Data)
     except (msgspec.MsgspecError, UnicodeError) as error:
-        raise KubeletStartError(f"GetOrCreate() on checkpoint state: {error}") from error
+        raise KubeletStartError(f"{failed}{error}") from error
     return [_info(claim) for claim in data.claims or ()]
 
 

@@ -271,7 +271,7 @@ async def forgets_a_cancelled_call(bench: Bench) -> str:
     return "answers after four cancelled calls"
 
 
-ALLOCATING: Final = (
+ALLOCATING: Final[tuple[Check[Bench], ...]] = (
     Check("A1", "answers once for each container", answers_each_container),
     Check("A2", "gives no environment that Linux refuses", gives_short_environment),
     Check("A3", "answers Allocate within 100 ms", answers_soon),

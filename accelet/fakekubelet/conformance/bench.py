@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 from accelet.fakekubelet.conformance.launch import Hardware, Launcher, Plugin
 from accelet.fakekubelet.kubelet import FakeKubelet
@@ -16,6 +16,9 @@ from accelet.fakekubelet.node import PodRecord, RegisterCall
 from accelet.fakekubelet.pods import Pod
 from accelet.fakekubelet.resource import ResourceView
 from accelet.fakekubelet.trace import StillWaitingError
+
+B = TypeVar("B")
+"""What a check works with: a `Bench`, or that of another kind of plugin."""
 
 _SETTLING_S = 0.2
 """How long after its first resource a plugin may register its others."""
@@ -210,7 +213,7 @@ async def timed(work: Awaitable[object]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Check(Generic[B]):
     """One thing a plugin owes. `run` returns a short finding, or raises FailedError or SkippedError.
 
     `needs_process` is for those that watch the plugin's process or kill it.
@@ -218,5 +221,5 @@ class Check:
 
     id: str
     title: str
-    run: Callable[[Bench], Awaitable[str]]
+    run: Callable[[B], Awaitable[str]]
     needs_process: bool = False

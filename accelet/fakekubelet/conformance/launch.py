@@ -13,6 +13,9 @@ from typing import IO, Final, Protocol
 KUBELET_DIR: Final = Path("/var/lib/kubelet")
 """Where plugins look that know no other place."""
 
+NODE: Final = "node"
+"""What the node of a DRA driver under test is called."""
+
 _END_BYTES: Final = 4000
 
 _UNSHARE: Final = ("unshare", "--mount", "--propagation", "private")
@@ -72,12 +75,17 @@ def words_of(command: str, places: dict[str, str]) -> list[str]:
 
 
 def places(root: Path) -> dict[str, str]:
-    """What a command may name: `{dir}`, `{root}`, `{pod-resources}`, `{registry}`."""
+    """What a command may name: `{dir}`, `{root}`, `{pod-resources}`, `{registry}`; for DRA drivers also
+    `{kubeconfig}`, `{cdi}`, `{node}`.
+    """
     return {
         "dir": str(root / "device-plugins"),
         "root": str(root),
         "pod-resources": str(root / "pod-resources"),
         "registry": str(root / "plugins_registry"),
+        "kubeconfig": str(root / "kubeconfig"),
+        "cdi": str(root / "cdi"),
+        "node": NODE,
     }
 
 

@@ -187,7 +187,7 @@ async def notices_health(bench: Bench) -> str:
 
 PATIENCE_UNPLUG_S: Final = 10.0
 
-LISTING: Final = (
+LISTING: Final[tuple[Check[Bench], ...]] = (
     Check("L1", "sends its first list at once", lists_at_once),
     Check("L2", "lists the same after its stream was cut", lists_the_same_after_a_cut),
     Check("L3", "has the same ids after its own restart", lists_the_same_after_its_own_restart),

@@ -300,7 +300,7 @@ async def keeps_resources_apart(bench: Bench) -> str:
     return f"{', '.join(sorted(others))} not disturbed"
 
 
-REGISTERING: Final = (
+REGISTERING: Final[tuple[Check[Bench], ...]] = (
     Check("R1", "registers and lists its devices", registers),
     Check("R2", "serves before it registers", serves_first),
     Check("R3", "waits for Register's answer as long as the kubelet may need", waits_for_the_answer),

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import Enum
 
-from accelet.fakekubelet.conformance.bench import Bench, Check, FailedError, SkippedError
+from accelet.fakekubelet.claims.cache import ClaimError
+from accelet.fakekubelet.conformance.bench import B, Bench, Check, FailedError, SkippedError
 from accelet.fakekubelet.conformance.launch import Hardware, HardwareError, Launcher
 from accelet.fakekubelet.devices.devicemanager import KubeletCrash
 from accelet.fakekubelet.life import KubeletDownError
@@ -32,7 +34,7 @@ class Result:
 
 
 async def run_checks(
-    checks: Sequence[Check],
+    checks: Sequence[Check[Bench]],
     launcher: Launcher,
     *,
     version: str = "1.36",
@@ -47,20 +49,34 @@ async def run_checks(
 
     Plugins that share something besides the kubelet's folders (a port, say) need `jobs` 1.
     """
+
+    def bench() -> Bench:
+        return Bench(launcher, version, resource, hardware)
+
+    why = "it does not register and list (see R1)"
+    return await run_on_benches(checks, bench, gate=("R1", why), jobs=jobs, done=done)
+
+
+async def run_on_benches(
+    checks: Sequence[Check[B]],
+    make_bench: Callable[[], AbstractAsyncContextManager[B]],
+    *,
+    gate: tuple[str, str],
+    jobs: int,
+    done: Callable[[Result], None],
+) -> list[Result]:
+    """Runs checks of any kind. If the first is the gate's and does not pass, the others are not judged."""
     places = asyncio.Semaphore(jobs)
 
-    async def one(check: Check) -> Result:
+    async def one(check: Check[B]) -> Result:
         async with places:
-            result = await _run(check, Bench(launcher, version, resource, hardware))
+            result = await _run(check, make_bench())
             done(result)
             return result
 
     results = [await one(check) for check in checks[:1]]
-    if results and checks[0].id == "R1" and results[0].status is not Status.PASS:
-        return results + [
-            Result(check.id, check.title, Status.SKIP, "it does not register and list (see R1)")
-            for check in checks[1:]
-        ]
+    if results and checks[0].id == gate[0] and results[0].status is not Status.PASS:
+        return results + [Result(check.id, check.title, Status.SKIP, gate[1]) for check in checks[1:]]
     # A group, so that whatever ends one of them early lets the others stop their servers first: gRPC does
     # not survive the end of a loop on which a server still runs.
     async with asyncio.TaskGroup() as group:
@@ -68,15 +84,15 @@ async def run_checks(
     return results + [task.result() for task in tasks]
 
 
-async def _run(check: Check, bench: Bench) -> Result:
+async def _run(check: Check[B], making: AbstractAsyncContextManager[B]) -> Result:
     try:
-        async with bench:
+        async with making as bench:
             finding = await check.run(bench)
     except FailedError as error:
         return Result(check.id, check.title, Status.FAIL, str(error))
     except (KubeletCrash, StillWaitingError, PodRejectedError) as error:
         return Result(check.id, check.title, Status.FAIL, str(error).splitlines()[0])
-    except KubeletDownError as error:
+    except (KubeletDownError, ClaimError) as error:
         return Result(check.id, check.title, Status.FAIL, f"it went away meanwhile: {error}")
     except (SkippedError, HardwareError) as error:
         return Result(check.id, check.title, Status.SKIP, str(error))

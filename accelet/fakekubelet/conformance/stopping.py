@@ -102,7 +102,7 @@ def _is_live(path: Path) -> bool:
     return True
 
 
-STOPPING: Final = (
+STOPPING: Final[tuple[Check[Bench], ...]] = (
     Check("S1", "ends within 2 s of SIGTERM", ends_soon, needs_process=True),
     Check("S2", "takes its socket along on SIGTERM", takes_its_socket_along),
     Check("S3", "leaves nothing else in the kubelet's folder", leaves_no_litter),

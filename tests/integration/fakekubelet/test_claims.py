@@ -249,6 +249,8 @@ async def test_what_a_pod_left_behind_while_no_kubelet_was_there_is_unprepared_w
 
 async def test_the_state_file_is_the_real_ones(root: Path) -> None:
     async with a_site(root) as site:
+        empty = json.loads(json.loads((root / "dra_manager_state").read_bytes())["Data"])
+        assert empty["ClaimInfoStateList"] is None
         site.driver.devices["one"] = [Device("a", ("gpu",), ("x/y=a",), share="s")]
         await site.admit(pod_of("one"))
         written = json.loads((root / "dra_manager_state").read_bytes())

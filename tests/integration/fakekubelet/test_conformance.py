@@ -15,6 +15,7 @@ import pytest
 
 from accelet.fakekubelet.conformance import (
     CHECKS,
+    Bench,
     Check,
     CommandLauncher,
     Launcher,
@@ -111,7 +112,7 @@ class FolderHardware:
         raise HardwareError(f"there is no file for {device}")
 
 
-async def results(launcher: Launcher, checks: list[Check], jobs: int = 8) -> dict[str, Result]:
+async def results(launcher: Launcher, checks: list[Check[Bench]], jobs: int = 8) -> dict[str, Result]:
     done = await run_checks(checks, launcher, hardware=FolderHardware(), jobs=jobs)
     return {result.id: result for result in done}
 

@@ -70,6 +70,9 @@ def test_a_plugin_that_ends_at_once_fails_and_its_last_words_are_shown() -> None
         (["--kubelet-version", "1.2"], "'1.2' is not one of"),
         ([], "cannot start the plugin"),
         (["--jobs", "0"], "--jobs"),
+        (["--dra", "--only", "R1"], "--only: no check is called R1; there are D1, D2"),
+        (["--dra", "--resource", "x.com/y"], "--resource and --unplug-command are for device plugins"),
+        (["--driver", "x.com"], "--driver needs --dra"),
     ],
 )
 def test_wrong_arguments_are_named(arguments: list[str], complaint: str) -> None:
