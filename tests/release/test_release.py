@@ -130,11 +130,8 @@ def test_second_run_gives_the_same_digests(made: Path, tmp_path: Path) -> None:
 def test_image_is_there_for_both_architectures(layout: Path, roots: dict[str, Path]) -> None:
     assert set(roots) == set(ARCHITECTURES)
     for architecture, root in roots.items():
-        machines = {
-            int.from_bytes(path.read_bytes()[18:20], "little")
-            for path in regular_files(root).values()
-            if path.open("rb").read(4) == b"\x7fELF"
-        }
+        contents = (path.read_bytes() for path in regular_files(root).values())
+        machines = {int.from_bytes(data[18:20], "little") for data in contents if data[:4] == b"\x7fELF"}
         assert machines == {MACHINE[architecture]}
 
 
