@@ -45,9 +45,9 @@ class Admissions:
     def came_to(self, uid: PodUid) -> "Admissions":
         return replace(self, last=uid)
 
-    def turn_away(self, uids: Set[PodUid], known: Set[PodUid]) -> "Admissions":
-        """As it is once a call was answered with an error that was for one of `uids`.
+    def turn_away(self, uid: PodUid, known: Set[PodUid]) -> "Admissions":
+        """As it is once a call was answered with an error, and the kubelet will not ask for this pod again.
 
         What is remembered of pods that are not `known` any more is forgotten.
         """
-        return replace(self, turned_away=(self.turned_away & known) | uids)
+        return replace(self, turned_away=(self.turned_away & known) | {uid})

@@ -16,8 +16,10 @@ def note_answer(
     pod turns nobody in particular away. Pods that are not `known` any more are forgotten.
     """
     if isinstance(step, NoProof):
-        return admissions.turn_away(step.former, known) if is_refused else admissions
+        if not is_refused or step.former is None:
+            return admissions
+        return admissions.turn_away(step.former, known)
     if not step.proof.is_exact or admissions.are_over_for(step.pod):
         return admissions
     after = admissions.came_to(step.owner.pod_uid)
-    return after.turn_away(frozenset({step.owner.pod_uid}), known) if is_refused else after
+    return after.turn_away(step.owner.pod_uid, known) if is_refused else after

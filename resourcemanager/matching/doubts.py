@@ -51,11 +51,16 @@ def doubt_rival(rival: Pod, evidence: CallFacts) -> NoProof:
 
 
 def doubt_former(pod: Pod, former: Sequence[Match]) -> NoProof:
+    """`former` are in the order of their deletion, which is that in which the kubelet comes to them.
+
+    Whichever of them the call is for, the kubelet is past the first once that is refused; the others may
+    still come.
+    """
     return NoProof(
         Doubt.SEVERAL,
         f"Pod {_name(pod)} was made anew after a former one of its name had been deleted by force, and the"
         " kubelet does not tell which of the two it asks for.",
-        former=frozenset(match.owner.pod_uid for match in former),
+        former=former[0].owner.pod_uid,
     )
 
 

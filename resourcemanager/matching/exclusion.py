@@ -1,5 +1,7 @@
 """Finds the container a call is for where podresources also shows pods that were turned away."""
 
+from dataclasses import replace
+
 from accelet.kube.objects import ObjectKey
 from resourcemanager.matching.doubts import (
     accept_single,
@@ -51,7 +53,9 @@ def _weigh(evidence: CallFacts) -> Step:
         found = []  # a pod that is gone is never proven to be the one
     former = [one for match in found for one in find_former_openings(match.pod, evidence)]
     if former:
-        return doubt_former(found[0].pod, former)
+        doubt = doubt_former(found[0].pod, former)
+        # Who is turned away is known only where none of another name can be meant.
+        return doubt if len({one.pod.key for one in (*found, *former)}) == 1 else replace(doubt, former=None)
     if evidence.shown_twice:
         return doubt_namesakes(min(evidence.shown_twice), evidence)
     strangers = _strangers(evidence)

@@ -108,12 +108,12 @@ class Match:
 class NoProof:
     """It cannot be told whom the call is for; the text says why, in a sentence for people.
 
-    `former`: deleted pods, one of which the call may be for. Once it is refused none of them is asked for.
+    `former`: a deleted pod that the call may be for. Once it is refused, that pod is not asked for again.
     """
 
     doubt: Doubt
     reason: str
-    former: frozenset[PodUid] = frozenset()
+    former: PodUid | None = None
 
 
 Question = AskShown | AskAllShown | AskCheckpoint | ReadPod | ReadPods

@@ -15,6 +15,7 @@ from resourcemanager.holdings.evidence import ContainerKey
 from resourcemanager.holdings.ledger import InFlight, Ledger
 from resourcemanager.holdings.reconcile import View, reconcile
 from resourcemanager.matching.admissions import Admissions
+from resourcemanager.matching.answered import note_answer
 from resourcemanager.matching.caller import next_step
 from resourcemanager.matching.inquiry import (
     AskAllShown,
@@ -216,8 +217,22 @@ def test_former_pod_that_may_be_in_admission_is_a_doubt_once() -> None:
     step = World(shows(record(former))).resolve(known)
     assert doubt_of(step) is Doubt.SEVERAL
     assert isinstance(step, NoProof)
-    after = known.admissions.turn_away(step.former, {PodUid("former")})
+    after = note_answer(known.admissions, step, is_refused=True, known={PodUid("former")})
     assert owner_of(World(shows(record(new))).resolve(replace(known, admissions=after))) == ("new", "main")
+    assert note_answer(known.admissions, step, is_refused=False, known=set()) == known.admissions
+
+
+def test_of_several_former_pods_a_refusal_rules_out_the_first_alone() -> None:
+    first, second, new = pod("db-0", uid="first"), pod("db-0", uid="second"), pod("db-0", uid="new")
+    known = replace(evidence(new), deleted=index_pods([first, second]))
+    uids = {PodUid("first"), PodUid("second")}
+    for shown in (first, second):  # the kubelet comes to one after the other
+        step = World(shows(record(shown))).resolve(known)
+        assert doubt_of(step) is Doubt.SEVERAL
+        assert isinstance(step, NoProof)
+        assert step.former == shown.uid
+        known = replace(known, admissions=note_answer(known.admissions, step, is_refused=True, known=uids))
+    assert owner_of(World(shows(record(new))).resolve(known)) == ("new", "main")
 
 
 def test_former_pod_that_had_its_devices_is_no_doubt() -> None:
