@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +16,7 @@ import yaml
 from accelet.kube.apiresources import CONFIG_MAPS, EVENTS, JOBS, LEASES, NODES, PODS, ApiResource
 from accelet.kube.client import Client
 from accelet.kube.errors import NotFoundError
+from accelet.kube.nodes import parse_node
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
 from accelet.scheduler.cluster.topology import Scheme
@@ -334,6 +335,7 @@ async def test_a_pod_that_kube_scheduler_refuses_is_evicted_only_where_that_cost
     await client.create(PODS, namespace, neighbour)
     config = log.with_name("config.yaml")
     config.write_text("version: v1\nstranded_after_s: 2\n")
+    await _until(lambda: _are_open(client, nodes))
     async with _scheduler(kubeconfig, log, config):
         # The fullest node that has room is the neighbour's.
         await client.create(JOBS, namespace, _shy_job("forgiving", podFailurePolicy=_FORGIVING))
@@ -348,6 +350,13 @@ async def test_a_pod_that_kube_scheduler_refuses_is_evicted_only_where_that_cost
             status = json.loads(await client.get(JOBS, namespace, name))["status"]
             assert not [one for one in status.get("conditions", []) if one["type"] == "Failed"]
             assert status.get("failed", 0) == 0
+
+
+async def _are_open(client: Client, names: Iterable[str]) -> bool:
+    """Whether the taint that the API server gives each new Node, that it is not ready, is gone from all."""
+    page = await client.list_page(NODES, None)
+    nodes = [parse_node(raw) for raw in page.items]
+    return {node.name for node in nodes if not node.taints} >= set(names)
 
 
 async def _is_told(client: Client, namespace: str, job: str, reason: str) -> bool:
