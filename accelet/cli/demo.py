@@ -1,20 +1,16 @@
 """`accelet demo`: the main job on a simulated node, with a fake kubelet and no cluster."""
 
-import asyncio
 import os
-import sys
-import tempfile
-from contextlib import ExitStack
+from contextlib import nullcontext
 from importlib import resources
 from pathlib import Path
 
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 import click
-import msgspec
 
 from accelet.cli.demo_dra import command as dra
-from accelet.cli.demo_run import DemoError, run_demo
+from accelet.cli.demo_run import run_demo, show_demo
 from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.tables import print_demo
 from accelet.cli.subcommands.demo_provisioner import command as provisioner
@@ -39,18 +35,13 @@ def command(context: click.Context, node: Path | None, *, as_json: bool) -> None
     """
     if context.invoked_subcommand is not None:
         return
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="accelet-")))
-        chosen = node or stack.enter_context(resources.as_file(DEMO_NODE))
-        try:
-            report = asyncio.run(run_demo(folder, chosen))
-        except DemoError as error:
-            click.echo(f"accelet demo: {error}", err=True)
-            sys.exit(error.exit_code)
-    if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
-    else:
-        print_demo(Output(), report)
+    with nullcontext(node) if node else resources.as_file(DEMO_NODE) as chosen:
+        show_demo(
+            "demo",
+            lambda folder: run_demo(folder, chosen),
+            lambda report: print_demo(Output(), report),
+            as_json=as_json,
+        )
 
 
 command.add_command(dra)

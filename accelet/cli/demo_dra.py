@@ -3,7 +3,6 @@
 import asyncio
 import os
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -13,7 +12,7 @@ from typing import Any
 import click
 import msgspec
 
-from accelet.cli.demo_run import DemoError
+from accelet.cli.demo_run import DemoError, show_demo
 from accelet.cli.drawing.output import Output
 from accelet.fakeapi import FakeApi
 from accelet.fakeapi.firstfit import FirstFit, FitRequest
@@ -77,16 +76,7 @@ def command(*, as_json: bool) -> None:
     Starts the agent, a fake kubelet and an API server, gives devices to claims by plain first fit (not what
     kube-scheduler does), has the kubelet prepare them for pods, and shows what their containers get.
     """
-    with tempfile.TemporaryDirectory(prefix="accelet-") as folder:
-        try:
-            report = asyncio.run(run_demo(Path(folder)))
-        except DemoError as error:
-            click.echo(f"accelet demo dra: {error}", err=True)
-            sys.exit(error.exit_code)
-    if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
-    else:
-        _print(report)
+    show_demo("demo dra", run_demo, _print, as_json=as_json)
 
 
 async def run_demo(folder: Path) -> DraReport:

@@ -3,16 +3,21 @@
 import asyncio
 import os
 import sys
+import tempfile
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
+import click
 import msgspec
 
 from accelet.agent.configfile import ConfigFile
 from accelet.fakekubelet import FakeKubelet, Pod, PodRecord, StillWaitingError, a_container, a_pod
 from accelet.runtime.run import EXIT_FAILED
+
+_R = TypeVar("_R")
 
 VERSION = "1.36"
 PATIENCE_S = 8.0
@@ -26,6 +31,25 @@ class DemoError(Exception):
     def __init__(self, reason: str, exit_code: int = EXIT_FAILED) -> None:
         super().__init__(reason)
         self.exit_code = exit_code
+
+
+def show_demo(
+    name: str, run: Callable[[Path], Coroutine[Any, Any, _R]], draw: Callable[[_R], None], *, as_json: bool
+) -> None:
+    """Runs the demo that `accelet NAME` is in a folder of its own, and shows its report or prints it as JSON.
+
+    Exits with a sentence where the demo cannot be shown.
+    """
+    with tempfile.TemporaryDirectory(prefix="accelet-") as folder:
+        try:
+            report = asyncio.run(run(Path(folder)))
+        except DemoError as error:
+            click.echo(f"accelet {name}: {error}", err=True)
+            sys.exit(error.exit_code)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+    else:
+        draw(report)
 
 
 class SeenResource(msgspec.Struct, frozen=True):

@@ -1,11 +1,12 @@
 """The pods that the API server had until lately; the kubelet may still show or be admitting them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from accelet.assignments.annotations import ASSIGNED_BY
 from accelet.kube.objects import EMPTY
 from accelet.kube.pods import Container, Pod
+from accelet.kube.poduid import PodUid, index_pods, leave_out_forged
 
 KEPT_S = 60.0
 """How long a pod that the API server no longer has is remembered."""
@@ -31,32 +32,44 @@ class FormerPods:
     """
 
     def __init__(self) -> None:
-        self._entries: dict[str, tuple[float, Pod]] = {}
+        self._pods: dict[PodUid, Pod] = {}
+        self._noted_s: dict[PodUid, float] = {}
+        self._mirrors = 0
         self._parts = 0
 
     def note(self, pod: Pod, now_s: float) -> None:
         """The pod was deleted at `now_s`, seconds of a monotonic clock."""
-        self._forget(pod.uid)
+        uid = PodUid(pod.uid)
+        self._forget(uid)
         if count_parts(pod) <= MOST_PARTS_OF_POD:
-            self._entries[pod.uid] = (now_s, strip_pod(pod))
+            self._pods[uid], self._noted_s[uid] = strip_pod(pod), now_s
+            self._mirrors += pod.is_mirror
             self._parts += count_parts(pod)
         self._prune(now_s)
 
-    def pods(self, now_s: float) -> Iterator[Pod]:
+    def pods(self, now_s: float) -> Iterable[Pod]:
         """Those that are remembered, the first deleted first."""
         self._prune(now_s)
-        return (pod for _, pod in self._entries.values())
+        return self._pods.values()
+
+    def index(self, now_s: float, node_uid: str | None) -> Mapping[PodUid, Pod]:
+        """The same by the UID the kubelet uses, without what only says that it is a mirror."""
+        pods = self.pods(now_s)
+        # Each call of the kubelet asks for it, and there may be thousands.
+        return index_pods(leave_out_forged(pods, node_uid)) if self._mirrors else dict(self._pods)
 
     def _prune(self, now_s: float) -> None:
-        while self._entries:
-            uid, (noted_s, _) = next(iter(self._entries.items()))
+        while self._pods:
+            uid, noted_s = next(iter(self._noted_s.items()))
             if noted_s > now_s - KEPT_S and self._parts <= MOST_PARTS:
                 return
             self._forget(uid)
 
-    def _forget(self, uid: str) -> None:
-        if (entry := self._entries.pop(uid, None)) is not None:
-            self._parts -= count_parts(entry[1])
+    def _forget(self, uid: PodUid) -> None:
+        if (pod := self._pods.pop(uid, None)) is not None:
+            del self._noted_s[uid]
+            self._mirrors -= pod.is_mirror
+            self._parts -= count_parts(pod)
 
 
 def count_parts(pod: Pod) -> int:

@@ -139,7 +139,7 @@ class NodePods:
         return index_pods(leave_out_forged(self._pods.values(), self._node_uid))
 
     def deleted(self) -> Mapping[PodUid, Pod]:
-        return index_pods(leave_out_forged(self._former.pods(time.monotonic()), self._node_uid))
+        return self._former.index(time.monotonic(), self._node_uid)
 
     async def synced(self, within_s: float) -> bool:
         return await wait_for_hint(self._synced, within_s)

@@ -40,7 +40,8 @@ class Admissions:
         It writes statuses of containers of those alone that it has admitted. Of a static pod the API server
         knows nothing before.
         """
-        return pod.has_started or bool(pod.statuses) or pod.is_mirror or kubelet_uid(pod) in self.skipped
+        has_status = pod.phase != "Pending" or bool(pod.statuses)
+        return has_status or pod.is_mirror or kubelet_uid(pod) in self.skipped
 
     def came_to(self, uid: PodUid) -> "Admissions":
         return replace(self, last=uid)

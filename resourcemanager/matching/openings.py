@@ -55,7 +55,10 @@ def list_former(pod: Pod, evidence: CallFacts) -> tuple[Pod, ...]:
     return tuple(
         one
         for uid, one in evidence.deleted.items()
-        if one.key == pod.key and uid not in evidence.pods and not one.is_terminal
+        if one.name == pod.name
+        and one.namespace == pod.namespace
+        and uid not in evidence.pods
+        and not one.is_terminal
     )
 
 

@@ -1,15 +1,10 @@
 """`accelet demo provisioner`: slices for a JobSet, from simulated machines, without cluster or root."""
 
-import asyncio
-import sys
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
-from accelet.cli.demo_run import DemoError
+from accelet.cli.demo_run import show_demo
 from accelet.cli.drawing.output import Output
 from accelet.runtime.logs import configure_logs
 
@@ -29,16 +24,7 @@ def command(*, as_json: bool) -> None:
     from accelet.cli.subcommands.provisioner_run import run_demo  # noqa: PLC0415 - the other demos need no client
 
     configure_logs("error")
-    with tempfile.TemporaryDirectory(prefix="accelet-") as folder:
-        try:
-            report = asyncio.run(run_demo(Path(folder)))
-        except DemoError as error:
-            click.echo(f"accelet demo provisioner: {error}", err=True)
-            sys.exit(error.exit_code)
-    if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
-    else:
-        _print(report)
+    show_demo("demo provisioner", run_demo, _print, as_json=as_json)
 
 
 def _print(report: "ProvisionerReport") -> None:

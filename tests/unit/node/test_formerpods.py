@@ -1,11 +1,15 @@
 """What is remembered of deleted pods has an end, whatever tenants write."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.assignments.gas import CARDS_ANNOTATION, TIME_ANNOTATION
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
+from accelet.kube.objects import Owner
 from accelet.kube.pods import Container, ContainerStatus, Pod
+from accelet.kube.poduid import index_pods, leave_out_forged
 from accelet.node.formerpods import (
     KEPT_S,
     MOST_PARTS,
@@ -84,6 +88,19 @@ def test_mirror_stays_one_however_long_it_says_of_what() -> None:
     kept = strip_pod(pod("a", annotations={MIRROR: "x" * 262_144}))
     assert kept.is_mirror
     assert len(kept.annotations[MIRROR]) == 256
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcde"), st.booleans(), st.integers(0, 40)), max_size=12))
+def test_index_is_that_of_all_that_are_remembered(acts: list[tuple[str, bool, int]]) -> None:
+    former, now_s = FormerPods(), 0.0
+    node = Owner("Node", "node-1", "node-uid", is_controller=True)
+    for name, is_mirror, waited_s in acts:
+        now_s += waited_s
+        mirror = pod(name, annotations={MIRROR: f"static-{name}"})
+        mirrored = replace(mirror, owners=(node,) if waited_s % 2 else ())
+        former.note(mirrored if is_mirror else pod(name), now_s)
+        expected = index_pods(leave_out_forged(list(former.pods(now_s)), "node-uid"))
+        assert list(former.index(now_s, "node-uid").items()) == list(expected.items())
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 600), st.integers(0, 40))))
