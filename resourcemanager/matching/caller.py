@@ -38,7 +38,8 @@ admitted may be taken for the one that has its name since, as long as the watch 
 kubelet kills it at once.
 
 `next_step` is called with growing evidence until it returns a Match or a NoProof; it asks for at most the
-pods of this node once each, four reads, and one read for each name.
+pods of this node once each, four reads, and one read for each name. The kubelet may have seen a pod that our
+watch has not shown yet; so they are read once some have been asked for in vain, and not after all of them.
 """
 
 from collections.abc import Sequence
@@ -68,6 +69,10 @@ from resourcemanager.matching.openings import (
     needs_checkpoint,
 )
 
+GETS_BEFORE_READ = 10
+"""How many pods are asked for before it is more likely that the watch lags: podresources answers so many at
+once, and 100 a second after that, to all its clients."""
+
 
 def next_step(evidence: CallFacts) -> Step:
     """The container the call is for, or that it cannot be told, or what to find out before either."""
@@ -84,7 +89,8 @@ def _find_visible(evidence: CallFacts) -> Step:
         if is_past_admission(pod, evidence):
             continue
         if pod.key not in evidence.shown:
-            return AskShown(pod.key)
+            may_lag = evidence.can_read and evidence.reads == 0 and len(evidence.shown) >= GETS_BEFORE_READ
+            return ReadPods(after_s=0) if may_lag else AskShown(pod.key)
         found = list(find_openings(pod, Proof.VISIBLE, evidence))
         if found:
             return (

@@ -180,12 +180,13 @@ class CallFacts:
         return replace(read, verified=self.verified | names, reads=self.reads + 1)
 
     def _with_read(self, pods: Iterable[Pod]) -> "CallFacts":
-        """With what was read, in the order known so far; what is new comes last."""
+        """With what was read, in the order known so far; first what is new, since the watch lags."""
         found = index_pods(pods)
         missing = {uid: pod for uid, pod in self.pods.items() if uid not in found}
+        new = [uid for uid in found if uid not in self.pods]
         return replace(
             self,
-            pods={uid: found[uid] for uid in (*self.pods, *found) if uid in found},
+            pods={uid: found[uid] for uid in (*new, *self.pods) if uid in found},
             deleted={**self.deleted, **missing},
             missing=self.missing | missing.keys(),
         )

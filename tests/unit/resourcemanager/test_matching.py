@@ -1,3 +1,4 @@
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,7 +17,7 @@ from resourcemanager.holdings.ledger import InFlight, Ledger
 from resourcemanager.holdings.reconcile import View, reconcile
 from resourcemanager.matching.admissions import Admissions
 from resourcemanager.matching.answered import note_answer
-from resourcemanager.matching.caller import next_step
+from resourcemanager.matching.caller import GETS_BEFORE_READ, next_step
 from resourcemanager.matching.inquiry import (
     AskAllShown,
     AskCheckpoint,
@@ -394,6 +395,22 @@ def test_pod_the_watch_has_not_delivered_is_read() -> None:
     world = World(shows(record(one)), api=[one])
     assert owner_of(world.resolve(replace(evidence(), is_watch_current=False))) == ("uid-p", "main")
     assert world.asked == [ReadPods(after_s=0), AskShown(("ns", "p"))]
+
+
+def test_of_many_that_wait_few_are_asked_for_before_the_watch_is_doubted() -> None:
+    waiting = [pod(f"w{number}") for number in range(40)]
+    first = pod("first")
+    world = World(shows(record(first)), api=[*waiting, first])
+    asked = [AskShown(("ns", f"w{number}")) for number in range(GETS_BEFORE_READ)]
+    assert owner_of(world.resolve(evidence(*waiting))) == ("uid-first", "main")
+    assert world.asked == [*asked, ReadPods(after_s=0), AskShown(("ns", "first"))]
+
+
+def test_all_that_wait_are_asked_for_where_nobody_can_be_read() -> None:
+    waiting = [pod(f"w{number}") for number in range(40)]
+    world = World(shows(record(waiting[-1])), api=None)
+    assert owner_of(world.resolve(evidence(*waiting))) == ("uid-w39", "main")
+    assert Counter(map(type, world.asked)) == {AskShown: 40, ReadPods: 1}
 
 
 def test_newer_pod_of_the_same_name_is_not_taken_for_the_one_we_know() -> None:
