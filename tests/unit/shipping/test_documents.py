@@ -15,8 +15,8 @@ from deviceplugin import plugin
 
 PROJECT = Path(__file__).parent.parent.parent.parent
 OPERATING = (PROJECT / "docs" / "operating.md").read_text()
-ALERTS = PROJECT / "deploy" / "agent" / "alerts.yaml"
-SCHEDULER_ALERTS = PROJECT / "deploy" / "scheduler-alerts.yaml"
+ALERTS = PROJECT / "deploy" / "monitoring" / "agent-alerts.yaml"
+SCHEDULER_ALERTS = PROJECT / "deploy" / "monitoring" / "scheduler-alerts.yaml"
 AGENT_SOURCES = [
     *(PROJECT / "deviceplugin").rglob("*.py"),
     *(PROJECT / "accelet" / "agent").rglob("*.py"),

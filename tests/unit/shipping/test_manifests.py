@@ -20,7 +20,7 @@ from accelet.runtime.probes import parse_address
 PROJECT = Path(__file__).parent.parent.parent.parent
 EVERY_YAML = sorted(
     path
-    for folder in (PROJECT / "deploy" / "agent", PROJECT / "examples" / "agent")
+    for folder in (PROJECT / "deploy" / "monitoring", PROJECT / "examples" / "agent")
     for path in folder.glob("*.yaml")
 )
 
