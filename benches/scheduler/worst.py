@@ -8,7 +8,8 @@ from time import process_time
 from accelet.kube.pods import Container, Pod
 from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.topology import Scheme
-from accelet.scheduler.gangs.grouping import CARDS_GATE, GATE_PREFIX, REQUIRED_LEVEL, Gang, find_gangs
+from accelet.scheduler.gangs.grouping import CARDS_GATE, GATE_PREFIX, Gang, find_gangs
+from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
 from accelet.scheduler.placement.plan import Plan, plan_gang
 from benches.scheduler.cards import HOLDERS, I915, occupied
 from benches.scheduler.clusters import GPU, Size, make_nodes, occupy, used_gpus

@@ -20,7 +20,8 @@ from accelet.kube.nodes import parse_node
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
 from accelet.scheduler.cluster.topology import Scheme
-from accelet.scheduler.gangs.grouping import EXCLUSIVE, GATE_PREFIX, REQUIRED_LEVEL
+from accelet.scheduler.gangs.grouping import EXCLUSIVE, GATE_PREFIX
+from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
 

@@ -2,15 +2,19 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from accelet.kube.pods import Pod
-from accelet.runtime.excerpts import excerpt
 from accelet.scheduler.cards.needs import CARD_RESOURCES, read_needs
 from accelet.scheduler.cluster.shape import PodShape, shape_of
-from accelet.scheduler.cluster.topology import ROOT
-from accelet.scheduler.errors import NeedsError, UnknownLevelError
+from accelet.scheduler.errors import NeedsError
 from accelet.scheduler.gangs.annotations import Said
+from accelet.scheduler.gangs.levels import (
+    LevelName,
+    check_slices,
+    read_preferred_level,
+    read_required_level,
+)
 from accelet.scheduler.gangs.rank import SPARK_ROLE, rank_of
 from accelet.scheduler.gangs.workload import Workload
 
@@ -19,8 +23,9 @@ CARDS_GATE = "accelet.dev/cards"
 """Also ours. A pod that has no other of ours waits for cards, by itself and not for the rest of a gang."""
 
 EXCLUSIVE = "accelet.dev/exclusive"
-REQUIRED_LEVEL = "accelet.dev/required-level"
 GANG_SIZE = "accelet.dev/gang-size"
+GANG_MIN = "accelet.dev/gang-min"
+"""With how many pods a gang may begin where there is no room for all."""
 
 _LEADER_WORKER = "leaderworkerset.sigs.k8s.io/name"
 _KINDS = (
@@ -65,7 +70,8 @@ class Gang:
     """Gated pods to be placed together, in rank order, and their shapes.
 
     `members` are these and the gang's other live pods, in rank order; `size` is how many members there
-    are to be in all, None if nobody says. `objection` is what forbids to plan it as it is, for people.
+    are to be in all, None if nobody says, and `least` with how many of them it may begin, None if with no
+    fewer than all. `objection` is what forbids to plan it as it is, for people.
     `priority` is the highest of the gated pods, `created_s` when the first of the
     members came, `newest_s` when the last of the gated pods did. Once on nodes, the gated pods have ended
     after `runs_s` at the latest, infinite where nobody says so. On the `excluded` nodes one of its pods was
@@ -77,7 +83,9 @@ class Gang:
     shapes: tuple[PodShape, ...]
     members: tuple[Pod, ...]
     size: int | None = None
-    required_level: str | None = None
+    least: int | None = None
+    required_level: LevelName | None = None
+    preferred_level: LevelName | None = None
     is_exclusive: bool = False
     objection: str | None = None
     priority: int = 0
@@ -90,6 +98,31 @@ class Gang:
     def missing(self) -> int:
         """How many members are still to be created."""
         return max(0, (self.size or 0) - len(self.members))
+
+    @property
+    def lacking(self) -> int:
+        """How many members are still to be created before it can be planned."""
+        return self.missing if self.least is None else max(0, self.least - len(self.members))
+
+    @property
+    def fewest(self) -> int:
+        """How many of the gated pods are to be placed at least."""
+        return len(self.pods) if self.least is None else max(1, self.least - self._placed)
+
+    @property
+    def has_least(self) -> bool:
+        """Whether as many of it are placed as it needs, so that the others are welcome, but not missed."""
+        return self.least is not None and self._placed >= self.least
+
+    @property
+    def _placed(self) -> int:
+        return len(self.members) - len(self.pods)
+
+    def first(self, count: int) -> "Gang":
+        """The gang without its gated pods beyond the first `count` in rank."""
+        left_out = {pod.key for pod in self.pods[count:]}
+        members = tuple(pod for pod in self.members if pod.key not in left_out)
+        return replace(self, pods=self.pods[:count], shapes=self.shapes[:count], members=members)
 
     @property
     def is_counted(self) -> bool:
@@ -130,8 +163,11 @@ def find_gangs(
 
 
 def in_order(gangs: Iterable[Gang]) -> list[Gang]:
-    """By priority; then those of which pods are placed, since these wait for their peers; then age."""
-    return sorted(gangs, key=lambda gang: (-gang.priority, not gang.is_begun, gang.created_s, gang.key))
+    """By priority; then those of which pods are placed and wait for their peers; then age."""
+    return sorted(
+        gangs,
+        key=lambda gang: (-gang.priority, not gang.is_begun or gang.has_least, gang.created_s, gang.key),
+    )
 
 
 def gang_key(pod: Pod, prefix: str = GATE_PREFIX) -> GangKey:
@@ -234,7 +270,11 @@ def make_gang(
         size = said.number(_LEADER_WORKER_SIZE)
     if size is None and workload is not None:
         size = workload.size
-    level = said.one(REQUIRED_LEVEL)
+    least = said.number(GANG_MIN)
+    if least is not None and size is not None and least > size:
+        said.object_to(f"{GANG_MIN} is {least}, but the gang has {size} pods")
+    required, preferred = read_required_level(said), read_preferred_level(said)
+    check_slices(said)
     is_exclusive = said.truth(EXCLUSIVE)
     _check_foreign_gates(gated, prefix, said)
     _check_needs(gated, card_resources, said)
@@ -246,7 +286,9 @@ def make_gang(
         shapes=tuple(shape_of(pod, card_resources) for pod in gated),
         members=tuple(ranked),
         size=size,
-        required_level=level,
+        least=least,
+        required_level=required,
+        preferred_level=preferred,
         is_exclusive=is_exclusive,
         objection=said.objection,
         priority=max(pod.priority for pod in gated),
@@ -290,18 +332,3 @@ def _check_claims(pods: Iterable[Pod], said: Said) -> None:
                 f"pod {pod.name} has resource claims, for which kube-scheduler alone finds devices: "
                 "gangs with claims are not placed"
             )
-
-
-def required_level(gang: Gang, levels: Sequence[str]) -> int:
-    """The number of the level within which the gang must stay, ROOT if it says none.
-
-    Raises:
-        UnknownLevelError: there is no such level; a sentence for people.
-    """
-    if gang.required_level is None:
-        return ROOT
-    if gang.required_level not in levels:
-        raise UnknownLevelError(
-            f"{REQUIRED_LEVEL} is {excerpt(gang.required_level)}, but the levels are {', '.join(levels)}"
-        )
-    return levels.index(gang.required_level)

@@ -148,10 +148,10 @@ class Backlog:
         """Keeps nodes for a gang that has starved, if nobody has any yet; False if none help it."""
         if self.reservation is not None or not self._patience.is_out(gang):
             return True
-        if gang.objection or gang.missing or (known is not None and known.is_hopeless):
+        if gang.objection or gang.lacking or gang.has_least or (known is not None and known.is_hopeless):
             return False
         try:
-            found = reserve(gang, self._snapshot, room, self._patience, self._before)
+            found = reserve(gang.first(gang.fewest), self._snapshot, room, self._patience, self._before)
         except Exception:
             return False
         if found is None:
@@ -172,9 +172,10 @@ def is_simple(gang: Gang) -> bool:
 
 def _likeness(gang: Gang, *, is_let_in: bool) -> object:
     """Equal for gangs of which one finds a place where the other does; None for those that are their own."""
-    if gang.objection or gang.missing or gang.excluded or len(gang.members) > len(gang.pods):
+    if gang.objection or gang.lacking or gang.excluded or len(gang.members) > len(gang.pods):
         return None
-    return gang.shapes, gang.required_level, gang.is_exclusive, is_let_in
+    levels = gang.required_level, gang.preferred_level
+    return gang.shapes, gang.least, levels, gang.is_exclusive, is_let_in
 
 
 def _fault(gang: Gang, fault: Exception) -> Plan:

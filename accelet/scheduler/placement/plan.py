@@ -1,6 +1,7 @@
 """Gangs in order and a cluster to a plan: who sits where, how far apart, how well proven, or why not."""
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from accelet.scheduler.cluster.layout import Layout, Mask
 from accelet.scheduler.cluster.room import Room
 from accelet.scheduler.cluster.topology import ROOT, Ints
 from accelet.scheduler.errors import UnknownLevelError
-from accelet.scheduler.gangs.grouping import Gang, required_level
+from accelet.scheduler.gangs.grouping import Gang
 from accelet.scheduler.placement.identical import Shortfall, place_identical
 from accelet.scheduler.placement.problem import PlacementProblem
 from accelet.scheduler.placement.repair import TAKEN, repair
@@ -21,6 +22,9 @@ from accelet.scheduler.placement.why import explain_shortfall, explain_unlike, l
 from resourcemanager.target import describe
 
 REFUSED = "where one of its pods was refused"
+
+_PART = 3
+"""Where there is more than one question about a gang, each may take one part in so many of what is left."""
 
 _UNDECIDED = "its pods have nodes, but there are too many ways to share the cards there to find one"
 _TOO_MUCH = "no place was found with the work that one gang may take; that is not proven impossible"
@@ -32,9 +36,10 @@ class Plan:
 
     `nodes` has the node of each of the gang's pods, and `assignments` the cards and tiles of those that
     get any; or `nodes` is None and `reason` says why, for people. Then `distance` is None too. The distance
-    is that of the whole gang, with members that were placed before. No placement has less distance than
-    `lower_bound`; `is_optimal` says that this one has no more. `is_settled` says that more work would not
-    change the decision. `fault` is an error of ours that kept the gang from being planned.
+    is that of the whole gang, with members that were placed before. No placement that keeps the same level
+    has less than `lower_bound`; `is_optimal` says that this one has no more. `is_settled` says that more work
+    would not change the decision. `fault` is an error of ours that kept the gang from being planned.
+    The gang is that of the pods which are placed: of one that may begin with fewer, not always all.
     """
 
     gang: Gang
@@ -64,7 +69,8 @@ def describe_plan(plan: Plan) -> str:
         return f"on {where}" + (f": {'; '.join(cards)}" if cards else "")
     distance = plan.distance or 0
     proof = "optimal" if plan.is_optimal else f"at most {distance - plan.lower_bound:,} too far"
-    return f"{len(plan.gang.pods)} pods on {len(nodes)} nodes, distance {distance:,}, {proof}"
+    others = "" if plan.gang.least is None or not plan.gang.missing else f" of {plan.gang.size}"
+    return f"{len(plan.gang.pods)}{others} pods on {len(nodes)} nodes, distance {distance:,}, {proof}"
 
 
 def plan_gangs(
@@ -87,28 +93,99 @@ def find_places(
 ) -> Plan:
     """Plans one gang with as much work as `effort` allows, and leaves `room` as it is.
 
-    What it costs is taken from `budget`, one of `effort.units` if None is given.
+    What it costs is taken from `budget`, one of `effort.units` if None is given. Of a gang that may begin
+    with fewer pods than all, the plan has as many of the lowest ranks as there is a place for.
     """
     if gang.objection:
         return Plan(gang, reason=gang.objection)
-    if gang.missing:
-        return Plan(gang, reason=f"waits for {gang.missing} of its {gang.size} pods to be created")
+    if gang.lacking:
+        return Plan(gang, reason=f"waits for {gang.lacking} of its {gang.size} pods to be created")
+    room = room.metered(budget or Budget(effort.units))
     try:
-        problem = problem_of(gang, layout, room.metered(budget or Budget(effort.units)))
-        return _find(gang, problem, layout, effort)
+        levels = _levels(gang, layout)
     except UnknownLevelError as error:
         return Plan(gang, reason=str(error))
+    whole = _find_nearest(gang, levels, layout, room, effort)
+    if whole.nodes is not None or gang.fewest >= len(gang.pods):
+        return whole
+    return _find_most(whole, lambda part: _find_nearest(part, levels, layout, room, effort))
+
+
+def _find_most(whole: Plan, find: Callable[[Gang], Plan]) -> Plan:
+    """The most of a gang's lowest ranks for which there is a place, once there is none for all.
+
+    Whoever finds a place for some ranks finds one for fewer, so that halving finds the most. Where `find`
+    leaves a question open, there may be more, and the plan is not settled.
+    """
+    gang = whole.gang
+    least = find(gang.first(gang.fewest))
+    if least.nodes is None:
+        reason = f"for the {gang.fewest} of its pods that it needs at least, {least.reason}"
+        return replace(least, gang=gang, reason=reason)
+    plans = {len(gang.pods): whole, gang.fewest: least}
+
+    def is_refused(count: int) -> bool:
+        plans[count] = find(gang.first(count))
+        return plans[count].nodes is None
+
+    between = range(gang.fewest + 1, len(gang.pods))
+    most = gang.fewest + bisect_left(between, 1, key=is_refused)
+    is_settled = plans[most].is_settled and all(p.is_settled for p in plans.values() if p.nodes is None)
+    return replace(plans[most], is_settled=is_settled)
+
+
+def required_level(gang: Gang, layout: Layout) -> int:
+    """The number of the level within which the gang must stay, ROOT if it says none.
+
+    Raises:
+        UnknownLevelError: there is no such level.
+    """
+    return gang.required_level.number(layout.tree.scheme) if gang.required_level else ROOT
+
+
+def _levels(gang: Gang, layout: Layout) -> Sequence[int]:
+    """Within one domain of which level the gang is to be, the best first: the preferred one, then wider ones.
+
+    Pods that are placed in several domains of a level have no preference for it any more.
+
+    Raises:
+        UnknownLevelError: the gang names a level that there is not.
+    """
+    required = required_level(gang, layout)
+    preferred = gang.preferred_level.number(layout.tree.scheme) if gang.preferred_level else ROOT
+    kept = [leaf for leaf in _kept(gang, layout) if leaf is not None]
+    narrow = (
+        level
+        for level in range(preferred, required, -1)
+        if not kept or len(set(layout.tree.codes[level][kept].tolist())) == 1
+    )
+    return (*narrow, required)
+
+
+def _find_nearest(gang: Gang, levels: Sequence[int], layout: Layout, room: Room, effort: Effort) -> Plan:
+    """The plan within the first of the levels within which there is one; each takes a part of the budget."""
+    is_settled = True
+    for level in levels[:-1]:
+        with room.budget.part(_PART) as part:
+            plan = _find_within(gang, level, layout, room.metered(part), effort)
+        is_settled &= plan.is_settled
+        if plan.nodes is not None:
+            return replace(plan, is_settled=is_settled)
+    is_part = len(levels) > 1 or gang.least is not None
+    with room.budget.part(_PART if is_part else 1) as part:
+        plan = _find_within(gang, levels[-1], layout, room.metered(part), effort)
+    return replace(plan, is_settled=is_settled and plan.is_settled)
+
+
+def _find_within(gang: Gang, level: int, layout: Layout, room: Room, effort: Effort) -> Plan:
+    try:
+        return _find(gang, problem_of(gang, layout, room, level), layout, effort)
     except BudgetSpentError:
         return Plan(gang, reason=_TOO_MUCH, is_settled=False)
 
 
-def problem_of(gang: Gang, layout: Layout, room: Room) -> PlacementProblem:
-    """What is to be placed, within that domain of the required level in which the gang is already.
-
-    Raises:
-        UnknownLevelError: the gang requires a level that there is not.
-    """
-    within = required_level(gang, layout.tree.scheme.levels)
+def problem_of(gang: Gang, layout: Layout, room: Room, within: int) -> PlacementProblem:
+    """What is to be placed within one domain of level `within`, that in which the gang is already."""
     room = room.without(_excluded(gang, layout), REFUSED) if gang.excluded else room
     problem = PlacementProblem(layout.tree, room, gang.shapes, within, gang.is_exclusive)
     kept = [leaf for leaf in _kept(gang, layout) if leaf is not None]

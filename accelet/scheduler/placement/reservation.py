@@ -14,7 +14,7 @@ from accelet.scheduler.cluster.topology import Ints
 from accelet.scheduler.errors import UnknownLevelError
 from accelet.scheduler.gangs.grouping import Gang, GangKey
 from accelet.scheduler.placement.fallback import place_kind_by_kind
-from accelet.scheduler.placement.plan import problem_of
+from accelet.scheduler.placement.plan import problem_of, required_level
 from accelet.scheduler.placement.problem import PlacementProblem
 
 _UNITS = 100_000
@@ -75,8 +75,9 @@ def reserve(
     """
     budget = Budget(_UNITS)
     try:
-        now = problem_of(gang, snapshot.layout, room.metered(budget))
-        end = problem_of(gang, snapshot.layout, snapshot.room_in_the_end.metered(budget))
+        layout, within = snapshot.layout, required_level(gang, snapshot.layout)
+        now = problem_of(gang, layout, room.metered(budget), within)
+        end = problem_of(gang, layout, snapshot.room_in_the_end.metered(budget), within)
         leaves = _leaves(gang, now, end, snapshot, before)
     except (UnknownLevelError, BudgetSpentError):  # its plan says so
         return None

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from accelet.scheduler.gangs.grouping import GANG_SIZE, GATE_PREFIX, REQUIRED_LEVEL
+from accelet.scheduler.gangs.grouping import GANG_SIZE, GATE_PREFIX
+from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.https_client import Json
 from tests.e2e.cluster.waiting import wait_until

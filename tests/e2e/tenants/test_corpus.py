@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from accelet.kube.objects import read_page
 from accelet.kube.podparser import parse_pod
 from accelet.scheduler.cluster.topology import Scheme
-from accelet.scheduler.gangs.grouping import EXCLUSIVE, GANG_SIZE, GATE_PREFIX, REQUIRED_LEVEL
+from accelet.scheduler.gangs.grouping import EXCLUSIVE, GANG_SIZE, GATE_PREFIX
+from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
 from accelet.scheduler.state import SchedulerState
 from tests.e2e.cluster.https_client import Json, RefusedError
 from tests.e2e.tenants.installation import Tenant

@@ -9,7 +9,8 @@ from urllib.request import urlopen
 import pytest
 
 from accelet.fakeapi import Answer, Drop, Fault
-from accelet.scheduler.gangs.grouping import REQUIRED_LEVEL
+from accelet.scheduler.gangs.grouping import GANG_MIN
+from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
 from tests.fakes.manifests import raw_container, raw_pod
 from tests.integration.kube.waiting import eventually
 from tests.integration.scheduler.conftest import Start
@@ -90,6 +91,24 @@ async def test_a_gang_waits_for_room_with_the_reason_and_starts_when_there_is_so
         world.delete_pod("other")
         await eventually(lambda: world.is_bound("train", 3))
     assert set(world.where("train").values()) == {"n000", "n001", "n002"}
+
+
+async def test_a_gang_that_may_begin_with_fewer_does_and_the_others_follow_when_there_is_room(
+    world: World, start: Start
+) -> None:
+    world.add_nodes(1, 1, 4)
+    world.bind("other", "n002", 8)
+    world.bind("another", "n003", 8)
+    async with start():
+        world.add_job("train", 4, gpus=8, annotations={GANG_MIN: "2"})
+        await eventually(lambda: len(world.gated("train")) == 2 and not world.plans())
+        assert set(world.where("train")) == {"train-0", "train-1"}
+        world.delete_pod("other")
+        await eventually(lambda: len(world.gated("train")) == 1 and not world.plans())
+        assert world.where("train")["train-2"] == "n002"
+        world.delete_pod("another")
+        await eventually(lambda: world.is_bound("train", 4))
+    assert any(note.startswith("2 of 4 pods on 2 nodes") for note in world.notes())
 
 
 async def test_a_lost_pod_comes_back_next_to_its_peers(world: World, start: Start) -> None:

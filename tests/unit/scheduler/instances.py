@@ -12,7 +12,8 @@ from accelet.kube.objects import Condition
 from accelet.kube.pods import Container, Pod
 from accelet.kube.selection import Taint, Toleration
 from accelet.scheduler.cluster.topology import Scheme
-from accelet.scheduler.gangs.grouping import EXCLUSIVE, GATE_PREFIX, REQUIRED_LEVEL
+from accelet.scheduler.gangs.grouping import EXCLUSIVE, GATE_PREFIX
+from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
 from benches.scheduler.window import slide
 from tests.fakes import pods as fakes
 

@@ -6,7 +6,8 @@ from accelet.kube.nodes import Node
 from accelet.kube.pods import Pod
 from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.topology import Scheme
-from accelet.scheduler.gangs.grouping import REQUIRED_LEVEL, GangKey, find_gangs
+from accelet.scheduler.gangs.grouping import GangKey, find_gangs
+from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
 from accelet.scheduler.placement.backlog import Round, plan_backlog
 from accelet.scheduler.placement.reservation import Patience, Reservation
 from tests.fakes.nodes import node

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from accelet.kube.nodes import parse_node
 from accelet.kube.podparser import parse_pod
 from accelet.scheduler.cluster.topology import Scheme
-from accelet.scheduler.gangs.grouping import CARDS_GATE, EXCLUSIVE, GANG_SIZE, GATE_PREFIX, REQUIRED_LEVEL
+from accelet.scheduler.gangs.grouping import CARDS_GATE, EXCLUSIVE, GANG_SIZE, GATE_PREFIX
+from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
 from accelet.scheduler.placement.plan import plan_gangs
 from accelet.scheduler.state import SchedulerState
 from tests.fakes.manifests import Raw, raw_container, raw_pod

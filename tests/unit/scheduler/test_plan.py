@@ -10,7 +10,8 @@ from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.shape import shape_of
 from accelet.scheduler.cluster.topology import Scheme
-from accelet.scheduler.gangs.grouping import EXCLUSIVE, GATE_PREFIX, REQUIRED_LEVEL, find_gangs
+from accelet.scheduler.gangs.grouping import EXCLUSIVE, GATE_PREFIX, find_gangs
+from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
 from accelet.scheduler.gangs.workload import Workload
 from accelet.scheduler.placement.certificate import lower_bound
 from accelet.scheduler.placement.plan import plan_gang, plan_gangs

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.shape import shape_of
 from accelet.scheduler.cluster.topology import Scheme
-from accelet.scheduler.gangs.grouping import EXCLUSIVE, REQUIRED_LEVEL
+from accelet.scheduler.gangs.grouping import EXCLUSIVE
+from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
 from accelet.scheduler.placement.problem import PlacementProblem
 from accelet.scheduler.placement.repair import repair
 from accelet.scheduler.placement.unlike import USUAL_EFFORT

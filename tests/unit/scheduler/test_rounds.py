@@ -10,7 +10,8 @@ from accelet.kube.objects import Owner
 from accelet.kube.pods import Pod
 from accelet.scheduler.cluster.cluster import Cluster, Snapshot
 from accelet.scheduler.cluster.topology import Scheme
-from accelet.scheduler.gangs.grouping import GATE_PREFIX, REQUIRED_LEVEL, Gang, find_gangs
+from accelet.scheduler.gangs.grouping import GATE_PREFIX, Gang, find_gangs
+from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
 from accelet.scheduler.gangs.workload import parse_workload
 from accelet.scheduler.placement.backlog import Backlog
 from accelet.scheduler.placement.plan import Plan, plan_gang

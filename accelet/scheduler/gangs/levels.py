@@ -1,0 +1,63 @@
+"""Which level of the network a gang's pods must or had best share, said in our annotations or in Kueue's."""
+
+from dataclasses import dataclass
+
+from accelet.runtime.excerpts import excerpt
+from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.errors import UnknownLevelError
+from accelet.scheduler.gangs.annotations import Said
+
+REQUIRED_LEVEL = "accelet.dev/required-level"
+PREFERRED_LEVEL = "accelet.dev/preferred-level"
+
+_KUEUE = "kueue.x-k8s.io/podset-"
+KUEUE_REQUIRED = f"{_KUEUE}required-topology"
+KUEUE_PREFERRED = f"{_KUEUE}preferred-topology"
+_KUEUE_SLICES = (f"{_KUEUE}slice-required-topology", f"{_KUEUE}slice-size")
+
+
+@dataclass(frozen=True, slots=True)
+class LevelName:
+    """A level as an annotation names it: ours by its name, Kueue's by a label that nodes have for it."""
+
+    annotation: str
+    text: str
+
+    def number(self, scheme: Scheme) -> int:
+        """
+        Raises:
+            UnknownLevelError: there is no such level; a sentence for people.
+        """
+        is_label = self.annotation.startswith(_KUEUE)
+        for names in scheme.label_sets if is_label else (scheme.levels,):
+            if self.text in names:
+                return names.index(self.text)
+        known = [label for labels in scheme.label_sets for label in labels] if is_label else scheme.levels
+        what = "labels of the levels" if is_label else "levels"
+        raise UnknownLevelError(
+            f"{self.annotation} is {excerpt(self.text)}, but the {what} are {', '.join(known)}"
+        )
+
+
+def read_required_level(said: Said) -> LevelName | None:
+    return _read(said, REQUIRED_LEVEL, KUEUE_REQUIRED)
+
+
+def read_preferred_level(said: Said) -> LevelName | None:
+    return _read(said, PREFERRED_LEVEL, KUEUE_PREFERRED)
+
+
+def check_slices(said: Said) -> None:
+    """Kueue's slices of a pod set are not served: to place a gang without them would break what it asks."""
+    for name in _KUEUE_SLICES:
+        if said.one(name) is not None:
+            said.object_to(f"{name} is not served: slices of a gang are not placed")
+
+
+def _read(said: Said, *names: str) -> LevelName | None:
+    """What the first of these annotations says that the pods have."""
+    for name in names:
+        text = said.one(name)
+        if text is not None:
+            return LevelName(name, text)
+    return None
