@@ -1,24 +1,18 @@
 """A v5e host of eight chips on a real kubelet: pods get boxes of chips and see what they were given."""
 
-import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.agent import AGENT, device_pod, wait_for_allocatable
-from tests.e2e.cluster.mount_points import MountPointClaim
 from tests.e2e.cluster.node import Node
 from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.cluster.workloads import Workloads
 from tests.e2e.cluster.workspace import Workspace
-from tests.synthetic.tpu import HOSTS
+from tests.e2e.tpu_host import eight_chips
 
 TPU = "google.com/tpu"
-VFIO = Path("/dev/vfio")
-NULL = (1, 3)
-"""The device numbers of /dev/null, which every chip stands for."""
 
 CONFIG = """\
 version: v1
@@ -33,35 +27,17 @@ HALVES = ({"3", "2", "4", "7"}, {"1", "5", "6", "0"})
 @pytest.fixture(scope="module", autouse=True)
 def served(node: Node, workspace: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """An agent that sees the chips' tree; the node has their device files where nobody else does."""
-    root = HOSTS["v5e-8"].write(tmp_path_factory.mktemp("v5e-8"))
-    _make_devices_of_files(root)
-    if not VFIO.exists():
-        workspace.claim(MountPointClaim(str(VFIO)))
-        VFIO.mkdir()
-    node.run(["mount", "-t", "tmpfs", "tmpfs", str(VFIO)])
-    for name in ("vfio", *(str(group) for group in range(8))):
-        node.run(["mknod", "-m", "0666", str(VFIO / name), "c", *map(str, NULL)])
-    config = root / "config.yaml"
-    config.write_text(CONFIG.format(logs=root / "logs"))
-    places: list[str | Path] = ["--host-root", root, "--config", config]
-    agent = node.process(
-        "tpu-agent", [AGENT, "agent", *places, "--node-name", node.name, "--http", "127.0.0.1:0"]
-    )
-    try:
+    root = tmp_path_factory.mktemp("v5e-8")
+    with eight_chips(node, workspace, root):
+        config = root / "config.yaml"
+        config.write_text(CONFIG.format(logs=root / "logs"))
+        places: list[str | Path] = ["--host-root", root, "--config", config]
+        agent = node.process(
+            "tpu-agent", [AGENT, "agent", *places, "--node-name", node.name, "--http", "127.0.0.1:0"]
+        )
         with agent.running():
             wait_for_allocatable(node, TPU, 8)
             yield
-    finally:
-        node.run(["umount", str(VFIO)])
-
-
-def _make_devices_of_files(root: Path) -> None:
-    """Turns the tree's plain files into character devices, with the numbers that its sysfs says."""
-    for path in (root / "dev/vfio").iterdir():
-        path.unlink()
-        os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(*NULL))
-    for path in (root / "sys/class/vfio").glob("*/dev"):
-        path.write_text("{}:{}\n".format(*NULL))
 
 
 def test_two_pods_of_four_chips_see_disjoint_halves_and_their_environment(workloads: Workloads) -> None:

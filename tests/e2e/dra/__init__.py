@@ -1,0 +1,1 @@
+"""Dynamic Resource Allocation on real clusters: storms of claims, kills, changes of nodes, and a judge."""
