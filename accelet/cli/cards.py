@@ -11,9 +11,11 @@ from accelet.cli.drawing.output import Output
 from accelet.cli.options import choose_kubeconfig, own_kubeconfig_option
 from accelet.cli.reading.cardobjects import CardObjects
 from accelet.cli.reading.objectfiles import OBJECT_FILE, read_objects, read_scheduler_settings, refuse_twins
+from accelet.cli.reading.schedulerport import IN_ITS_POD, with_lingering
 from accelet.kube.errors import ConfigurationError, KubeError
 from accelet.kube.nodes import parse_node
 from accelet.kube.podparser import parse_pod
+from accelet.runtime.probes import AddressError
 from accelet.runtime.run import EXIT_FAILED
 from accelet.scheduler.cards.view import ClusterView, view_cluster
 from accelet.scheduler.gangs.grouping import GATE_PREFIX
@@ -43,6 +45,12 @@ from accelet.scheduler.state import SchedulerState
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The scheduler's settings, for the resources that count cards.",
 )
+@click.option(
+    "--scheduler",
+    metavar="HOST:PORT",
+    help="The scheduler's HTTP port, which tells its own pod alone of pods deleted by force.  "
+    f"[default: {IN_ITS_POD} with the pod's service account, else nobody is asked]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 def command(
     *,
@@ -52,6 +60,7 @@ def command(
     plan_file: Path | None,
     wanted: str | None,
     config: Path | None,
+    scheduler: str | None,
     as_json: bool,
 ) -> None:
     """Show every card and tile of the cluster, who holds it, and what is free, as the scheduler counts it.
@@ -62,7 +71,10 @@ def command(
     if node_file or pod_file or plan_file:
         objects = _read_files(node_file, pod_file, plan_file)
     else:
-        objects = _read_cluster(choose_kubeconfig(kubeconfig))
+        chosen = choose_kubeconfig(kubeconfig)
+        asked = scheduler or (None if chosen else IN_ITS_POD)
+        objects = _read_cluster(chosen)
+        objects = _with_lingering(objects, asked) if asked else objects
     for note in objects.notes:
         click.echo(note, err=True)
     view = _view(objects, settings, wanted)
@@ -81,6 +93,8 @@ def _view(objects: CardObjects, settings: SchedulerSettings, wanted: str | None)
         state.set_pod(pod)
     for plan in objects.plans:
         state.set_record(plan)
+    for gone in objects.lingering:
+        state.cluster.cards.hold(gone.key, gone.node, gone.uses)
     chosen = [node for node in objects.nodes if wanted in (None, node.name)]
     if wanted is not None and not chosen:
         raise click.BadParameter(
@@ -100,6 +114,13 @@ def _read_files(node_file: Path | None, pod_file: Path | None, plan_file: Path |
     refuse_twins(pod_file, "Pod", (f"{pod.namespace}/{pod.name}" for pod in pods))
     plans = read_objects(plan_file, "ConfigMap", parse_record) if plan_file else []
     return CardObjects(nodes, pods, plans)
+
+
+def _with_lingering(objects: CardObjects, scheduler: str) -> CardObjects:
+    try:
+        return with_lingering(objects, scheduler)
+    except AddressError as error:
+        raise click.BadParameter(str(error), param_hint="--scheduler") from None
 
 
 def _read_cluster(kubeconfig: Path | None) -> CardObjects:

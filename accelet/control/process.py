@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -17,7 +17,7 @@ from accelet.kube.recording.eventlog import EventLimits
 from accelet.kube.recording.events import EventRecorder
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.logs import Log
-from accelet.runtime.probes import Check, ProbeServer
+from accelet.runtime.probes import Check, Page, ProbeServer
 from accelet.runtime.tasks import task_group
 from accelet.runtime.waiting import until_it_works
 
@@ -32,14 +32,15 @@ _EVENT_LIMITS = EventLimits(burst=200.0, per_s=20.0, remembered=10_000)
 class ControllerOptions:
     """How one replica of the controller `name` runs; all replicas share the Lease `accelet-NAME`.
 
-    `kubeconfig` None stands for the pod's own service account, `http` None for no HTTP port. At most
-    `threads` requests are under way at a time, besides watches.
+    `kubeconfig` None stands for the pod's own service account, `http` None for no HTTP port, which tells its
+    own pod alone what `pages` have. At most `threads` requests are under way at a time, besides watches.
     """
 
     name: str
     kubeconfig: Path | None = None
     namespace: str = "kube-system"
     http: tuple[str, int] | None = None
+    pages: Mapping[str, Page] = field(default_factory=dict)
     threads: int = 8
     terms: Terms = field(default_factory=Terms)
 
@@ -89,7 +90,8 @@ async def run_controller(
     work = make(Surface(client, FencedWriter(client, lambda: election.is_leader), events))
     server = None
     try:
-        server = ProbeServer(options.http, registry, work.readiness) if options.http else None
+        if options.http is not None:
+            server = ProbeServer(options.http, registry, work.readiness, pages=options.pages)
         async with task_group() as tasks:
             tasks.create_task(work.watch(), name="watch")
             tasks.create_task(events.run(), name="events")

@@ -38,6 +38,9 @@ to load where the processor is shared, and the kubelet admits pods meanwhile."""
 REST_S = 5.0
 """After a read that failed, so long nobody waits for another."""
 
+_PAGE = 25
+"""A pod may have a megabyte and a half."""
+
 NODE_S = 300.0
 """How often the Node is read. Its UID changes when somebody deletes it."""
 
@@ -69,7 +72,12 @@ class NodePods:
     async def run(self) -> None:
         """Watches for ever."""
         client = await self._connection.client(self._report_no_connection)
-        scope = Scope(PODS, field_selector=f"spec.nodeName={self._node_name}", starts_from_cache=True)
+        scope = Scope(
+            PODS,
+            field_selector=f"spec.nodeName={self._node_name}",
+            page_size=_PAGE,
+            starts_from_cache=True,
+        )
         reflector = Reflector(
             client,
             scope,

@@ -1,10 +1,11 @@
-"""The one HTTP port: /healthz, /readyz and /metrics."""
+"""The one HTTP port: /healthz, /readyz and /metrics, and pages for the own pod."""
 
 import asyncio
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import TypeVar
 from urllib.parse import parse_qs
 
@@ -17,6 +18,10 @@ T = TypeVar("T")
 
 LOOP_ANSWERS_S = 5.0
 DEFAULT_BOUNDS = Bounds()
+Page = Callable[[], bytes]
+"""Makes JSON, on the event loop that is watched."""
+
+_NO_PAGES: Mapping[str, Page] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +62,20 @@ class ProbeServer:
         registry: CollectorRegistry,
         ready: Callable[[], Sequence[Check]],
         *,
+        pages: Mapping[str, Page] = _NO_PAGES,
         loop_answers_s: float = LOOP_ANSWERS_S,
         bounds: Bounds = DEFAULT_BOUNDS,
     ) -> None:
         """Listens at once; an event loop that says nothing for `loop_answers_s` is stuck.
+
+        `pages` are for who asks from this host's or pod's own address alone.
 
         Raises:
             AddressError: the address cannot be listened on.
         """
         self._loop = asyncio.get_running_loop()
         self._ready = ready
-        self._loop_answers_s = loop_answers_s
+        self._loop_answers_s, self._pages = loop_answers_s, pages
         self._metrics = make_wsgi_app(registry)
         try:
             listener = _listen(address)
@@ -87,12 +95,12 @@ class ProbeServer:
         if request.path == "/metrics":
             return self._answer_metrics(request)
         if request.path == "/healthz":
-            if await self._on_loop(lambda: True) is None:
-                return _text(HTTPStatus.SERVICE_UNAVAILABLE, "the event loop is stuck")
-            return _text(HTTPStatus.OK, "ok")
+            return _text(HTTPStatus.OK, "ok") if await self._on_loop(lambda: True) else _STUCK
         if request.path == "/readyz":
             is_verbose = "verbose" in parse_qs(request.query, keep_blank_values=True)
             return await self._answer_ready(is_verbose=is_verbose)
+        if request.is_local and request.path in self._pages:
+            return await self._answer_page(self._pages[request.path])
         return _text(HTTPStatus.NOT_FOUND, "there are /healthz, /readyz and /metrics")
 
     def _answer_metrics(self, request: HttpRequest) -> HttpAnswer:
@@ -112,12 +120,17 @@ class ProbeServer:
     async def _answer_ready(self, *, is_verbose: bool) -> HttpAnswer:
         checks = await self._on_loop(self._ready)
         if checks is None:
-            return _text(HTTPStatus.SERVICE_UNAVAILABLE, "the event loop is stuck")
+            return _STUCK
         is_ready = all(check.is_ok for check in checks)
         lines = [f"[{'+' if check.is_ok else '-'}] {check.name}: {check.detail}" for check in checks]
         shown = lines if is_verbose or not is_ready else []
         status = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE
         return _text(status, "\n".join([*shown, "ok" if is_ready else "not ready"]))
+
+    async def _answer_page(self, page: Page) -> HttpAnswer:
+        body = await self._on_loop(page)
+        headers = (("Content-Type", "application/json"),)
+        return _STUCK if body is None else HttpAnswer(HTTPStatus.OK, body, headers)
 
     async def _on_loop(self, call: Callable[[], T]) -> T | None:
         """What `call` returns on the event loop that is watched; None when that does not come to it."""
@@ -142,3 +155,6 @@ def _listen(address: tuple[str, int]) -> socket.socket:
 
 def _text(status: HTTPStatus, text: str) -> HttpAnswer:
     return HttpAnswer(status, f"{text}\n".encode())
+
+
+_STUCK = _text(HTTPStatus.SERVICE_UNAVAILABLE, "the event loop is stuck")

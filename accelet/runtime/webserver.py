@@ -4,6 +4,7 @@ For probes and metrics, which every pod of a cluster may be able to reach. A con
 """
 
 import asyncio
+import ipaddress
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Mapping
@@ -31,12 +32,13 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """`headers` by lower-case name."""
+    """`headers` by lower-case name. `is_local`: it came from a loopback address."""
 
     method: str
     path: str
     query: str
     headers: Mapping[str, str]
+    is_local: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +95,10 @@ class WebServer:
             writer.transport.abort()
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        is_head = False
+        is_head, is_local = False, is_loopback(writer.get_extra_info("peername")[0])
         async with asyncio.timeout(self.bounds.head_s):
             try:
-                request = _parse_head(await reader.readuntil(b"\r\n\r\n"))
+                request = _parse_head(await reader.readuntil(b"\r\n\r\n"), is_local=is_local)
             except _READ_LIMIT_ERRORS as error:
                 is_too_large = isinstance(error, asyncio.LimitOverrunError)
                 status = (
@@ -113,7 +115,14 @@ class WebServer:
             await writer.wait_closed()
 
 
-def _parse_head(head: bytes) -> HttpRequest:
+def is_loopback(text: str) -> bool:
+    """Whether an address is one's own, as the peer of a socket of either family is told."""
+    address = ipaddress.ip_address(text)
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
+def _parse_head(head: bytes, *, is_local: bool) -> HttpRequest:
     """
     Raises:
         ValueError: it is no HTTP request.
@@ -124,7 +133,8 @@ def _parse_head(head: bytes) -> HttpRequest:
         raise ValueError("no HTTP request")
     path, _, query = target.partition("?")
     pairs = (line.partition(":") for line in lines)
-    return HttpRequest(method, path, query, {name.strip().lower(): value.strip() for name, _, value in pairs})
+    headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+    return HttpRequest(method, path, query, headers, is_local)
 
 
 def _render(answer: HttpAnswer, *, is_head: bool) -> bytes:

@@ -22,6 +22,7 @@ from accelet.scheduler.placement.backlog import Backlog
 from accelet.scheduler.placement.plan import Plan, describe_plan
 from accelet.scheduler.placement.refusals import Refusals
 from accelet.scheduler.placement.reservation import Patience, Reservation
+from accelet.scheduler.placement.shares import Shares
 from accelet.scheduler.record import Placement, Record
 from accelet.scheduler.settings import SchedulerSettings
 from accelet.scheduler.state import SchedulerState
@@ -65,6 +66,7 @@ class Planner:
         self._reserved_until_s: dict[GangKey, float] = {}
         self._refusals = Refusals()
         self._reservation: Reservation | None = None
+        self._shares = Shares()
         self._has_news = False
         self._is_over = False
 
@@ -200,14 +202,21 @@ class Planner:
         if self._reservation is not None and self._reservation.until_s <= now_s:
             self._reserved_until_s[self._reservation.gang] = now_s
             self._reservation = None
+            self._shares.note(None, now_s)
 
     def _patience(self, gangs: Sequence[Gang], now_s: float) -> Patience:
-        settings = self._settings
+        settings, namespaces = self._settings, {gang.key.namespace for gang in gangs}
+        rests_until_s = {name: self._shares.rests_until_s(name, namespaces) for name in namespaces}
         return Patience(
             now_s=now_s,
             starving_after_s=settings.starving_after_s,
             waiting_since={
-                gang.key: max(gang.newest_s, self._reserved_until_s.get(gang.key, 0.0)) for gang in gangs
+                gang.key: max(
+                    gang.newest_s,
+                    self._reserved_until_s.get(gang.key, 0.0),
+                    rests_until_s[gang.key.namespace] - settings.starving_after_s,
+                )
+                for gang in gangs
             },
             reserved_for_s=settings.reserved_for_s,
             most_share=settings.reserved_share,
@@ -216,6 +225,7 @@ class Planner:
     def _keep(self, reservation: Reservation | None, now_s: float) -> float | None:
         """Notes what the next round must know of reservations; returns after how long it matters."""
         before, self._reservation = self._reservation, reservation
+        self._shares.note(reservation, now_s)
         self._metrics.reserved.set(len(reservation.nodes) if reservation else 0)
         if reservation != before:
             return 0.0

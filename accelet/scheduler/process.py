@@ -9,8 +9,10 @@ from prometheus_client import CollectorRegistry
 from accelet.control.lease import Terms
 from accelet.control.process import ControllerOptions, Surface, refreshed, run_controller
 from accelet.runtime.blocking import measure_blocking
+from accelet.runtime.clock import SYSTEM_CLOCK
 from accelet.runtime.probes import Check
 from accelet.runtime.tasks import task_group
+from accelet.scheduler.cards.lingering import PAGE, render_lingering
 from accelet.scheduler.controller import Controller
 from accelet.scheduler.gangs.grouping import GATE_PREFIX
 from accelet.scheduler.metrics import SchedulerMetrics
@@ -44,29 +46,40 @@ class Scheduler:
         """Runs until it is cancelled; raises what `run_controller` raises."""
         options, registry = self._options, CollectorRegistry()
         metrics = SchedulerMetrics(registry)
+        settings = self._settings
+        state = SchedulerState(
+            settings.scheme(),
+            options.gate_prefix,
+            card_resources=settings.cards.resources,
+            card_policy=settings.cards.policy,
+        )
         process = ControllerOptions(
-            "scheduler", options.kubeconfig, options.namespace, options.http, terms=options.terms
+            "scheduler",
+            options.kubeconfig,
+            options.namespace,
+            options.http,
+            pages={PAGE: lambda: tell_lingering(state, SYSTEM_CLOCK.now_s())},
+            terms=options.terms,
         )
         await run_controller(
-            process,
-            registry,
-            lambda surface: SchedulerWork(surface, options.gate_prefix, self._settings, metrics),
+            process, registry, lambda surface: SchedulerWork(surface, state, settings, metrics)
         )
+
+
+def tell_lingering(state: SchedulerState, now_s: float) -> bytes:
+    """Who was deleted by force and still counts as a holder. A replica that does not lead knows it too."""
+    state.let_go(now_s)
+    return render_lingering(state.lingering())
 
 
 class SchedulerWork:
     """The scheduler's part of its process."""
 
     def __init__(
-        self, surface: Surface, gate_prefix: str, settings: SchedulerSettings, metrics: SchedulerMetrics
+        self, surface: Surface, state: SchedulerState, settings: SchedulerSettings, metrics: SchedulerMetrics
     ) -> None:
         self._settings, self._metrics, self._say = settings, metrics, surface.events.record
-        self._state = SchedulerState(
-            settings.scheme(),
-            gate_prefix,
-            card_resources=settings.cards.resources,
-            card_policy=settings.cards.policy,
-        )
+        self._state = state
         self._watching = Watching(surface.client, self._state, metrics, listener=lambda: self._controller)
         self._writer = PlanWriter(surface.writer, self._state, metrics)
         self._controller: Controller | None = None

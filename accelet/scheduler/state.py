@@ -9,6 +9,7 @@ from accelet.kube.nodes import Node
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
 from accelet.kube.watching.store import precedes
+from accelet.scheduler.cards.lingering import LingeringPod, lingering_key, split_key
 from accelet.scheduler.cards.needs import CARD_RESOURCES
 from accelet.scheduler.cards.search import CardPolicy
 from accelet.scheduler.cluster.cluster import Cluster
@@ -153,8 +154,7 @@ class SchedulerState:
         if known is not None:
             self._forget(known)
             self.cluster.remove_pod(key)
-            # No pod can have such a name.
-            lingering = known.namespace, f"{known.name} {known.uid}"
+            lingering = lingering_key(known.namespace, known.name, known.uid)
             if known.is_under_way and self.cluster.keep_cards(known, lingering):
                 until_s = now_s + known.grace_s + KILLED_WITHIN_S
                 self._lingering[lingering] = _Lingering(known.node_name or "", until_s, now_s + TOLD_WITHIN_S)
@@ -177,6 +177,14 @@ class SchedulerState:
                 self.cluster.let_go_of_cards(key)
         waits_s = (min(one.until_s, one.told_s) - now_s for one in self._lingering.values())
         return min(waits_s, default=None)
+
+    def lingering(self) -> list[LingeringPod]:
+        """The pods deleted by force that still count as holders."""
+        cards = self.cluster.cards
+        return [
+            LingeringPod(key[0], *split_key(key), known.node, cards.uses(key))
+            for key, known in self._lingering.items()
+        ]
 
     def set_record(self, record: Record) -> None:
         known = self.records.get(record.key)

@@ -2,23 +2,27 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from accelet.accelerators.backend import Tiles
-from accelet.accelerators.device import DeviceId, UnitId
+from accelet.accelerators.device import DeviceId
 from accelet.accelerators.intel.edits import HIERARCHY, MASK
-from accelet.accelerators.inventory import Inventory
 from accelet.assignments.assignment import AssignmentError, Pieces
 from accelet.assignments.nodecards import capacity_names
 from accelet.kube.objects import NO_AMOUNTS
 from accelet.runtime.excerpts import printable
 from resourcemanager.allocation import NOTHING_KNOWN, WHOLE, Allocation, Notice, Refusal
+from resourcemanager.giving.conflicts import assigned_parts, find_conflict, whole_parts
 from resourcemanager.giving.policies import Policies
 from resourcemanager.matching.inquiry import Match, NoProof
 from resourcemanager.surroundings import Surroundings
-from resourcemanager.target import count_tiles, describe, explain_misfit, find_target, find_units
+from resourcemanager.target import count_tiles, describe, explain_misfit, find_target
 
 Give = Callable[[Tiles, Mapping[str, str]], Allocation | Refusal]
 """Gives the requested devices, restricted to tiles, to a container with this environment of its own."""
+
+GiveWhole = Callable[[], Allocation | Refusal]
+"""Gives the requested devices as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,35 +37,52 @@ def follow(
     request: Request, give: Give, policies: Policies, surroundings: Surroundings
 ) -> Allocation | Refusal:
     """Gives a container exactly the cards and tiles it is assigned, or says why not."""
-    found = request.found
+    found, give_whole = request.found, partial(_give_whole, request, give, policies, surroundings)
     if isinstance(found, NoProof) or not found.proof.is_exact:
-        return _without_proof(found, give, policies)
+        return _without_proof(found, give_whole, policies)
     try:
         pieces = _read(found, surroundings)
         if not pieces:
-            return _without_assignment(found, give, policies, surroundings.resource)
+            return _without_assignment(found, give_whole, policies, surroundings.resource)
         _check_tiles(found, pieces, surroundings)
         target = find_target(pieces, surroundings.inventory, len(set(request.devices)), surroundings.resource)
     except AssignmentError as error:
         return Refusal("bad-assignment", f"container {found.owner.container}: {error}")
     if misfit := explain_misfit(target, request.devices):
-        return _with_misfit(misfit, found, give, policies)
-    notices = []
-    if taken := _find_taken(found, pieces, surroundings):
-        sentence = f"container {found.owner.container}: {taken}"
-        if policies.on_conflict == "refuse":
-            return Refusal("conflict", sentence)
-        notices.append(Notice("conflict", sentence))
+        return _with_misfit(misfit, found, give_whole, policies)
+    parts = assigned_parts(pieces, surroundings.inventory)
+    taken = find_conflict(parts, found.owner.pod_uid, surroundings)
+    said = f"container {found.owner.container}: {taken}"
+    if taken and policies.on_conflict == "refuse":
+        return Refusal("conflict", said)
+    notices = [Notice("conflict", said)] if taken else []
     return _explain(_give(found, give, target.tiles), f"assigned {target.text}", notices)
 
 
-def _with_misfit(misfit: str, found: Match, give: Give, policies: Policies) -> Allocation | Refusal:
+def _give_whole(
+    request: Request, give: Give, policies: Policies, surroundings: Surroundings
+) -> Allocation | Refusal:
+    """Gives what the kubelet chose, whole; where tiles of it are assigned to others, as the policy says."""
+    found = request.found
+    known = found if isinstance(found, Match) and found.proof.is_exact else None
+    parts = whole_parts(request.devices, surroundings.inventory)
+    taken = find_conflict(parts, known.owner.pod_uid if known else None, surroundings)
+    said = f"container {known.owner.container}: {taken}" if known else f"{taken}"
+    if taken and policies.on_conflict == "refuse":
+        return Refusal("conflict", f"{said}; have the scheduler choose a card for it")
+    given = _give(known, give, WHOLE) if known else give(WHOLE, NOTHING_KNOWN)
+    return _explain(given, "", [Notice("conflict", said)] if taken else [])
+
+
+def _with_misfit(
+    misfit: str, found: Match, give_whole: GiveWhole, policies: Policies
+) -> Allocation | Refusal:
     sentence = f"container {found.owner.container}: {misfit}"
     if policies.on_mismatch == "strict":
         return Refusal("mismatch", f"{sentence}; create the pod again")
     said = Notice("mismatch", f"{sentence}; it was given what the kubelet chose, whole")
     reason = "the kubelet chose other devices than those assigned"
-    return _explain(_give(found, give, WHOLE), reason, [said])
+    return _explain(give_whole(), reason, [said])
 
 
 def _read(found: Match, surroundings: Surroundings) -> Pieces | None:
@@ -110,7 +131,7 @@ def _environment(found: Match) -> Mapping[str, str]:
     return next(own, NOTHING_KNOWN)
 
 
-def _without_proof(found: Match | NoProof, give: Give, policies: Policies) -> Allocation | Refusal:
+def _without_proof(found: Match | NoProof, give_whole: GiveWhole, policies: Policies) -> Allocation | Refusal:
     if isinstance(found, NoProof):
         code, reason = f"unproven-{found.doubt.value}", found.reason
     else:
@@ -118,48 +139,22 @@ def _without_proof(found: Match | NoProof, give: Give, policies: Policies) -> Al
         code, reason = "unproven-inexact", f"The call is probably for pod {pod}, which is not proven."
     if policies.on_unproven == "refuse":
         return Refusal(code, f"it cannot be told which container this call is for: {reason}")
-    return _explain(give(WHOLE, NOTHING_KNOWN), reason, [Notice("unproven", reason)])
+    return _explain(give_whole(), reason, [Notice("unproven", reason)])
 
 
-def _without_assignment(found: Match, give: Give, policies: Policies, resource: str) -> Allocation | Refusal:
+def _without_assignment(
+    found: Match, give_whole: GiveWhole, policies: Policies, resource: str
+) -> Allocation | Refusal:
     if policies.on_missing == "refuse":
         return Refusal(
             "not-assigned",
             f"container {found.owner.container} requests {resource}, and no annotation of its pod assigns it"
             " any; have the pod scheduled by who writes assignments",
         )
-    return _explain(_give(found, give, WHOLE), "nothing is assigned to it", [])
-
-
-def _find_taken(found: Match, pieces: Pieces, surroundings: Surroundings) -> str | None:
-    """Who else, of another pod that lives and has its devices, is assigned a tile of these."""
-    mine = _tiles(pieces, surroundings.inventory)
-    if not mine:
-        return None
-    for uid, pod in surroundings.pods.items():
-        if uid == found.owner.pod_uid or pod.is_terminal:
-            continue
-        for container, theirs in surroundings.assignments.readable(pod, surroundings.resource):
-            for unit, tiles in _tiles(theirs, surroundings.inventory).items():
-                common = sorted(tiles & mine.get(unit, frozenset()))
-                if common and container in surroundings.ledger.containers_of(uid):
-                    return (
-                        f"tile {common[0]} of {unit} is assigned to it and held by pod {'/'.join(pod.key)}"
-                        f" (container {container}) by its assignment as well"
-                    )
-    return None
-
-
-def _tiles(pieces: Pieces, inventory: Inventory) -> Mapping[UnitId, frozenset[int]]:
-    """The tiles named, by unit. A unit named without tiles is shared by whoever has it whole."""
-    found: dict[UnitId, frozenset[int]] = {}
-    for unit, tiles in find_units(pieces, inventory):
-        if tiles:
-            found[unit] = found.get(unit, frozenset()) | tiles
-    return found
+    return _explain(give_whole(), "nothing is assigned to it", [])
 
 
 def _explain(given: Allocation | Refusal, reason: str, notices: Iterable[Notice]) -> Allocation | Refusal:
     if isinstance(given, Refusal):
         return given
-    return replace(given, reason=reason, notices=tuple(notices))
+    return replace(given, reason=reason, notices=(*notices, *given.notices))

@@ -37,6 +37,17 @@ def gate_out_of_force(workloads: Workloads) -> AbstractContextManager[None]:
     return _out_of_force(workloads, "MutatingAdmissionPolicyBinding", "accelet-gate", _gates)
 
 
+@contextmanager
+def requests_out_of_force(workloads: Workloads) -> Iterator[None]:
+    """Lets pods have cards for a while that no scheduler has chosen."""
+    binding = "ValidatingAdmissionPolicyBinding"
+    with (
+        gate_out_of_force(workloads),
+        _out_of_force(workloads, binding, "accelet-requests", _demands_a_scheduler),
+    ):
+        yield
+
+
 def assignments_out_of_force(workloads: Workloads) -> AbstractContextManager[None]:
     """Lets everybody write assignments for a while, as administrators do in an emergency."""
     return _out_of_force(

@@ -10,10 +10,11 @@ import pytest
 import yaml
 
 import accelet
+from accelet.accelerators.intel.monitoring import MonitoringMode, monitoring_resources
 from accelet.agent.config import parse_config
 from accelet.assignments.gas import CARDS_ANNOTATION, TILES_ANNOTATION, TIME_ANNOTATION
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
-from accelet.scheduler.cards.needs import ALLOW, CARD_RESOURCES, DENY, LINKED, SAME_CARD, SINGLE_NUMA
+from accelet.scheduler.cards.needs import CARD_RESOURCES
 from accelet.scheduler.gangs.grouping import CARDS_GATE
 from accelet.scheduler.record import LABEL, PLAN_NAME
 from accelet.scheduler.settings import read_settings
@@ -24,7 +25,6 @@ from tests.e2e.kustomize import DEPLOY, build
 POLICIES = DEPLOY / "policies"
 SCHEDULER = "system:serviceaccount:kube-system:accelet-scheduler"
 PARTS = ("gpu.intel.com/tiles", "gpu.intel.com/millicores", "gpu.intel.com/memory.max")
-WISHES = (ALLOW, DENY, SAME_CARD, LINKED, SINGLE_NUMA)
 Manifest = dict[str, Any]
 Identity = tuple[str, str, str]
 
@@ -114,6 +114,7 @@ def test_configurations_are_understood(built: Sequence[Manifest], tmp_path: Path
     followed = {each.name: each.rules.following for each in agents.resources if each.rules.following}
     assert tuple(followed) == CARD_RESOURCES
     assert {policies.on_conflict for policies in followed.values()} == {"refuse"}
+    assert {each.rules.is_distinct for each in agents.resources if each.rules.following} == {True}
     (tmp_path / "config.yaml").write_text(configured["accelet-scheduler"]["data"]["config.yaml"])
     read_settings(tmp_path / "config.yaml")
 
@@ -145,9 +146,13 @@ def test_policies_know_the_words_of_the_code() -> None:
         assert f'"{annotation}"' in text["assignments"]
     assert f'"{LABEL}" in object' in text["assignments"]
     assert f'startsWith("{PLAN_NAME}")' in text["assignments"]
-    for name in (*CARD_RESOURCES, *PARTS, *WISHES):
+    for name in (*CARD_RESOURCES, *PARTS):
         assert f'"{name}"' in text["gate"]
         assert f'"{name}"' in text["requests"]
+    modes: tuple[MonitoringMode, ...] = ("single", "split")
+    for mode in modes:
+        for name, _ in monitoring_resources(mode):
+            assert f'"{name}"' in text["monitoring"]
     assert f'{{name: "{CARDS_GATE}"}}' in text["gate"]
     for policies in ("requests", "assignments"):
         assert f'gate.name == "{CARDS_GATE}"' in text[policies]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from accelet.accelerators.intel.monitoring import MonitoringMode, monitoring_resources
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
 from accelet.kube.podparser import parse_pod
 from accelet.scheduler.gangs.grouping import CARDS_GATE, GATE_PREFIX
@@ -127,6 +128,14 @@ def _seen(client: Client, path: str) -> Json:
     return seen
 
 
+def _is_made(client: Client, pods: str, pod: Json) -> bool:
+    try:
+        _made(client, pods, pod)
+    except RefusedError:
+        return False
+    return True
+
+
 def _refusal(client: Client, method: str, path: str, body: Json) -> str:
     """What a person is told who is refused this."""
     with pytest.raises(RefusedError) as refused:
@@ -186,10 +195,19 @@ def test_gate_is_not_given_twice(user: Client, pods: str) -> None:
     assert pod["spec"]["schedulingGates"] == [GATE, TOPOLOGY_GATE]
 
 
-@pytest.mark.parametrize(
-    "amounts", [{}, {"cpu": "1"}, {I915: "1"}, {XE: "2"}, {"gpu.intel.com/monitoring": "1"}]
-)
-def test_pod_that_asks_for_no_part_is_untouched(user: Client, pods: str, amounts: dict[str, str]) -> None:
+@pytest.mark.parametrize("amounts", [{I915: "1"}, {XE: "2"}])
+@pytest.mark.parametrize("place", ["containers", "initContainers"])
+def test_pod_that_asks_for_cards_alone_is_gated(
+    user: Client, pods: str, place: str, amounts: dict[str, str]
+) -> None:
+    containers = {"containers": [_container("main")], place: [_container("asking", **amounts)]}
+    pod = _made(user, pods + "?dryRun=All", _pod("cards", **containers))
+    assert pod["spec"]["schedulingGates"] == [GATE]
+    assert pod["spec"][place][0]["resources"]["limits"] == amounts
+
+
+@pytest.mark.parametrize("amounts", [{}, {"cpu": "1"}, {"example.com/i915": "1"}])
+def test_pod_that_asks_for_no_card_is_untouched(user: Client, pods: str, amounts: dict[str, str]) -> None:
     pod = _made(user, pods + "?dryRun=All", _pod("plain", _container("main", **amounts)))
     assert "schedulingGates" not in pod["spec"]
     assert pod["spec"]["containers"][0]["resources"].get("limits", {}) == amounts
@@ -217,17 +235,18 @@ def test_users_of_older_clusters_are_told_what_to_write(
     path = pods + "?dryRun=All"
     with gate_out_of_force(control_plane.workloads):
         told = _refusal(user, "POST", path, _pod("bare", _container("main", **_asking(TILES, I915))))
-        assert f"A pod with {TILES} is held" in told
+        assert f"A pod with {TILES}, {I915} is held" in told
         assert "add {name: accelet.dev/cards} to spec.schedulingGates" in told
         choosy = _pod("choosy", _container("main", **_asking(XE)))
         choosy["metadata"]["annotations"] = {"gas-deny": "card0"}
-        assert "A pod with gas-deny is held" in _refusal(user, "POST", path, choosy)
+        assert f"A pod with {XE} is held" in _refusal(user, "POST", path, choosy)
         early = _container("early", **_asking(MEMORY))
         bare = _pod("bare", _container("main"), initContainers=[early], schedulingGates=[GATE])
         told = _refusal(user, "POST", path, bare)
         assert f"add {I915} or {XE} to resources.limits of early" in told
         _made(user, path, _pod("full", _container("main", **_asking(TILES, XE)), schedulingGates=[GATE]))
-        _made(user, path, _pod("plain", _container("main", **_asking(I915))))
+        plain = _pod("plain", _container("main", **_asking(I915)))
+        assert f"A pod with {I915} is held" in _refusal(user, "POST", path, plain)
 
 
 def test_pods_of_kube_system_are_gated_too(control_plane: ControlPlane) -> None:
@@ -249,7 +268,9 @@ def test_example_is_admitted_and_gated(user: Client, namespace: str, pods: str, 
             assert (I915 in limits) is bool(limits & {TILES, MILLICORES, MEMORY})
 
 
-@pytest.mark.parametrize("name", ["accelet-requests", "accelet-assignments", "accelet-plans"])
+@pytest.mark.parametrize(
+    "name", ["accelet-requests", "accelet-assignments", "accelet-plans", "accelet-monitoring"]
+)
 def test_api_server_finds_no_fault_in_the_types(control_plane: ControlPlane, name: str) -> None:
     path = f"{COLLECTIONS['ValidatingAdmissionPolicy']}/{name}"
 
@@ -262,9 +283,29 @@ def test_api_server_finds_no_fault_in_the_types(control_plane: ControlPlane, nam
     assert status["typeChecking"].get("expressionWarnings", []) == []
 
 
-def test_part_for_a_pod_that_names_its_node_is_refused(user: Client, pods: str) -> None:
-    pod = _pod("placed", _container("main", **_asking(TILES, I915)), nodeName="node-9")
+@pytest.mark.parametrize("asked", [(TILES, I915), (I915,), (XE,)])
+def test_card_for_a_pod_that_names_its_node_is_refused(
+    user: Client, pods: str, asked: tuple[str, ...]
+) -> None:
+    pod = _pod("placed", _container("main", **_asking(*asked)), nodeName="node-9")
     assert "take spec.nodeName away" in _refusal(user, "POST", pods, pod)
+
+
+def test_all_cards_are_for_namespaces_of_monitors(
+    control_plane: ControlPlane, user: Client, namespace: str, pods: str
+) -> None:
+    labelled = {"metadata": {"labels": {"accelet.dev/monitoring": "allowed"}}}
+    modes: tuple[MonitoringMode, ...] = ("single", "split")
+    for mode in modes:
+        for name, _ in monitoring_resources(mode):
+            pod = _pod("monitor", _container("main", **_asking(name)))
+            early = _pod("early", _container("main"), initContainers=[_container("asking", **_asking(name))])
+            for each in (pod, early):
+                assert "sees every GPU of its node" in _refusal(user, "POST", pods, each)
+    control_plane.client.send("PATCH", f"/api/v1/namespaces/{namespace}", labelled)
+    wait_until("the label counts", lambda: _is_made(user, pods + "?dryRun=All", pod), timeout_s=30)
+    unlabelled = {"metadata": {"labels": {"accelet.dev/monitoring": None}}}
+    control_plane.client.send("PATCH", f"/api/v1/namespaces/{namespace}", unlabelled)
 
 
 def test_part_among_the_requests_alone_is_refused_by_kubernetes(user: Client, pods: str) -> None:
@@ -299,7 +340,7 @@ def waiting(control_plane: ControlPlane, user: Client, pods: str) -> Iterator[st
 @pytest.fixture
 def free(control_plane: ControlPlane, user: Client, pods: str) -> Iterator[str]:
     """The path of a pod that nothing holds, and that has no node yet."""
-    _made(user, pods, _pod("free", _container("main", **_asking(I915))))
+    _made(user, pods, _pod("free", _container("main")))
     yield f"{pods}/free"
     _delete(control_plane, f"{pods}/free")
 

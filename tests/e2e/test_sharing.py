@@ -27,7 +27,7 @@ from tests.e2e.cluster.node import Node
 from tests.e2e.cluster.node_namespace import NodeProcess
 from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.cluster.workloads import Workloads
-from tests.e2e.policies import policies_in_force
+from tests.e2e.policies import policies_in_force, requests_out_of_force
 from tests.e2e.simulated_nodes import card_nodes
 from tests.e2e.test_assignments import own_view
 from tests.integration.identity.storm import CARDS, TILES, wanted_view
@@ -203,7 +203,8 @@ def test_a_pod_that_the_kubelet_serves_alone_keeps_away_from_tiles_and_tiles_fro
     tile, plain = asking(scene, "tile", {"tiles": 1}), asking(scene, "plain", {"i915": 1})
     scene.user.send("POST", PODS, tile)
     scene.workloads.wait_for_phase("tile", "Running")
-    scene.user.send("POST", PODS, plain)
+    with requests_out_of_force(scene.workloads):
+        scene.user.send("POST", PODS, plain)
     seen = scene.workloads.wait_for_phase("plain", "Running")
     assert ASSIGNMENT_ANNOTATION not in seen["metadata"].get("annotations", {})
     view = own_view(scene.node, seen, "main")

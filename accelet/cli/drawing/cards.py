@@ -146,7 +146,7 @@ def _notes(card: CardView) -> Iterator[Text]:
 
 def _draw_holder(holder: HolderView) -> Text:
     text = styled(_numbers(holder.tiles) if holder.tiles else "all", "cyan" if holder.tiles else "yellow")
-    return text + styled(f" {holder.container}")
+    return text + styled(f" {holder.container}{' (deleted by force)' * holder.is_lingering}")
 
 
 def _numbers(tiles: Sequence[int]) -> str:

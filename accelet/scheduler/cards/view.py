@@ -11,6 +11,7 @@ from accelet.kube.nodes import Node
 from accelet.kube.objects import ObjectKey
 from accelet.scheduler.cards.account import CardAccount, Use
 from accelet.scheduler.cards.labels import CardLabels, read_card_labels
+from accelet.scheduler.cards.lingering import split_key
 from accelet.scheduler.cards.needs import Amounts
 from accelet.scheduler.cards.state import CardState
 from resourcemanager.target import describe
@@ -26,12 +27,16 @@ share left for another holder. `contested`: two hold it of whom each was to have
 
 @dataclass(frozen=True, slots=True)
 class HolderView:
-    """A container (`namespace/pod/name`) and what it holds of a card; without tiles, it shares the whole."""
+    """A container (`namespace/pod/name`) and what it holds of a card; without tiles, it shares the whole.
+
+    `is_lingering`: its pod was deleted by force, and nobody has said yet that it has ended.
+    """
 
     container: str
     tiles: tuple[int, ...]
     millicores: int
     memory_bytes: int
+    is_lingering: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +155,16 @@ def _view_node(node: Node, book: CardAccount) -> NodeCardsView:
 
 def _holder(pod: ObjectKey, use: Use) -> HolderView:
     return HolderView(
-        _name(pod, use), tuple(sorted(use.piece.tiles)), use.each.millicores, use.each.memory_bytes
+        _name(pod, use),
+        tuple(sorted(use.piece.tiles)),
+        use.each.millicores,
+        use.each.memory_bytes,
+        is_lingering=bool(split_key(pod)[1]),
     )
 
 
 def _name(pod: ObjectKey, use: Use) -> str:
-    return "/".join((*pod, use.container))
+    return f"{pod[0]}/{split_key(pod)[0]}/{use.container}"
 
 
 def _view_card(card: NodeCard, state: CardState, node: Node, held: Iterable[HolderView]) -> CardView:

@@ -2,17 +2,23 @@
 
 import asyncio
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from prometheus_client import CollectorRegistry
 
 from accelet.assignments.assignment import Assignment, unit
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION, render_own
 from accelet.cli import main
 from accelet.cli.reading.objectlists import list_card_objects
 from accelet.fakeapi import Answer, Drop, Fault, Hang
+from accelet.runtime.probes import ProbeServer
+from accelet.scheduler.cards.account import Use
+from accelet.scheduler.cards.lingering import PAGE, LingeringPod, render_lingering
+from accelet.scheduler.cards.needs import Amounts
 from tests.integration.kube.waiting import eventually
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.world import CARD, NODES, PODS, World
@@ -159,3 +165,34 @@ def test_a_kubeconfig_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     result = run(wrong)
     assert (result.exit_code, result.stdout) == (1, "")
     assert f"kubeconfig {wrong}" in result.stderr
+
+
+async def test_pods_deleted_by_force_are_asked_of_the_scheduler(world: World, kubeconfig: Path) -> None:
+    world.add_card_node("n0", card(0))
+    held = Use("main", CARD, unit(card(0).id, 1), Amounts(1))
+    gone = LingeringPod("ml", "ghost", "u-1", "n0", (held,))
+    pages = {PAGE: lambda: render_lingering([gone])}
+    server = ProbeServer(("127.0.0.1", 0), CollectorRegistry(), lambda: (), pages=pages)
+    try:
+        asked = f"--scheduler=127.0.0.1:{server.port}"
+        result = await asyncio.to_thread(run, kubeconfig, asked, "--json")
+        drawn = await asyncio.to_thread(run, kubeconfig, asked)
+    finally:
+        server.close()
+    (node,) = json.loads(result.stdout)["nodes"]
+    (holder,) = node["cards"][0]["holders"]
+    assert (holder["container"], holder["tiles"], holder["is_lingering"]) == ("ml/ghost/main", [1], True)
+    assert "tile 1 ml/ghost/main (deleted by force)" in drawn.stdout
+
+
+async def test_a_scheduler_that_does_not_tell_is_a_note(world: World, kubeconfig: Path) -> None:
+    world.add_card_node("n0", card(0))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    result = await asyncio.to_thread(run, kubeconfig, f"--scheduler={address}")
+    assert result.exit_code == 0
+    assert f"Pods deleted by force are not shown: the scheduler at {address} does not tell" in result.stderr
+    assert "card0" in result.stdout
+    wrong = await asyncio.to_thread(run, kubeconfig, "--scheduler=here")
+    assert wrong.exit_code == 2
+    assert "write HOST:PORT" in wrong.stderr

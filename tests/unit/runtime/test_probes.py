@@ -6,15 +6,15 @@ import http.client
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
-from accelet.runtime.probes import DEFAULT_BOUNDS, AddressError, Check, ProbeServer, parse_address
-from accelet.runtime.webserver import Bounds
+from accelet.runtime.probes import DEFAULT_BOUNDS, AddressError, Check, Page, ProbeServer, parse_address
+from accelet.runtime.webserver import Bounds, is_loopback
 
 
 @pytest.mark.parametrize(
@@ -38,11 +38,17 @@ def test_text_that_is_no_address_is_refused_in_a_sentence(text: str) -> None:
 
 @contextmanager
 def serving(
-    *checks: Check, host: str = "127.0.0.1", loop_answers_s: float = 10.0, bounds: Bounds = DEFAULT_BOUNDS
+    *checks: Check,
+    host: str = "127.0.0.1",
+    loop_answers_s: float = 10.0,
+    bounds: Bounds = DEFAULT_BOUNDS,
+    pages: Mapping[str, Page] | None = None,
 ) -> Iterator[ProbeServer]:
     registry = CollectorRegistry()
     Gauge("accelet_test", "A test.", registry=registry).set(7)
-    server = ProbeServer((host, 0), registry, lambda: checks, loop_answers_s=loop_answers_s, bounds=bounds)
+    server = ProbeServer(
+        (host, 0), registry, lambda: checks, pages=pages or {}, loop_answers_s=loop_answers_s, bounds=bounds
+    )
     try:
         yield server
     finally:
@@ -176,3 +182,17 @@ async def test_head_has_no_body_and_metrics_come_zipped_to_who_asks() -> None:
             return answer.read()
 
         assert b"accelet_test 7.0" in gzip.decompress(await asyncio.to_thread(ask))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_pages_are_told_to_who_asks_from_the_same_host(host: str) -> None:
+    with serving(host="", pages={"/own": lambda: b"[1]"}) as server:
+        assert await get(server, "/own", host=host) == (200, "[1]")
+        assert (await get(server, "/other", host=host))[0] == 404
+
+
+def test_a_request_is_local_by_its_address_alone() -> None:
+    local = ("127.0.0.1", "127.8.0.1", "::1", "::ffff:127.0.0.1")
+    assert all(is_loopback(address) for address in local)
+    far = ("10.0.0.1", "::ffff:10.0.0.1", "fe80::1%eth0", "2001:db8::1", "0.0.0.0")
+    assert not any(is_loopback(address) for address in far)

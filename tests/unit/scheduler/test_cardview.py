@@ -7,13 +7,19 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from accelet.accelerators.device import Health, UnitId
-from accelet.assignments.assignment import unit
+from accelet.assignments.assignment import Assignment, unit
 from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION, render_own
 from accelet.kube.nodes import Node
 from accelet.scheduler.cards.account import CardAccount, Use
 from accelet.scheduler.cards.choice import fit_pods
+from accelet.scheduler.cards.lingering import parse_lingering, render_lingering
 from accelet.scheduler.cards.needs import Amounts, CardNeeds, ContainerNeed
 from accelet.scheduler.cards.view import CardView, ClusterView, TotalView, view_cluster
+from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.gangs.grouping import GATE_PREFIX
+from accelet.scheduler.state import SchedulerState
+from tests.fakes import pods as fakes
 from tests.fakes.nodes import node
 from tests.unit.scheduler.card_values import card_node
 
@@ -289,3 +295,23 @@ def test_conflicts_are_shown_exactly_where_the_scheduler_would_not_let_a_pod_go(
 def _pod_of(container: str) -> tuple[str, str]:
     namespace, name, _ = container.split("/")
     return namespace, name
+
+
+def test_a_pod_deleted_by_force_is_shown_by_its_name_and_as_lingering() -> None:
+    state = SchedulerState(Scheme(), GATE_PREFIX)
+    node = card_node("n", card(0))
+    state.set_node(node)
+    text = render_own(Assignment({"main": {I915: (unit(card(0).id, 1),)}}))
+    running = fakes.pod("p", uid="old", on="n", annotations={ASSIGNMENT_ANNOTATION: text})
+    state.set_pod(replace(running, grace_s=9_000_000_000))
+    state.remove_pod(running.key, 100.0)
+    told = parse_lingering(render_lingering(state.lingering()))
+    assert told == tuple(state.lingering())
+    other = SchedulerState(Scheme(), GATE_PREFIX)
+    other.set_node(node)
+    for gone in told:
+        other.cluster.cards.hold(gone.key, gone.node, gone.uses)
+    views = [view_cluster([node], one.cluster.cards) for one in (state, other)]
+    assert views[0] == views[1]
+    (holder,) = views[0].nodes[0].cards[0].holders
+    assert (holder.container, holder.tiles, holder.is_lingering) == ("ml/p/main", (1,), True)
