@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from release.chart import pack_chart
 from release.debianlock import ARCHITECTURES
 from release.dockerfile import ImageSettings, read_dockerfile
 from release.errors import ReleaseError
@@ -53,8 +54,9 @@ def make_release(version: str, out: Path, key: Path | None, cache: Path, say: Ca
     if out.exists():
         raise ReleaseError(f"{out} is there already; remove it, or name another folder")
     out.mkdir(parents=True)
-    say("wheel and source archive")
+    say("wheel, source archive and chart")
     _make_archives(out, source)
+    pack_chart(PROJECT / "deploy/chart", out / f"accelet-{version}-chart.tgz", source.made_s)
     with tempfile.TemporaryDirectory() as folder:
         images = []
         for architecture in sorted(ARCHITECTURES, key=lambda name: name != this_architecture()):

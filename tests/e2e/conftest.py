@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster import images
-from tests.e2e.cluster.binaries import Binaries, BinaryMissingError, cluster_binaries, kubernetes_binaries
+from tests.e2e.cluster.binaries import (
+    Binaries,
+    BinaryMissingError,
+    cluster_binaries,
+    kubernetes_binaries,
+)
+from tests.e2e.cluster.binaries import (
+    helm_binaries as build_helm,
+)
 from tests.e2e.cluster.building import BuildError, Progress
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.node import Node
@@ -18,6 +26,7 @@ from tests.e2e.cluster.workspace import Workspace, open_workspace
 # What each fixture stands for, built before the first test: a compiler needs more than a test's time limit.
 BUILT: Mapping[str, Callable[[Progress], Binaries]] = {
     "binaries": cluster_binaries,
+    "helm_binaries": build_helm,
     "kubernetes_1_33": partial(kubernetes_binaries, "kubernetes-1.33"),
     "kubernetes_1_37": partial(kubernetes_binaries, "kubernetes-1.37"),
 }
@@ -71,6 +80,12 @@ def say(pytestconfig: pytest.Config) -> Progress:
 def binaries(pytestconfig: pytest.Config) -> Binaries:
     """All that a cluster of the newest Kubernetes needs."""
     return _binaries(pytestconfig, "binaries")
+
+
+@pytest.fixture(scope="session")
+def helm_binaries(pytestconfig: pytest.Config) -> Binaries:
+    """helm."""
+    return _binaries(pytestconfig, "helm_binaries")
 
 
 @pytest.fixture(scope="session")

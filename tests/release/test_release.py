@@ -102,6 +102,7 @@ def test_every_file_is_there_and_as_the_checksums_say(made: Path) -> None:
         f"accelet-{version}-py3-none-any.whl",
         f"accelet-{version}.tar.gz",
         f"accelet-{version}-image.tar",
+        f"accelet-{version}-chart.tgz",
         *(f"accelet-{version}-{name}.spdx.json" for name in ARCHITECTURES),
         f"accelet-{version}.provenance.json",
         "SHA256SUMS",

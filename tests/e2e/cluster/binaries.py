@@ -49,6 +49,11 @@ def kubernetes_binaries(name: str, progress: Progress) -> Binaries:
     return _module_binaries(Module(MODULES_FOLDER / name), own, progress)
 
 
+def helm_binaries(progress: Progress) -> Binaries:
+    """helm alone; it is built also where the others are somebody's own."""
+    return _module_binaries(Module(MODULES_FOLDER / "helm"), None, progress)
+
+
 def other_versions() -> list[str]:
     """The folders of the Kubernetes versions that are pinned besides the newest one."""
     return sorted(each.name for each in MODULES_FOLDER.glob("kubernetes-*") if each.name != NEWEST_KUBERNETES)

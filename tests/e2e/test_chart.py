@@ -1,0 +1,252 @@
+"""deploy/chart, rendered by a real helm: it makes what the kustomizations make, and what values say."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import accelet
+from accelet.agent.config import parse_config
+from accelet.scheduler.settings import read_settings
+from release.chart import pack_chart
+from tests.e2e.cluster.binaries import Binaries
+from tests.e2e.cluster.workloads import COLLECTIONS, Workloads
+from tests.e2e.helm import CHART, Helm, HelmRefusedError, Values
+from tests.e2e.kustomize import DEPLOY, build
+
+Manifest = dict[str, Any]
+CHECKSUM, KEEP = "checksum/config", "helm.sh/resource-policy"
+"""What the chart adds: a changed configuration makes new pods; the kind of what people wrote stays."""
+
+NOTHING: Values = {
+    "agent": {"enabled": False},
+    "scheduler": {"enabled": False},
+    "policies": {"enabled": False},
+    "network": {"enabled": False},
+}
+PLAIN = {"enabled": True, "assignments": False, "cards": False}
+PARTS: Mapping[str, tuple[Values, Sequence[str]]] = {
+    "everything that shares GPUs": ({}, ["."]),
+    "agent": (NOTHING | {"agent": PLAIN}, ["agent"]),
+    "assignments": (NOTHING | {"agent": PLAIN | {"assignments": True}}, ["agent-assignments"]),
+    "cards": (NOTHING | {"agent": PLAIN | {"cards": True}}, ["agent-cards"]),
+    "tpu": (NOTHING | {"agent": PLAIN | {"tpu": True}}, ["agent-tpu"]),
+    "dra": (NOTHING | {"agent": PLAIN | {"dra": True}}, ["agent-dra"]),
+    "policies": (NOTHING | {"policies": {"enabled": True}}, ["policies"]),
+    "provisioner": (
+        NOTHING | {"provisioner": {"enabled": True}},
+        ["provisioner", "provisioner/simulated"],
+    ),
+    "identity": (NOTHING | {"identity": {"enabled": True}}, ["identity"]),
+}
+EVERYTHING: Values = {
+    "agent": {"tpu": True, "nfd": True, "dra": True, "monitorClass": True, "config": {"version": "v1"}},
+    "provisioner": {"enabled": True},
+    "identity": {"enabled": True},
+}
+
+
+@pytest.fixture
+def helm(helm_binaries: Binaries, tmp_path: Path) -> Helm:
+    return Helm(helm_binaries.path("helm"), tmp_path)
+
+
+def by_identity(manifests: Sequence[Manifest]) -> dict[tuple[str, str, str], Manifest]:
+    found = {
+        (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]): each
+        for each in manifests
+    }
+    assert len(found) == len(manifests)
+    return found
+
+
+def of_kind(manifests: Sequence[Manifest], kind: str) -> dict[str, Manifest]:
+    return {each["metadata"]["name"]: each for each in manifests if each["kind"] == kind}
+
+
+def without_blanks(value: Any, key: str = "") -> Any:
+    """Kustomize breaks the lines of CEL differently, to which blanks mean nothing."""
+    if isinstance(value, dict):
+        return {name: without_blanks(each, name) for name, each in value.items()}
+    if isinstance(value, list):
+        return [without_blanks(each) for each in value]
+    return " ".join(value.split()) if key in ("expression", "messageExpression") else value
+
+
+def without_additions(manifest: Manifest) -> Manifest:
+    kept: Manifest = json.loads(json.dumps(manifest))
+    if kept["kind"] == "Deployment":
+        assert kept["spec"]["template"]["metadata"]["annotations"].pop(CHECKSUM)
+    if kept["kind"] == "CustomResourceDefinition":
+        assert kept["metadata"]["annotations"].pop(KEEP) == "keep"
+        if not kept["metadata"]["annotations"]:
+            del kept["metadata"]["annotations"]
+    return kept
+
+
+@pytest.mark.parametrize(("values", "folders"), PARTS.values(), ids=PARTS)
+def test_chart_makes_what_the_kustomizations_make(
+    helm: Helm, binaries: Binaries, values: Values, folders: Sequence[str]
+) -> None:
+    rendered = by_identity([without_additions(each) for each in helm.template(values)])
+    built = [one for each in folders for one in build(DEPLOY / each, binaries.path("kubectl"))]
+    assert without_blanks(rendered) == without_blanks(by_identity(built))
+
+
+def test_nothing_is_made_where_all_is_off(helm: Helm) -> None:
+    assert helm.template(NOTHING) == []
+
+
+def test_what_every_switch_makes_is_admitted_to_the_letter(helm: Helm, workloads: Workloads) -> None:
+    for manifest in helm.template(EVERYTHING):
+        path = COLLECTIONS[manifest["kind"]].format(namespace=manifest["metadata"].get("namespace"))
+        # Only judged: the policies would judge other tests.
+        answer = workloads.client.send("POST", f"{path}?dryRun=All&fieldValidation=Strict", manifest)
+        assert json.loads(answer)["metadata"]["name"] == manifest["metadata"]["name"]
+
+
+def test_tpus_beside_cards_have_the_rights_mounts_and_settings_of_both(helm: Helm) -> None:
+    made = helm.template({"agent": {"tpu": True}})
+    config = parse_config(of_kind(made, "ConfigMap")["accelet-agent"]["data"]["config.yaml"], "the chart's")
+    assert config.publish_cards
+    (tpus,) = (each for each in config.resources if each.name == "google.com/tpu")
+    assert tpus.settings.node_labels
+    pod = of_kind(made, "DaemonSet")["accelet-agent"]["spec"]["template"]["spec"]
+    assert {"tpu-env", "tpu-logs", "dev"} <= {each["name"] for each in pod["volumes"]}
+    assert pod["containers"][0]["resources"]["limits"] == {"memory": "384Mi"}
+    assert {"accelet-agent", "accelet-agent-cards", "accelet-agent-tpu"} <= of_kind(
+        made, "ClusterRole"
+    ).keys()
+
+
+def test_each_class_of_nodes_has_an_agent_and_no_node_has_two(helm: Helm) -> None:
+    flex = {"version": "v1", "resources": [{"name": "a.b/flex", "backend": "intel-gpu", "shares": 4}]}
+    classes = {"flex": {"config": flex}, "old": {"values": ["dg1", "arctic"], "config": "version: v1\n"}}
+    made = helm.template({"agent": {"classes": classes, "classLabel": "example.com/gpu"}})
+    sets = of_kind(made, "DaemonSet")
+    assert {name: _node_rule(each) for name, each in sets.items()} == {
+        "accelet-agent": ("example.com/gpu", "NotIn", ["flex", "dg1", "arctic"]),
+        "accelet-agent-flex": ("example.com/gpu", "In", ["flex"]),
+        "accelet-agent-old": ("example.com/gpu", "In", ["dg1", "arctic"]),
+    }
+    maps = of_kind(made, "ConfigMap")
+    for name, each in sets.items():
+        template = each["spec"]["template"]
+        assert each["spec"]["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+        (volume,) = (one for one in template["spec"]["volumes"] if one["name"] == "config")
+        assert volume["configMap"]["name"] == name
+        parse_config(maps[name]["data"]["config.yaml"], name)
+    (only,) = parse_config(maps["accelet-agent-flex"]["data"]["config.yaml"], "flex").resources
+    assert only.name == "a.b/flex"
+
+
+def _node_rule(daemonset: Manifest) -> tuple[str, str, list[str]]:
+    rule = daemonset["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    (term,) = rule["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    (expression,) = term["matchExpressions"]
+    return expression["key"], expression["operator"], expression["values"]
+
+
+def test_values_reach_the_pods(helm: Helm, tmp_path: Path) -> None:
+    part = {
+        "nodeSelector": {"pool": "infra"},
+        "tolerations": [{"key": "infra", "operator": "Exists"}],
+        "resources": {"limits": {"memory": "2Gi"}},
+        "patch": {
+            "containers": [{"name": "NAME", "env": [{"name": "MORE", "value": "1"}]}],
+            "hostUsers": True,
+        },
+    }
+    parts = {
+        name: json.loads(json.dumps(part).replace("NAME", name))
+        for name in ("agent", "scheduler", "provisioner")
+    }
+    parts["scheduler"]["config"] = {"version": "v1", "quiet_s": 3}
+    parts["provisioner"]["enabled"] = True
+    digest = "sha256:" + "0" * 64
+    image = {"repository": "r.example.com/accelet", "digest": digest, "pullSecrets": ["mine"]}
+    made = helm.template({"image": image, "network": {"monitoringNamespace": "prom"}, **parts})
+    workloads = {**of_kind(made, "DaemonSet"), **of_kind(made, "Deployment")}
+    assert workloads.keys() == {"accelet-agent", "accelet-scheduler", "accelet-provisioner"}
+    for each in workloads.values():
+        pod = each["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        assert container["image"] == f"r.example.com/accelet@{digest}"
+        assert container["resources"] == part["resources"]
+        assert pod["imagePullSecrets"] == [{"name": "mine"}]
+        assert pod["nodeSelector"]["pool"] == "infra"
+        assert pod["tolerations"] == part["tolerations"]
+        assert pod["hostUsers"] is True
+        assert len(container["env"]) > 1
+        assert container["env"][0] == {"name": "MORE", "value": "1"}
+    assert (
+        workloads["accelet-agent"]["spec"]["template"]["spec"]["nodeSelector"]["kubernetes.io/os"] == "linux"
+    )
+    (tmp_path / "config.yaml").write_text(
+        of_kind(made, "ConfigMap")["accelet-scheduler"]["data"]["config.yaml"]
+    )
+    assert read_settings(tmp_path / "config.yaml").quiet_s == 3
+    for rule in of_kind(made, "NetworkPolicy").values():
+        assert rule["spec"]["ingress"][0]["from"] == [
+            {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "prom"}}}
+        ]
+
+
+def test_a_changed_configuration_makes_new_pods_of_what_reads_it_at_start(helm: Helm) -> None:
+    def checksum(config: Values) -> str:
+        made = helm.template({"scheduler": {"config": config}})
+        pods = of_kind(made, "Deployment")["accelet-scheduler"]["spec"]["template"]
+        said: str = pods["metadata"]["annotations"][CHECKSUM]
+        return said
+
+    assert checksum({}) == checksum({}) != checksum({"version": "v1", "quiet_s": 3})
+
+
+REFUSED: Mapping[str, tuple[Values, str]] = {
+    "a value there is not": ({"agent": {"tpus": True}}, "tpus"),
+    "a wrong type": ({"scheduler": {"replicas": "two"}}, "replicas"),
+    "no digest": ({"image": {"digest": "latest"}}, "digest"),
+    "no name of a class": ({"agent": {"classes": {"Flex Cards": {"config": {}}}}}, "Flex Cards"),
+    "a class without configuration": ({"agent": {"classes": {"flex": {}}}}, "config"),
+    "a node of two classes": (
+        {"agent": {"classes": {"a": {"config": "v"}, "b": {"config": "v", "values": ["a"]}}}},
+        'two classes have the value "a"',
+    ),
+    "two ways to serve and no word which": ({"agent": {"dra": True}}, "say in agent.config which resources"),
+}
+
+
+@pytest.mark.parametrize(("values", "word"), REFUSED.values(), ids=REFUSED)
+def test_wrong_values_are_refused_with_their_names(helm: Helm, values: Values, word: str) -> None:
+    with pytest.raises(HelmRefusedError) as refused:
+        helm.template(values)
+    assert word in str(refused.value)
+
+
+def test_another_namespace_and_older_versions_are_refused_with_what_to_do(helm: Helm) -> None:
+    with pytest.raises(HelmRefusedError, match="helm install --namespace kube-system"):
+        helm.template({}, namespace="default")
+    with pytest.raises(HelmRefusedError, match=r"policies\.gate needs Kubernetes 1\.36"):
+        helm.template({}, kubernetes="1.33.0")
+    with pytest.raises(HelmRefusedError, match="kubeVersion"):
+        helm.template({}, kubernetes="1.29.0")
+    older = helm.template({"policies": {"gate": False}}, kubernetes="1.33.0")
+    assert not of_kind(older, "MutatingAdmissionPolicy")
+
+
+def test_package_of_a_release_makes_what_the_folder_makes(helm: Helm, tmp_path: Path) -> None:
+    package = pack_chart(CHART, tmp_path / "accelet.tgz", 1_700_000_000)
+    assert helm.template(EVERYTHING, chart=package) == helm.template(EVERYTHING)
+    again = pack_chart(CHART, tmp_path / "again.tgz", 1_700_000_000)
+    assert again.read_bytes() == package.read_bytes()
+
+
+def test_chart_is_of_this_version_and_has_nothing_of_its_own(helm: Helm) -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["version"] == chart["appVersion"] == accelet.__version__
+    assert all(path.is_symlink() for path in (CHART / "manifests").iterdir())
+    said = helm.run(["lint", "--strict", "--namespace", "kube-system", str(CHART)])
+    assert "0 chart(s) failed" in said
