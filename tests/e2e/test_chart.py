@@ -21,26 +21,27 @@ Manifest = dict[str, Any]
 CHECKSUM, KEEP = "checksum/config", "helm.sh/resource-policy"
 """What the chart adds: a changed configuration makes new pods; the kind of what people wrote stays."""
 
+OFF: Values = {"enabled": False}
 NOTHING: Values = {
-    "agent": {"enabled": False},
-    "scheduler": {"enabled": False},
-    "policies": {"enabled": False},
-    "network": {"enabled": False},
+    "agent": OFF,
+    "scheduler": OFF,
+    "policies": OFF,
+    "network": OFF,
 }
-PLAIN = {"enabled": True, "assignments": False, "cards": False}
+PLAIN: Values = {"enabled": True, "assignments": False, "cards": False}
 PARTS: Mapping[str, tuple[Values, Sequence[str]]] = {
     "everything that shares GPUs": ({}, ["."]),
-    "agent": (NOTHING | {"agent": PLAIN}, ["agent"]),
-    "assignments": (NOTHING | {"agent": PLAIN | {"assignments": True}}, ["agent-assignments"]),
-    "cards": (NOTHING | {"agent": PLAIN | {"cards": True}}, ["agent-cards"]),
-    "tpu": (NOTHING | {"agent": PLAIN | {"tpu": True}}, ["agent-tpu"]),
-    "dra": (NOTHING | {"agent": PLAIN | {"dra": True}}, ["agent-dra"]),
-    "policies": (NOTHING | {"policies": {"enabled": True}}, ["policies"]),
+    "agent": ({**NOTHING, "agent": PLAIN}, ["agent"]),
+    "assignments": ({**NOTHING, "agent": {**PLAIN, "assignments": True}}, ["agent-assignments"]),
+    "cards": ({**NOTHING, "agent": {**PLAIN, "cards": True}}, ["agent-cards"]),
+    "tpu": ({**NOTHING, "agent": {**PLAIN, "tpu": True}}, ["agent-tpu"]),
+    "dra": ({**NOTHING, "agent": {**PLAIN, "dra": True}}, ["agent-dra"]),
+    "policies": ({**NOTHING, "policies": {"enabled": True}}, ["policies"]),
     "provisioner": (
-        NOTHING | {"provisioner": {"enabled": True}},
+        {**NOTHING, "provisioner": {"enabled": True}},
         ["provisioner", "provisioner/simulated"],
     ),
-    "identity": (NOTHING | {"identity": {"enabled": True}}, ["identity"]),
+    "identity": ({**NOTHING, "identity": {"enabled": True}}, ["identity"]),
 }
 EVERYTHING: Values = {
     "agent": {"tpu": True, "nfd": True, "dra": True, "monitorClass": True, "config": {"version": "v1"}},
@@ -113,7 +114,7 @@ def test_tpus_beside_cards_have_the_rights_mounts_and_settings_of_both(helm: Hel
     config = parse_config(of_kind(made, "ConfigMap")["accelet-agent"]["data"]["config.yaml"], "the chart's")
     assert config.publish_cards
     (tpus,) = (each for each in config.resources if each.name == "google.com/tpu")
-    assert tpus.settings.node_labels
+    assert tpus.settings.wants_node_labels
     pod = of_kind(made, "DaemonSet")["accelet-agent"]["spec"]["template"]["spec"]
     assert {"tpu-env", "tpu-logs", "dev"} <= {each["name"] for each in pod["volumes"]}
     assert pod["containers"][0]["resources"]["limits"] == {"memory": "384Mi"}
