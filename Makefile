@@ -29,10 +29,10 @@ demo: .venv/.ready ## the main job on a simulated node: no root, no cluster, no 
 	@$(BIN)/accelet demo
 
 test: .venv/.ready ## every test that needs neither root nor a cluster
-	@$(BIN)/pytest -n 2
+	@$(BIN)/pytest -n 3
 
-thorough: .venv/.ready ## chaos, and the conformance checks against mutants and all kubelet versions
-	@$(BIN)/pytest -m thorough
+thorough: .venv/.ready ## chaos, conformance checks against mutants and all kubelet versions, more of the property tests
+	@ACCELET_HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -m "thorough or hypothesis"
 
 launchers: .venv/.ready ## PyTorch/XLA's and JAX's own launchers in the environment of TPU containers; fetches 80 MB once
 	@$(BIN)/python -m tests.launchers.fetch

@@ -1,4 +1,4 @@
-"""Hypothesis profiles: `default` is bounded for `make test`, `soak` runs in full for `make soak`."""
+"""Hypothesis profiles: `default` is bounded for `make test`, `thorough` and `soak` are for those targets."""
 
 import os
 
@@ -8,12 +8,13 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile(
     "default",
-    max_examples=100,
+    max_examples=50,
     deadline=None,
     derandomize=True,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("thorough", parent=settings.get_profile("default"), max_examples=100)
 settings.register_profile(
     "soak", parent=settings.get_profile("default"), max_examples=10_000, derandomize=False
 )

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from accelet.fakekubelet import FakeKubelet, a_pod
 from tests.integration.agent.running import GPU, agent, cards_config, scan, write_config
 
@@ -29,6 +31,7 @@ async def test_card_that_moves_to_another_resource_is_not_given_again_before_it_
             await kubelet.resource(OTHER).devices(healthy=2)
 
 
+@pytest.mark.thorough  # a quarter of a minute passes
 async def test_card_of_a_pod_that_ended_unseen_is_free_without_another_admission(folder: Path) -> None:
     file = write_config(folder, cards_config(1))
     async with FakeKubelet(folder) as kubelet, agent(folder, file):

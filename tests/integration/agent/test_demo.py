@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from accelet.cli import main
@@ -55,6 +56,7 @@ def test_node_that_is_no_configuration_is_refused_in_sentences(folder: Path) -> 
     assert "Traceback" not in refused.output
 
 
+@pytest.mark.thorough  # the demo gives up after 8 s
 def test_node_without_devices_is_told(folder: Path) -> None:
     (folder / "sys").mkdir()
     refused = demo("--node", str(folder))

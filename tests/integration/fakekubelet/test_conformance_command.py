@@ -112,6 +112,7 @@ def test_the_last_lines_of_a_plugin_that_ended_are_shown() -> None:
     assert detail == "it ended with 3 and wrote at the end:\n3997\n3998\n3999\n4000\nthe cause"
 
 
+@pytest.mark.thorough  # the suite gives up after 10 s
 def test_a_resource_that_is_not_registered_is_told_with_those_that_are(devices: Path) -> None:
     wrong = ["--resource", "example.com/other", "--only", "R1", "--json"]
     done = conformance("--plugin-command", f"{SAMPLE} {devices}", *wrong)

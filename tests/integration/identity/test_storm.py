@@ -17,7 +17,7 @@ LATE_S = 0.2
 pytestmark = pytest.mark.timeout(7200 if is_soak() else 300)
 
 
-@pytest.mark.parametrize("version", ["1.36", "1.38"])
+@pytest.mark.parametrize("version", [pytest.param("1.36", marks=pytest.mark.thorough), "1.38"])
 async def test_every_container_is_matched_and_none_wrongly(folder: Path, version: str) -> None:
     storm = await blow(folder, version, CONTAINERS, EPOCHS)
     assert storm.wrong == []

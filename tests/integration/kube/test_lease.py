@@ -161,6 +161,7 @@ async def test_work_that_ends_ends_the_election_and_its_error_is_seen() -> None:
     assert state.get(LEASES_PATH, ("kube-system", "accelet"))["spec"]["holderIdentity"] == ""
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("seed", range(settings().max_examples // 5))
 async def test_never_two_leaders_whatever_fails(seed: int) -> None:
     chance = random.Random(seed)

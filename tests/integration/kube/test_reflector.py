@@ -406,6 +406,7 @@ async def test_reflector_stops_at_once_in_every_state(
 FAULTS = (Answer(500), Answer(503), Answer(429, retry_after_s=0), Answer(410, "Expired"), Drop(), Answer(403))
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("seed", range(settings().max_examples // 4))
 async def test_once_quiet_the_store_equals_the_server(client: Client, api: FakeApi, seed: int) -> None:
     chance = random.Random(seed)
