@@ -170,7 +170,7 @@ async def test_failure_is_counted_and_tried_again_later(
     async with running(api, folder) as published:
         published.publisher.switch(is_on=True)
         await until(published.said(CARD))
-        assert len(published.failures) == fault.hits >= 2
+        await until(lambda: len(published.failures) == fault.hits >= 2)
 
 
 async def test_failure_is_not_tried_again_sooner_for_changes(api: FakeApi, folder: Path) -> None:

@@ -158,9 +158,9 @@ async def test_rate_limit_that_never_ends_is_given_up_within_the_budget(
     clock = asyncio.get_running_loop().time
     started = clock()
     with pytest.raises(RateLimitedError):
-        await client.get("default", "p", timeout_s=0.1)
-    assert clock() - started < 1
-    assert kubelet.calls <= 5
+        await client.get("default", "p", timeout_s=1)
+    assert clock() - started < 2
+    assert kubelet.calls <= 50
 
 
 async def test_answer_larger_than_the_limit_is_not_taken_for_the_rate_limit(
