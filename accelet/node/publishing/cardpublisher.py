@@ -90,20 +90,22 @@ class CardPublisher:
             self._wake.clear()
             cards, is_last = self._wanted(), not self._is_on
             if cards is not None and (cards != self._published or loop.time() >= self._due_s):
+                # Before the requests: a kubelet that starts meanwhile has the Node looked at sooner.
+                self._due_s = loop.time() + self._look_s * uniform(0.9, 1.1)  # noqa: S311  no secret
                 try:
                     has_written = await self._publish(api, cards)
                 except KubeError as error:
+                    self._due_s = loop.time()
                     self._count_failure()
                     self._failing.failed(error)
                     # The agents of a cluster must not all ask at once.
-                    await asyncio.sleep(max(backoff.wait_s, _patience_s(error)) * uniform(0.9, 1.1))  # noqa: S311  no secret
+                    await asyncio.sleep(max(backoff.wait_s, _patience_s(error)) * uniform(0.9, 1.1))  # noqa: S311  as above
                     backoff = backoff.failed()
                     continue
                 backoff = backoff.worked()
                 self._failing.worked()
                 self._published = cards
                 self._is_clearing = self._is_clearing and not is_last
-                self._due_s = loop.time() + self._look_s * uniform(0.9, 1.1)  # noqa: S311  as above
                 if has_written:
                     await asyncio.sleep(self._rest_s)
                     continue

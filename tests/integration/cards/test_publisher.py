@@ -9,7 +9,7 @@ import pytest
 
 from accelet.accelerators.device import UnitId
 from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard
-from accelet.fakeapi import Answer, Drop, FakeApi, Fault, Json
+from accelet.fakeapi import Answer, Drop, FakeApi, Fault, HoldBack, Json
 from accelet.kube.client import Client
 from accelet.node.publishing.cardpublisher import CardPublisher
 from tests.integration.agent.running import GPU, until
@@ -218,6 +218,21 @@ async def test_never_switched_on_it_asks_nobody(api: FakeApi, folder: Path) -> N
         published.publisher.switch(is_on=False)
         await asyncio.sleep(0.1)  # as above
         assert api.seen == []
+
+
+async def test_kubelet_that_starts_while_the_node_is_written_has_it_looked_at_again(
+    api: FakeApi, folder: Path
+) -> None:
+    async with running(api, folder, look_s=3600) as published:
+        held = HoldBack()
+        api.faults.append(Fault(held, method="PATCH", path=f"{PATH}/status"))
+        published.publisher.switch(is_on=True)
+        await until(held.is_made.is_set)
+        published.publisher.refresh_after_kubelet()
+        held.released.set()
+        await until(lambda: len(published.wrote) == 2)
+        published.change({"status": {"capacity": ZEROS, "allocatable": ZEROS}})
+        await until(published.said(CARD), timeout_s=20)
 
 
 async def test_kubelet_that_starts_has_the_node_looked_at_soon(api: FakeApi, folder: Path) -> None:
