@@ -14,6 +14,7 @@ from random import Random
 
 import pytest
 
+from resourcemanager.matching.caller import GETS_BEFORE_READ
 from tests.e2e.agent import wait_for_allocatable
 from tests.e2e.assigned_pods import KINDS, LABEL, STAY, VIEW, AssignedPod, draw_pod, read_view
 from tests.e2e.assigning_agent import (
@@ -94,7 +95,9 @@ def test_containers_see_what_they_were_assigned_by_one_question_each(
         "\n".join(outcome.others) + agent.process.log_tail()
     )
     assert matches.doubts == {}
-    assert matches.gets_a_match <= GETS_A_MATCH
+    # On a busy machine the watch may lag behind the kubelet's: then some are asked for in vain before a read.
+    in_vain = GETS_BEFORE_READ * matches.questions.get("read-pods", 0)
+    assert matches.questions["get"] - in_vain <= GETS_A_MATCH * matches.searches
 
 
 @pytest.mark.thorough
