@@ -10,10 +10,15 @@ from accelet.cli.drawing.cards import print_cards
 from accelet.cli.drawing.output import Output
 from accelet.cli.options import choose_kubeconfig, own_kubeconfig_option
 from accelet.cli.reading.cardobjects import CardObjects
+from accelet.cli.reading.claimedcards import with_claimed
 from accelet.cli.reading.objectfiles import OBJECT_FILE, read_objects, read_scheduler_settings, refuse_twins
 from accelet.cli.reading.schedulerport import IN_ITS_POD, with_lingering
+from accelet.dra.names import GPU_DRIVER
+from accelet.dra.preparing.claim import AllocatedClaim, parse_held
+from accelet.dra.publishing.published import parse_published
 from accelet.kube.errors import ConfigurationError, KubeError
 from accelet.kube.nodes import parse_node
+from accelet.kube.objects import RawObject
 from accelet.kube.podparser import parse_pod
 from accelet.runtime.probes import AddressError
 from accelet.runtime.run import EXIT_FAILED
@@ -39,6 +44,10 @@ from accelet.scheduler.state import SchedulerState
     type=OBJECT_FILE,
     help=f"`kubectl get configmaps -A -l {SELECTOR} -o json`, what the scheduler is about to release.",
 )
+@click.option(
+    "--slices", "slice_file", type=OBJECT_FILE, help="`kubectl get resourceslices -o json`, with --claims."
+)
+@click.option("--claims", "claim_file", type=OBJECT_FILE, help="`kubectl get resourceclaims -A -o json`")
 @click.option("--node", "wanted", metavar="NAME", help="This node only.")
 @click.option(
     "--config",
@@ -58,6 +67,8 @@ def command(
     node_file: Path | None,
     pod_file: Path | None,
     plan_file: Path | None,
+    slice_file: Path | None,
+    claim_file: Path | None,
     wanted: str | None,
     config: Path | None,
     scheduler: str | None,
@@ -65,11 +76,11 @@ def command(
 ) -> None:
     """Show every card and tile of the cluster, who holds it, and what is free, as the scheduler counts it.
 
-    Nothing is changed anywhere.
+    Cards that are served through DRA are shown with the claims that hold them. Nothing is changed anywhere.
     """
     settings = read_scheduler_settings(config)
-    if node_file or pod_file or plan_file:
-        objects = _read_files(node_file, pod_file, plan_file)
+    if node_file or pod_file or plan_file or slice_file or claim_file:
+        objects = _read_files(node_file, pod_file, plan_file, slice_file, claim_file)
     else:
         chosen = choose_kubeconfig(kubeconfig)
         asked = scheduler or (None if chosen else IN_ITS_POD)
@@ -100,20 +111,42 @@ def _view(objects: CardObjects, settings: SchedulerSettings, wanted: str | None)
         raise click.BadParameter(
             f"none of the {len(objects.nodes)} nodes is called {wanted}", param_hint="--node"
         )
-    return view_cluster(chosen, state.cluster.cards)
+    view = view_cluster(chosen, state.cluster.cards)
+    return with_claimed(view, objects.slices, objects.claims) if objects.slices else view
 
 
-def _read_files(node_file: Path | None, pod_file: Path | None, plan_file: Path | None) -> CardObjects:
+def _read_files(
+    node_file: Path | None,
+    pod_file: Path | None,
+    plan_file: Path | None,
+    slice_file: Path | None,
+    claim_file: Path | None,
+) -> CardObjects:
     if node_file is None or pod_file is None:
         raise click.UsageError("--nodes and --pods belong together: who holds a card is written on the pods")
-    if [str(file) for file in (node_file, pod_file, plan_file)].count("-") > 1:
+    if (slice_file is None) != (claim_file is None):
+        raise click.UsageError("--slices and --claims belong together: claims hold what is in slices")
+    files = (node_file, pod_file, plan_file, slice_file, claim_file)
+    if [str(file) for file in files].count("-") > 1:
         raise click.UsageError("only one file can be read from the standard input")
     nodes = read_objects(node_file, "Node", parse_node)
     pods = read_objects(pod_file, "Pod", parse_pod)
     refuse_twins(node_file, "Node", (node.name for node in nodes))
     refuse_twins(pod_file, "Pod", (f"{pod.namespace}/{pod.name}" for pod in pods))
     plans = read_objects(plan_file, "ConfigMap", parse_record) if plan_file else []
-    return CardObjects(nodes, pods, plans)
+    slices = read_objects(slice_file, "ResourceSlice", parse_published) if slice_file else []
+    claims = read_objects(claim_file, "ResourceClaim", _parse_held) if claim_file else []
+    return CardObjects(
+        nodes,
+        pods,
+        plans,
+        slices=[one for one in slices if one is not None],
+        claims=[one for one in claims if one is not None],
+    )
+
+
+def _parse_held(raw: RawObject) -> AllocatedClaim | None:
+    return parse_held(raw, GPU_DRIVER)
 
 
 def _with_lingering(objects: CardObjects, scheduler: str) -> CardObjects:

@@ -1,7 +1,9 @@
-"""What says who holds which card: nodes, pods and plans."""
+"""What says who holds which card: nodes, pods and plans; slices and claims of those served through DRA."""
 
 from dataclasses import dataclass, field
 
+from accelet.dra.preparing.claim import AllocatedClaim
+from accelet.dra.publishing.published import PublishedSlice
 from accelet.kube.nodes import Node
 from accelet.kube.pods import Pod
 from accelet.scheduler.cards.lingering import LingeringPod
@@ -20,3 +22,5 @@ class CardObjects:
     plans: list[Record]
     notes: list[str] = field(default_factory=list)
     lingering: tuple[LingeringPod, ...] = ()
+    slices: list[PublishedSlice] = field(default_factory=list)
+    claims: list[AllocatedClaim] = field(default_factory=list)

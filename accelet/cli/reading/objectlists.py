@@ -1,4 +1,4 @@
-"""Lists the nodes, pods and plans of a cluster, once."""
+"""Lists the nodes, pods, plans, slices and claims of a cluster, once."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -6,9 +6,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from accelet.cli.reading.cardobjects import CardObjects
+from accelet.dra.names import GPU_DRIVER
+from accelet.dra.preparing.claim import RESOURCE_CLAIMS, AllocatedClaim, parse_held
+from accelet.dra.publishing.published import PublishedSlice, parse_published
+from accelet.dra.publishing.slices import RESOURCE_SLICES
 from accelet.kube.apiresources import CONFIG_MAPS, NODES, PODS, ApiResource
 from accelet.kube.client import Client
-from accelet.kube.errors import ForbiddenError, GoneError, MalformedObjectError
+from accelet.kube.errors import ForbiddenError, GoneError, MalformedObjectError, NotFoundError
 from accelet.kube.nodes import parse_node
 from accelet.kube.objects import RawObject
 from accelet.kube.podparser import parse_pod
@@ -17,6 +21,7 @@ from accelet.scheduler.record import SELECTOR, Record, parse_record
 _T = TypeVar("_T")
 API_S = 60.0
 _PAGE = 1000
+_CLAIMS_UNSEEN = "Cards that are served through DRA are not shown: {}"
 _PLANS_UNSEEN = "What the scheduler keeps for pods that it is about to release is not shown: {}"
 
 
@@ -33,7 +38,9 @@ async def list_card_objects(kubeconfig: Path | None, within_s: float = API_S) ->
             # Nodes last: a card that a pod holds was there before the pod had it.
             plans = await _list_plans(client, notes)
             pods = await _list(client, PODS, parse_pod, notes)
-            return CardObjects(await _list(client, NODES, parse_node, notes), pods, plans, notes)
+            slices, claims = await _list_claims(client, notes)
+            nodes = await _list(client, NODES, parse_node, notes)
+            return CardObjects(nodes, pods, plans, notes, slices=slices, claims=claims)
     finally:
         client.close()
 
@@ -45,6 +52,26 @@ async def _list_plans(client: Client, notes: list[str]) -> list[Record]:
     except ForbiddenError as error:
         notes.append(_PLANS_UNSEEN.format(error))
         return []
+
+
+async def _list_claims(client: Client, notes: list[str]) -> tuple[list[PublishedSlice], list[AllocatedClaim]]:
+    """Slices of GPUs, and claims that hold some; nothing of a cluster without Kubernetes' API for them.
+
+    Slices come first: where there are none, nobody needs the right to see all claims.
+    """
+    query = {"fieldSelector": f"spec.driver={GPU_DRIVER}"}
+    try:
+        found = await _list(client, RESOURCE_SLICES, parse_published, notes, query)
+        slices = [one for one in found if one is not None]
+        if not slices:
+            return [], []
+        held = await _list(client, RESOURCE_CLAIMS, lambda raw: parse_held(raw, GPU_DRIVER), notes)
+    except ForbiddenError as error:
+        notes.append(_CLAIMS_UNSEEN.format(error))
+        return [], []
+    except NotFoundError:
+        return [], []
+    return slices, [one for one in held if one is not None]
 
 
 async def _list(

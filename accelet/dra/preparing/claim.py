@@ -148,6 +148,24 @@ def parse_claim(raw: RawObject, driver: str) -> AllocatedClaim:
     )
 
 
+def parse_held(raw: RawObject, driver: str) -> AllocatedClaim | None:
+    """The same of a claim among many; None where nothing of `driver` is allocated to it.
+
+    Raises:
+        MalformedObjectError: it is not what the API promises.
+    """
+    wire = read_object(raw, RESOURCE_CLAIMS.kind, _WireClaim)
+    allocation = wire.status.allocation if wire.status else None
+    results = allocation.devices.results if allocation and allocation.devices else None
+    if not any(result.driver == driver for result in results or ()):
+        return None
+    try:
+        return parse_claim(raw, driver)
+    except ClaimError as error:
+        namespace, name = wire.metadata.namespace or "", wire.metadata.name
+        raise MalformedObjectError(RESOURCE_CLAIMS.kind, namespace, name, "status", str(error)) from None
+
+
 def _is_extended(metadata: WireMetadata) -> bool:
     return (metadata.annotations or {}).get(_EXTENDED) == "true"
 

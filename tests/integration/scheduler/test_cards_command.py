@@ -22,7 +22,12 @@ from accelet.scheduler.cards.needs import Amounts
 from tests.integration.kube.waiting import eventually
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.world import CARD, NODES, PODS, World
+from tests.unit.cli.test_claimed_cards import claim, given_device, slices_of
+from tests.unit.dra.strategies import gpu, gpus
 from tests.unit.scheduler.card_values import card
+
+SLICES = "apis/resource.k8s.io/v1/resourceslices"
+CLAIMS = "apis/resource.k8s.io/v1/resourceclaims"
 
 
 def run(kubeconfig: Path | None, *flags: str) -> Result:
@@ -196,3 +201,42 @@ async def test_a_scheduler_that_does_not_tell_is_a_note(world: World, kubeconfig
     wrong = await asyncio.to_thread(run, kubeconfig, "--scheduler=here")
     assert wrong.exit_code == 2
     assert "write HOST:PORT" in wrong.stderr
+
+
+def serve_by_claims(world: World) -> None:
+    """Two cards of node n0 are served through DRA; a claim holds a tile of the first."""
+    for number, body in enumerate(slices_of(gpus(gpu(0x40, tiles=2), gpu(0x41, tiles=2)))):
+        body["spec"]["nodeName"] = body["spec"]["pool"]["name"] = "n0"
+        world.state.create(SLICES, "", {**body, "metadata": {"name": f"slice-{number}"}})
+    result = {**given_device("gpu-0000-40-00-0-tile-1"), "pool": "n0"}
+    world.state.create(CLAIMS, "ml", claim("training", result))
+
+
+def test_both_ways_of_holding_are_counted(world: World, kubeconfig: Path) -> None:
+    world.add_card_node("n0", card(0))
+    said = render_own(Assignment({"main": {CARD: (unit(card(0).id, 0),)}}))
+    world.add_card_pod("p", {ASSIGNMENT_ANNOTATION: said}, tiles=1)
+    world.state.patch(PODS, ("ml", "p"), "merge-patch", {"spec": {"nodeName": "n0"}})
+    serve_by_claims(world)
+    result = run(kubeconfig)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "n0  4 of 6 tiles free, 1 of 3 cards wholly free" in result.stdout
+    assert "tile 0 ml/p/main" in result.stdout
+    assert "tile 1 ml/training" in result.stdout
+
+
+def test_who_may_not_see_claims_sees_the_rest(world: World, kubeconfig: Path) -> None:
+    world.add_card_node("n0", card(0))
+    serve_by_claims(world)
+    world.api.faults.append(Fault(Answer(403, "Forbidden"), path="resourceclaims"))
+    result = run(kubeconfig)
+    assert result.exit_code == 0
+    assert "Cards that are served through DRA are not shown: GET /apis/resource.k8s.io" in result.stderr
+    assert "n0  2 of 2 tiles free" in result.stdout
+
+
+def test_a_cluster_without_claims_has_nothing_to_say_of_them(world: World, kubeconfig: Path) -> None:
+    world.add_card_node("n0", card(0))
+    world.api.faults.append(Fault(Answer(404, "NotFound"), path="resourceslices"))
+    result = run(kubeconfig)
+    assert (result.exit_code, result.stderr) == (0, "")
