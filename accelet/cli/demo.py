@@ -9,10 +9,10 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 import click
 
-from accelet.cli.demo_dra import command as dra
 from accelet.cli.demo_run import run_demo, show_demo
 from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.tables import print_demo
+from accelet.cli.subcommands.demo_dra import command as dra
 from accelet.cli.subcommands.demo_provisioner import command as provisioner
 
 DEMO_NODE = resources.files("accelet.cli").joinpath("demo_node.yaml")

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 from accelet.fakeapi.faults import Action, Answer, Drop, Hang, HoldBack
 from accelet.fakeapi.lifecycle import Json, has_status
 from accelet.fakeapi.paths import Place, split_path
+from accelet.fakeapi.reviews import REVIEWS, answer_review
 from accelet.fakeapi.state import RefusedError
 from accelet.fakeapi.streaming import stream
 
@@ -117,7 +118,11 @@ class Handler(BaseHTTPRequestHandler):
             self._send(201 if self.command == "POST" else 200, json.dumps(answer).encode())
 
     def _answer(self, path: str, query: dict[str, str], body: Any) -> Json:
+        if path == "/version":
+            return {"gitVersion": self._api.version}
         place = split_path(path)
+        if self.command == "POST" and place.resource in REVIEWS:
+            return answer_review(place.resource, body, self._api.forbidden, self._api.clock_ahead_s)
         if place.subresource == "status" and not has_status(place.resource):
             raise RefusedError(404, "NotFound", "the server could not find the requested resource")
         state = self._api.state

@@ -14,7 +14,8 @@ from accelet.fakeapi.state import State
 class FakeApi:
     """Start with `with FakeApi() as api`; `api.state` has the objects, `api.faults` what goes wrong.
 
-    Watches are `lag_s` behind; lists and reads never are.
+    Watches are `lag_s` behind; lists and reads never are. `clock_ahead_s` is by how much the clock is ahead
+    by which reviews are answered, `version` what /version says.
     """
 
     def __init__(self, *, token: str | None = None, bookmark_s: float = 0.05) -> None:
@@ -26,6 +27,9 @@ class FakeApi:
         self.sends_gone_as_event = True
         self.is_stalled = False
         self.lag_s = 0.0
+        self.clock_ahead_s = 0.0
+        self.version = "v1.36.0"
+        self.forbidden: set[tuple[str, str]] = set()
         self.streams = 0
         self.generation = 0
         self.breaks = False
@@ -61,6 +65,10 @@ class FakeApi:
         }
         path.write_text(json.dumps(config))
         return path
+
+    def forbid(self, verb: str, resource: str) -> None:
+        """Has reviews say that nobody may do this; requests are answered as before."""
+        self.forbidden.add((verb, resource))
 
     def end_watches(self, *, broken: bool = False) -> None:
         """Ends all watches: as a server that shuts down, or as a connection that breaks."""

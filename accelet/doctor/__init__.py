@@ -1,0 +1,1 @@
+"""What may be wrong with a node or a cluster, and how to mend it: looks, judges, and changes nothing."""

@@ -1,0 +1,1 @@
+"""One node: its kubelet's folders, sockets and records, its agent, its configuration."""

@@ -1,0 +1,187 @@
+"""Judges the agent's side of a node: its configuration, its resources, what it may do, its clock."""
+
+from collections.abc import Iterator, Sequence
+
+from accelet.doctor.findings import Finding, Verdict, judge, quoted, several
+from accelet.doctor.node.seen import ConfigurationSeen, NodeSeen, ReadinessLine, ResourceSeen, ServerSeen
+
+MOST_AHEAD_S = 5.0
+"""Clocks further apart than this are wrong; the API server tells whole seconds."""
+
+UNSTABLE_ENDS = 5
+"""So many registrations of one resource do not end by chance: another plugin takes it each time."""
+
+_TWO_PLUGINS = (
+    "Let one plugin alone serve this resource on the node: remove the other one's DaemonSet, or give the "
+    "resource of either another name. Drain the node first (docs/operating.md, Coming from another plugin)."
+)
+_CURES = (
+    ("another agent serves this node", "Find the second agent: two DaemonSets, or one beside a service?"),
+    ("waiting for the kubelet's directory", "Start the kubelet, and see that its folder is mounted."),
+    ("there is no kubelet.sock yet", "Start the kubelet; the agent registers as soon as it is there."),
+    ("the kubelet does not answer", "Start the kubelet again."),
+    ("the kubelet did not answer", "Look at the kubelet's log: it hangs."),
+    ("the kubelet refused", "The kubelet's own words say why; mostly a name that it does not take."),
+    ("the kubelet ended ListAndWatch", _TWO_PLUGINS),
+    ("no socket can be made", "Free space on the kubelet's file system."),
+    ("the labels of its Node", "Apply deploy/agent-tpu: the agent needs to read its Node."),
+)
+
+
+def judge_agent(seen: NodeSeen) -> Sequence[Verdict]:
+    return (
+        judge("configuration", _configuration_fine(seen.configuration), _configuration(seen)),
+        judge("agent", _agent_fine(seen), _readiness(seen)),
+        judge("devices", _devices_fine(seen.configuration), _devices(seen.configuration.resources)),
+        judge("one-plugin", _one_plugin_fine(seen), _one_plugin(seen)),
+        judge("rights", _rights_fine(seen.server), _rights(seen)),
+        judge("clock", _clock_fine(seen.server), _clock(seen.server)),
+    )
+
+
+def _configuration_fine(seen: ConfigurationSeen) -> str:
+    if seen.mistakes:
+        return ""
+    return f"{seen.path} is understood: {several(len(seen.resources), 'resource')}"
+
+
+def _agent_fine(seen: NodeSeen) -> str:
+    return "" if seen.agent.problem else f"the agent at {seen.agent.address} is ready"
+
+
+def _one_plugin_fine(seen: NodeSeen) -> str:
+    if seen.pod_resources.problem and seen.checkpoint.problem:
+        return ""
+    return "no other plugin serves a resource of this configuration"
+
+
+def _configuration(seen: NodeSeen) -> Iterator[Finding]:
+    for mistake in seen.configuration.mistakes:
+        yield Finding(
+            "wrong",
+            seen.configuration.path,
+            "the configuration has a mistake; an agent that runs keeps to the last good one",
+            "Mend it (docs/configuration.md); a running agent takes it over by itself.",
+            quoted(mistake),
+        )
+    if not seen.configuration.mistakes and seen.agent.has_newest_configuration is False:
+        yield Finding(
+            "wrong",
+            seen.agent.address,
+            "the agent runs with an older configuration than the file says",
+            "Its log says why: search it for `configuration not taken over`.",
+        )
+
+
+def _readiness(seen: NodeSeen) -> Iterator[Finding]:
+    if seen.agent.problem and seen.agent.is_running:
+        reason = "an agent serves this node, and its probes cannot be reached from here"
+        cure = "Run this by kubectl exec in the agent's pod, and with the --http that the agent has."
+        yield Finding("note", seen.agent.address, reason, cure, quoted(seen.agent.problem))
+    elif seen.agent.problem:
+        yield Finding(
+            "wrong",
+            seen.agent.address,
+            "no agent serves this node",
+            "See why: `kubectl -n kube-system get pods -l app.kubernetes.io/component=agent -o wide`.",
+            quoted(seen.agent.problem),
+        )
+    for line in seen.agent.lines:
+        if not line.is_ok:
+            yield Finding(
+                "wrong",
+                quoted(line.name),
+                "the agent is not ready for this",
+                _cure(line),
+                quoted(line.detail),
+            )
+
+
+def _cure(line: ReadinessLine) -> str:
+    known = next((cure for begin, cure in _CURES if line.detail.startswith(begin)), "")
+    return known or "docs/operating.md, Probes, says what this line means."
+
+
+def _devices_fine(seen: ConfigurationSeen) -> str:
+    if seen.mistakes:
+        return ""
+    counts = [f"{one.name} {len(one.healthy)}" for one in seen.resources if one.healthy]
+    return f"healthy devices: {', '.join(counts)}" if counts else "nothing to serve on this node"
+
+
+def _devices(resources: Sequence[ResourceSeen]) -> Iterator[Finding]:
+    for one in resources:
+        if one.problem:
+            cure = (
+                "See that the host's /dev and /sys are seen under --host-root (daemonset.yaml mounts them)."
+            )
+            yield Finding("wrong", one.name, "the hardware cannot be looked at", cure, quoted(one.problem))
+        for device, reason in sorted(one.unhealthy.items()):
+            cure = (
+                "Look at the hardware, and at the node's kernel log; docs/backends.md says what is looked at."
+            )
+            yield Finding("wrong", f"{one.name} {quoted(device)}", "this device is ill", cure, quoted(reason))
+
+
+def _one_plugin(seen: NodeSeen) -> Iterator[Finding]:
+    for one in seen.configuration.resources:
+        if not one.is_plugin:
+            continue
+        ours = one.healthy | one.unhealthy.keys()
+        known = seen.pod_resources.devices.get(one.name)
+        if known is None:
+            known = seen.checkpoint.devices.get(one.name, frozenset())
+        foreign = sorted(known - ours)
+        if foreign:
+            whole = not known & ours
+            yield Finding(
+                "wrong" if whole else "note",
+                one.name,
+                f"the kubelet has {several(len(foreign), 'device')} of it that this agent never named"
+                + (": another plugin serves it" if whole else "; they may have come or gone just now"),
+                _TWO_PLUGINS,
+                quoted(", ".join(foreign[:5])),
+            )
+    for (resource, cause), count in sorted(seen.agent.ends.items()):
+        if cause == "stream-ended" and count >= UNSTABLE_ENDS:
+            reason = f"the kubelet ended its registration {count:,} times"
+            yield Finding("wrong", quoted(resource), reason, _TWO_PLUGINS)
+
+
+def _rights_fine(seen: ServerSeen) -> str:
+    if seen.problem:
+        return ""
+    if not seen.is_wanted:
+        return "the configuration needs no API server"
+    return f"all {several(len(seen.rights), 'right')} that the configuration needs are given"
+
+
+def _rights(seen: NodeSeen) -> Iterator[Finding]:
+    said = quoted(seen.server.problem)
+    if said and seen.agent.problem:
+        cure = "Run this by kubectl exec in the agent's pod, which has the agent's account."
+        yield Finding("unseen", "API server", "it cannot be asked from here", cure, said)
+    elif said:
+        cure = "Apply deploy/agent-assignments: it gives the agent's pod a service account and its token."
+        yield Finding("wrong", "API server", "the agent has no way to it, and needs one", cure, said)
+    for right in seen.server.rights:
+        if right.is_given is None:
+            yield Finding("unseen", right.right, "the API server does not say whether this is allowed")
+        elif not right.is_given:
+            cure = f"Apply the part of deploy/ again that is for {right.purpose}: role and binding."
+            yield Finding("wrong", right.right, f"not allowed, but needed for {right.purpose}", cure)
+
+
+def _clock_fine(seen: ServerSeen) -> str:
+    return "" if seen.ahead_s is None else "the clock agrees with the API server's"
+
+
+def _clock(seen: ServerSeen) -> Iterator[Finding]:
+    if seen.ahead_s is not None and abs(seen.ahead_s) > MOST_AHEAD_S:
+        which = "ahead of" if seen.ahead_s > 0 else "behind"
+        yield Finding(
+            "wrong",
+            "clock",
+            f"this node's clock is {abs(seen.ahead_s):.0f} s {which} the API server's",
+            "Have it set by the network: `timedatectl` and `chronyc tracking` there say what it follows.",
+        )

@@ -1,0 +1,44 @@
+"""Reads the configuration, and what this node has of it."""
+
+from pathlib import Path
+
+from accelet.accelerators.settings import NodeFacts
+from accelet.agent.config import AgentConfig, ResourceConfig
+from accelet.agent.configfile import ConfigFile
+from accelet.doctor.node.seen import ConfigurationSeen, ResourceSeen
+from accelet.node.inventorymemory import InventoryMemory
+from accelet.node.unitlocks import UnitLocks
+from accelet.runtime.settings import SettingsError
+from resourcemanager.listing import Listing, next_listing
+
+MOST_MISTAKES = 50
+
+
+def read_configuration(
+    file: Path | None, root: Path, memory: InventoryMemory
+) -> tuple[AgentConfig, ConfigurationSeen]:
+    """The configuration, empty where it is wrong, and what the node has of its resources; blocks on files."""
+    name = "built-in configuration" if file is None else str(file)
+    try:
+        config = ConfigFile(file).load()
+    except SettingsError as error:
+        mistakes = tuple(str(problem) for problem in error.problems[:MOST_MISTAKES])
+        return AgentConfig(()), ConfigurationSeen(name, mistakes)
+    locks = UnitLocks()
+    found = tuple(_scan(resource, root, memory, locks) for resource in config.resources)
+    return config, ConfigurationSeen(name, (), found)
+
+
+def _scan(resource: ResourceConfig, root: Path, memory: InventoryMemory, locks: UnitLocks) -> ResourceSeen:
+    facts = NodeFacts(remembered=memory.recall(resource.name))
+    is_plugin = resource.serve == "device-plugin"
+    try:
+        inventory = locks.take(resource.name, resource.settings.backend_on(facts).scan(root))
+    except OSError as error:
+        return ResourceSeen(resource.name, is_plugin, problem=error.strerror or str(error))
+    listed = next_listing(Listing(), inventory, held=frozenset()).entries
+    healthy = frozenset(str(one) for one in listed if inventory.by_id[one].health.is_healthy)
+    unhealthy = {
+        str(one): inventory.by_id[one].health.reason or "" for one in listed if str(one) not in healthy
+    }
+    return ResourceSeen(resource.name, is_plugin, healthy, unhealthy)

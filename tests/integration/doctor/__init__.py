@@ -1,0 +1,1 @@
+"""`accelet doctor` against things that really run."""

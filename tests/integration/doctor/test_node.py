@@ -1,0 +1,184 @@
+"""Doctor finds nothing wrong on a sound node, and each fault that is planted on it, by its name."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from accelet.agent.process import Agent
+from accelet.doctor.findings import Finding
+from accelet.doctor.node.agent import judge_agent
+from accelet.doctor.node.kubelet import judge_kubelet
+from accelet.doctor.node.look import WhereToLook, look_at_node
+from accelet.fakeapi import FakeApi
+from accelet.fakekubelet import FakeKubelet
+from accelet.fakekubelet.sample_plugin import SamplePlugin
+from accelet.kubelet.paths import KubeletPaths
+from tests.integration.agent.running import GPU, agent, cards_config, until_ready, until_said, write_config
+
+FOLLOWED = cards_config(2, options="assignment: annotations")
+
+
+async def found(folder: Path, running: Agent | None, kubeconfig: Path | None = None) -> Mapping[str, Finding]:
+    """The first thing wrong of each check that finds any."""
+    port = 1 if running is None else running.probe_port
+    where = WhereToLook(
+        "node", KubeletPaths(folder), folder, folder / "config.yaml", f"127.0.0.1:{port}", kubeconfig
+    )
+    async with asyncio.timeout(30):
+        seen = await look_at_node(where)
+    verdicts = (*judge_kubelet(seen), *judge_agent(seen))
+    return {v.check: one for v in verdicts for one in reversed(v.findings) if one.level == "wrong"}
+
+
+@asynccontextmanager
+async def sound_node(folder: Path) -> AsyncIterator[tuple[FakeKubelet, Agent]]:
+    file = write_config(folder, cards_config(2))
+    async with FakeKubelet(folder) as kubelet, agent(folder, file) as running:
+        await kubelet.resource(GPU).devices(healthy=2)
+        await until_ready(running)
+        yield kubelet, running
+
+
+async def test_nothing_is_wrong_with_a_sound_node(folder: Path) -> None:
+    async with sound_node(folder) as (_, running):
+        assert await found(folder, running) == {}
+
+
+async def test_a_kubelet_that_ended_is_found(folder: Path) -> None:
+    async with sound_node(folder) as (kubelet, running):
+        await kubelet.stop()
+        wrong = await found(folder, running)
+    assert "kubelet-socket" in wrong
+    assert "Start the kubelet" in wrong["kubelet-socket"].cure
+
+
+async def test_a_folder_that_is_missing_is_found_once(folder: Path) -> None:
+    write_config(folder, cards_config(2))
+    (folder / "pod-resources").mkdir()
+    wrong = await found(folder, None)
+    assert wrong.keys() == {"kubelet-folders", "agent"}
+    assert wrong["kubelet-folders"].about == str(folder / "device-plugins")
+
+
+async def test_a_damaged_checkpoint_is_found(folder: Path) -> None:
+    async with sound_node(folder) as (_, running):
+        KubeletPaths(folder).checkpoint.write_text('{"Data": [1, 2')
+        wrong = await found(folder, running)
+    assert wrong.keys() == {"checkpoint"}
+
+
+async def test_podresources_that_do_not_answer_are_found(folder: Path) -> None:
+    async with sound_node(folder) as (_, running):
+        KubeletPaths(folder).pod_resources_socket.unlink()
+        wrong = await found(folder, running)
+    assert wrong.keys() == {"podresources"}
+
+
+async def test_a_mistake_in_the_configuration_is_found_with_its_line(folder: Path) -> None:
+    async with sound_node(folder) as (_, running):
+        write_config(folder, cards_config(2), "- {name: gpu.intel.com/xe, backend: intel-gpuu}\n")
+        wrong = await found(folder, running)
+    assert "config.yaml:8" in wrong["configuration"].quote
+    assert "must be one of" in wrong["configuration"].quote
+
+
+async def test_a_device_that_is_ill_is_found_with_its_reason(folder: Path) -> None:
+    async with sound_node(folder) as (kubelet, running):
+        write_config(folder, cards_config(2, unhealthy=[1]))
+        await kubelet.resource(GPU).devices(healthy=1, unhealthy=1)
+        wrong = await found(folder, running)
+    assert wrong.keys() == {"devices"}
+    assert wrong["devices"].quote == "it is sick"
+
+
+async def test_an_agent_that_does_not_run_is_found(folder: Path) -> None:
+    async with sound_node(folder):
+        pass
+    async with FakeKubelet(folder):
+        wrong = await found(folder, None)
+    assert wrong["agent"].reason == "no agent serves this node"
+
+
+async def test_a_second_agent_is_found(folder: Path) -> None:
+    async with sound_node(folder), agent(folder, folder / "config.yaml") as second:
+        await until_said(second, "another agent serves this node")
+        wrong = await found(folder, second)
+    assert "two DaemonSets" in wrong["agent"].cure
+
+
+class OtherPlugin(SamplePlugin):
+    """Somebody else's plugin for the same resource name."""
+
+    resource = GPU
+
+
+async def test_another_plugin_for_the_same_resource_is_found(folder: Path) -> None:
+    write_config(folder, cards_config(2))
+    devices = folder / "other"
+    devices.mkdir()
+    (devices / "card0-0").write_text("healthy")
+    async with FakeKubelet(folder) as kubelet:
+        plugin = asyncio.create_task(OtherPlugin(KubeletPaths(folder).device_plugins, devices).run())
+        try:
+            await (await kubelet.registered(GPU)).devices(healthy=1)
+            wrong = await found(folder, None)
+        finally:
+            plugin.cancel()
+            await asyncio.gather(plugin, return_exceptions=True)
+    assert "another plugin serves it" in wrong["one-plugin"].reason
+    assert wrong["one-plugin"].quote == "card0-0"
+
+
+async def test_rights_are_asked_one_by_one_and_a_missing_one_is_found(folder: Path) -> None:
+    file = write_config(folder, FOLLOWED)
+    with FakeApi() as api:
+        api.forbid("watch", "pods")
+        kubeconfig = api.write_kubeconfig(folder / "kubeconfig")
+        async with FakeKubelet(folder), agent(folder, file, kubeconfig) as running:
+            await until_ready(running)
+            wrong = await found(folder, running, kubeconfig)
+    assert wrong.keys() == {"rights"}
+    assert wrong["rights"].about == "watch pods"
+
+
+async def test_a_clock_that_is_wrong_is_found(folder: Path) -> None:
+    file = write_config(folder, FOLLOWED)
+    with FakeApi() as api:
+        api.clock_ahead_s = 3600
+        kubeconfig = api.write_kubeconfig(folder / "kubeconfig")
+        async with FakeKubelet(folder), agent(folder, file, kubeconfig) as running:
+            await until_ready(running)
+            wrong = await found(folder, running, kubeconfig)
+    assert wrong.keys() == {"clock"}
+    assert "behind the API server's" in wrong["clock"].reason
+
+
+async def test_an_api_server_that_is_needed_and_away_is_found(folder: Path) -> None:
+    file = write_config(folder, FOLLOWED)
+    with FakeApi() as api:
+        kubeconfig = api.write_kubeconfig(folder / "kubeconfig")
+    async with FakeKubelet(folder), agent(folder, file, kubeconfig) as running:
+        await until_said(running, "registered")
+        wrong = await found(folder, running, kubeconfig)
+    assert wrong["rights"].about == "API server"
+
+
+@pytest.mark.parametrize("left", ["stale.sock"])
+async def test_a_socket_that_nobody_serves_is_a_note_alone(folder: Path, left: str) -> None:
+    async with sound_node(folder) as (_, running):
+        with socket.socket(socket.AF_UNIX) as stale:
+            stale.bind(str(folder / "device-plugins" / left))
+        where = WhereToLook(
+            "node",
+            KubeletPaths(folder),
+            folder,
+            folder / "config.yaml",
+            f"127.0.0.1:{running.probe_port}",
+            None,
+        )
+        (notes,) = (v.findings for v in judge_kubelet(await look_at_node(where)) if v.findings)
+    assert [(one.level, one.about) for one in notes] == [("note", str(folder / "device-plugins" / left))]

@@ -1,0 +1,1 @@
+"""What `accelet doctor` makes of what was seen."""
