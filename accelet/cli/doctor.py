@@ -21,11 +21,15 @@ from accelet.cli.options import (
     node_options,
     own_kubeconfig_option,
 )
+from accelet.doctor.cluster.judgement import judge_cluster, judge_nothing
+from accelet.doctor.cluster.look import CLUSTER_S, look_at_cluster
 from accelet.doctor.examined import Examined, sum_up
-from accelet.doctor.findings import exit_code
+from accelet.doctor.findings import Verdict, exit_code
 from accelet.doctor.node.agent import judge_agent
 from accelet.doctor.node.kubelet import judge_kubelet
 from accelet.doctor.node.look import WhereToLook, look_at_node
+from accelet.doctor.server import AT_ONCE
+from accelet.kube.errors import KubeError
 
 Part = Literal["node", "cluster"]
 
@@ -97,4 +101,21 @@ async def _examine(parts: Sequence[Part], where: WhereToLook, kubeconfig: Path |
     if "node" in parts:
         seen = await look_at_node(where)
         examined.append(Examined("node", seen.name, (*judge_kubelet(seen), *judge_agent(seen))))
+    if "cluster" in parts:
+        examined.append(Examined("cluster", "", await _judge_cluster(kubeconfig)))
     return examined
+
+
+async def _judge_cluster(kubeconfig: Path | None) -> tuple[Verdict, ...]:
+    from accelet.kube.client import Client  # noqa: PLC0415 - half a second, for those who look at a node
+
+    try:
+        client = await Client.connect(kubeconfig, threads=AT_ONCE)
+        try:
+            return judge_cluster(await look_at_cluster(client))
+        finally:
+            client.close()
+    except KubeError as error:
+        return judge_nothing(str(error))
+    except TimeoutError:
+        return judge_nothing(f"it has not answered within {CLUSTER_S:.0f} s")

@@ -1,7 +1,7 @@
 """What each part of accelet must be allowed to do, one right at a time; a test holds it to deploy/."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from accelet.agent.config import AgentConfig
 
@@ -22,6 +22,10 @@ class Right:
         where = f" in {self.namespace}" if self.namespace else ""
         kind = f"{self.resource}.{self.group}" if self.group else self.resource
         return f"{self.verb} {kind}{' ' + self.name if self.name else ''}{where}"
+
+    def moved_to(self, namespace: str) -> "Right":
+        """The same right where the process runs in this namespace."""
+        return replace(self, namespace=namespace) if self.namespace else self
 
     def attributes(self) -> dict[str, str]:
         """As `resourceAttributes` of a SubjectAccessReview."""

@@ -61,6 +61,10 @@ class Client:
         finally:
             opener.close()
 
+    async def get_version(self) -> bytes:
+        """What the API server says of its own version."""
+        return await self._send("GET", "/version")
+
     async def get(self, resource: ApiResource, namespace: str | None, name: str) -> bytes:
         return await self._send("GET", resource.path(namespace, name))
 
