@@ -28,7 +28,7 @@ class ClusterApi(ObjectApi, Protocol):
 
 
 @dataclass(slots=True)
-class Listing:
+class KindLister:
     """Lists by one API; `unseen` collects the kinds that could not be listed, by plural, and why not."""
 
     api: ClusterApi

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from accelet.agent.config import parse_config
-from accelet.doctor.cluster.listing import ClusterApi, Listing
+from accelet.doctor.cluster.listing import ClusterApi, KindLister
 from accelet.doctor.cluster.objects import (
     PART_OF,
     read_binding,
@@ -27,7 +27,7 @@ from accelet.doctor.cluster.seen import (
     BindingSeen,
     ClusterSeen,
     LeaseSeen,
-    Machine,
+    NodeMachine,
     PodSeen,
     PolicySeen,
     ProcessSeen,
@@ -56,7 +56,7 @@ async def look_at_cluster(api: ClusterApi, within_s: float = CLUSTER_S) -> Clust
         KubeError: there is no answer. TimeoutError: it takes longer than `within_s`.
     """
     async with asyncio.timeout(within_s):
-        listing = Listing(api)
+        listing = KindLister(api)
         version = read_version(await api.get_version())
         ahead_s = await ask_time(api)
         processes = (
@@ -93,14 +93,14 @@ def _is_relevant(one: PodSeen) -> bool:
     )
 
 
-async def _machines(listing: Listing) -> tuple[Machine, ...]:
+async def _machines(listing: KindLister) -> tuple[NodeMachine, ...]:
     leases = await listing.all(LEASES, read_lease, namespace="kube-node-lease")
     ahead = {name: ahead_s for name, _, ahead_s in leases}
     machines = await listing.all(NODES, read_machine)
     return tuple(replace(machine, ahead_s=ahead.get(machine.node.name)) for machine in machines)
 
 
-async def _leases(listing: Listing, processes: tuple[ProcessSeen, ...]) -> dict[str, LeaseSeen | None]:
+async def _leases(listing: KindLister, processes: tuple[ProcessSeen, ...]) -> dict[str, LeaseSeen | None]:
     found: dict[str, LeaseSeen | None] = {}
     for process in processes:
         if process.component not in ("scheduler", "provisioner"):
@@ -119,7 +119,7 @@ async def _leases(listing: Listing, processes: tuple[ProcessSeen, ...]) -> dict[
     return found
 
 
-async def _config(listing: Listing, process: ProcessSeen) -> AgentConfigSeen | None:
+async def _config(listing: KindLister, process: ProcessSeen) -> AgentConfigSeen | None:
     if not process.config_map:
         return None
     try:
@@ -138,7 +138,7 @@ async def _config(listing: Listing, process: ProcessSeen) -> AgentConfigSeen | N
     return AgentConfigSeen(process, (), names, config.publish_cards, tuple(agent_rights(config)))
 
 
-async def _policies(listing: Listing) -> tuple[tuple[PolicySeen, ...], tuple[BindingSeen, ...]]:
+async def _policies(listing: KindLister) -> tuple[tuple[PolicySeen, ...], tuple[BindingSeen, ...]]:
     policies: list[PolicySeen] = []
     bindings: list[BindingSeen] = []
     for kind in ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"):
@@ -151,12 +151,12 @@ async def _policies(listing: Listing) -> tuple[tuple[PolicySeen, ...], tuple[Bin
     return tuple(policies), tuple(bindings)
 
 
-async def _offered(listing: Listing) -> frozenset[str]:
+async def _offered(listing: KindLister) -> frozenset[str]:
     """The resource names that DeviceClasses stand for."""
     return frozenset(name for names in await listing.all(_CLASSES, read_class) for name in names)
 
 
-async def _waiting(listing: Listing, pods: tuple[PodSeen, ...]) -> dict[str, str]:
+async def _waiting(listing: KindLister, pods: tuple[PodSeen, ...]) -> dict[str, str]:
     """What the scheduler said last of gated pods; Events are kept for an hour, so it may be nothing."""
     gated = {f"{one.pod.namespace}/{one.pod.name}" for one in pods if one.pod.gates}
     if not gated:

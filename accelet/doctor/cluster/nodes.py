@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from accelet.doctor.cluster.seen import ClusterSeen, Machine
+from accelet.doctor.cluster.seen import ClusterSeen, NodeMachine
 from accelet.doctor.findings import Finding, Verdict, judge, quoted, several
 
 MOST_AHEAD_S = 5.0
@@ -66,7 +66,7 @@ def _versions(seen: ClusterSeen) -> Iterator[Finding]:
             )
 
 
-def _readiness(machines: Sequence[Machine]) -> Iterator[Finding]:
+def _readiness(machines: Sequence[NodeMachine]) -> Iterator[Finding]:
     for machine in machines:
         node = machine.node
         is_said = any(condition.type == "Ready" for condition in node.conditions)

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Literal
 
-from accelet.doctor.cluster.seen import BindingSeen, LeaseSeen, Machine, PodSeen, PolicySeen, ProcessSeen
+from accelet.doctor.cluster.seen import BindingSeen, LeaseSeen, NodeMachine, PodSeen, PolicySeen, ProcessSeen
 from accelet.kube.nodes import parse_node
 from accelet.kube.objects import RawObject, Wire, WireMetadata, WireObject, read_object
 from accelet.kube.podparser import parse_pod
@@ -131,13 +131,13 @@ class _WireLease(Wire, frozen=True):
     spec: _WireLeaseSpec | None = None
 
 
-def read_machine(raw: RawObject) -> Machine:
+def read_machine(raw: RawObject) -> NodeMachine:
     """
     Raises:
         MalformedObjectError: as of every function here.
     """
     status = read_object(raw, "Node", _WireMachine).status or _WireNodeStatus()
-    return Machine(parse_node(raw), (status.node_info or _WireInfo()).kubelet_version or "")
+    return NodeMachine(parse_node(raw), (status.node_info or _WireInfo()).kubelet_version or "")
 
 
 def read_pod(raw: RawObject) -> PodSeen:

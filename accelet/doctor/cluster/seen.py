@@ -13,7 +13,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class NodeMachine:
     """A Node and its kubelet's version. `ahead_s` is its clock less the API server's, None if unknown."""
 
     node: Node
@@ -117,7 +117,7 @@ class ClusterSeen:
     now_s: float
     version: str = ""
     ahead_s: float | None = None
-    machines: tuple[Machine, ...] = ()
+    machines: tuple[NodeMachine, ...] = ()
     pods: tuple[PodSeen, ...] = ()
     processes: tuple[ProcessSeen, ...] = ()
     configs: tuple[AgentConfigSeen, ...] = ()

@@ -180,7 +180,7 @@ FAULTS: Mapping[str, tuple[Callable[[FakeApi], object], str, str, str]] = {
         "rights", "kube-system:accelet-scheduler: patch pods", "needed for the scheduler",
     ),
     "the agents' configuration has a mistake": (
-        change("api/v1/configmaps", "kube-system", "accelet-agent", {"data": {"config.yaml": "version: 2\n"}}),
+        change("api/v1/configmaps", "kube-system", "accelet-agent", {"data": {"config.yaml": "version: 2"}}),
         "configuration", "ConfigMap kube-system/accelet-agent", "has a mistake",
     ),
     "the agents have no token": (
