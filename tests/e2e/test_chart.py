@@ -41,12 +41,20 @@ PARTS: Mapping[str, tuple[Values, Sequence[str]]] = {
         {**NOTHING, "provisioner": {"enabled": True}},
         ["provisioner", "provisioner/simulated"],
     ),
+    "monitoring": (
+        {
+            "provisioner": {"enabled": True},
+            "monitoring": {"podMonitors": True, "alerts": True, "dashboards": True},
+        },
+        [".", "provisioner", "provisioner/simulated", "monitoring"],
+    ),
     "identity": ({**NOTHING, "identity": {"enabled": True}}, ["identity"]),
 }
 EVERYTHING: Values = {
     "agent": {"tpu": True, "nfd": True, "dra": True, "monitorClass": True, "config": {"version": "v1"}},
     "provisioner": {"enabled": True},
     "identity": {"enabled": True},
+    "monitoring": {"dashboards": True},
 }
 
 

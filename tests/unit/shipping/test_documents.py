@@ -6,17 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
-from prometheus_client import CollectorRegistry
 
 from accelet.agent.metrics import AgentMetrics
-from accelet.scheduler.metrics import SchedulerMetrics
 from deviceplugin import plugin
 
 PROJECT = Path(__file__).parent.parent.parent.parent
 OPERATING = (PROJECT / "docs" / "operating.md").read_text()
-ALERTS = PROJECT / "deploy" / "monitoring" / "agent-alerts.yaml"
-SCHEDULER_ALERTS = PROJECT / "deploy" / "monitoring" / "scheduler-alerts.yaml"
 AGENT_SOURCES = [
     *(PROJECT / "deviceplugin").rglob("*.py"),
     *(PROJECT / "accelet" / "agent").rglob("*.py"),
@@ -97,34 +92,6 @@ def test_every_cause_and_outcome_of_a_registration_is_listed() -> None:
     by_name = {cells[0].strip("`"): cells[2] for cells in rows("Metrics")}
     causes = set(re.findall(r"`([^`]+)`", by_name["accelet_registration_ends_total"]))
     assert causes == set(plugin._SENTENCES)
-
-
-@pytest.mark.parametrize(
-    "rule",
-    [rule for group in yaml.safe_load(ALERTS.read_text())["spec"]["groups"] for rule in group["rules"]],
-    ids=lambda rule: rule["alert"],
-)
-def test_alert_asks_for_metrics_and_labels_there_are(rule: dict[str, str]) -> None:
-    known = metrics()
-    asked = re.findall(r"accelet_\w+", rule["expr"])
-    assert asked
-    assert set(asked) <= known.keys()
-    assert f"| {rule['alert']} |" in OPERATING
-    for label in re.findall(r"\{\{ \$labels\.(\w+) \}\}", str(rule)):
-        assert label == "node" or any(label in known[name] for name in asked)
-
-
-def test_alerts_on_the_scheduler_ask_for_metrics_there_are_and_are_listed() -> None:
-    registry = CollectorRegistry()
-    SchedulerMetrics(registry)
-    known = set(registry._names_to_collectors)
-    (group,) = yaml.safe_load(SCHEDULER_ALERTS.read_text())["spec"]["groups"]
-    assert group["rules"]
-    for rule in group["rules"]:
-        asked = set(re.findall(r"accelet_\w+", rule["expr"]))
-        assert asked
-        assert asked <= known
-        assert f"| {rule['alert']} |" in OPERATING
 
 
 @pytest.mark.parametrize("path", sorted((PROJECT / "docs").glob("*.md")), ids=lambda path: path.name)

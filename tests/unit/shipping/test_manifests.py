@@ -22,6 +22,7 @@ EVERY_YAML = sorted(
     path
     for folder in (PROJECT / "deploy" / "monitoring", PROJECT / "examples" / "agent")
     for path in folder.glob("*.yaml")
+    if path.name != "kustomization.yaml"
 )
 
 
