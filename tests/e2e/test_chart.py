@@ -125,7 +125,10 @@ def test_tpus_beside_cards_have_the_rights_mounts_and_settings_of_both(helm: Hel
     assert tpus.settings.wants_node_labels
     pod = of_kind(made, "DaemonSet")["accelet-agent"]["spec"]["template"]["spec"]
     assert {"tpu-env", "tpu-logs", "dev"} <= {each["name"] for each in pod["volumes"]}
-    assert pod["containers"][0]["resources"]["limits"] == {"memory": "384Mi"}
+    patch = yaml.safe_load((DEPLOY / "agent-assignments/daemonset.patch.yaml").read_text())
+    (patched,) = patch["spec"]["template"]["spec"]["containers"]
+    limits = pod["containers"][0]["resources"]["limits"]
+    assert limits == patched["resources"]["limits"]
     assert {"accelet-agent", "accelet-agent-cards", "accelet-agent-tpu"} <= of_kind(
         made, "ClusterRole"
     ).keys()
