@@ -1,11 +1,12 @@
 """The podresources API v1: what the kubelet tells others about who holds what."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeVar
 
 import grpc
 import grpc.aio
 
+from accelet.fakekubelet.claims.cache import PreparedDevice
 from accelet.fakekubelet.claims.service import ClaimService
 from accelet.fakekubelet.clock import Clock
 from accelet.fakekubelet.devices.devicemanager import DeviceManager
@@ -139,15 +140,9 @@ class PodResources(rpc.PodResourcesListerServicer):
                 claim_name=info.name,
                 claim_namespace=info.namespace,
                 claim_resources=[
-                    api.ClaimResource(
-                        cdi_devices=[api.CDIDevice(name=name) for name in device.cdi_ids],
-                        driver_name=driver,
-                        pool_name=device.pool,
-                        device_name=device.device,
-                        share_id=device.share,
-                    )
+                    resource
                     for driver, devices in info.devices.items()
-                    for device in devices
+                    for resource in _claim_resources(driver, devices)
                 ],
             )
 
@@ -165,6 +160,23 @@ class PodResources(rpc.PodResourcesListerServicer):
                     continue
                 for node in (None,) if device.numa_nodes is None else device.numa_nodes:
                     yield _entry(resource, device.id, node)
+
+
+def _claim_resources(driver: str, devices: Iterable[PreparedDevice]) -> Iterator[api.ClaimResource]:
+    """What a driver prepared for a claim; each device has the CDI devices of those before it too.
+
+    So it is up to Kubernetes 1.37 (cm/container_manager_linux.go, GetDynamicResources).
+    """
+    names: list[str] = []
+    for device in devices:
+        names += device.cdi_ids
+        yield api.ClaimResource(
+            cdi_devices=[api.CDIDevice(name=name) for name in names],
+            driver_name=driver,
+            pool_name=device.pool,
+            device_name=device.device,
+            share_id=device.share,
+        )
 
 
 def _entry(resource: str, device: str, node: int | None) -> api.ContainerDevices:

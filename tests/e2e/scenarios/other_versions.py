@@ -9,6 +9,7 @@ import pytest
 from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.workspace import Workspace
+from tests.e2e.scenarios.dra.playing import LEAVING, PREPARING, play_claims_on_fake, play_claims_on_node
 from tests.e2e.scenarios.nodes import Site, plain_node, two_numa_nodes
 from tests.e2e.scenarios.playing import (
     FIVE_MINUTES,
@@ -100,6 +101,21 @@ async def test_fake_and_real_kubelet_1_37_read_the_same_on_numa_nodes(
         real = await play_on_node(NUMA, site, tmp_path)
 
     assert_same(fake, real)
+
+
+async def test_fake_and_real_kubelet_1_37_do_the_same_with_claims(node_1_37: Site) -> None:
+    fake = await play_claims_on_fake(PREPARING, "1.37")
+    real = await play_claims_on_node(PREPARING, node_1_37)
+
+    assert_same(fake, real)
+
+
+async def test_slices_of_a_driver_that_is_gone_are_removed(node_1_36: Site, node_1_37: Site) -> None:
+    async def both(version: str, site: Site) -> tuple[list[str], list[str]]:
+        return await play_claims_on_fake(LEAVING, version), await play_claims_on_node(LEAVING, site)
+
+    for fake, real in await asyncio.gather(both("1.36", node_1_36), both("1.37", node_1_37)):
+        assert_same(fake, real)
 
 
 async def test_every_version_forgets_a_plugin_after_five_minutes(

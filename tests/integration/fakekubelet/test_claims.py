@@ -357,6 +357,7 @@ async def test_faults_of_calls(root: Path) -> None:
 
 async def test_podresources_tells_of_claims(root: Path) -> None:
     async with a_site(root) as site:
+        site.driver.devices["one"] = [Device("a", cdi_ids=("a",)), Device("b", cdi_ids=("b",))]
         await site.admit(pod_of("one"))
         socket = site.kubelet.pod_resources_dir / "kubelet.sock"
         async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
@@ -364,10 +365,18 @@ async def test_podresources_tells_of_claims(root: Path) -> None:
             request = podresources.GetPodResourcesRequest(pod_name="pod", pod_namespace="default")
             (container,) = (await stub.Get(request)).pod_resources.containers
         (claim,) = container.dynamic_resources
-        (device,) = claim.claim_resources
         assert (claim.claim_name, claim.claim_namespace) == ("one", "default")
-        assert (device.driver_name, device.pool_name, device.device_name) == (DRIVER, "pool", "one")
-        assert [each.name for each in device.cdi_devices] == ["one"]
+        shown = [
+            (
+                device.driver_name,
+                device.pool_name,
+                device.device_name,
+                [cdi.name for cdi in device.cdi_devices],
+            )
+            for device in claim.claim_resources
+        ]
+        # A kubelet adds the CDI devices of one device to those of the device before it.
+        assert shown == [(DRIVER, "pool", "a", ["a"]), (DRIVER, "pool", "b", ["a", "b"])]
 
 
 async def test_cdi_devices_that_are_nowhere_keep_a_container_waiting(root: Path) -> None:

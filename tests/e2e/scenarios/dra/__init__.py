@@ -1,0 +1,1 @@
+"""Scenarios of DRA drivers: the same on the fake kubelet and on a real one, line by line."""
