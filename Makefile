@@ -38,8 +38,13 @@ launchers: .venv/.ready ## PyTorch/XLA's and JAX's own launchers in the environm
 	@$(BIN)/python -m tests.launchers.fetch
 	@$(BIN)/pytest tests/launchers
 
+# What tenants and damaged disks can put before a DRA driver: 100,000 inputs for each.
+HOSTILE := whatever or changed_byte or cut_short or other_files or checksum
+
 soak: .venv/.ready ## the property tests in full; takes hours
 	@ACCELET_HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m 'hypothesis or thorough' --timeout 7200
+	@ACCELET_HYPOTHESIS_PROFILE=long $(BIN)/pytest -n 2 --timeout 14400 -k '$(HOSTILE)' \
+		tests/unit/dra/test_preparing.py tests/unit/dra/test_checkpoint.py tests/unit/dra/test_records.py
 
 check: .venv/.ready ## format, lint, types, layers, generated files, licences
 	@$(BIN)/ruff format --check .

@@ -18,4 +18,5 @@ settings.register_profile("thorough", parent=settings.get_profile("default"), ma
 settings.register_profile(
     "soak", parent=settings.get_profile("default"), max_examples=10_000, derandomize=False
 )
+settings.register_profile("long", parent=settings.get_profile("soak"), max_examples=100_000)
 settings.load_profile(os.environ.get("ACCELET_HYPOTHESIS_PROFILE", "default"))
