@@ -12,10 +12,12 @@ from accelet.dra.metrics import DraMetrics
 from accelet.dra.pool import DevicePool
 from accelet.dra.preparing.decide import DriverOffer
 from accelet.dra.preparing.grant import hardware_of
+from accelet.dra.preparing.notices import sick_units
 from accelet.dra.publishing.build import build_pool
 from accelet.dra.publishing.keeping import is_gone, keep_held
 from accelet.dra.publishing.served import ServedResource
 from accelet.dra.publishing.taints import taints_of
+from accelet.dra.running.claimevents import ClaimEvents
 from accelet.dra.running.claims import Claims, HeldUnits
 from accelet.dra.running.lateapi import Connect, LateApi
 from accelet.dra.running.messages import health_of
@@ -65,6 +67,8 @@ class NodeDriver:
         self._prepared: frozenset[UnitId] = frozenset()
         self._offer: DriverOffer | None = None
         self._told_left_out: tuple[str, ...] = ()
+        self._sick: Mapping[UnitId, str] = {}
+        self._events = ClaimEvents(connect, options.node)
         self.publisher = Publisher(connect, options.driver, options.node)
         api = LateApi(connect)
         claims = Claims(
@@ -99,6 +103,10 @@ class NodeDriver:
             kept = keep_held(before.inventory, served.inventory, self._prepared)
             served = replace(served, inventory=kept)
         self._served = {**self._served, served.name: served}
+        sick = sick_units(self._served.values())
+        if sick != self._sick:
+            self._sick = sick
+            self._unlooked.set()  # who holds it is told
         self._refresh()
 
     async def run(self) -> None:
@@ -110,6 +118,7 @@ class NodeDriver:
                 "slices": self._publish,
                 "sockets": self._sockets.run,
                 "prepared claims": self._reconciler.run,
+                "events": self._events.run,
             }.items():
                 tasks.create_task(run(), name=f"{name} of {self._options.driver}")
 
@@ -166,6 +175,7 @@ class NodeDriver:
             _log.error("cannot look after prepared claims", driver=self._options.driver, reason=str(error))
             return
         self._metrics.prepared.labels(self._options.driver).set(len(entries))
+        self._events.tell(entries.values(), self._sick)
         self._prepared = frozenset(
             unit for entry in entries.values() for hold in entry.holds for unit, _ in hold.atoms
         )

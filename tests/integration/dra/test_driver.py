@@ -1,11 +1,12 @@
 """A driver on its node: what it publishes, what it prepares, what it refuses, what it keeps."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from accelet.dra.running.places import Places
-from tests.integration.dra.world import CONFIG, NODE, a_node, an_agent, result, until
+from tests.integration.dra.world import CONFIG, NODE, World, a_node, an_agent, result, until
 from tests.unit.dra.apirules import faults
 
 TILE_0, TILE_1 = "gpu-0000-03-00-0-tile-0", "gpu-0000-03-00-0-tile-1"
@@ -170,6 +171,31 @@ async def test_ill_card_is_tainted_as_its_resource_says_until_it_is_well(
         assert "taints" not in world.devices()[CARD_1]
         (folder / "config.yaml").write_text(well)
         await until(lambda: not any("taints" in device for device in world.devices().values()))
+
+
+async def test_holders_of_an_ill_card_are_told_by_events_and_when_it_is_well(folder: Path) -> None:
+    ill = CONFIG.replace('pci: "0000:03:00.0"\n', 'pci: "0000:03:00.0"\n        unhealthy: it is too hot\n')
+    async with a_node(folder) as world, an_agent(world):
+        claim = world.claim("held", result(TILE_1))
+        await world.prepare(claim, world.claim("other", result(CARD_1)))
+        (folder / "config.yaml").write_text(ill)
+        await until(lambda: len(_events(world)) == 1)
+        (folder / "config.yaml").write_text(CONFIG)
+        await until(lambda: len(_events(world)) == 2)
+        first, second = _events(world)
+        for event in (first, second):
+            assert event["regarding"]["uid"] == claim["metadata"]["uid"]
+            assert (event["regarding"]["kind"], event["metadata"]["namespace"]) == ("ResourceClaim", "ml")
+        assert (first["type"], first["reason"]) == ("Warning", "DeviceUnhealthy")
+        assert first["note"] == f"{TILE_1} is ill: it is too hot"
+        assert (second["type"], second["reason"]) == ("Normal", "DeviceHealthy")
+        assert second["note"] == f"{TILE_1} is well again"
+
+
+def _events(world: World) -> list[dict[str, Any]]:
+    """In the order in which they were said."""
+    found = world.api.state.list("apis/events.k8s.io/v1/events", {}, None)["items"]
+    return sorted(found, key=lambda event: event["eventTime"])
 
 
 async def test_resource_served_as_a_plugin_keeps_off_what_a_claim_holds(folder: Path) -> None:

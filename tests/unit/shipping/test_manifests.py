@@ -259,7 +259,7 @@ def test_cards_configuration_publishes_all_that_is_assigned_and_gives_nothing_tw
     assert mount["name"] == volume["name"]
 
 
-def test_dra_needs_slices_claims_pods_and_nodes_and_lists_no_claims() -> None:
+def test_dra_needs_slices_claims_pods_nodes_and_events_and_lists_no_claims() -> None:
     objects = {each["kind"]: each for each in documents(DRA / "rbac.yaml")}
     rules = {
         (group, resource): rule["verbs"]
@@ -272,6 +272,7 @@ def test_dra_needs_slices_claims_pods_and_nodes_and_lists_no_claims() -> None:
         ("resource.k8s.io", "resourceclaims"): ["get"],
         ("", "nodes"): ["get"],
         ("", "pods"): ["get"],
+        ("events.k8s.io", "events"): ["create", "patch"],
     }
 
 
