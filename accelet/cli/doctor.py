@@ -2,7 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +14,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 import click
 import msgspec
 
+import accelet
 from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.verdicts import print_examined
 from accelet.cli.options import (
@@ -21,13 +24,17 @@ from accelet.cli.options import (
     node_options,
     own_kubeconfig_option,
 )
+from accelet.doctor.archive import write_archive
+from accelet.doctor.bundle import bundle_files
 from accelet.doctor.cluster.judgement import judge_cluster, judge_nothing
 from accelet.doctor.cluster.look import CLUSTER_S, look_at_cluster
-from accelet.doctor.examined import Examined, sum_up
-from accelet.doctor.findings import Verdict, exit_code
+from accelet.doctor.cluster.seen import ClusterSeen
+from accelet.doctor.examined import Examination, Examined, sum_up
+from accelet.doctor.findings import exit_code
 from accelet.doctor.node.agent import judge_agent
 from accelet.doctor.node.kubelet import judge_kubelet
 from accelet.doctor.node.look import WhereToLook, look_at_node
+from accelet.doctor.node.seen import NodeSeen
 from accelet.doctor.server import AT_ONCE
 from accelet.kube.errors import KubeError
 
@@ -45,6 +52,11 @@ Part = Literal["node", "cluster"]
     help="What to look at.  [default: the node where there is a kubelet's directory, the cluster where a "
     "kubeconfig is given]",
 )
+@click.option(
+    "--bundle",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write what was seen into this new file, for who helps you: a .tar.gz without texts of users.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 def command(
     *,
@@ -56,6 +68,7 @@ def command(
     http: str,
     kubeconfig: Path | None,
     parts: tuple[Part, ...],
+    bundle: Path | None,
     as_json: bool,
     **_others: object,
 ) -> None:
@@ -74,7 +87,10 @@ def command(
         http,
         chosen if "cluster" not in looked else None,
     )
-    examination = sum_up(asyncio.run(_examine(looked, where, chosen)))
+    found = asyncio.run(_look(looked, where, chosen))
+    examination = sum_up(list(_judge(found, where.name)))
+    if bundle is not None:
+        _write_bundle(bundle, examination, found)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(examination), indent=2).decode())
     else:
@@ -96,26 +112,46 @@ def _choose(kubelet_dir: Path, kubeconfig: Path | None) -> Sequence[Part]:
     return here
 
 
-async def _examine(parts: Sequence[Part], where: WhereToLook, kubeconfig: Path | None) -> list[Examined]:
-    examined = []
-    if "node" in parts:
-        seen = await look_at_node(where)
-        examined.append(Examined("node", seen.name, (*judge_kubelet(seen), *judge_agent(seen))))
-    if "cluster" in parts:
-        examined.append(Examined("cluster", "", await _judge_cluster(kubeconfig)))
-    return examined
-
-
-async def _judge_cluster(kubeconfig: Path | None) -> tuple[Verdict, ...]:
+async def _look(parts: Sequence[Part], where: WhereToLook, kubeconfig: Path | None) -> "_Found":
+    node = await look_at_node(where) if "node" in parts else None
+    if "cluster" not in parts:
+        return _Found(node)
     from accelet.kube.client import Client  # noqa: PLC0415 - half a second, for those who look at a node
 
     try:
         client = await Client.connect(kubeconfig, threads=AT_ONCE)
         try:
-            return judge_cluster(await look_at_cluster(client))
+            return _Found(node, await look_at_cluster(client))
         finally:
             client.close()
     except KubeError as error:
-        return judge_nothing(str(error))
+        return _Found(node, problem=str(error))
     except TimeoutError:
-        return judge_nothing(f"it has not answered within {CLUSTER_S:.0f} s")
+        return _Found(node, problem=f"it has not answered within {CLUSTER_S:.0f} s")
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was seen; `problem` is why nothing was of the cluster."""
+
+    node: NodeSeen | None = None
+    cluster: ClusterSeen | None = None
+    problem: str = ""
+
+
+def _judge(found: _Found, name: str) -> Iterator[Examined]:
+    if found.node is not None:
+        yield Examined("node", name, (*judge_kubelet(found.node), *judge_agent(found.node)))
+    if found.cluster is not None:
+        yield Examined("cluster", "", judge_cluster(found.cluster))
+    elif found.problem:
+        yield Examined("cluster", "", judge_nothing(found.problem))
+
+
+def _write_bundle(path: Path, examination: Examination, found: _Found) -> None:
+    made_s = time.time()
+    about = {"format": 1, "accelet": accelet.__version__, "made_s": round(made_s)}
+    try:
+        write_archive(path, bundle_files(about, examination, found.node, found.cluster), made_s)
+    except OSError as error:
+        raise click.BadParameter(f"{path}: {error.strerror}", param_hint="--bundle") from None
