@@ -57,6 +57,7 @@ DRA = (
     *_rights("resourceclaims", "get", "resource.k8s.io"),
     *_rights("nodes", "get"),
     *_rights("pods", "get"),
+    *_rights("events", "create patch", "events.k8s.io"),
 )
 
 

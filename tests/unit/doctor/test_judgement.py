@@ -1,0 +1,271 @@
+"""Whatever was seen is judged: bounded, with a cure for what is wrong, nothing that could be obeyed."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from accelet.doctor.bundle import bundle_files
+from accelet.doctor.cluster.judgement import judge_cluster
+from accelet.doctor.cluster.nodes import minor_of
+from accelet.doctor.cluster.policies import CARDS, GATE, PROVISIONER, SCHEDULER, SHARING
+from accelet.doctor.cluster.seen import (
+    AccountRight,
+    AgentConfigSeen,
+    BindingSeen,
+    ClusterSeen,
+    LeaseSeen,
+    NodeMachine,
+    PodSeen,
+    PolicySeen,
+    ProcessSeen,
+)
+from accelet.doctor.examined import Examined, sum_up
+from accelet.doctor.findings import LONGEST_QUOTE, MOST_FINDINGS, Verdict
+from accelet.doctor.node.agent import judge_agent
+from accelet.doctor.node.agentport import parse_metrics, parse_readiness
+from accelet.doctor.node.kubelet import judge_kubelet
+from accelet.doctor.node.seen import (
+    AgentSeen,
+    ConfigurationSeen,
+    FolderSeen,
+    NodeSeen,
+    ReadinessLine,
+    RecordsSeen,
+    ResourceSeen,
+    RightSeen,
+    ServerSeen,
+    SocketSeen,
+)
+from accelet.doctor.rights import SCHEDULER as SCHEDULER_RIGHTS
+from accelet.kube.nodes import Node
+from accelet.kube.objects import Condition
+from accelet.kube.pods import Container, Pod
+from accelet.kube.selection import Taint
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+
+TEXT = st.text(max_size=600)
+NAME = st.sampled_from(["node-1", "accelet-agent", "accelet-plans", "accelet-scheduler", "x"])
+RESOURCE = st.sampled_from(["gpu.intel.com/i915", "gpu.intel.com/xe", "a.b/c"])
+PATH = st.sampled_from(["/k/device-plugins", "/k/pod-resources"])
+SOCKETS = st.builds(
+    SocketSeen,
+    PATH.map(lambda folder: f"{folder}/kubelet.sock"),
+    st.sampled_from(["answers", "absent", "silent", "closed", "no socket"]),
+)
+IDS = st.frozensets(st.sampled_from("abcd"))
+RECORDS = st.builds(RecordsSeen, st.dictionaries(RESOURCE, IDS), TEXT)
+RIGHT = st.one_of(st.none(), st.booleans())
+SECONDS = st.one_of(st.none(), st.floats(-1e6, 1e6))
+
+NODES = st.builds(
+    NodeSeen,
+    name=NAME,
+    folders=st.tuples(
+        st.builds(FolderSeen, PATH, st.sampled_from(["there", "absent", "closed", "dead"])),
+    ),
+    kubelet_socket=SOCKETS,
+    other_sockets=st.lists(SOCKETS).map(tuple),
+    checkpoint=RECORDS,
+    pod_resources=RECORDS,
+    configuration=st.builds(
+        ConfigurationSeen,
+        NAME,
+        st.lists(TEXT, max_size=3).map(tuple),
+        st.lists(
+            st.builds(ResourceSeen, RESOURCE, st.booleans(), IDS, st.dictionaries(TEXT, TEXT), TEXT)
+        ).map(tuple),
+    ),
+    agent=st.builds(
+        AgentSeen,
+        NAME,
+        st.booleans(),
+        st.lists(st.builds(ReadinessLine, TEXT, st.booleans(), TEXT)).map(tuple),
+        st.dictionaries(
+            st.tuples(TEXT, st.sampled_from(["stream-ended", "audit"])), st.integers(0, 99)
+        ),
+        RIGHT,
+        TEXT,
+    ),
+    server=st.builds(
+        ServerSeen,
+        st.booleans(),
+        TEXT,
+        SECONDS,
+        st.lists(st.builds(RightSeen, NAME, NAME, RIGHT)).map(tuple),
+    ),
+)  # fmt: skip
+
+AMOUNTS = st.dictionaries(RESOURCE, st.integers(0, 9))
+COMPONENT = st.sampled_from(["agent", "scheduler", "provisioner", ""])
+PROCESSES = st.builds(
+    ProcessSeen,
+    st.sampled_from(["DaemonSet", "Deployment"]), NAME, NAME, COMPONENT,
+    st.integers(0, 3), st.integers(0, 3), NAME, NAME,
+)  # fmt: skip
+PODS = st.builds(
+    Pod,
+    NAME,
+    NAME,
+    created_s=st.floats(0, 1e9),
+    node_name=st.one_of(st.none(), NAME),
+    phase=st.sampled_from(["Pending", "Running", "Failed"]),
+    labels=st.sampled_from(
+        [{}, {"app.kubernetes.io/part-of": "accelet", "app.kubernetes.io/component": "agent"}]
+    ),
+    gates=st.sampled_from([(), ("accelet.dev/cards",), ("other",)]),
+    node_selector=st.sampled_from([{}, {"a": "b"}]),
+    containers=st.lists(st.builds(Container, NAME, AMOUNTS), max_size=2).map(tuple),
+)
+SEEN_PODS = st.builds(
+    PodSeen,
+    PODS,
+    st.sampled_from(["", "UnexpectedAdmissionError"]),
+    TEXT,
+    TEXT,
+    st.lists(TEXT, max_size=2).map(tuple),
+    st.lists(st.sampled_from(["x/intel-gpu-plugin:1", "y"]), max_size=2).map(tuple),
+)
+MACHINES = st.builds(
+    NodeMachine,
+    st.builds(
+        Node,
+        NAME,
+        unschedulable=st.booleans(),
+        taints=st.lists(st.builds(Taint, NAME, st.just("NoSchedule"), TEXT), max_size=2).map(tuple),
+        conditions=st.lists(
+            st.builds(Condition, st.just("Ready"), st.sampled_from(["True", "Unknown"])), max_size=1
+        ).map(tuple),
+        capacity=AMOUNTS,
+        allocatable=AMOUNTS,
+    ),
+    st.one_of(TEXT, st.sampled_from(["v1.36.0", "v1.20.0", "v1.37.1"])),
+    SECONDS,
+)
+KINDS = st.sampled_from(["ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"])
+BOUND = KINDS.map(lambda kind: f"{kind}Binding")
+CLUSTERS = st.builds(
+    ClusterSeen,
+    now_s=st.floats(0, 1e9),
+    version=st.one_of(TEXT, st.just("v1.36.0")),
+    ahead_s=SECONDS,
+    machines=st.lists(MACHINES, max_size=4).map(tuple),
+    pods=st.lists(SEEN_PODS, max_size=30).map(tuple),
+    processes=st.lists(PROCESSES, max_size=3).map(tuple),
+    configs=st.lists(
+        st.builds(
+            AgentConfigSeen,
+            PROCESSES,
+            st.lists(TEXT, max_size=2).map(tuple),
+            st.lists(RESOURCE, max_size=2).map(tuple),
+            st.booleans(),
+        ),
+        max_size=2,
+    ).map(tuple),
+    policies=st.lists(st.builds(PolicySeen, KINDS, NAME, st.booleans()), max_size=3).map(tuple),
+    bindings=st.lists(st.builds(BindingSeen, BOUND, NAME, NAME, st.booleans()), max_size=3).map(tuple),
+    leases=st.dictionaries(
+        COMPONENT, st.one_of(st.none(), st.builds(LeaseSeen, TEXT, SECONDS, st.integers(0, 60)))
+    ),
+    rights=st.lists(
+        st.builds(AccountRight, PROCESSES, st.sampled_from(SCHEDULER_RIGHTS), NAME, RIGHT), max_size=30
+    ).map(tuple),
+    waiting=st.dictionaries(st.just("node-1/x"), TEXT),
+    unseen=st.dictionaries(st.sampled_from(["daemonsets", "pods"]), TEXT),
+)
+SLOWLY = settings(
+    max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None
+)
+
+
+def assert_fit_to_be_shown(verdicts: Iterable[Verdict]) -> None:
+    for verdict in verdicts:
+        assert len(verdict.findings) <= 3 * (MOST_FINDINGS + 1)
+        for finding in verdict.findings:
+            assert finding.cure or finding.level != "wrong"
+            assert len(finding.quote) <= LONGEST_QUOTE + len("...")
+            for text in (finding.about, finding.reason, finding.cure, finding.quote, verdict.fine):
+                assert text.isprintable()
+                assert text.isascii()
+
+
+@SLOWLY
+@given(NODES)
+def test_every_node_is_judged(seen: NodeSeen) -> None:
+    assert_fit_to_be_shown((*judge_kubelet(seen), *judge_agent(seen)))
+
+
+@SLOWLY
+@given(CLUSTERS)
+def test_every_cluster_is_judged(seen: ClusterSeen) -> None:
+    assert_fit_to_be_shown(judge_cluster(seen))
+
+
+@SLOWLY
+@given(NODES, CLUSTERS)
+def test_no_bundle_depends_on_a_text_of_others(node: NodeSeen, cluster: ClusterSeen) -> None:
+    """What only says why something was not seen, or what others said, changes no byte of it."""
+
+    def bundle(cluster: ClusterSeen) -> object:
+        examined = [
+            Examined("node", node.name, (*judge_kubelet(node), *judge_agent(node))),
+            Examined("cluster", "", judge_cluster(cluster)),
+        ]
+        return bundle_files({}, sum_up(examined), node, cluster)
+
+    silent = replace(
+        cluster,
+        pods=tuple(replace(one, message="", unscheduled="") for one in cluster.pods),
+        waiting={},
+        unseen=dict.fromkeys(cluster.unseen, ""),
+        configs=tuple(replace(one, mistakes=("",) * len(one.mistakes)) for one in cluster.configs),
+    )
+    assert bundle(cluster) == bundle(silent)
+
+
+def test_policies_that_are_expected_are_shipped() -> None:
+    shipped = {
+        (each["kind"], each["metadata"]["name"])
+        for path in DEPLOY.rglob("*.yaml")
+        if "chart" not in path.parts
+        for each in yaml.safe_load_all(path.read_text())
+        if isinstance(each, dict) and "metadata" in each
+    }
+    for name in (*SCHEDULER, *SHARING, *CARDS, *PROVISIONER):
+        assert ("ValidatingAdmissionPolicy", name) in shipped
+    assert ("MutatingAdmissionPolicy", GATE) in shipped
+
+
+@given(st.text())
+def test_any_text_is_a_version_or_none(text: str) -> None:
+    assert minor_of(text) is None or "1." in text
+
+
+def test_versions_of_clouds_are_read() -> None:
+    assert [minor_of(text) for text in ("v1.36.0", "v1.33.4-gke.120", "v1.30.1+k3s1", "1.29.0")] == [
+        36, 33, 30, 29,
+    ]  # fmt: skip
+
+
+@given(st.text())
+def test_any_answer_at_the_agents_port_is_read(text: str) -> None:
+    list(parse_readiness(text))
+    parse_metrics(text)
+
+
+def test_what_the_agent_says_is_read() -> None:
+    assert list(parse_readiness("[+] agent: serving\n[-] a/b: starting for 3 s\nnot ready\n")) == [
+        ReadinessLine("agent", is_ok=True, detail="serving"),
+        ReadinessLine("a/b", is_ok=False, detail="starting for 3 s"),
+    ]
+    text = (
+        "# TYPE accelet_registration_ends_total counter\n"
+        'accelet_registration_ends_total{resource="a/b",cause="audit"} 2.0\n'
+        "# TYPE accelet_config_last_reload_successful gauge\n"
+        "accelet_config_last_reload_successful 0.0\n"
+    )
+    assert parse_metrics(text) == ({("a/b", "audit"): 2}, False)
