@@ -35,6 +35,7 @@ class ApiResource:
 
 PODS = ApiResource("Pod", "pods")
 NODES = ApiResource("Node", "nodes")
+SERVICES = ApiResource("Service", "services")
 CONFIG_MAPS = ApiResource("ConfigMap", "configmaps")
 EVENTS = ApiResource("Event", "events", "events.k8s.io")
 LEASES = ApiResource("Lease", "leases", "coordination.k8s.io")

@@ -30,6 +30,7 @@ class SliceEvents:
 
     def tell(self, request: SliceRequest, before: SliceRecord, after: SliceRecord) -> None:
         """Tells of a change of phase that people care for, and of a new reason to wait."""
+        self._tell_findings(request, before, after)
         kind, reason = _REASONS.get(after.phase, ("Warning", "SliceWaiting"))
         is_news = after.phase != before.phase and after.phase in _REASONS
         is_waiting = after.phase == "Pending" and bool(after.why) and after.why != before.why
@@ -38,6 +39,26 @@ class SliceEvents:
         note = f"{request.name}: {_note(after)}"[:_MOST_NOTE]
         for subject in _subjects(request):
             self._say(Message(subject, kind, reason, "Provision", note))
+
+    def _tell_findings(self, request: SliceRequest, before: SliceRecord, after: SliceRecord) -> None:
+        if bool(before.no_service) != bool(after.no_service) and after.phase == "Ready":
+            found = f"{request.name}: the headless Service of its workers is there"
+            self._say_finding(request, "ServiceMissing", after.no_service, "ServiceFound", found)
+        if bool(before.drift) != bool(after.drift) and after.phase == "Ready":
+            as_wanted = f"{request.name}: the pool is as it would be made now"
+            self._say_finding(request, "SliceDrifted", after.drift, "SliceAsWanted", as_wanted)
+
+    def _say_finding(self, request: SliceRequest, reason: str, note: str, cleared: str, relief: str) -> None:
+        """What is found, or that it is no more; of a template's slices the first tells the owner."""
+        subjects = _subjects(request)
+        if request.spec.owner is not None and request.spec.owner.index > 0:
+            subjects = subjects[:1]
+        for subject in subjects:
+            if note:
+                text = f"{request.name}: {note}"[:_MOST_NOTE]
+                self._say(Message(subject, "Warning", reason, "Provision", text))
+            else:
+                self._say(Message(subject, "Normal", cleared, "Provision", relief[:_MOST_NOTE]))
 
     def refuse(self, owner: JobOwner, reason: str) -> None:
         """Tells an owner why its slices cannot be had."""

@@ -4,12 +4,15 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from accelet.kinds.slicerequest import SliceRequestSpec
 from accelet.provisioner.pools.machines import Asked, Machines, PlacementPolicy, Refusal, choose_machines
 from accelet.provisioner.pools.plan import PoolPlan
 from accelet.provisioner.pools.tiers import Attempt, Order, Tier, TierError, Wishes, order_attempts
-from accelet.provisioner.settings import ProvisionerSettings
+from accelet.provisioner.settings import NodeSettings, ProvisionerSettings
 
+_UNKNOWN: Final = Attempt(Tier("on-demand"), "")
 _POLICY: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -75,4 +78,22 @@ def plan_pool(
         labels=spec.node_labels,
         placement_policy=policy,
         slice_class=spec.slice_class,
+        given=_given(spec, settings),
     )
+
+
+def fingerprint_of(spec: SliceRequestSpec, settings: ProvisionerSettings) -> str:
+    """That of a pool as it would be made for `spec` now, empty if none could be; the same in each place."""
+    machines = machines_of(spec)
+    if isinstance(machines, Refusal):
+        return ""
+    plan = plan_pool(spec, machines, _UNKNOWN, Identity("", "", ""), settings)
+    return "" if isinstance(plan, Refusal) else plan.fingerprint
+
+
+def _given(spec: SliceRequestSpec, settings: ProvisionerSettings) -> str:
+    """What an administrator gives the machines beyond what every pool has."""
+    chosen = settings.class_named(spec.slice_class)
+    if chosen is None or chosen.node == NodeSettings():
+        return ""
+    return msgspec.json.encode(chosen.node, order="deterministic").decode()

@@ -14,6 +14,9 @@ FORCE: Final = "accelet.dev/force-delete"
 """The annotation by which a person lets a slice be deleted under its running pods: `"true"`."""
 
 _READY: Final = "Ready"
+_NO_SERVICE: Final = "ServiceMissing"
+_DRIFT: Final = "Drifted"
+_OURS: Final = frozenset((_READY, _NO_SERVICE, _DRIFT))
 _MOST_TEXT: Final = 1024
 
 
@@ -57,7 +60,13 @@ class SliceRequest:
             retry_s=_seconds(status.retry_at),
             refusals=status.refusals,
             dry_tiers=status.dry_tiers,
+            no_service=self._found(_NO_SERVICE),
+            drift=self._found(_DRIFT),
         )
+
+    def _found(self, condition: str) -> str:
+        known = _condition(self.status, condition)
+        return known.message if known is not None and known.status == "True" else ""
 
 
 class _WireMetadata(WireMetadata, frozen=True):
@@ -93,7 +102,7 @@ def parse_request(raw: RawObject) -> SliceRequest:
 
 def status_of(record: SliceRecord, hosts: str, before: SliceRequestStatus) -> dict[str, Any]:
     """The status that says `record`, as JSON has it; times are kept to the microsecond."""
-    ready: SliceCondition | None = next((one for one in before.conditions if one.type == _READY), None)
+    ready = _condition(before, _READY)
     truth: Literal["True", "False"] = "True" if record.phase == "Ready" else "False"
     if ready is None or ready.status != truth:
         ready = SliceCondition(
@@ -116,10 +125,34 @@ def status_of(record: SliceRecord, hosts: str, before: SliceRequestStatus) -> di
         refusals=record.refusals,
         dry_tiers=record.dry_tiers,
         hosts=hosts,
-        conditions=(ready, *(one for one in before.conditions if one.type != _READY)),
+        conditions=(
+            ready,
+            *_finding(before, _NO_SERVICE, record.no_service),
+            *_finding(before, _DRIFT, record.drift),
+            *(one for one in before.conditions if one.type not in _OURS),
+        ),
     )
     rendered: dict[str, Any] = msgspec.to_builtins(status)
     return rendered
+
+
+def _condition(status: SliceRequestStatus, kind: str) -> SliceCondition | None:
+    return next((one for one in status.conditions if one.type == kind), None)
+
+
+def _finding(before: SliceRequestStatus, kind: str, message: str) -> tuple[SliceCondition, ...]:
+    """The condition that says what is found; none where nothing ever was."""
+    known = _condition(before, kind)
+    if known is None and not message:
+        return ()
+    truth: Literal["True", "False"] = "True" if message else "False"
+    since = datetime.now(UTC) if known is None or known.status != truth else known.last_transition_time
+    reason = "Found" if message else "NotFound"
+    return (
+        SliceCondition(
+            type=kind, status=truth, last_transition_time=since, reason=reason, message=message[:_MOST_TEXT]
+        ),
+    )
 
 
 def finalizer_patch(request: SliceRequest) -> dict[str, Any] | None:

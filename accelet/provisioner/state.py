@@ -11,7 +11,7 @@ from accelet.provisioner.deciding.view import Member, SliceNode, SliceRecord, Sl
 from accelet.provisioner.demand.owners import JobOwner
 from accelet.provisioner.demand.slices import why_not_asked
 from accelet.provisioner.nodes import binding_labels, see_node
-from accelet.provisioner.planning import machines_of, order_for
+from accelet.provisioner.planning import fingerprint_of, machines_of, order_for
 from accelet.provisioner.pools.machines import Machines, Refusal
 from accelet.provisioner.pools.pool import PoolList
 from accelet.provisioner.record import SliceRequest
@@ -41,6 +41,8 @@ class ProvisionerState:
         self.known_kinds: set[str] = set()
         self.nodes: dict[str, Node] = {}
         self.listed: PoolList | None = None
+        self.services: set[Key] = set()
+        self.knows_services = False
         self._pods: dict[Key, str] = {}
         self._used: dict[str, set[Key]] = defaultdict(set)
         self._of_pool: dict[str, set[str]] = defaultdict(set)
@@ -124,6 +126,11 @@ class ProvisionerState:
         why = why_not_asked(found, self.settings.demand)
         return Wish(why, is_ended=found.is_finished or found.is_deleted)
 
+    def set_service(self, key: Key, *, is_there: bool) -> list[Key]:
+        """Notes a headless Service; returns the requests for which that may make a difference."""
+        (self.services.add if is_there else self.services.discard)(key)
+        return [one.key for one in self.requests.values() if one.namespace == key[0]]
+
     def view(self, request: SliceRequest, listed: PoolList, now_s: float) -> SlicesView:
         """Everything that the next decision about `request` depends on."""
         wish = self.wish_for(request)
@@ -143,6 +150,8 @@ class ProvisionerState:
             is_deleted=request.is_deleted,
             is_forced=request.is_forced,
             no_room=self._why_no_room(request, listed),
+            fingerprint=fingerprint_of(request.spec, self.settings),
+            no_service=self._why_unnamed(request),
             times=self._times,
         )
         return replace(view, nodes=self._seen(view, binding_labels(request)))
@@ -163,6 +172,23 @@ class ProvisionerState:
             see_node(self.nodes[name], pool, labels, has_pods=name in self._used)
             for pool in dict.fromkeys((*(pool.name for pool in view.pools), view.record.pool))
             for name in sorted(self._of_pool.get(pool, ()))
+        )
+
+    def _why_unnamed(self, request: SliceRequest) -> str:
+        """What the workers' names lack in DNS, empty if nothing or if nobody knows."""
+        owner = request.spec.owner
+        found = self.owners.get((owner.kind, request.namespace, owner.name)) if owner is not None else None
+        if owner is None or found is None or not self.knows_services:
+            return ""
+        templates = (one for one in found.templates if one.replicated_job == owner.replicated_job)
+        template = next(templates, None)
+        if template is None or template.service is None or template.parallelism < 2:
+            return ""
+        if (request.namespace, template.service) in self.services:
+            return ""
+        return (
+            f"the workers find each other by the headless Service {template.service[:63]}, and there is "
+            f"none in the namespace {request.namespace[:63]}: make it, with clusterIP: None"
         )
 
     def set_of(self, request: SliceRequest) -> list[SliceRequest]:

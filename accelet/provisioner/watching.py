@@ -6,10 +6,10 @@ from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from accelet.kinds.slicerequest import SLICE_REQUESTS
-from accelet.kube.apiresources import JOBS, NODES, PODS, ApiResource
+from accelet.kube.apiresources import JOBS, NODES, PODS, SERVICES, ApiResource
 from accelet.kube.errors import KubeError, NotFoundError
 from accelet.kube.nodes import Node, parse_node
-from accelet.kube.objects import Page, RawObject
+from accelet.kube.objects import Page, RawObject, WireObject, read_object
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
 from accelet.kube.watching.reflector import Reflector
@@ -29,6 +29,7 @@ _OWNERS: Final[tuple[tuple[ApiResource, Callable[[RawObject], JobOwner]], ...]] 
     (JOBS, parse_job),
     (JOB_SETS, parse_job_set),
 )
+_HEADLESS: Final = Scope(SERVICES, field_selector="spec.clusterIP=None", page_size=500)
 _LOOK_AGAIN_S: Final = 30.0
 
 
@@ -70,6 +71,7 @@ class Watching:
         async with asyncio.TaskGroup() as group:
             for reflector in (self._requests, self._nodes, self._pods):
                 group.create_task(reflector.run())
+            group.create_task(self._watch_services())
             for resource, parse in _OWNERS:
                 group.create_task(self._watch_owners(resource, parse))
 
@@ -112,6 +114,16 @@ class Watching:
             group.create_task(reflector.run())
             await reflector.synced()
             self._state.known_kinds.add(resource.kind)
+            for key in list(self._state.requests):
+                self._tell_request(key)
+
+    async def _watch_services(self) -> None:
+        """Watches headless Services. None is missed before they have been seen once."""
+        reflector = self._reflect(_HEADLESS, _parse_name, self._see_service)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(reflector.run())
+            await reflector.synced()
+            self._state.knows_services = True
             for key in list(self._state.requests):
                 self._tell_request(key)
 
@@ -168,6 +180,10 @@ class Watching:
         for pool in self._state.set_pod(change.key, change.after):
             self._tell_pool(pool)
 
+    def _see_service(self, change: Change[str]) -> None:
+        for request in self._state.set_service(change.key, is_there=change.after is not None):
+            self._tell_request(request)
+
     def _see_owner(self, kind: str, change: Change[JobOwner]) -> None:
         key = (kind, *change.key)
         if change.after is not None:
@@ -181,3 +197,7 @@ class Watching:
 
     def _count(self, error: KubeError) -> None:
         self._metrics.faults.labels(type(error).__name__).inc()
+
+
+def _parse_name(raw: RawObject) -> str:
+    return read_object(raw, "Service", WireObject).metadata.name

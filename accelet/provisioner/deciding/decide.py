@@ -6,6 +6,7 @@ from typing import Final
 
 from accelet.kinds.slicerequest import Phase
 from accelet.provisioner.deciding.attempts import dry_tiers, fail, next_attempt, rest
+from accelet.provisioner.deciding.findings import note_findings
 from accelet.provisioner.deciding.retire import left, retire
 from accelet.provisioner.deciding.view import Create, Discard, Finish, Open, SliceRecord, SlicesView, Step
 from accelet.provisioner.pools.machines import Refusal
@@ -25,6 +26,7 @@ def decide(view: SlicesView) -> Step:
         step = retire(view, stray, view.record)
     else:
         step = _pursue(view) if view.unwanted is None else _release(view)
+    step = note_findings(view, step)
     # The first step on the way to it is to write it down; nothing is done that is not written.
     return step if step.record == view.record else Step(step.record, None, 0.0)
 

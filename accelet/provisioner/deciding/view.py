@@ -31,7 +31,10 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class SliceRecord:
-    """What is written down of a slice: the status of its SliceRequest. Times are seconds since the epoch."""
+    """What is written down of a slice: the status of its SliceRequest. Times are seconds since the epoch.
+
+    `no_service` and `drift` are sentences on what was found and changes nothing, empty for nothing.
+    """
 
     phase: Phase = "Pending"
     why: str = ""
@@ -47,6 +50,8 @@ class SliceRecord:
     retry_s: float = 0.0
     refusals: int = 0
     dry_tiers: tuple[str, ...] = ()
+    no_service: str = ""
+    drift: str = ""
 
     def enter(self, phase: Phase, why: str, now_s: float, **changes: object) -> "SliceRecord":
         """The record in another phase, from now on."""
@@ -88,7 +93,9 @@ class SlicesView:
     """Everything that a decision about one slice depends on.
 
     `unwanted` is why nobody wants it any more, None if somebody does; `is_ended`: nobody ever will.
-    `is_deleted`: its SliceRequest is being deleted. `no_room` is why none may be begun now.
+    `is_deleted`: its SliceRequest is being deleted. `no_room` is why none may be begun now. `fingerprint` is
+    that of a pool as it would be made today, `no_service` a sentence on the Service its workers lack; empty
+    where nobody knows.
     """
 
     name: str
@@ -106,6 +113,8 @@ class SlicesView:
     is_deleted: bool = False
     is_forced: bool = False
     no_room: str | None = None
+    fingerprint: str = ""
+    no_service: str = ""
     times: Times = field(default_factory=Times)
 
     @property

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from accelet.kube.errors import MalformedObjectError
 from accelet.kube.objects import (
     RawObject,
@@ -26,7 +28,8 @@ class JobTemplate:
     """One kind of Job of an owner: `replicas` Jobs of `parallelism` pods like `pod`.
 
     `replicated_job` is None for a Job that is its own template. `completions` is None for a work queue.
-    `annotations` are those of the Job, `pod` has those of its pods.
+    `annotations` are those of the Job, `pod` has those of its pods. `service` is the headless Service by
+    which the pods find each other, None if they have no names.
     """
 
     replicated_job: str | None
@@ -36,6 +39,7 @@ class JobTemplate:
     is_indexed: bool
     pod: Pod
     annotations: Mapping[str, str]
+    service: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +99,15 @@ class _WireReplicatedJob(Wire, frozen=True):
     replicas: int | None = None
 
 
+class _WireNetwork(Wire, frozen=True):
+    enable_dns_hostnames: bool | None = msgspec.field(default=None, name="enableDNSHostnames")
+    subdomain: str | None = None
+
+
 class _WireJobSetSpec(Wire, frozen=True):
     replicated_jobs: list[_WireReplicatedJob] | None = None
     suspend: bool | None = None
+    network: _WireNetwork | None = None
 
 
 class _WireJobSet(WireObject, frozen=True):
@@ -112,7 +122,10 @@ def parse_job(raw: RawObject) -> JobOwner:
         MalformedObjectError: a field is not what the API promises.
     """
     wire = read_object(raw, "Job", _WireJob)
-    template = _read_template(None, 1, wire.spec, wire, is_indexed=wire.spec.completion_mode == "Indexed")
+    subdomain = wire.spec.template.spec.get("subdomain")
+    service = subdomain if isinstance(subdomain, str) and subdomain else None
+    is_indexed = wire.spec.completion_mode == "Indexed"
+    template = _read_template(None, 1, wire.spec, wire, is_indexed=is_indexed, service=service)
     return _owner("Job", wire, wire.status, (template,), is_suspended=bool(wire.spec.suspend))
 
 
@@ -123,6 +136,8 @@ def parse_job_set(raw: RawObject) -> JobOwner:
         MalformedObjectError: a field is not what the API promises.
     """
     wire = read_object(raw, "JobSet", _WireJobSet)
+    network = wire.spec.network or _WireNetwork()
+    service = None if network.enable_dns_hostnames is False else network.subdomain or wire.metadata.name
     templates = tuple(
         _read_template(
             job.name,
@@ -131,6 +146,7 @@ def parse_job_set(raw: RawObject) -> JobOwner:
             wire,
             is_indexed=job.template.spec.completion_mode in (None, "Indexed"),
             metadata=job.template.metadata,
+            service=service,
         )
         for job in wire.spec.replicated_jobs or ()
     )
@@ -178,6 +194,7 @@ def _read_template(
     owner: WireObject,
     *,
     is_indexed: bool,
+    service: str | None,
     metadata: _WireTemplateMetadata | None = None,
 ) -> JobTemplate:
     pods = spec.template.metadata or _WireTemplateMetadata()
@@ -208,6 +225,7 @@ def _read_template(
         is_indexed=is_indexed,
         pod=pod,
         annotations=read_labels(metadata.annotations if metadata else None),
+        service=service,
     )
 
 

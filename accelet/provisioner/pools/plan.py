@@ -31,7 +31,8 @@ class PoolPlan:
 
     `mark` is the UID of its SliceRequest, `cluster` that of ours, empty where none is known. `labels` are
     put on the nodes beside the marks. `placement_policy` is the workload policy's name where the machines
-    need one. `slice_class` names settings an administrator gave, None for the general ones.
+    need one. `slice_class` names settings an administrator gave, None for the general ones; `given` is what
+    these are, as far as they are not the defaults.
     """
 
     name: str
@@ -42,6 +43,7 @@ class PoolPlan:
     labels: Mapping[str, str] = field(default_factory=no_labels)
     placement_policy: str | None = None
     slice_class: str | None = None
+    given: str = ""
 
     @property
     def fingerprint(self) -> str:
@@ -51,6 +53,7 @@ class PoolPlan:
             *(machines.accelerator, machines.topology, machines.machine_type, str(machines.hosts)),
             *(self.slice_class or "", self.placement_policy or ""),
             *(f"{key}={value}" for key, value in sorted(self.labels.items())),
+            *([self.given] if self.given else []),
         ]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 

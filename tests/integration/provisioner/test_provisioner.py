@@ -8,7 +8,13 @@ from click.testing import CliRunner, Result
 
 from accelet.cli import main
 from accelet.fakeapi import Answer, Drop, Fault
-from accelet.provisioner.settings import LimitSettings, SimulatedCapacity, SimulatedPools
+from accelet.provisioner.settings import (
+    GkeSettings,
+    LimitSettings,
+    NodeSettings,
+    SimulatedCapacity,
+    SimulatedPools,
+)
 from tests.integration.kube.waiting import eventually
 from tests.integration.provisioner.conftest import Start
 from tests.integration.provisioner.world import JOB_SETS, MAPS, NODES, REQUESTS, World
@@ -167,3 +173,59 @@ async def test_a_slice_can_be_forgotten_and_its_pool_stays(
     absent = await asyncio.to_thread(forget, name, "-n", "ml", "--pool-stays")
     assert absent.exit_code == 1
     assert absent.stderr == f"there is no SliceRequest {name} in the namespace ml\n"
+
+
+async def test_a_headless_service_that_is_missing_is_told_and_that_it_came(
+    world: World, start: Start
+) -> None:
+    def missing() -> list[str]:
+        return [
+            one["status"]
+            for request in world.objects(REQUESTS)
+            for one in (request.get("status") or {}).get("conditions", ())
+            if one["type"] == "ServiceMissing"
+        ]
+
+    def reasons() -> set[str]:
+        return {event["reason"] for event in world.objects("apis/events.k8s.io/v1/events")}
+
+    async with start():
+        world.ask("train", replicas=1)
+        await eventually(lambda: missing() == ["True"])
+        await eventually(
+            lambda: any("by the headless Service train, and there" in one for one in world.notes())
+        )
+        for name, address in (("other", "None"), ("train", "10.0.0.1")):
+            world.state.create(
+                "api/v1/services", "ml", {"metadata": {"name": name}, "spec": {"clusterIP": address}}
+            )
+        world.state.delete("api/v1/services", ("ml", "train"))
+        assert missing() == ["True"]
+        world.state.create(
+            "api/v1/services", "ml", {"metadata": {"name": "train"}, "spec": {"clusterIP": "None"}}
+        )
+        await eventually(lambda: missing() == ["False"])
+        await eventually(lambda: "ServiceFound" in reasons())
+        assert world.phases() == ["Ready"]
+
+
+async def test_a_pool_made_by_other_settings_is_noted_and_left_alone(world: World, start: Start) -> None:
+    def drifted() -> list[str]:
+        return [
+            one["status"]
+            for request in world.objects(REQUESTS)
+            for one in (request.get("status") or {}).get("conditions", ())
+            if one["type"] == "Drifted"
+        ]
+
+    async with start():
+        world.ask("train", replicas=1)
+        await eventually(lambda: world.running("train") == 4)
+        assert drifted() == []
+    async with start(gke=GkeSettings(node=NodeSettings(tags=("new",)))):
+        await eventually(lambda: drifted() == ["True"])
+        assert world.phases() == ["Ready"]
+        assert world.running("train") == 4
+    async with start():
+        await eventually(lambda: drifted() == ["False"])
+    assert world.killed == []

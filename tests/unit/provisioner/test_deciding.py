@@ -104,7 +104,7 @@ def test_faults_crashes_and_leaders_neither_leak_nor_double_nor_kill(
 def _disturb(world: World) -> None:
     """One thing that may happen at any time."""
     chance = world.chance
-    match chance.randrange(6):
+    match chance.randrange(7):
         case 0 if world.nodes:
             node = chance.choice(list(world.nodes.values()))
             node.ready = not node.ready
@@ -119,6 +119,10 @@ def _disturb(world: World) -> None:
         case 3 if world.nodes:
             node = chance.choice(list(world.nodes.values()))
             node.bound = node.open = False
+        case 6:
+            request = chance.choice(list(world.requests.values()))
+            request.no_service = "" if request.no_service else "there is no Service"
+            request.fingerprint = chance.choice(("now", "another", ""))
         case 4:
             for pool in world.pools.values():
                 if pool.mark and pool.state == "busy":
@@ -231,3 +235,41 @@ def test_clocks_that_jump_delay_nothing_for_long(chance: random.Random, jump_s: 
         pool.visible_s = pool.runs_s = min(pool.runs_s, world.now_s)
     _run_until_ready(world, 4000.0)
     _end_all(world)
+
+
+@_MODEL
+@given(_CHANCES)
+def test_a_missing_service_and_drift_are_noted_and_cleared(chance: random.Random) -> None:
+    world = World(chance)
+    world.ask("one")
+    request = world.requests["one-0"]
+    request.no_service = "there is no Service"
+    _run_until_ready(world, 1200.0)
+    request.fingerprint = "another"
+    _run(world, 120.0)
+    pool = request.record.pool
+    assert request.record.no_service == "there is no Service"
+    assert "would be made as another now" in request.record.drift
+
+    request.no_service, request.fingerprint = "", "now"
+    _run(world, 120.0)
+    assert (request.record.no_service, request.record.drift) == ("", "")
+    assert (request.record.phase, request.record.pool, world.creates) == ("Ready", pool, 1)
+    _end_all(world)
+
+
+@_MODEL
+@given(_CHANCES)
+def test_a_service_that_comes_soon_is_not_missed(chance: random.Random) -> None:
+    world = World(chance)
+    world.ask("one")
+    request = world.requests["one-0"]
+    request.no_service = "there is no Service"
+    while request.record.phase != "Ready":
+        _turn(world)
+        world.pass_time(5.0)
+    request.no_service = ""
+    for _ in range(5):
+        _turn(world)
+        assert request.record.no_service == ""
+        world.pass_time(5.0)

@@ -202,6 +202,18 @@ def test_a_malformed_owner_is_named_with_its_field() -> None:
         parse_job_set(raw)
 
 
+def test_workers_are_found_by_the_service_that_their_names_are_of() -> None:
+    raw = job_set()
+    assert {one.service for one in parse_job_set(raw).templates} == {"train"}
+    raw["spec"]["network"] = {"subdomain": "workers"}
+    assert {one.service for one in parse_job_set(raw).templates} == {"workers"}
+    raw["spec"]["network"] = {"enableDNSHostnames": False, "subdomain": "workers"}
+    assert {one.service for one in parse_job_set(raw).templates} == {None}
+
+    assert _job().templates[0].service is None
+    assert _job(subdomain="workers").templates[0].service == "workers"
+
+
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),

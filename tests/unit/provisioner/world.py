@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from accelet.provisioner.deciding.attempts import after_create
 from accelet.provisioner.deciding.decide import decide
@@ -67,6 +67,8 @@ class SimRequest:
     unwanted: str | None = None
     ended: bool = False
     deleted: bool = False
+    no_service: str = ""
+    fingerprint: str = "now"
     named: set[str] = field(default_factory=set)
 
 
@@ -110,7 +112,15 @@ class World:
         view = self.view(request)
         step = decide(view)
         assert decide(view) == step
+        self.check_findings(view, step)
         return Thought(uid, request.version, view, step)
+
+    def check_findings(self, view: SlicesView, step: Step) -> None:
+        """What is only noted changes nothing that is done."""
+        record = replace(view.record, no_service="", drift="")
+        plain = decide(replace(view, record=record, no_service="", fingerprint=""))
+        assert step.record.phase == plain.record.phase
+        assert step.action in (None, plain.action)
 
     def act(self, thought: Thought) -> None:
         request, step = self.requests.get(thought.uid), thought.step
@@ -222,6 +232,8 @@ class World:
             is_ended=request.ended,
             is_deleted=request.deleted,
             no_room=judge_room(own, counted, self.limits),
+            fingerprint=request.fingerprint,
+            no_service=request.no_service,
             times=TIMES,
         )
 
@@ -234,9 +246,7 @@ class World:
             if pool.visible_s > self.now_s:
                 continue
             failure = Failure(Trouble.NO_CAPACITY, "out of stock") if pool.state == "failed" else None
-            yield NodePool(
-                pool.name, pool.mark, pool.state, tier=pool.place[0], zone=pool.place[1], failure=failure
-            )
+            yield NodePool(pool.name, pool.mark, pool.state, "now", pool.place[0], pool.place[1], failure)
 
     def seen(self, node: SimNode) -> SliceNode:
         chips = 4 if node.ready else 0

@@ -1,0 +1,34 @@
+"""What is noted of a slice that is held, and changes nothing about it."""
+
+from dataclasses import replace
+
+from accelet.provisioner.deciding.retire import left
+from accelet.provisioner.deciding.view import SlicesView, Step
+
+
+def note_findings(view: SlicesView, step: Step) -> Step:
+    """The step with what is found noted in its record. Only a slice that its Job holds is judged.
+
+    A Service may come a little after the Job whose workers it names.
+    """
+    record = step.record
+    if record.phase != "Ready":
+        is_held = record.phase == "Repairing"
+        kept = record if is_held else replace(record, no_service="", drift="")
+        return replace(step, record=kept)
+    no_service, again_s = view.no_service, step.again_s
+    left_s = left(view, record.since_s, view.times.lag_s)
+    if no_service and not record.no_service and left_s > 0:
+        no_service, again_s = "", min(left_s, left_s if again_s is None else again_s)
+    return Step(replace(record, no_service=no_service, drift=_drift(view)), step.action, again_s)
+
+
+def _drift(view: SlicesView) -> str:
+    """How the pool differs from what would be made today, empty if it does not or nobody knows."""
+    made = view.pool.fingerprint if view.pool is not None else ""
+    if not made or not view.fingerprint or made == view.fingerprint:
+        return ""
+    return (
+        f"the pool was made as {made[:20]} and would be made as {view.fingerprint} now: its labels or the "
+        "settings have changed. It stays as it is until it is given back"
+    )
