@@ -106,15 +106,16 @@ def test_classic_pod_gets_tiles_by_their_old_name(site: Site) -> None:
 
 
 @pytest.mark.parametrize("selector", [{}, {"zone": "a"}])
-def test_tiles_alone_are_left_to_claims_on_nodes_that_serve_them(
-    whole_site: Site, selector: dict[str, str]
+@pytest.mark.parametrize("resource", ["gpu.intel.com/tiles", "gpu.intel.com/i915", "gpu.intel.com/xe"])
+def test_tiles_or_cards_alone_are_left_to_claims_on_nodes_that_serve_them(
+    whole_site: Site, resource: str, selector: dict[str, str]
 ) -> None:
-    pod = device_pod("plain", {"gpu.intel.com/tiles": 2})
+    pod = device_pod("plain", {resource: 2})
     pod["spec"] |= {"nodeSelector": selector} if selector else {}
     made = tried(whole_site, pod)
     assert "schedulingGates" not in made
     assert made["nodeSelector"] == {**selector, LABEL: "dra"}
-    assert made["containers"][0]["resources"]["limits"] == {"gpu.intel.com/tiles": "2"}
+    assert made["containers"][0]["resources"]["limits"] == {resource: "2"}
 
 
 @pytest.mark.parametrize(
@@ -123,13 +124,16 @@ def test_tiles_alone_are_left_to_claims_on_nodes_that_serve_them(
         ("kube-public", {"gpu.intel.com/tiles": 1}, {}),
         ("default", {"gpu.intel.com/tiles": 1, "gpu.intel.com/i915": 1}, {}),
         ("default", {"gpu.intel.com/tiles": 1, "gpu.intel.com/millicores": 10}, {}),
+        ("default", {"gpu.intel.com/i915": 1, "gpu.intel.com/memory.max": 10}, {}),
         ("default", {"gpu.intel.com/tiles": 1}, {"gas-allow": "card0"}),
+        ("default", {"gpu.intel.com/i915": 1}, {"gas-allow": "card0"}),
+        ("kube-public", {"gpu.intel.com/i915": 1}, {}),
     ],
 )
 def test_what_claims_cannot_say_is_still_held_for_our_scheduler(
     whole_site: Site, namespace: str, limits: dict[str, int], annotations: dict[str, str]
 ) -> None:
-    """Elsewhere, and whatever is more than a number of tiles."""
+    """Elsewhere, and whatever is more than a number of tiles or of cards."""
     pod = device_pod("held", limits)
     pod["metadata"]["annotations"] = annotations
     made = tried(whole_site, pod, namespace)

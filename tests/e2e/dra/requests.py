@@ -60,7 +60,7 @@ class Asked:
         return str(self.pod["metadata"]["name"])
 
 
-KINDS = ("tile", "pair", "share", "card", "two-cards", "each", "init", "tiles", "box", "chips")
+KINDS = ("tile", "pair", "share", "card", "two-cards", "each", "init", "tiles", "i915", "box", "chips")
 
 
 def draw(random: Random, number: int, kind: str) -> Asked:
