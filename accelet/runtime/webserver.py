@@ -7,6 +7,7 @@ import asyncio
 import ipaddress
 import socket
 import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,9 +20,9 @@ _READ_LIMIT_ERRORS = (asyncio.LimitOverrunError, UnicodeDecodeError, ValueError)
 class Bounds:
     """What one server takes: how many connections at a time, and of each how much and how long.
 
-    Above `connections` the oldest is closed, so that those who only hold theirs keep nobody out. A request's
-    line and headers, of at most `head_bytes`, are to come in `head_s`; what it is answered is to be read in
-    `answer_s`. Bodies are not read.
+    Above `connections` the oldest is closed of the address that has most, so that those who only hold theirs,
+    or open ever more, keep nobody else out. A request's line and headers, of at most `head_bytes`, are to
+    come in `head_s`; what it is answered is to be read in `answer_s`. Bodies are not read.
     """
 
     connections: int = 32
@@ -59,7 +60,7 @@ class WebServer:
     answer: Answer
     bounds: Bounds = Bounds()
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
-    _open: dict[asyncio.StreamWriter, None] = field(default_factory=dict)
+    _open: dict[asyncio.StreamWriter, str] = field(default_factory=dict)
     _is_over: asyncio.Event = field(default_factory=asyncio.Event)
 
     def start(self, name: str) -> None:
@@ -82,11 +83,9 @@ class WebServer:
             writer.transport.abort()
 
     async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open[writer] = None
+        self._open[writer] = writer.get_extra_info("peername")[0]
         if len(self._open) > self.bounds.connections:
-            oldest = next(iter(self._open))
-            del self._open[oldest]
-            oldest.transport.abort()
+            self._close_one()
         try:
             with suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
                 await self._talk(reader, writer)
@@ -94,8 +93,15 @@ class WebServer:
             self._open.pop(writer, None)
             writer.transport.abort()
 
+    def _close_one(self) -> None:
+        counts = Counter(self._open.values())
+        greediest = max(counts, key=counts.__getitem__)
+        oldest = next(writer for writer, address in self._open.items() if address == greediest)
+        del self._open[oldest]
+        oldest.transport.abort()
+
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        is_head, is_local = False, is_loopback(writer.get_extra_info("peername")[0])
+        is_head, is_local = False, is_loopback(self._open[writer])
         async with asyncio.timeout(self.bounds.head_s):
             try:
                 request = _parse_head(await reader.readuntil(b"\r\n\r\n"), is_local=is_local)

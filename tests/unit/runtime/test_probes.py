@@ -142,6 +142,19 @@ async def test_those_who_only_hold_connections_keep_nobody_out_and_are_closed() 
         assert time.monotonic() - began_s < 5
 
 
+async def test_who_opens_ever_more_connections_ends_nobody_elses() -> None:
+    """A probe of the kubelet may be answered late: it must not fail because of others."""
+    with serving(bounds=Bounds(connections=16, head_s=60)) as server, ExitStack() as stack:
+        address = "127.0.0.1", server.port
+        probe = stack.enter_context(socket.create_connection(address, timeout=10))
+        probe.sendall(b"GET /healthz HTTP/1.1\r\n")
+        for _ in range(100):
+            stack.enter_context(socket.create_connection(address, 10, source_address=("127.0.0.2", 0)))
+        assert (await get(server, "/healthz"))[0] == 200, "all of these have been taken"
+        probe.sendall(b"\r\n")
+        assert (await asyncio.to_thread(probe.recv, 1000)).startswith(b"HTTP/1.1 200 ")
+
+
 async def test_a_request_that_comes_drop_by_drop_is_not_waited_for() -> None:
     with (
         serving(bounds=Bounds(head_s=0.3)) as server,
