@@ -1,4 +1,4 @@
-"""What each part of accelet must be allowed to do, one right at a time; a test holds it to deploy/."""
+"""What each part of accelet must be allowed to do, one right at a time; a test sees that deploy/ gives each."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -87,6 +87,7 @@ PROVISIONER = (
     *_rights("namespaces", "get", name=NAMESPACE),
     *_rights("jobs", "list watch", "batch"),
     *_rights("pods", "list watch"),
+    *_rights("services", "list watch"),
     *_rights("nodes", "get list watch patch"),
     *_rights("events", "create patch", "events.k8s.io"),
     *_lease("provisioner"),
