@@ -1,4 +1,4 @@
-"""What each part of accelet must be allowed to do, one right at a time; a test sees that deploy/ gives each."""
+"""What each part of accelet must be allowed to do, right by right; a test sees that deploy/ gives each."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
