@@ -30,6 +30,12 @@ _PARALLEL = 8
 
 _REFUSED_AGAIN_S = 10.0
 
+_PLACEMENTS_AT_ONCE = 250
+"""So many of a plan are looked at in some 10 ms."""
+
+_GATHER_S = 0.1
+"""News of a plan's pods is looked at together: each look goes over all of them."""
+
 
 class Controller:
     """Plans the gangs in `state` and carries the plans out. Made anew for each leadership."""
@@ -78,7 +84,7 @@ class Controller:
         assert pod is not None
         record = self._state.record_with(pod)
         if record is not None:
-            self._queue.add(record.key)
+            self._queue.add_after(record.key, _GATHER_S)
         if is_gated(pod, self._state.prefix):
             self._planner.plan_now(gang_key(pod, self._state.prefix), is_new=change.kind == "added")
         elif change.after is None or (pod.is_terminal and not (change.before and change.before.is_terminal)):
@@ -107,7 +113,7 @@ class Controller:
 
     async def _carry_on(self, record: Record) -> float | None:
         """The next steps of one plan; returns after how long to look again."""
-        steps = self._state.steps(record)
+        steps = await self._steps(record)
         self._metrics.plans.set(len(self._state.records))
         if steps.is_finished:
             await self._writer.erase(record)
@@ -127,6 +133,14 @@ class Controller:
             except PartlyRefusedError as error:
                 return await self._bear_refusal(record, steps, error)
         return await self._remaker.free(record, steps)
+
+    async def _steps(self, record: Record) -> Steps:
+        """What is to be done next of a plan; of a large one part by part, not to hold up the event loop."""
+        steps, placements = self._state.steps(record.part(0, _PLACEMENTS_AT_ONCE)), len(record.placements)
+        for first in range(_PLACEMENTS_AT_ONCE, placements, _PLACEMENTS_AT_ONCE):
+            await asyncio.sleep(0)
+            steps += self._state.steps(record.part(first, _PLACEMENTS_AT_ONCE))
+        return steps
 
     async def _rest_refused(self, record: Record, steps: Steps, error: LiftRefusedError) -> None:
         """Nobody of this plan is released; if others of its gang are, it is soon tried on another node."""
@@ -152,7 +166,7 @@ class Controller:
         self._events.tell(error.pods[0], "Warning", "Refused", note)
         lost = await self._remaker.give_up(record, error.pods)
         if lost:
-            await self._place_anew(record, self._state.steps(record), lost)
+            await self._place_anew(record, await self._steps(record), lost)
             return None
         return self._refused_again_s
 

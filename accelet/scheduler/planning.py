@@ -35,6 +35,9 @@ _REFUSED_FOR_S = 60.0
 _INCOMPLETE_FOR_S = 10.0
 """A gang that misses pods is not worth an event before."""
 
+_GATHER_NEWS_S = 0.02
+"""Pods of one gang come one after the other; each round makes the gang anew."""
+
 _GATHER_S = 0.1
 """Room that becomes free is looked at together with what else becomes free in this time."""
 
@@ -92,7 +95,7 @@ class Planner:
             self._arrived_s[gang] = self._clock.now_s()
             self._resting_until_s.pop(gang, None)
         self._has_news = True
-        self._queue.add(_ROUND)
+        self._queue.add_after(_ROUND, _GATHER_NEWS_S)
 
     def rest(self, gang: GangKey, reason: str, pods: Sequence[Pod], *, for_s: float = _REFUSED_FOR_S) -> None:
         """The gang cannot be placed or released: it is told, and left alone for a while."""
@@ -126,7 +129,7 @@ class Planner:
         waits_s.append(self._events.tell_waiting(waiting))
         waits_s += (left_s for plan in waiting if (left_s := patience.left_s(plan.gang)) > 0)
         if self._has_news:
-            waits_s.append(0.0)
+            waits_s.append(_GATHER_NEWS_S)
         elif took_s > _GATHER_S:
             # What becomes free meanwhile is looked at together: planning takes half of one core at most.
             waits_s.append(took_s)

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from accelet.control.lease import Terms
 from accelet.control.process import ControllerOptions, Surface, refreshed, run_controller
-from accelet.runtime.blocking import measure_blocking
+from accelet.runtime.blocking import measure_blocking, without_full_collections
 from accelet.runtime.clock import SYSTEM_CLOCK
 from accelet.runtime.probes import Check
 from accelet.runtime.tasks import task_group
@@ -104,7 +104,8 @@ class SchedulerWork:
         self._controller = Controller(self._state, self._writer, self._settings, self._metrics, self._say)
         self._metrics.is_leading.set(1)
         try:
-            await self._controller.run()
+            with without_full_collections():
+                await self._controller.run()
         finally:
             self._controller = None
             self._metrics.is_leading.set(0)

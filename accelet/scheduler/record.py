@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import msgspec
@@ -56,6 +56,10 @@ class Record:
     @property
     def key(self) -> tuple[str, str]:
         return self.gang.namespace, self.name
+
+    def part(self, first: int, count: int) -> "Record":
+        """The same plan with some of its placements only."""
+        return replace(self, placements=self.placements[first : first + count])
 
     def to_body(self) -> Mapping[str, object]:
         """The ConfigMap as it is sent.

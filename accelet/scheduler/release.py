@@ -40,6 +40,15 @@ class Steps:
     waiting: tuple[Pod, ...] = ()
     bound: tuple[Pod, ...] = ()
 
+    def __add__(self, other: "Steps") -> "Steps":
+        return Steps(
+            self.lifts + other.lifts,
+            self.lost + other.lost,
+            self.stranded + other.stranded,
+            self.waiting + other.waiting,
+            self.bound + other.bound,
+        )
+
     @property
     def is_begun(self) -> bool:
         """Whether any pod has lost its gate, so that the plan cannot be taken back."""

@@ -13,7 +13,7 @@ from accelet.scheduler.cards.lingering import LingeringPod, lingering_key, split
 from accelet.scheduler.cards.needs import CARD_RESOURCES
 from accelet.scheduler.cards.search import CardPolicy
 from accelet.scheduler.cluster.cluster import Cluster
-from accelet.scheduler.cluster.shape import PodShape, shape_of
+from accelet.scheduler.cluster.shape import PodAsk, PodShape, asked_by
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.exclusions import Exclusions
 from accelet.scheduler.gangs.grouping import (
@@ -82,6 +82,7 @@ class SchedulerState:
         self._gated: defaultdict[GangKey, set[ObjectKey]] = defaultdict(set)
         self._planned: dict[ObjectKey, tuple[Placement, Record]] = {}
         self._owners = Owners()
+        self._asked: dict[ObjectKey, PodAsk] = {}
         self._gangs: dict[GangKey, Gang | None] = {}
         self._owned: defaultdict[GangKey, set[GangKey]] = defaultdict(set)
         self._exclusions = Exclusions()
@@ -223,9 +224,11 @@ class SchedulerState:
         for placement in record.placements:
             key = record.gang.namespace, placement.pod
             before, _ = self._planned.get(key, (None, None))
+            self._planned[key] = placement, record
+            if before == placement:
+                continue  # charged already
             if before is not None and before.node != placement.node:
                 self._planned_on[before.node].discard(key)
-            self._planned[key] = placement, record
             self._planned_on[placement.node].add(key)
             if key in self.pods:
                 self._charge(self.pods[key])
@@ -258,7 +261,15 @@ class SchedulerState:
         return placement.node if placement else None
 
     def shape(self, pod: Pod) -> PodShape:
-        return shape_of(pod, self._card_resources)
+        return self._asked_by(pod).shape
+
+    def _asked_by(self, pod: Pod) -> PodAsk:
+        """What a pod asks for, worked out once for each version of it."""
+        if self.pods.get(pod.key) is not pod:
+            return asked_by(pod, self._card_resources)
+        if pod.key not in self._asked:
+            self._asked[pod.key] = asked_by(pod, self._card_resources)
+        return self._asked[pod.key]
 
     def _placement(self, pod: Pod) -> Placement | None:
         placement, _ = self._planned.get(pod.key, (None, None))
@@ -285,7 +296,7 @@ class SchedulerState:
             if pods >= _PODS_AT_ONCE:
                 return True
             members = [self._placed(self.pods[pod]) for pod in self._members[key]]
-            made = make_gang(key, members, self._owners, self.prefix, self._card_resources)
+            made = make_gang(key, members, self._owners, self.prefix, self._asked_by)
             excluded = self._exclusions.of(key)
             self._gangs[key] = replace(made, excluded=excluded) if made and excluded else made
             pods += len(members)
@@ -349,6 +360,7 @@ class SchedulerState:
         return None if job is None or job.ends_by_s is None else job.ends_by_s + pod.ending_s
 
     def _forget(self, pod: Pod) -> None:
+        self._asked.pop(pod.key, None)
         gang = gang_key(pod, self.prefix)
         self._gangs.pop(gang, None)
         for index in (self._members, self._gated):

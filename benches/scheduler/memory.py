@@ -19,7 +19,7 @@ HOSTILE = 5
 """Pods that ask for 10,000 resources of names of their own, on nodes of names of their own."""
 
 
-def _node(number: int) -> bytes:
+def raw_node(number: int) -> bytes:
     labels = {"kubernetes.io/hostname": f"node-{number}"}
     labels |= dict(
         zip(Scheme().label_sets[0], (f"b{number // 100}", f"s{number // 10}", f"h{number}"), strict=True)
@@ -40,7 +40,7 @@ def _node(number: int) -> bytes:
     return json.dumps({"metadata": metadata, "spec": {}, "status": status}).encode()
 
 
-def _pod(number: int) -> bytes:
+def raw_pod(number: int, nodes: int = NODES) -> bytes:
     env = [
         {"name": f"VARIABLE_{index}", "value": f"value-{number}-{index}" * 3} for index in range(VARIABLES)
     ]
@@ -54,7 +54,7 @@ def _pod(number: int) -> bytes:
         "labels": {"job-name": f"train-{number // 8}", "app": "train"},
         "annotations": {"batch.kubernetes.io/job-completion-index": str(number % 8)},
     }
-    spec = {"nodeName": f"node-{number % NODES}", "containers": [container]}
+    spec = {"nodeName": f"node-{number % nodes}", "containers": [container]}
     return json.dumps({"metadata": metadata, "spec": spec, "status": {"phase": "Running"}}).encode()
 
 
@@ -73,9 +73,9 @@ def _measure(*, keeps_environment: bool) -> None:
     state = SchedulerState(Scheme(), GATE_PREFIX)
     started = _resident_mib()
     for number in range(NODES):
-        state.set_node(parse_node(msgspec.Raw(_node(number))))
+        state.set_node(parse_node(msgspec.Raw(raw_node(number))))
     for number in range(PODS):
-        state.set_pod(parse_pod(msgspec.Raw(_pod(number)), keeps_environment=keeps_environment))
+        state.set_pod(parse_pod(msgspec.Raw(raw_pod(number)), keeps_environment=keeps_environment))
     state.cluster.snapshot()
     filled = _resident_mib()
     for number in range(HOSTILE):

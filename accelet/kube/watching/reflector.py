@@ -138,7 +138,11 @@ class Reflector(Generic[T]):
         # The watch may have overtaken a list asked for on the side. Our own list decides in any case: when
         # the API server's database was restored from a backup, its versions are lower than what we knew.
         if is_own or self.store.is_older_than(resource_version):
-            self._tell(self.store.replace(items, unreadable, resource_version))
+            for changes in self.store.replacing(items, unreadable, resource_version):
+                self._tell(changes)
+                # Beside our own list no watch runs, whose later news would be told before the list's earlier.
+                if is_own:
+                    await asyncio.sleep(0)
         self._synced.set()
         return resource_version
 

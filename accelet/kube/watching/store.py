@@ -1,6 +1,6 @@
 """What a reflector knows: the objects of one resource, and what changed."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, Literal, TypeVar
@@ -12,6 +12,8 @@ from accelet.kube.nesting import decode_nested
 from accelet.kube.objects import Wire
 
 T = TypeVar("T")
+P = TypeVar("P")
+_PART = 100
 Key = tuple[str, str]
 """Namespace (empty where the resource has none) and name."""
 
@@ -101,6 +103,10 @@ def precedes(resource_version: str, other: str, *, or_equals: bool = False) -> b
     return int(resource_version) < int(other) + or_equals
 
 
+def _parts(whole: Sequence[P]) -> Iterator[Sequence[P]]:
+    return (whole[first : first + _PART] for first in range(0, len(whole), _PART))
+
+
 class Store(Generic[T]):
     """The objects by key, as of `resource_version`; plain and synchronous."""
 
@@ -131,17 +137,20 @@ class Store(Generic[T]):
         self, items: Iterable[Item[T]], unreadable: Iterable[Key], resource_version: str
     ) -> list[Change[T]]:
         """Takes over a whole list. What the store has of `unreadable` objects stays as it was."""
+        return [change for part in self.replacing(items, unreadable, resource_version) for change in part]
+
+    def replacing(
+        self, items: Iterable[Item[T]], unreadable: Iterable[Key], resource_version: str
+    ) -> Iterator[list[Change[T]]]:
+        """As `replace`, part by part: a list may be long. Nobody else may change the store meanwhile."""
         found = {item.key: item for item in items}
         kept = frozenset(unreadable)
-        changes = [
-            change
-            for key in [key for key in self._items if key not in found and key not in kept]
-            for change in self._remove(key)
-        ]
-        for item in found.values():
-            changes += self._put(item)
+        gone = [key for key in self._items if key not in found and key not in kept]
+        for keys in _parts(gone):
+            yield [change for key in keys for change in self._remove(key)]
+        for put in _parts(list(found.values())):
+            yield [change for item in put for change in self._put(item)]
         self.resource_version = resource_version
-        return changes
 
     def put(self, item: Item[T]) -> list[Change[T]]:
         """Takes over a watch's object, unless a list has brought something newer meanwhile."""

@@ -116,10 +116,12 @@ class Cluster:
 
         `assignment` is what its annotation is to say, empty where it gets no cards.
         """
-        annotations = {name: text for name, text in pod.annotations.items() if name not in ASSIGNED_BY}
-        if assignment:
-            annotations[ASSIGNMENT_ANNOTATION] = assignment
-        self._charge(replace(pod, annotations=annotations), node, UNKNOWN_END_S)
+        if assignment or any(name in pod.annotations for name in ASSIGNED_BY):
+            annotations = {name: text for name, text in pod.annotations.items() if name not in ASSIGNED_BY}
+            if assignment:
+                annotations[ASSIGNMENT_ANNOTATION] = assignment
+            pod = replace(pod, annotations=annotations)
+        self._charge(pod, node, UNKNOWN_END_S)
 
     def _charge(self, pod: Pod, node: str, until_s: float) -> None:
         is_lasting = not pod.ends or pod.is_mirror
@@ -240,9 +242,7 @@ class Cluster:
         uses = self._card_account.uses(pod)
         if uses and not (is_as_asked(uses, shape.cards) and self._card_account.still_fits(pod)):
             return False
-        row = np.array([self._node_rows[node]], dtype=np.int64)
-        free, columns = self._usage.free(row)[0], self._usage.columns
-        return all(resource in columns and free[columns[resource]] >= 0 for resource, _ in shape.units)
+        return self._usage.is_enough(node, (resource for resource, _ in shape.units))
 
     def _room(self, layout: Layout, free: Ints, codes: Ints, cards: NodesCards) -> Room:
         closed = np.zeros(len(layout.nodes), dtype=bool)

@@ -32,10 +32,31 @@ class PodShape:
     cards: CardNeeds | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PodAsk:
+    """What one pod asks for. Where its wishes for cards contradict themselves, `problem` says how.
+
+    The shape then has the amounts only.
+    """
+
+    shape: PodShape
+    problem: str | None = None
+
+
 def shape_of(pod: Pod, card_resources: Sequence[str] = CARD_RESOURCES) -> PodShape:
-    """Of a pod whose wishes for cards contradict themselves, only the amounts: who plans it says so."""
+    return asked_by(pod, card_resources).shape
+
+
+def asked_by(pod: Pod, card_resources: Sequence[str] = CARD_RESOURCES) -> PodAsk:
+    try:
+        return PodAsk(_shape(pod, read_needs(pod, card_resources)))
+    except NeedsError as error:
+        return PodAsk(_shape(pod, None), f"pod {pod.name}: {error}")
+
+
+def _shape(pod: Pod, cards: CardNeeds | None) -> PodShape:
     return PodShape(
-        cards=_readable_needs(pod, card_resources),
+        cards=cards,
         units=frozenset(
             (resource, min(amount, UNLIMITED)) for resource, amount in pod_units(pod).items() if amount > 0
         ),
@@ -45,10 +66,3 @@ def shape_of(pod: Pod, card_resources: Sequence[str] = CARD_RESOURCES) -> PodSha
             tolerations=frozenset(pod.tolerations),
         ),
     )
-
-
-def _readable_needs(pod: Pod, card_resources: Sequence[str]) -> CardNeeds | None:
-    try:
-        return read_needs(pod, card_resources)
-    except NeedsError:
-        return None

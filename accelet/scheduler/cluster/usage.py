@@ -128,6 +128,15 @@ class Usage:
         width = len(self._columns)
         return np.asarray(self._offered[rows, :width] - self._taken[rows, :width])
 
+    def is_enough(self, node: str, resources: Iterable[str]) -> bool:
+        """Whether a node that is there has no less of these than all that is charged to it."""
+        row, columns = self._rows[node], self._columns
+        return all(
+            resource in columns
+            and self._taken[row, columns[resource]] <= self._offered[row, columns[resource]]
+            for resource in resources
+        )
+
     def free_in_the_end(self, rows: Ints) -> Ints:
         """What will be free when every pod has ended that ever does."""
         width = len(self._columns)

@@ -1,13 +1,13 @@
 """Gated pods grouped into gangs, in rank order, with what they ask for as a whole."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from accelet.kube.pods import Pod
-from accelet.scheduler.cards.needs import CARD_RESOURCES, read_needs
-from accelet.scheduler.cluster.shape import PodShape, shape_of
-from accelet.scheduler.errors import NeedsError
+from accelet.scheduler.cards.needs import CARD_RESOURCES
+from accelet.scheduler.cluster.shape import PodAsk, PodShape, asked_by
 from accelet.scheduler.gangs.annotations import Said
 from accelet.scheduler.gangs.levels import (
     LevelName,
@@ -158,7 +158,8 @@ def find_gangs(
     for pod in pods:
         members[gang_key(pod, prefix)].append(pod)
     owners = Owners(workloads)
-    gangs = (make_gang(key, found, owners, prefix, card_resources) for key, found in members.items())
+    asked = partial(asked_by, card_resources=card_resources)
+    gangs = (make_gang(key, found, owners, prefix, asked) for key, found in members.items())
     return in_order(gang for gang in gangs if gang is not None)
 
 
@@ -252,9 +253,12 @@ def make_gang(
     pods: Iterable[Pod],
     owners: Owners,
     prefix: str = GATE_PREFIX,
-    card_resources: Sequence[str] = CARD_RESOURCES,
+    asked: Callable[[Pod], PodAsk] = asked_by,
 ) -> Gang | None:
-    """The gang of these pods, all of `key`; None if none of them is gated."""
+    """The gang of these pods, all of `key`; None if none of them is gated.
+
+    `asked` says what a pod asks for: who makes gangs anew all the time need not work it out each time.
+    """
     members = [pod for pod in pods if not pod.is_terminal and pod.deleted_s is None]
     if not any(is_gated(pod, prefix) for pod in members):
         return None
@@ -277,13 +281,16 @@ def make_gang(
     check_slices(said)
     is_exclusive = said.truth(EXCLUSIVE)
     _check_foreign_gates(gated, prefix, said)
-    _check_needs(gated, card_resources, said)
+    wanted = [asked(pod) for pod in gated]
+    for one in wanted:
+        if one.problem is not None:
+            said.object_to(one.problem)
     if key.kind != _ALONE:
         _check_claims(gated, said)
     return Gang(
         key=key,
         pods=gated,
-        shapes=tuple(shape_of(pod, card_resources) for pod in gated),
+        shapes=tuple(one.shape for one in wanted),
         members=tuple(ranked),
         size=size,
         least=least,
@@ -315,14 +322,6 @@ def _check_foreign_gates(pods: Iterable[Pod], prefix: str, said: Said) -> None:
         for gate in pod.gates:
             if not is_ours(gate, prefix):
                 said.object_to(f"pod {pod.name} is also held by the gate {gate}")
-
-
-def _check_needs(pods: Iterable[Pod], card_resources: Sequence[str], said: Said) -> None:
-    for pod in pods:
-        try:
-            read_needs(pod, card_resources)
-        except NeedsError as error:
-            said.object_to(f"pod {pod.name}: {error}")
 
 
 def _check_claims(pods: Iterable[Pod], said: Said) -> None:

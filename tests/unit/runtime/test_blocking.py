@@ -1,10 +1,11 @@
 """What holds the event loop up is measured."""
 
 import asyncio
+import gc
 
 import pytest
 
-from accelet.runtime.blocking import measure_blocking
+from accelet.runtime.blocking import measure_blocking, without_full_collections
 from tests.fakes.clocks import FakeClock
 
 
@@ -21,3 +22,18 @@ async def test_what_holds_the_loop_up_is_seen_as_no_more_than_a_period_shorter()
     assert seen[before:] == [pytest.approx(0.3, abs=0.02)]
     measuring.cancel()
     await asyncio.gather(measuring, return_exceptions=True)
+
+
+def _full_collections(churn: int) -> int:
+    """How many come while so many objects are made that live on."""
+    before = gc.get_stats()[2]["collections"]
+    kept = [[number] for number in range(churn)]
+    assert len(kept) == churn
+    return int(gc.get_stats()[2]["collections"] - before)
+
+
+def test_only_young_objects_are_looked_at_while_it_lasts() -> None:
+    gc.collect()
+    with without_full_collections():
+        assert _full_collections(2_000_000) == 0
+    assert gc.get_threshold()[2] == 10

@@ -7,8 +7,11 @@ from hypothesis import strategies as st
 
 from accelet.kube.errors import MalformedObjectError
 from accelet.kube.objects import Condition, Owner
-from accelet.scheduler.gangs.grouping import GANG_SIZE, Gang, find_gangs
+from accelet.scheduler.cluster.shape import shape_of
+from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.gangs.grouping import GANG_SIZE, GATE_PREFIX, Gang, find_gangs
 from accelet.scheduler.gangs.workload import Workload, parse_workload
+from accelet.scheduler.state import SchedulerState
 from tests.unit.scheduler.values import pod
 
 _JOB = "batch.kubernetes.io/job-name"
@@ -61,6 +64,19 @@ def test_pods_of_a_job_need_not_be_neighbours_in_the_list() -> None:
 def test_jobs_of_one_name_in_two_namespaces_are_two_gangs() -> None:
     pods = [pod("p", labels={_JOB: "j"}), pod("p", labels={_JOB: "j"}, namespace="other")]
     assert [str(gang.key) for gang in find_gangs(pods)] == ["ml/j", "other/j"]
+
+
+def test_what_a_pod_asks_for_is_worked_out_once_for_each_version_of_it() -> None:
+    state = SchedulerState(Scheme(), GATE_PREFIX)
+    for rank in range(2):
+        state.set_pod(pod(f"p-{rank}", labels={"job-name": "j"}, version=1))
+    (before,) = state.gangs()
+    state.set_pod(pod("p-2", labels={"job-name": "j"}, version=1))
+    state.set_pod(pod("p-1", labels={"job-name": "j"}, version=2, gpus=3))
+    (after,) = state.gangs()
+    assert after.shapes[0] is before.shapes[0]
+    assert after.shapes[1] == shape_of(after.pods[1]) != before.shapes[1]
+    assert len(after.pods) == 3
 
 
 def test_only_pods_with_our_gate_are_planned_but_all_live_members_are_known() -> None:

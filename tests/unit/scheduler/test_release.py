@@ -129,6 +129,11 @@ def test_what_is_left_of_a_plan_follows_from_each_pod_by_itself(states: list[str
     assert len(steps.waiting) == states.count("lifted")
     assert steps.is_begun == any(s.startswith(("lifted", "bound")) for s in states)
     assert steps.is_finished == all(s in ("bound", "gone", "anew", "going", "ended") for s in states)
+    parts = [
+        next_steps(_RECORD.part(first, 2), pods, lambda _pod, at: at not in bad, GATE_PREFIX)
+        for first in (0, 2)
+    ]
+    assert parts[0] + parts[1] == steps, "a large plan is looked at part by part"
 
 
 _PIN = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
