@@ -40,9 +40,8 @@ class Helm:
             capture_output=True,
             text=True,
             check=False,
-            env={
-                f"HELM_{name}_HOME": str(self._folder / name.lower()) for name in ("CACHE", "CONFIG", "DATA")
-            },
+            # All that it keeps, the answers of API servers too.
+            env={"HOME": str(self._folder)},
         )
         if done.returncode:
             raise HelmRefusedError(
@@ -56,4 +55,9 @@ class Helm:
         """The objects of the chart with these values, for a version of Kubernetes."""
         words = ["template", "accelet", str(chart), "--namespace", namespace, "--kube-version", kubernetes]
         said = self.run(words, values)
-        return [each for each in yaml.safe_load_all(said) if each is not None]
+        return [each for each in yaml.safe_load_all(said) if each is not None and not is_hook(each)]
+
+
+def is_hook(manifest: Mapping[str, Any]) -> bool:
+    """Whether helm makes it for a while only, when something is done with the release."""
+    return "helm.sh/hook" in manifest["metadata"].get("annotations", {})
