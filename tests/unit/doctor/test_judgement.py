@@ -269,3 +269,23 @@ def test_what_the_agent_says_is_read() -> None:
         "accelet_config_last_reload_successful 0.0\n"
     )
     assert parse_metrics(text) == ({("a/b", "audit"): 2}, False)
+
+
+def notes_on(one: PodSeen, **seen: dict[str, str]) -> dict[str, str]:
+    """What is noted of a pod that asks for a GPU which a node offers, by check: what others said."""
+    node = NodeMachine(Node("node-1", allocatable={"a.b/c": 4}))
+    verdicts = judge_cluster(ClusterSeen(now_s=1000, machines=(node,), pods=(one,), **seen))  # type: ignore[arg-type]
+    return {v.check: finding.quote for v in verdicts for finding in v.findings if finding.level == "note"}
+
+
+def test_a_pod_that_waits_long_is_a_note_with_the_schedulers_word() -> None:
+    pod = Pod("ml", "train-0", created_s=100, containers=(Container("main", {"a.b/c": 1}),))
+    one = PodSeen(pod, unscheduled="0/1 nodes are available")
+    assert notes_on(one) == {"waiting": "0/1 nodes are available"}
+    assert notes_on(one, waiting={"ml/train-0": "needs 4 nodes"}) == {"waiting": "needs 4 nodes"}
+    assert notes_on(replace(one, pod=replace(pod, created_s=950))) == {}
+
+
+def test_a_pod_that_its_kubelet_refused_is_a_note() -> None:
+    pod = Pod("ml", "train-0", phase="Failed", node_name="node-1")
+    assert notes_on(PodSeen(pod, "UnexpectedAdmissionError", "no devices")) == {"admission": "no devices"}
