@@ -67,6 +67,7 @@ def test_what_is_left_out_says_by_which_criterion(
     "criteria",
     [
         {"driver": []},
+        {"device_id": []},
         {"driver": ["i915 "]},
         {"device_id": ["56c0"]},
         {"device_id": ["0x10000"]},
