@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from itertools import islice
 
+import msgspec
+
 from accelet.kube.objects import (
     EMPTY,
     NO_AMOUNTS,
@@ -34,6 +36,8 @@ _ENDING_S = 30
 """What the API server writes where nobody says how long a pod is given to end."""
 
 _LONGEST_S = 2**31
+_ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - what kube-scheduler takes for no address at all
+MOST_PORTS = 100
 MOST_VARIABLES = 1000
 LONGEST_VALUE = 1000
 
@@ -49,8 +53,15 @@ class _WireVariable(Wire, frozen=True):
     value_from: object = None
 
 
+class _WirePort(Wire, frozen=True):
+    host_port: int | None = None
+    protocol: str | None = None
+    host_ip: str | None = msgspec.field(name="hostIP", default=None)
+
+
 class _WireContainer(Wire, frozen=True):
     name: str
+    ports: list[_WirePort] | None = None
     restart_policy: str | None = None
     resources: _WireResources | None = None
     env: list[_WireVariable] | None = None
@@ -195,7 +206,17 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
         statuses=_statuses(status, metadata),
         conditions=read_conditions(status.conditions),
         has_resource_claims=bool(spec.resource_claims),
+        host_ports=_host_ports(spec.containers),
         claimed_resources=_claimed(status.extended_resource_claim_status),
+    )
+
+
+def _host_ports(containers: list[_WireContainer]) -> frozenset[tuple[str, str, int]]:
+    ports = islice((port for one in containers for port in one.ports or ()), MOST_PORTS)
+    return frozenset(
+        (share_text(port.host_ip or _ANY_ADDRESS), share_text(port.protocol or "TCP"), port.host_port)
+        for port in ports
+        if port.host_port
     )
 
 

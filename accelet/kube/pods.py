@@ -50,8 +50,8 @@ class Pod:
     is when its node took it over, `deadline_s` how long it may run from then on, `ending_s` how long its
     containers are given to end. `has_pod_rules` is true where pod affinity, anti-affinity or topology spread
     constrain it. `claimed_resources` are the extended resources, each by container and name, that a resource
-    claim serves. `level_requests` are the pod-level ones. `statuses` is keyed by container name, of both
-    lists.
+    claim serves. `host_ports` are the ports of its node that its containers take, by address, protocol and
+    number. `level_requests` are the pod-level ones. `statuses` is keyed by container name, of both lists.
     """
 
     namespace: str
@@ -88,6 +88,7 @@ class Pod:
     statuses: Mapping[str, ContainerStatus] = field(default_factory=lambda: MappingProxyType({}))
     conditions: tuple[Condition, ...] = ()
     has_resource_claims: bool = False
+    host_ports: frozenset[tuple[str, str, int]] = frozenset()
     claimed_resources: frozenset[tuple[str, str]] = frozenset()
 
     @property

@@ -279,7 +279,8 @@ def make_gang(
         said.object_to(f"{GANG_MIN} is {least}, but the gang has {size} pods")
     required, preferred = read_required_level(said), read_preferred_level(said)
     check_slices(said)
-    is_exclusive = said.truth(EXCLUSIVE)
+    # Where all take the same port of their node, no two of them can share one, as kube-scheduler judges it.
+    is_exclusive = said.truth(EXCLUSIVE) or bool(frozenset.intersection(*(pod.host_ports for pod in members)))
     _check_foreign_gates(gated, prefix, said)
     wanted = [asked(pod) for pod in gated]
     for one in wanted:

@@ -7,11 +7,13 @@ from hypothesis import strategies as st
 
 from accelet.kube.errors import MalformedObjectError
 from accelet.kube.objects import Condition, Owner
+from accelet.kube.podparser import parse_pod
 from accelet.scheduler.cluster.shape import shape_of
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import GANG_SIZE, GATE_PREFIX, Gang, find_gangs
 from accelet.scheduler.gangs.workload import Workload, parse_workload
 from accelet.scheduler.state import SchedulerState
+from tests.fakes.manifests import raw_container, raw_pod
 from tests.unit.scheduler.values import pod
 
 _JOB = "batch.kubernetes.io/job-name"
@@ -206,6 +208,33 @@ def test_exclusive_is_true_or_false() -> None:
     assert _only(pod("p-0", annotations={"accelet.dev/exclusive": "yes"})).objection == (
         'accelet.dev/exclusive is "yes", neither "true" nor "false"'
     )
+
+
+def test_pods_that_all_take_the_same_port_of_their_node_get_a_node_each() -> None:
+    def ports(*numbers: int, address: str | None = None, protocol: str = "TCP") -> list[dict[str, object]]:
+        said = {} if address is None else {"hostIP": address}
+        return [{"containerPort": n, "hostPort": n, "protocol": protocol, **said} for n in numbers]
+
+    def is_exclusive(*of: list[dict[str, object]]) -> bool:
+        raws = [
+            raw_pod(
+                f"p-{rank}",
+                labels={"job-name": "j"},
+                gates=(f"{GATE_PREFIX}j",),
+                containers=[raw_container() | {"ports": each}],
+            )
+            for rank, each in enumerate(of)
+        ]
+        return _only(*map(parse_pod, raws)).is_exclusive
+
+    assert is_exclusive(ports(29500), ports(29500, 80))
+    assert is_exclusive(ports(80, address="10.0.0.1"), ports(80, address="10.0.0.1"))
+    assert not is_exclusive(ports(29500), ports(29501))
+    assert not is_exclusive(ports(53), ports(53, protocol="UDP"))
+    assert not is_exclusive(ports(80, address="10.0.0.1"), ports(80, address="10.0.0.2"))
+    assert not is_exclusive(ports(80), [])
+    assert not is_exclusive([{"containerPort": 80}], [{"containerPort": 80}])
+    assert not is_exclusive([{"containerPort": 80, "hostPort": 0}], [{"containerPort": 80, "hostPort": 0}])
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=6), st.randoms())
