@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from accelet.control.errors import NotLeadingError
-from accelet.kube.apiresources import ApiResource, Body, ObjectApi, PatchOf
+from accelet.kube.apiresources import ApiResource, Body, ObjectApi, PatchOf, Propagation
 from accelet.kube.errors import ConflictError, NotFoundError
 
 T = TypeVar("T")
@@ -60,11 +60,18 @@ class FencedWriter:
         *,
         uid: str | None = None,
         resource_version: str | None = None,
+        propagation: Propagation | None = None,
         dry_run: bool = False,
     ) -> bytes:
         self._check()
         return await self._api.delete(
-            resource, namespace, name, uid=uid, resource_version=resource_version, dry_run=dry_run
+            resource,
+            namespace,
+            name,
+            uid=uid,
+            resource_version=resource_version,
+            propagation=propagation,
+            dry_run=dry_run,
         )
 
     async def patch_newest(

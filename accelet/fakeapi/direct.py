@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from accelet.fakeapi.lifecycle import Json
 from accelet.fakeapi.state import RefusedError, State
 from accelet.kube.answers import api_error
-from accelet.kube.apiresources import ApiResource, Body, PatchOf
+from accelet.kube.apiresources import ApiResource, Body, PatchOf, Propagation
 from accelet.kube.errors import UnavailableError
 from accelet.runtime.clock import Clock
 
@@ -59,10 +59,13 @@ class DirectClient:
         *,
         uid: str | None = None,
         resource_version: str | None = None,
+        propagation: Propagation | None = None,
         dry_run: bool = False,
     ) -> bytes:
         wanted = {"uid": uid, "resourceVersion": resource_version}
-        body = {"preconditions": {name: value for name, value in wanted.items() if value}}
+        body: Json = {"preconditions": {name: value for name, value in wanted.items() if value}}
+        if propagation is not None:
+            body["propagationPolicy"] = propagation
         return await self._do(_Request("DELETE", resource, namespace, name, body, dry_run=dry_run))
 
     async def _do(self, request: "_Request") -> bytes:

@@ -7,9 +7,10 @@ from typing import Final
 import yaml
 
 from accelet.kinds.definition import Definition
+from accelet.kinds.gputask import GPU_TASK_DEFINITION
 from accelet.kinds.slicerequest import SLICE_REQUEST_DEFINITION
 
-DEFINITIONS: Final = (SLICE_REQUEST_DEFINITION,)
+DEFINITIONS: Final = (SLICE_REQUEST_DEFINITION, GPU_TASK_DEFINITION)
 
 
 def render_file(definition: Definition) -> str:

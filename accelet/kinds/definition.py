@@ -22,8 +22,20 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class Scale:
+    """Where `kubectl scale` and autoscalers find how many are wanted, how many there are, and which."""
+
+    wanted: str
+    present: str
+    selector: str
+
+
+@dataclass(frozen=True, slots=True)
 class Definition:
-    """A kind of ours. `selectable` are the fields by which objects can be listed."""
+    """A kind of ours. `selectable` are the fields by which objects can be listed.
+
+    `rules` are pairs of CEL rule and message about the whole object, its name among them.
+    """
 
     resource: ApiResource
     singular: str
@@ -33,6 +45,8 @@ class Definition:
     columns: tuple[Column, ...] = ()
     selectable: tuple[str, ...] = ()
     description: str = ""
+    rules: tuple[tuple[str, str], ...] = ()
+    scale: Scale | None = None
 
     @property
     def name(self) -> str:
@@ -46,7 +60,7 @@ class Definition:
             "served": True,
             "storage": True,
             "schema": {"openAPIV3Schema": self._schema()},
-            "subresources": {"status": {}},
+            "subresources": {"status": {}, **self._scale()},
             "additionalPrinterColumns": [_column(column) for column in self.columns],
         }
         if self.selectable:
@@ -70,10 +84,22 @@ class Definition:
             },
         }
 
+    def _scale(self) -> dict[str, Any]:
+        if self.scale is None:
+            return {}
+        paths = {
+            "specReplicasPath": self.scale.wanted,
+            "statusReplicasPath": self.scale.present,
+            "labelSelectorPath": self.scale.selector,
+        }
+        return {"scale": paths}
+
     def _schema(self) -> Schema:
+        validations = [{"rule": rule, "message": text} for rule, text in self.rules]
         return {
             "type": "object",
             "description": self.description,
+            **({"x-kubernetes-validations": validations} if validations else {}),
             "required": ["spec"],
             "properties": {
                 "apiVersion": {"type": "string"},

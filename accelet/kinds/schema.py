@@ -13,8 +13,8 @@ _DROPPED: Final = frozenset(("title", "$schema", "propertyNames"))
 def structural_schema(kind: type[msgspec.Struct]) -> Schema:
     """The OpenAPI v3 schema of a Struct as a CustomResourceDefinition wants it.
 
-    References are put in place, `X | None` is an `X` that may be absent. A docstring is a description, and a
-    Struct's `rules()` (pairs of CEL rule and message) are its validations.
+    References are put in place, `X | None` is an `X` that may be absent, `str | int` takes either.
+    A docstring is a description, a Struct's `rules()` (pairs of CEL rule and message) its validations.
 
     Raises:
         TypeError: a type has no structural schema: it contains itself, or is a union of several.
@@ -62,7 +62,7 @@ class _Resolver:
         return {
             key: self._value(key, value, above)
             for key, value in schema.items()
-            if key not in _DROPPED and not (key == "default" and value in (None, {}, []))
+            if key not in _DROPPED and not (key == "default" and value in (None, {}, [], ()))
         }
 
     def _value(self, key: str, value: Any, above: tuple[str, ...]) -> Any:
@@ -83,10 +83,18 @@ class _Resolver:
 
     def _only_choice(self, schema: Schema, choices: Sequence[Schema], above: tuple[str, ...]) -> Schema:
         kept = [choice for choice in choices if choice.get("type") != "null"]
+        if sorted(str(choice.get("type")) for choice in kept) == ["integer", "string"]:
+            return self._int_or_text(schema, kept)
         if len(kept) != 1:
             raise TypeError(f"a union of several types has no structural schema: {choices}")
         rest = {key: value for key, value in schema.items() if key not in ("anyOf", "default")}
         return {**self.resolve(kept[0], above), **self.resolve(rest, above)}
+
+    def _int_or_text(self, schema: Schema, kept: Sequence[Schema]) -> Schema:
+        """An amount: `8`, or `500m`. The longest text is said of both, and holds for texts."""
+        longest = {key: choice[key] for choice in kept for key in ("maxLength",) if key in choice}
+        rest = {key: value for key, value in schema.items() if key == "description"}
+        return {"x-kubernetes-int-or-string": True, **longest, **rest}
 
 
 def _type_of(choices: Sequence[Any]) -> str:

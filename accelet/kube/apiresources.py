@@ -11,6 +11,9 @@ Body = Mapping[str, object]
 PatchOf = Literal["json", "merge", "strategic", "apply"]
 """The kinds of patches: a list of operations (RFC 6902), an object (RFC 7386), or Kubernetes' own two."""
 
+Propagation = Literal["Background", "Foreground", "Orphan"]
+"""What becomes of what an object owns when it is deleted: gone after it, before it, or left alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class ApiResource:
@@ -78,5 +81,6 @@ class ObjectApi(Protocol):
         *,
         uid: str | None = None,
         resource_version: str | None = None,
+        propagation: Propagation | None = None,
         dry_run: bool = False,
     ) -> bytes: ...

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from accelet.kube.apiresources import ApiResource, Body, PatchOf
+from accelet.kube.apiresources import ApiResource, Body, PatchOf, Propagation
 from accelet.kube.connection import ApiRequest, Connection, LineStream, load_api
 from accelet.kube.objects import Page, read_page
 from accelet.runtime.threads import Workers
@@ -140,17 +140,21 @@ class Client:
         *,
         uid: str | None = None,
         resource_version: str | None = None,
+        propagation: Propagation | None = None,
         dry_run: bool = False,
     ) -> bytes:
         """Deletes an object.
 
         With `uid` only that one, and not its successor of the same name; with `resource_version` only as it
-        was then. ConflictError says that it is another by now.
+        was then. ConflictError says that it is another by now. Without `propagation` the kind decides what
+        becomes of what it owns: the pods of a Job are orphaned.
         """
         wanted = {"uid": uid, "resourceVersion": resource_version}
         preconditions = {name: value for name, value in wanted.items() if value}
-        body = {"preconditions": preconditions} if preconditions else None
-        return await self._send("DELETE", resource.path(namespace, name), _dry(dry_run), body)
+        body: dict[str, object] = {"preconditions": preconditions} if preconditions else {}
+        if propagation is not None:
+            body["propagationPolicy"] = propagation
+        return await self._send("DELETE", resource.path(namespace, name), _dry(dry_run), body or None)
 
     @asynccontextmanager
     async def watch(

@@ -39,7 +39,7 @@ class _Endless(msgspec.Struct, frozen=True):
 
 
 class _Either(msgspec.Struct, frozen=True):
-    this: int | str
+    this: int | list[int]
 
 
 def test_references_are_put_in_place_with_their_rules() -> None:
@@ -100,12 +100,13 @@ _KNOWN = {
 } | {
     *("minimum", "maximum", "maxLength", "minLength", "maxItems", "maxProperties", "additionalProperties"),
     "x-kubernetes-validations",
+    "x-kubernetes-int-or-string",
 }
 
 
 def _odd(schema: dict[str, Any], place: str) -> list[str]:
     found = [f"{place}: {word}" for word in schema if word not in _KNOWN]
-    found += [] if "type" in schema else [f"{place}: no type"]
+    found += [] if {"type", "x-kubernetes-int-or-string"} & set(schema) else [f"{place}: no type"]
     inner = dict(schema.get("properties", {}))
     inner |= {word: schema[word] for word in ("items", "additionalProperties") if word in schema}
     return found + [odd for name, one in inner.items() for odd in _odd(one, f"{place}.{name}")]

@@ -1,0 +1,178 @@
+"""Looks at tasks one at a time, and does the next step of each."""
+
+import time
+from collections import Counter
+from typing import Final
+
+from accelet.control.errors import NotLeadingError
+from accelet.control.workqueue import WorkQueue
+from accelet.gputask.deciding.decide import decide
+from accelet.gputask.deciding.status import is_urgent, status_of
+from accelet.gputask.deciding.view import (
+    AskWhy,
+    CreateJob,
+    CreateService,
+    DeleteJob,
+    DeleteTask,
+    Obstacle,
+    SetReplicas,
+    SetSuspended,
+    TaskAction,
+    TaskView,
+)
+from accelet.gputask.events import TaskEvents
+from accelet.gputask.metrics import TaskMetrics
+from accelet.gputask.objects.task import GpuTask
+from accelet.gputask.state import TaskState
+from accelet.gputask.writer import Taken, TaskWriter
+from accelet.kinds.gputask import GPUTaskStatus
+from accelet.kube.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
+from accelet.kube.objects import ObjectKey
+from accelet.runtime.logs import Log
+
+_log = Log(__name__)
+
+_PARALLEL: Final = 8
+_FIGURES_S: Final = 1.0
+"""How often figures are written of which nothing follows."""
+
+_PODS_AGAIN_S: Final = 2.0
+_TAKEN_S: Final = 60.0
+_FIRST_REFUSED_S: Final = 10.0
+_LONGEST_REFUSED_S: Final = 300.0
+_INVALID_S: Final = 3600.0
+_TURN_S: Final = 0.05
+
+
+class Controller:
+    """What one leader does. Made anew for each leadership."""
+
+    def __init__(
+        self, state: TaskState, writer: TaskWriter, metrics: TaskMetrics, events: TaskEvents
+    ) -> None:
+        self._state, self._writer, self._metrics, self._events = state, writer, metrics, events
+        self._queue: WorkQueue[ObjectKey] = WorkQueue()
+        self._written_s: dict[ObjectKey, float] = {}
+
+    async def run(self) -> None:
+        """Works until it is cancelled."""
+        for key in list(self._state.tasks):
+            self.see(key)
+        await self._queue.work(self._look, parallel=_PARALLEL)
+
+    def see(self, key: ObjectKey) -> None:
+        """A task, or something that is made for it, came, changed or went."""
+        self._queue.add(key)
+
+    async def _look(self, key: ObjectKey) -> float | None:
+        task = self._state.tasks.get(key)
+        if task is None:
+            self._written_s.pop(key, None)
+            return None
+        try:
+            return await self._do_next(task)
+        except NotLeadingError:
+            return None
+
+    async def _do_next(self, task: GpuTask) -> float | None:
+        view = self._state.view(task, time.time())
+        step = decide(view)
+        status = status_of(view, step.record)
+        if task.is_deleted:
+            return None
+        if status != task.status:
+            wait_s = self._figures_wait_s(task, status)
+            if wait_s > 0 and step.action is None:
+                return min(wait_s, step.again_s or wait_s)
+            if wait_s <= 0:
+                if await self._write(task, status):
+                    self._tell(task, status)
+                return 0.0
+        if step.action is None:
+            return step.again_s
+        return await self._act(view, step.action)
+
+    def _figures_wait_s(self, task: GpuTask, status: GPUTaskStatus) -> float:
+        """For how long a status need not be written yet."""
+        if is_urgent(task.status, status):
+            return 0.0
+        return self._written_s.get(task.key, 0.0) + _FIGURES_S - time.time()
+
+    async def _write(self, task: GpuTask, status: GPUTaskStatus) -> bool:
+        self._written_s[task.key] = time.time()
+        self._metrics.writes.inc()
+        return await self._writer.write(task, status)
+
+    async def _act(self, view: TaskView, action: TaskAction) -> float | None:
+        task = view.task
+        try:
+            taken = await self._perform(view, action)
+        except NotFoundError:
+            return _PODS_AGAIN_S  # its namespace, or what was to be changed, is gone
+        except (InvalidError, ForbiddenError) as error:
+            self._hinder(view, "JobRefused", error)
+            return 0.0
+        if isinstance(taken, Taken):
+            self._note(view, "NameTaken", taken.sentence, _TAKEN_S)
+            return 0.0
+        if isinstance(action, CreateJob | SetReplicas | SetSuspended):
+            self._state.obstacles.pop(task.uid, None)
+        return taken
+
+    async def _perform(self, view: TaskView, action: TaskAction) -> Taken | float | None:
+        task = view.task
+        match action:
+            case CreateService():
+                return await self._writer.create_service(task) or _TURN_S
+            case CreateJob():
+                return await self._create_job(view, action)
+            case DeleteJob(job):
+                await self._writer.delete_job(job)
+            case SetSuspended(job, suspended):
+                await self._writer.suspend(job, suspended=suspended)
+            case SetReplicas(job, replicas):
+                await self._writer.scale(job, replicas)
+            case AskWhy(job, again_s):
+                self._state.reports[task.uid] = await self._writer.ask_why(job, view.now_s, again_s)
+            case DeleteTask():
+                await self._writer.delete_task(task)
+                return _PODS_AGAIN_S
+        return _TURN_S
+
+    async def _create_job(self, view: TaskView, action: CreateJob) -> Taken | float:
+        task = view.task
+        if action.attempt > 1 and await self._writer.has_live_pods(task):
+            return _PODS_AGAIN_S  # the watch lags: pods of the last attempt still run
+        taken = await self._writer.create_job(task, action)
+        if taken is not None:
+            return taken
+        self._metrics.attempts.inc()
+        _log.info("job is made", task="/".join(task.key), attempt=action.attempt)
+        return _TURN_S
+
+    def _hinder(self, view: TaskView, reason: str, error: ApiError) -> None:
+        is_final = isinstance(error, InvalidError)
+        before = view.present_obstacle
+        tries = before.tries if before is not None else 0
+        wait_s = min(_FIRST_REFUSED_S * 2.0 ** min(tries, 8), _LONGEST_REFUSED_S)
+        self._note(view, reason, error.message or str(error), _INVALID_S if is_final else wait_s)
+
+    def _note(self, view: TaskView, reason: str, sentence: str, wait_s: float) -> None:
+        """Remembers what is in the way, for this generation of the task."""
+        before = view.present_obstacle
+        tries = before.tries + 1 if before is not None else 1
+        self._state.obstacles[view.task.uid] = Obstacle(
+            reason, " ".join(sentence.split()), view.task.generation, time.time() + wait_s, tries
+        )
+
+    def _tell(self, task: GpuTask, status: GPUTaskStatus) -> None:
+        self._events.tell(task, status)
+        if task.status.phase == status.phase:
+            return
+        _log.info("task", task="/".join(task.key), phase=status.phase, why=status.why[:200])
+        if status.phase in ("Completed", "Failed"):
+            self._metrics.ended.labels(status.phase).inc()
+        phases = Counter(one.status.phase for one in self._state.tasks.values())
+        self._metrics.tasks.clear()
+        for phase, count in phases.items():
+            self._metrics.tasks.labels(phase).set(count)

@@ -1,0 +1,1 @@
+"""What is done next for one task, and what people are told of it: pure."""

@@ -1,0 +1,121 @@
+"""The next step of one task."""
+
+from dataclasses import replace
+from typing import Final
+
+from accelet.gputask.deciding.ends import Ending, follow, is_undone, judge, left_s
+from accelet.gputask.deciding.view import (
+    AskWhy,
+    CreateJob,
+    CreateService,
+    DeleteJob,
+    DeleteTask,
+    SetReplicas,
+    SetSuspended,
+    TaskStep,
+    TaskView,
+)
+from accelet.gputask.objects.jobs import TaskJob
+
+_PODS_AGAIN_S: Final = 5.0
+_FIRST_ASK_S: Final = 5.0
+_LONGEST_ASK_S: Final = 60.0
+
+
+def decide(view: TaskView) -> TaskStep:
+    """What is done next, and why: a function of the view alone."""
+    if view.task.is_deleted:
+        return TaskStep(view.record)  # what it owns goes with it
+    step = _rest(view) if view.record.outcome else _pursue(view)
+    # The first step on the way to it is to write it down; nothing is done that is not written.
+    return step if step.record == view.record else TaskStep(step.record, None, 0.0)
+
+
+def _rest(view: TaskView) -> TaskStep:
+    """The task has ended, which is never taken back."""
+    record, ttl_s = view.record, view.task.spec.ttl_seconds
+    if ttl_s is None:
+        return TaskStep(record)
+    wait_s = record.ended_s + ttl_s - view.now_s
+    return TaskStep(record, None, wait_s) if wait_s > 0 else TaskStep(record, DeleteTask())
+
+
+def _pursue(view: TaskView) -> TaskStep:
+    record, now_s = view.record, view.now_s
+    newest = max((job.attempt for job in view.jobs), default=0)
+    if record.attempt == 0 or newest > record.attempt:
+        # A Job beyond what is written down: the status was lost, and is made up from what there is.
+        started_s = record.started_s or now_s
+        return TaskStep(
+            replace(record, attempt=max(1, newest), job_uid="", started_s=started_s, attempt_s=now_s)
+        )
+    # The last failed attempt's Job is kept: its pods have the logs.
+    old = [job for job in view.jobs if job.attempt < record.attempt - 1 and not job.is_deleted]
+    if old:
+        return TaskStep(record, DeleteJob(old[0]))
+    job = view.job
+    return _make(view) if job is None else _look_after(view, job)
+
+
+def _make(view: TaskView) -> TaskStep:
+    record, now_s = view.record, view.now_s
+    if record.job_uid:
+        text = record.last_end if record.is_given_up else "its Job was deleted"
+        return TaskStep(follow(view, Ending("disrupted", text), record.attempt_s))
+    rest_s = left_s(view)
+    if rest_s is not None and rest_s <= 0:
+        return TaskStep(follow(view, Ending("late", "the deadline passed between two attempts"), 0.0))
+    if view.live_pods:
+        return TaskStep(record, None, _PODS_AGAIN_S)
+    obstacle = view.present_obstacle
+    wait_s = max(record.retry_s, obstacle.retry_s if obstacle is not None else 0.0) - now_s
+    if wait_s > 0:
+        return TaskStep(record, None, wait_s)
+    if view.task.meets and not view.has_service:
+        return TaskStep(record, CreateService())
+    return TaskStep(record, CreateJob(record.attempt, rest_s))
+
+
+def _look_after(view: TaskView, job: TaskJob) -> TaskStep:
+    record = view.record
+    if record.job_uid != job.uid:
+        return TaskStep(replace(record, job_uid=job.uid))
+    if job.is_deleted:
+        return TaskStep(record)
+    ending = judge(view, job)
+    if ending is not None and ending.kind == "completed" and record.is_given_up:
+        ending = Ending("disrupted", record.last_end)
+    if ending is not None:
+        return TaskStep(follow(view, ending, job.started_s or job.created_s))
+    if record.is_given_up:
+        return TaskStep(record, DeleteJob(job))
+    if undone := is_undone(view, job):
+        return TaskStep(replace(record, is_given_up=True, last_end=undone))
+    return TaskStep(record, None, _PODS_AGAIN_S) if job.is_ending else _steer(view, job)
+
+
+def _steer(view: TaskView, job: TaskJob) -> TaskStep:
+    """Makes a Job that goes on what the task says now. In a queue, the queue suspends and resumes it."""
+    record, spec, obstacle = view.record, view.task.spec, view.present_obstacle
+    if obstacle is not None and (wait_s := obstacle.retry_s - view.now_s) > 0:
+        return TaskStep(record, None, wait_s)
+    if spec.queue is None and job.is_suspended != spec.suspend:
+        return TaskStep(record, SetSuspended(job, spec.suspend))
+    if job.parallelism != spec.replicas:
+        return TaskStep(record, SetReplicas(job, spec.replicas))
+    return TaskStep(record) if job.is_suspended else _inquire(view, job)
+
+
+def _inquire(view: TaskView, job: TaskJob) -> TaskStep:
+    """Asks why ranks are missing or held, which a Job's status does not say."""
+    is_short = job.active + job.terminating + job.succeeded < job.parallelism
+    if not is_short and not any(pod.is_gated for pod in view.own_pods):
+        return TaskStep(view.record)
+    report = view.present_report
+    if report is None:
+        wait_s, next_s = max(job.started_s, job.created_s) + view.times.quiet_s - view.now_s, _FIRST_ASK_S
+    else:
+        wait_s, next_s = report.asked_s + report.again_s - view.now_s, min(report.again_s * 2, _LONGEST_ASK_S)
+    if wait_s > 0:
+        return TaskStep(view.record, None, min(wait_s, _LONGEST_ASK_S))
+    return TaskStep(view.record, AskWhy(job, next_s))

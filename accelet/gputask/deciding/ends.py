@@ -1,0 +1,119 @@
+"""How an attempt ended, and what follows: another one, or the end of the task."""
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from accelet.gputask.deciding.view import TaskRecord, TaskView
+from accelet.gputask.objects.jobs import TaskJob
+from accelet.gputask.objects.manifests import is_disruption, is_fatal
+from accelet.gputask.objects.ranks import read_ranks, write_ranks
+
+MOST_ATTEMPTS: Final = 999
+"""Job names have room for as many, and nothing goes on for ever."""
+
+_MOST_TEXT: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an attempt ended. `disrupted` costs no retry where disruptions are forgiven."""
+
+    kind: Literal["completed", "failed", "disrupted", "fatal", "late"]
+    text: str = ""
+
+
+def judge(view: TaskView, job: TaskJob) -> Ending | None:
+    """How the attempt of this Job has ended; None while it has not, or pods of it may still be running."""
+    if job.complete is not None:
+        lost = _lost_ranks(view, job)
+        return Ending("disrupted", _lost_text(lost)) if lost else Ending("completed")
+    if job.failed is None or job.terminating or any(not pod.has_ended for pod in view.own_pods):
+        return None
+    text = job.failed.message[:_MOST_TEXT] or job.failed.reason
+    if job.failed.reason == "DeadlineExceeded":
+        return Ending("late", text)
+    if is_fatal(job, view.task):
+        return Ending("fatal", text)
+    if is_disruption(job, view.task):
+        return Ending("disrupted", text)
+    return Ending("failed", _failed_ranks(view) or text)
+
+
+def is_undone(view: TaskView, job: TaskJob) -> str:
+    """Why a Job that goes on can come to no good end; empty if it can.
+
+    A rank that was evicted, saved its work and ended with exit code 0 counts as done for its Job: it is not
+    run again, and its peers wait for it for ever.
+    """
+    if job.is_ending:
+        return ""
+    lost = _lost_ranks(view, job)
+    return _lost_text(lost) if lost else ""
+
+
+def follow(view: TaskView, ending: Ending, ran_since_s: float) -> TaskRecord:
+    """The record after an attempt has ended."""
+    record, task, now_s = view.record, view.task, view.now_s
+    if ending.kind == "completed":
+        return record.end("Completed", "Succeeded", "", now_s)
+    if ending.kind == "late":
+        return record.end("Failed", "DeadlineExceeded", ending.text, now_s)
+    is_counted = ending.kind != "disrupted" or not task.failure.forgive_disruptions
+    record = replace(
+        record,
+        last_end=ending.text,
+        incidents=record.incidents + is_counted,
+        disruptions=record.disruptions + (not is_counted),
+    )
+    if ending.kind == "fatal":
+        return record.end("Failed", "FatalExit", ending.text, now_s)
+    if is_counted and (task.restart == "Rank" or record.incidents > task.failure.retries):
+        return record.end("Failed", "RetriesUsed", ending.text, now_s)
+    if record.attempt >= MOST_ATTEMPTS:
+        return record.end("Failed", "AttemptsUsed", f"after {MOST_ATTEMPTS} attempts: {ending.text}", now_s)
+    return _again(view, record, ran_since_s)
+
+
+def left_s(view: TaskView) -> int | None:
+    """How long the task may still run in all; None without a deadline, 0 or less once that is over."""
+    deadline = view.task.spec.deadline_seconds
+    return None if deadline is None else int(view.record.started_s + deadline - view.now_s)
+
+
+def _again(view: TaskView, record: TaskRecord, ran_since_s: float) -> TaskRecord:
+    times, now_s = view.times, view.now_s
+    quick = 0 if now_s - ran_since_s >= times.long_run_s else record.quick_ends + 1
+    pause_s = min(times.first_pause_s * 2.0 ** min(max(quick - 1, 0), 16), times.longest_pause_s)
+    return replace(
+        record,
+        attempt=record.attempt + 1,
+        attempt_s=now_s,
+        quick_ends=quick,
+        retry_s=now_s + pause_s,
+        job_uid="",
+        is_given_up=False,
+    )
+
+
+def _lost_ranks(view: TaskView, job: TaskJob) -> frozenset[int]:
+    """Of the ranks on which the end of the task depends, those that count as done and are not."""
+    counted = view.lost & read_ranks(job.completed)
+    return counted & {0} if view.task.spec.success == "RankZero" else counted
+
+
+def _lost_text(lost: frozenset[int]) -> str:
+    ranks = write_ranks(lost, 60)
+    return f"rank {ranks} was evicted and ended with exit code 0, so that its Job takes it for done"
+
+
+def _failed_ranks(view: TaskView) -> str:
+    """Which ranks failed by themselves, as far as their pods are still there."""
+    failed = [
+        (pod.rank, pod.exit_code)
+        for pod in view.own_pods
+        if pod.phase == "Failed" and pod.rank is not None and not (pod.is_deleted or pod.is_disrupted)
+    ]
+    if not failed:
+        return ""
+    rank, code = min(failed, key=lambda one: one[0])
+    return f"rank {rank} failed" if code is None else f"rank {rank} ended with exit code {code}"

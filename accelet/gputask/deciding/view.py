@@ -1,0 +1,184 @@
+"""What a decision about a task is made of, and what it comes to."""
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from accelet.gputask.objects.jobs import TaskJob
+from accelet.gputask.objects.pods import TaskPod
+from accelet.gputask.objects.task import GpuTask
+
+Outcome = Literal["", "Completed", "Failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTimes:
+    """How patient to be, in seconds.
+
+    Between two attempts `first_pause_s`, doubled for each attempt in a row that was over before `long_run_s`,
+    up to `longest_pause_s`. After `quiet_s` in which ranks are missing or held it is asked why.
+    """
+
+    first_pause_s: float = 10.0
+    longest_pause_s: float = 300.0
+    long_run_s: float = 600.0
+    quiet_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """What is written down of a task: the part of its status that decisions rest on.
+
+    Attempt 0: none has begun. Times are seconds since the epoch.
+    """
+
+    attempt: int = 0
+    incidents: int = 0
+    disruptions: int = 0
+    quick_ends: int = 0
+    last_end: str = ""
+    job_uid: str = ""
+    is_given_up: bool = False
+    started_s: float = 0.0
+    attempt_s: float = 0.0
+    retry_s: float = 0.0
+    outcome: Outcome = ""
+    reason: str = ""
+    message: str = ""
+    ended_s: float = 0.0
+
+    def end(self, outcome: Outcome, reason: str, message: str, now_s: float) -> "TaskRecord":
+        return replace(self, outcome=outcome, reason=reason, message=message, ended_s=now_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why something could not be made, for a generation of the task, and when to try again."""
+
+    reason: str
+    message: str
+    generation: int
+    retry_s: float
+    tries: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the Events of a Job said when they were read last: why ranks are missing or held."""
+
+    job_uid: str
+    asked_s: float
+    again_s: float
+    refused: str = ""
+    waiting: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """Everything that the next decision about a task depends on.
+
+    `jobs` are those that the task controls. `pods` have its label, whoever controls them by now. `lost` are
+    ranks of the present Job that were told to end and ended as if they had succeeded.
+    """
+
+    task: GpuTask
+    record: TaskRecord
+    jobs: tuple[TaskJob, ...]
+    pods: tuple[TaskPod, ...]
+    now_s: float
+    has_service: bool = False
+    lost: frozenset[int] = frozenset()
+    obstacle: Obstacle | None = None
+    report: Report | None = None
+    times: TaskTimes = field(default_factory=TaskTimes)
+
+    @property
+    def job(self) -> TaskJob | None:
+        """The Job of the present attempt."""
+        return next((one for one in self.jobs if one.attempt == self.record.attempt), None)
+
+    @property
+    def own_pods(self) -> tuple[TaskPod, ...]:
+        """The pods of the present attempt's Job."""
+        job = self.job
+        return () if job is None else tuple(pod for pod in self.pods if pod.job_uid == job.uid)
+
+    @property
+    def live_pods(self) -> tuple[TaskPod, ...]:
+        """Pods of any attempt whose containers may be running, or will."""
+        return tuple(pod for pod in self.pods if not pod.has_ended)
+
+    @property
+    def present_obstacle(self) -> Obstacle | None:
+        """What is in the way of the task as it is written now."""
+        obstacle = self.obstacle
+        return obstacle if obstacle is not None and obstacle.generation == self.task.generation else None
+
+    @property
+    def present_report(self) -> Report | None:
+        """What was said of the present Job."""
+        report, job = self.report, self.job
+        return report if report is not None and job is not None and report.job_uid == job.uid else None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateService:
+    """Make the Service by which the ranks find each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateJob:
+    """Make the Job of this attempt, with so many seconds to run."""
+
+    attempt: int
+    deadline_s: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteJob:
+    """Delete this Job and its pods."""
+
+    job: TaskJob
+
+
+@dataclass(frozen=True, slots=True)
+class SetSuspended:
+    """Suspend or resume this Job."""
+
+    job: TaskJob
+    suspended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SetReplicas:
+    """Give this Job so many ranks."""
+
+    job: TaskJob
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskWhy:
+    """Read the Events of this Job."""
+
+    job: TaskJob
+    again_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTask:
+    """Delete the task, whose time to live is over."""
+
+
+TaskAction = CreateService | CreateJob | DeleteJob | SetSuspended | SetReplicas | AskWhy | DeleteTask
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStep:
+    """What comes next. A record that is not written down yet is written first, and nothing is done.
+
+    `again_s`: a decision by then may be another, without any event.
+    """
+
+    record: TaskRecord
+    action: TaskAction | None = None
+    again_s: float | None = None

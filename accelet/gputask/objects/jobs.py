@@ -1,0 +1,176 @@
+"""Jobs and Services of tasks, as the API server has them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from accelet.gputask.objects.names import ATTEMPT
+from accelet.kube.objects import (
+    ObjectKey,
+    RawObject,
+    Wire,
+    WireCondition,
+    WireMetadata,
+    WireObject,
+    read_object,
+    read_owners,
+)
+from accelet.kube.writing.ownership import controller_of
+
+_MOST_ATTEMPT = 9999
+_MOST_MESSAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class JobCondition:
+    """One that is True: why the Job ended, or is about to."""
+
+    reason: str
+    message: str
+    since_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskJob:
+    """A Job. Times are seconds since the epoch, 0 where there is none yet.
+
+    `owner_uid` is its controller's. `complete`, `failed`, `failing` and `succeeding` are conditions that
+    hold: the last two come while pods are still ending. `completed` are ranks that have succeeded.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    owner_uid: str
+    attempt: int
+    created_s: float = 0.0
+    started_s: float = 0.0
+    is_deleted: bool = False
+    is_suspended: bool = False
+    parallelism: int = 1
+    active: int = 0
+    succeeded: int = 0
+    terminating: int = 0
+    completed: str = ""
+    complete: JobCondition | None = None
+    failed: JobCondition | None = None
+    failing: JobCondition | None = None
+    succeeding: JobCondition | None = None
+
+    @property
+    def key(self) -> ObjectKey:
+        return self.namespace, self.name
+
+    @property
+    def is_over(self) -> bool:
+        return self.complete is not None or self.failed is not None
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether nothing more is made of it: its pods are being ended, or have."""
+        return bool(self.is_deleted or self.is_over or self.failing or self.succeeding)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskService:
+    """A Service, and whose it is."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    owner_uid: str
+
+    @property
+    def key(self) -> ObjectKey:
+        return self.namespace, self.name
+
+
+class _WireJobCondition(WireCondition, frozen=True):
+    message: str | None = None
+    last_transition_time: datetime | None = None
+
+
+class _WireSpec(Wire, frozen=True):
+    suspend: bool | None = None
+    parallelism: int | None = None
+
+
+class _WireStatus(Wire, frozen=True):
+    start_time: datetime | None = None
+    active: int | None = None
+    succeeded: int | None = None
+    terminating: int | None = None
+    completed_indexes: str | None = None
+    conditions: list[_WireJobCondition] | None = None
+
+
+class _WireJob(WireObject, frozen=True):
+    spec: _WireSpec
+    status: _WireStatus | None = None
+
+
+def parse_job(raw: RawObject) -> TaskJob:
+    """
+    Raises:
+        MalformedObjectError: a field is not what the API promises.
+    """
+    wire = read_object(raw, "Job", _WireJob)
+    metadata, spec, status = wire.metadata, wire.spec, wire.status or _WireStatus()
+    held = {
+        one.type: JobCondition(
+            one.reason or "", (one.message or "")[:_MOST_MESSAGE], _seconds(one.last_transition_time)
+        )
+        for one in status.conditions or ()
+        if one.status == "True"
+    }
+    return TaskJob(
+        namespace=metadata.namespace or "default",
+        name=metadata.name,
+        uid=metadata.uid or "",
+        resource_version=metadata.resource_version or "",
+        owner_uid=_owner(metadata),
+        attempt=_attempt((metadata.labels or {}).get(ATTEMPT, "")),
+        created_s=_seconds(metadata.creation_timestamp),
+        started_s=_seconds(status.start_time),
+        is_deleted=metadata.deletion_timestamp is not None,
+        is_suspended=bool(spec.suspend),
+        parallelism=1 if spec.parallelism is None else spec.parallelism,
+        active=status.active or 0,
+        succeeded=status.succeeded or 0,
+        terminating=status.terminating or 0,
+        completed=status.completed_indexes or "",
+        complete=held.get("Complete"),
+        failed=held.get("Failed"),
+        failing=held.get("FailureTarget"),
+        succeeding=held.get("SuccessCriteriaMet"),
+    )
+
+
+def parse_service(raw: RawObject) -> TaskService:
+    """
+    Raises:
+        MalformedObjectError: a field is not what the API promises.
+    """
+    metadata = read_object(raw, "Service", WireObject).metadata
+    return TaskService(
+        metadata.namespace or "default",
+        metadata.name,
+        metadata.uid or "",
+        metadata.resource_version or "",
+        _owner(metadata),
+    )
+
+
+def _owner(metadata: WireMetadata) -> str:
+    owner = controller_of(read_owners(metadata.owner_references))
+    return owner.uid if owner is not None else ""
+
+
+def _attempt(text: str) -> int:
+    """The number of an attempt; 0, which none has, for any other text."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= len(str(_MOST_ATTEMPT)) else 0
+
+
+def _seconds(time: datetime | None) -> float:
+    return 0.0 if time is None else time.timestamp()

@@ -1,0 +1,114 @@
+"""The objects that are made for a task, and the patches that change them."""
+
+from typing import Any, Final
+
+from accelet.gputask.objects.jobs import TaskJob
+from accelet.gputask.objects.names import ATTEMPT, QUEUE, TASK, TASK_UID, job_name
+from accelet.gputask.objects.task import GpuTask
+from accelet.gputask.objects.template import pod_template
+from accelet.kinds.gputask import GPU_TASKS
+from accelet.kube.apiresources import JOBS, Body
+from accelet.kube.writing.ownership import owner_reference
+
+FATAL_RULE: Final = 0
+"""The place of the rule for fatal exit codes in a Job's podFailurePolicy, where there is one."""
+
+
+def job_body(task: GpuTask, attempt: int, gate_prefix: str, deadline_s: int | None) -> dict[str, Any]:
+    """The Job of one attempt. In a queue it begins suspended: the queue lets it go."""
+    spec = task.spec
+    body: dict[str, Any] = {
+        "completionMode": "Indexed",
+        "parallelism": spec.replicas,
+        "completions": spec.replicas,
+        "suspend": spec.suspend or spec.queue is not None,
+        "podReplacementPolicy": "Failed",
+        "podFailurePolicy": {"rules": _failure_rules(task)},
+        "template": pod_template(task, attempt, gate_prefix),
+    }
+    if task.restart == "All":
+        body["backoffLimit"] = 0
+    else:
+        body |= {"backoffLimitPerIndex": task.failure.retries, "maxFailedIndexes": 0}
+    if spec.success == "RankZero":
+        body["successPolicy"] = {"rules": [{"succeededIndexes": "0"}]}
+    if deadline_s is not None:
+        body["activeDeadlineSeconds"] = deadline_s
+    labels = {**_labels(task), ATTEMPT: str(attempt)}
+    if spec.queue is not None:
+        labels[QUEUE] = spec.queue
+    return {
+        "apiVersion": JOBS.api_version,
+        "kind": JOBS.kind,
+        "metadata": {
+            "name": job_name(task.name, attempt),
+            "labels": labels,
+            "ownerReferences": [_owner(task)],
+        },
+        "spec": body,
+    }
+
+
+def service_body(task: GpuTask) -> dict[str, Any]:
+    """The headless Service by which the ranks find each other, ready or not."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": task.name, "labels": _labels(task), "ownerReferences": [_owner(task)]},
+        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {TASK_UID: task.uid}},
+    }
+
+
+def suspend_patch(job: TaskJob, *, suspended: bool) -> Body:
+    return _patch(job, {"suspend": suspended})
+
+
+def scale_patch(job: TaskJob, replicas: int) -> Body:
+    """Both together: the API server takes an Indexed Job's completions only with its parallelism."""
+    return _patch(job, {"parallelism": replicas, "completions": replicas})
+
+
+def is_disruption(job: TaskJob, task: GpuTask) -> bool:
+    """Whether a failed Job failed by the rule that meets disruptions."""
+    failed = job.failed or job.failing
+    is_by_rule = failed is not None and failed.reason == "PodFailurePolicy"
+    return bool(is_by_rule and failed and f"rule at index {_disruption_rule(task)}" in failed.message)
+
+
+def is_fatal(job: TaskJob, task: GpuTask) -> bool:
+    """Whether a failed Job failed by the rule that meets fatal exit codes."""
+    failed = job.failed or job.failing
+    is_by_rule = failed is not None and failed.reason == "PodFailurePolicy"
+    has_rule = bool(task.failure.fatal_exit_codes)
+    return bool(has_rule and is_by_rule and failed and f"rule at index {FATAL_RULE}" in failed.message)
+
+
+def _failure_rules(task: GpuTask) -> list[dict[str, Any]]:
+    """Disruptions end an attempt of which all ranks restart, and are ignored where each rank is its own."""
+    rules: list[dict[str, Any]] = []
+    if codes := sorted(task.failure.fatal_exit_codes):
+        rules.append({"action": "FailJob", "onExitCodes": {"operator": "In", "values": codes}})
+    action = "FailJob" if task.restart == "All" else _forgiven(task)
+    rules.append({"action": action, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]})
+    return rules
+
+
+def _forgiven(task: GpuTask) -> str:
+    return "Ignore" if task.failure.forgive_disruptions else "Count"
+
+
+def _disruption_rule(task: GpuTask) -> int:
+    return 1 if task.failure.fatal_exit_codes else 0
+
+
+def _labels(task: GpuTask) -> dict[str, str]:
+    return {TASK: task.name, TASK_UID: task.uid}
+
+
+def _owner(task: GpuTask) -> dict[str, object]:
+    return owner_reference(GPU_TASKS, task.name, task.uid)
+
+
+def _patch(job: TaskJob, spec: Body) -> Body:
+    """A merge patch for this version of this Job alone."""
+    return {"metadata": {"uid": job.uid, "resourceVersion": job.resource_version}, "spec": spec}

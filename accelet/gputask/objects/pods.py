@@ -1,0 +1,124 @@
+"""Pods of tasks, as far as their task is concerned."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from accelet.gputask.objects.names import RANK, TASK_UID
+from accelet.kinds.gputask import MOST_RANKS
+from accelet.kube.objects import (
+    ObjectKey,
+    RawObject,
+    Wire,
+    WireCondition,
+    WireObject,
+    read_object,
+    read_owners,
+    share_text,
+)
+from accelet.kube.writing.ownership import controller_of
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPod:
+    """A pod with the label of a task. `rank` is None where it has none.
+
+    `job_uid` is of the Job that controls it, empty for one that was orphaned. `is_disrupted`: it was evicted,
+    preempted, or lost with its node. `waiting` is why its container does not start, `exit_code` how it ended.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    task_uid: str
+    job_uid: str
+    rank: int | None
+    phase: str = "Pending"
+    node: str = ""
+    is_gated: bool = False
+    is_ready: bool = False
+    is_deleted: bool = False
+    is_disrupted: bool = False
+    waiting: str = ""
+    exit_code: int | None = None
+
+    @property
+    def key(self) -> ObjectKey:
+        return self.namespace, self.name
+
+    @property
+    def has_ended(self) -> bool:
+        return self.phase in ("Succeeded", "Failed")
+
+
+class _WireNamed(Wire, frozen=True):
+    name: str
+
+
+class _WireSpec(Wire, frozen=True):
+    node_name: str | None = None
+    scheduling_gates: list[_WireNamed] | None = None
+
+
+class _WireWaiting(Wire, frozen=True):
+    reason: str | None = None
+
+
+class _WireTerminated(Wire, frozen=True):
+    exit_code: int | None = None
+
+
+class _WireState(Wire, frozen=True):
+    waiting: _WireWaiting | None = None
+    terminated: _WireTerminated | None = None
+
+
+class _WireContainer(Wire, frozen=True):
+    state: _WireState | None = None
+
+
+class _WireStatus(Wire, frozen=True):
+    phase: str | None = None
+    conditions: list[WireCondition] | None = None
+    container_statuses: list[_WireContainer] | None = None
+    start_time: datetime | None = None
+
+
+class _WirePod(WireObject, frozen=True):
+    spec: _WireSpec
+    status: _WireStatus | None = None
+
+
+def parse_pod(raw: RawObject) -> TaskPod:
+    """
+    Raises:
+        MalformedObjectError: a field is not what the API promises.
+    """
+    wire = read_object(raw, "Pod", _WirePod)
+    metadata, spec, status = wire.metadata, wire.spec, wire.status or _WireStatus()
+    held = {one.type for one in status.conditions or () if one.status == "True"}
+    owner = controller_of(read_owners(metadata.owner_references))
+    states = [one.state for one in status.container_statuses or () if one.state is not None]
+    waiting = next((one.waiting.reason for one in states if one.waiting and one.waiting.reason), "")
+    ended = next((one.terminated for one in states if one.terminated), None)
+    return TaskPod(
+        namespace=share_text(metadata.namespace or "default"),
+        name=metadata.name,
+        uid=metadata.uid or "",
+        task_uid=share_text((metadata.labels or {}).get(TASK_UID, "")),
+        job_uid=share_text(owner.uid) if owner is not None and owner.kind == "Job" else "",
+        rank=_rank((metadata.annotations or {}).get(RANK, "")),
+        phase=share_text(status.phase or "Pending"),
+        node=share_text(spec.node_name or ""),
+        is_gated=bool(spec.scheduling_gates),
+        is_ready="Ready" in held,
+        is_deleted=metadata.deletion_timestamp is not None,
+        is_disrupted="DisruptionTarget" in held,
+        waiting=share_text(waiting[:63]),
+        exit_code=ended.exit_code if ended is not None else None,
+    )
+
+
+def _rank(text: str) -> int | None:
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(MOST_RANKS))):
+        return None
+    return int(text)

@@ -1,0 +1,68 @@
+"""GPUTasks as the API server has them."""
+
+from dataclasses import dataclass
+
+from accelet.kinds.gputask import GPUTaskSpec, GPUTaskStatus, Restart, TaskFailure
+from accelet.kube.objects import ObjectKey, RawObject, WireMetadata, WireObject, read_object
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTask:
+    """One GPUTask. `status` is what the API server has of it."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    generation: int
+    is_deleted: bool
+    spec: GPUTaskSpec
+    status: GPUTaskStatus
+
+    @property
+    def key(self) -> ObjectKey:
+        return self.namespace, self.name
+
+    @property
+    def failure(self) -> TaskFailure:
+        return self.spec.on_failure or TaskFailure()
+
+    @property
+    def restart(self) -> Restart:
+        """Who begins anew when one rank fails: a lone rank needs nobody else."""
+        return self.failure.restart or ("All" if self.spec.replicas > 1 else "Rank")
+
+    @property
+    def meets(self) -> bool:
+        """Whether the ranks are told where they meet, by a Service and in their environment."""
+        return (self.spec.rendezvous or ("Env" if self.spec.replicas > 1 else "None")) == "Env"
+
+
+class _WireMetadata(WireMetadata, frozen=True):
+    generation: int | None = None
+
+
+class _WireTask(WireObject, frozen=True):
+    metadata: _WireMetadata
+    spec: GPUTaskSpec
+    status: GPUTaskStatus | None = None
+
+
+def parse_task(raw: RawObject) -> GpuTask:
+    """The GPUTask that `raw` describes.
+
+    Raises:
+        MalformedObjectError: a field is not what the kind promises.
+    """
+    wire = read_object(raw, "GPUTask", _WireTask)
+    metadata = wire.metadata
+    return GpuTask(
+        namespace=metadata.namespace or "default",
+        name=metadata.name,
+        uid=metadata.uid or "",
+        resource_version=metadata.resource_version or "",
+        generation=metadata.generation or 0,
+        is_deleted=metadata.deletion_timestamp is not None,
+        spec=wire.spec,
+        status=wire.status or GPUTaskStatus(),
+    )

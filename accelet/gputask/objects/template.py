@@ -1,0 +1,135 @@
+"""The pod template of a task's Job."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from accelet.gputask.objects.names import ATTEMPT, CARDS_GATE, RANK, TASK, TASK_UID, job_name
+from accelet.gputask.objects.task import GpuTask
+from accelet.kinds.gputask import TaskCards, TaskContainer, TaskSource, TaskVolume
+
+_CONTAINER = "main"
+_PORT = "29500"
+"""Where torch.distributed listens unless told otherwise."""
+
+_PARTS_DOMAIN = "gpu.intel.com"
+
+
+def pod_template(task: GpuTask, attempt: int, gate_prefix: str) -> dict[str, Any]:
+    """The template as JSON. Each pod has a gang's gate, so that all ranks are placed or none."""
+    spec = task.spec
+    gates = [{"name": f"{gate_prefix}{task.name}"}]
+    if spec.cards is not None and _domain(spec.cards) == _PARTS_DOMAIN:
+        gates.append({"name": CARDS_GATE})
+    body: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "schedulingGates": gates,
+        "terminationGracePeriodSeconds": spec.grace_seconds,
+        "containers": [_container(task, attempt)],
+    }
+    optional = {
+        "subdomain": task.name if task.meets else None,
+        "priorityClassName": spec.priority_class_name,
+        "serviceAccountName": spec.service_account_name,
+        "nodeSelector": spec.node_selector,
+        "tolerations": [msgspec.to_builtins(one) for one in spec.tolerations],
+        "volumes": [_volume(index, one) for index, one in enumerate(spec.container.volumes)],
+    }
+    body |= {name: value for name, value in optional.items() if value}
+    labels = {TASK: task.name, TASK_UID: task.uid, ATTEMPT: str(attempt)}
+    return {"metadata": {"labels": labels, "annotations": _annotations(task)}, "spec": body}
+
+
+def _annotations(task: GpuTask) -> dict[str, str]:
+    said: dict[str, str] = {}
+    network, cards = task.spec.network, task.spec.cards
+    if network is not None and network.required_level:
+        said["accelet.dev/required-level"] = network.required_level
+    if network is not None and network.exclusive:
+        said["accelet.dev/exclusive"] = "true"
+    if cards is not None:
+        wishes = {
+            "gas-allocate-single-numa": "true" if cards.same_numa else "",
+            "gas-allocate-xelink": "true" if cards.linked else "",
+            "gas-allow": ",".join(cards.allow),
+            "gas-deny": ",".join(cards.deny),
+        }
+        said |= {name: text for name, text in wishes.items() if text}
+    return said
+
+
+def _container(task: GpuTask, attempt: int) -> dict[str, Any]:
+    own = task.spec.container
+    given = {one.name for one in own.env}
+    met = [one for one in _rendezvous(task, attempt) if one["name"] not in given]
+    optional = {
+        "command": list(own.command),
+        "args": list(own.args),
+        "workingDir": own.working_dir,
+        "env": [*met, *({"name": one.name, "value": one.value} for one in own.env)],
+        "envFrom": [_source(one) for one in own.env_from],
+        "volumeMounts": [_mount(index, one) for index, one in enumerate(own.volumes)],
+    }
+    body: dict[str, Any] = {"name": _CONTAINER, "image": own.image}
+    body |= {name: value for name, value in optional.items() if value}
+    amounts = _amounts(own, task.spec.cards)
+    if amounts:
+        body["resources"] = {"limits": amounts, "requests": amounts}
+    return body
+
+
+def _amounts(own: TaskContainer, cards: TaskCards | None) -> dict[str, str]:
+    asked: dict[str, str | int | None] = {"cpu": own.cpu, "memory": own.memory}
+    if cards is not None:
+        domain = _domain(cards)
+        asked[cards.resource] = cards.cards
+        asked[f"{domain}/tiles"] = cards.tiles
+        asked[f"{domain}/millicores"] = cards.millicores
+        asked[f"{domain}/memory.max"] = cards.memory
+    return {name: str(amount) for name, amount in asked.items() if amount is not None}
+
+
+def _rendezvous(task: GpuTask, attempt: int) -> Sequence[dict[str, Any]]:
+    """Where the ranks meet, as torchrun (PET_*) and torch.distributed read it."""
+    if not task.meets:
+        return ()
+    address = f"{job_name(task.name, attempt)}-0.{task.name}"
+    size = str(task.spec.replicas)
+    said = {
+        "MASTER_ADDR": address,
+        "MASTER_PORT": _PORT,
+        "WORLD_SIZE": size,
+        "PET_MASTER_ADDR": address,
+        "PET_MASTER_PORT": _PORT,
+        "PET_NNODES": size,
+    }
+    path = {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.annotations['{RANK}']"}}
+    ranked = [{"name": name, "valueFrom": path} for name in ("RANK", "PET_NODE_RANK")]
+    return [*({"name": name, "value": value} for name, value in said.items()), *ranked]
+
+
+def _source(one: TaskSource) -> dict[str, Any]:
+    if one.config_map is not None:
+        return {"configMapRef": {"name": one.config_map}}
+    return {"secretRef": {"name": one.secret}}
+
+
+def _volume(index: int, one: TaskVolume) -> dict[str, Any]:
+    name = f"volume-{index}"
+    if one.claim is not None:
+        return {"name": name, "persistentVolumeClaim": {"claimName": one.claim}}
+    if one.config_map is not None:
+        return {"name": name, "configMap": {"name": one.config_map}}
+    if one.secret is not None:
+        return {"name": name, "secret": {"secretName": one.secret}}
+    return {"name": name, "emptyDir": {"medium": "Memory"} if one.scratch == "Memory" else {}}
+
+
+def _mount(index: int, one: TaskVolume) -> dict[str, Any]:
+    mount: dict[str, Any] = {"name": f"volume-{index}", "mountPath": one.mount_path}
+    return mount | ({"readOnly": True} if one.read_only else {})
+
+
+def _domain(cards: TaskCards) -> str:
+    return cards.resource.partition("/")[0]

@@ -1,0 +1,52 @@
+"""The task controller's settings file."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from accelet.gputask.deciding.view import TaskTimes
+from accelet.gputask.objects.names import GANG_GATE
+from accelet.runtime.settings import Mistake, Reader, SettingsError
+
+
+class TaskSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be set. `gate_prefix` is that of the scheduler; its pods are those with a gate of it.
+
+    Times are in seconds, those of `accelet.gputask.deciding.view.TaskTimes`.
+    """
+
+    version: Literal["v1"]
+    gate_prefix: Annotated[
+        str,
+        msgspec.Meta(pattern=r"^[a-z0-9.-]{1,253}/[a-z0-9-]{1,13}$|^gke\.io/topology-aware-auto-$"),
+    ] = GANG_GATE
+    first_pause_s: Annotated[float, msgspec.Meta(ge=0.1, le=3600)] = 10.0
+    longest_pause_s: Annotated[float, msgspec.Meta(ge=0.1, le=86400)] = 300.0
+    long_run_s: Annotated[float, msgspec.Meta(ge=1, le=86400)] = 600.0
+
+    @property
+    def times(self) -> TaskTimes:
+        return TaskTimes(self.first_pause_s, self.longest_pause_s, self.long_run_s)
+
+
+DEFAULT_TASK_SETTINGS = TaskSettings(version="v1")
+
+
+def read_task_settings(file: Path) -> TaskSettings:
+    """The settings in a file.
+
+    Raises:
+        SettingsError: they are wrong, or the file cannot be read; has every mistake.
+    """
+    reader = Reader(str(file))
+    try:
+        node = reader.parse(file.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError([Mistake(str(file), 1, "", f"cannot be read: {error}")]) from None
+    settings = reader.read(node, TaskSettings) if node is not None else None
+    if reader.problems or not isinstance(settings, TaskSettings):
+        raise SettingsError(
+            reader.problems or [Mistake(str(file), 1, "", "the file is empty; say version: v1")]
+        )
+    return settings

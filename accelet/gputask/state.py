@@ -1,0 +1,134 @@
+"""What there is, as the watches tell it, and the view of it that one decision takes."""
+
+from collections import defaultdict
+from typing import TypeVar
+
+from accelet.gputask.deciding.status import record_of
+from accelet.gputask.deciding.view import Obstacle, Report, TaskTimes, TaskView
+from accelet.gputask.objects.jobs import TaskJob, TaskService
+from accelet.gputask.objects.pods import TaskPod
+from accelet.gputask.objects.task import GpuTask
+from accelet.kube.objects import ObjectKey
+from accelet.kube.watching.store import precedes
+
+_V = TypeVar("_V", GpuTask, TaskJob, TaskService)
+OwnerKey = tuple[str, str]
+"""A namespace, and the UID of a task in it."""
+
+
+class TaskState:
+    """Tasks, and their Jobs, Services and pods by whose they are; plain and synchronous."""
+
+    def __init__(self, times: TaskTimes) -> None:
+        self._times = times
+        self.tasks: dict[ObjectKey, GpuTask] = {}
+        self.obstacles: dict[str, Obstacle] = {}
+        self.reports: dict[str, Report] = {}
+        self._jobs: dict[ObjectKey, TaskJob] = {}
+        self._services: dict[ObjectKey, TaskService] = {}
+        self._pods: dict[ObjectKey, TaskPod] = {}
+        self._jobs_of: dict[OwnerKey, set[ObjectKey]] = defaultdict(set)
+        self._pods_of: dict[OwnerKey, set[ObjectKey]] = defaultdict(set)
+        self._lost: dict[str, set[int]] = {}
+        self._keys: dict[OwnerKey, ObjectKey] = {}
+
+    def set_task(self, task: GpuTask) -> None:
+        """Takes a task over, unless a newer version is known: watches lag behind our own writes."""
+        known = self.tasks.get(task.key)
+        if _is_news(task, known):
+            if known is not None and known.uid != task.uid:
+                self.remove_task(known)
+            self.tasks[task.key] = task
+            self._keys[task.namespace, task.uid] = task.key
+
+    def remove_task(self, task: GpuTask) -> None:
+        known = self.tasks.get(task.key)
+        if known is not None and known.uid == task.uid:
+            del self.tasks[task.key]
+            self._keys.pop((task.namespace, task.uid), None)
+        self.obstacles.pop(task.uid, None)
+        self.reports.pop(task.uid, None)
+
+    def set_job(self, job: TaskJob) -> ObjectKey | None:
+        """Takes a Job over; returns the task that it belongs to."""
+        known = self._jobs.get(job.key)
+        if _is_news(job, known):
+            if known is not None:
+                self.remove_job(known)
+            self._jobs[job.key] = job
+            self._jobs_of[job.namespace, job.owner_uid].add(job.key)
+        return self._keys.get((job.namespace, job.owner_uid))
+
+    def remove_job(self, job: TaskJob, *, is_gone: bool = False) -> ObjectKey | None:
+        known = self._jobs.get(job.key)
+        if known is not None and known.uid == job.uid:
+            del self._jobs[job.key]
+            _drop(self._jobs_of, (job.namespace, known.owner_uid), job.key)
+        if is_gone:
+            self._lost.pop(job.uid, None)
+        return self._keys.get((job.namespace, job.owner_uid))
+
+    def set_service(self, service: TaskService) -> ObjectKey | None:
+        if _is_news(service, self._services.get(service.key)):
+            self._services[service.key] = service
+        return self._keys.get((service.namespace, service.owner_uid))
+
+    def remove_service(self, service: TaskService) -> ObjectKey | None:
+        known = self._services.get(service.key)
+        if known is not None and known.uid == service.uid:
+            del self._services[service.key]
+        return self._keys.get((service.namespace, service.owner_uid))
+
+    def set_pod(self, pod: TaskPod) -> ObjectKey | None:
+        """Takes a pod over, and remembers for its Job if it was told to end and ended as if it were done."""
+        known = self._pods.get(pod.key)
+        if known is not None:
+            self._drop_pod(known)
+        self._pods[pod.key] = pod
+        self._pods_of[pod.namespace, pod.task_uid].add(pod.key)
+        if pod.job_uid and pod.is_disrupted and pod.phase == "Succeeded" and pod.rank is not None:
+            self._lost.setdefault(pod.job_uid, set()).add(pod.rank)
+        return self._keys.get((pod.namespace, pod.task_uid))
+
+    def remove_pod(self, pod: TaskPod) -> ObjectKey | None:
+        known = self._pods.get(pod.key)
+        if known is not None and known.uid == pod.uid:
+            self._drop_pod(known)
+        return self._keys.get((pod.namespace, pod.task_uid))
+
+    def view(self, task: GpuTask, now_s: float) -> TaskView:
+        """Everything that the next decision about `task` depends on."""
+        record = record_of(task.status)
+        owner = task.namespace, task.uid
+        jobs = sorted(
+            (self._jobs[key] for key in self._jobs_of.get(owner, ())), key=lambda job: (job.attempt, job.name)
+        )
+        present = next((job for job in jobs if job.attempt == record.attempt), None)
+        service = self._services.get(task.key)
+        return TaskView(
+            task=task,
+            record=record,
+            jobs=tuple(jobs),
+            pods=tuple(self._pods[key] for key in sorted(self._pods_of.get(owner, ()))),
+            now_s=now_s,
+            has_service=service is not None and service.owner_uid == task.uid,
+            lost=frozenset(self._lost.get(present.uid, ())) if present is not None else frozenset(),
+            obstacle=self.obstacles.get(task.uid),
+            report=self.reports.get(task.uid),
+            times=self._times,
+        )
+
+    def _drop_pod(self, pod: TaskPod) -> None:
+        del self._pods[pod.key]
+        _drop(self._pods_of, (pod.namespace, pod.task_uid), pod.key)
+
+
+def _drop(index: dict[OwnerKey, set[ObjectKey]], owner: OwnerKey, key: ObjectKey) -> None:
+    if (some := index.get(owner)) is not None:
+        some.discard(key)
+        if not some:
+            del index[owner]
+
+
+def _is_news(one: _V, known: _V | None) -> bool:
+    return known is None or known.uid != one.uid or not precedes(one.resource_version, known.resource_version)

@@ -1,0 +1,127 @@
+"""Writes to the API server what was decided; repeating any of it does no harm."""
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from accelet.control.status import status_patch
+from accelet.control.writer import FencedWriter
+from accelet.gputask.deciding.said import read_events
+from accelet.gputask.deciding.status import to_json
+from accelet.gputask.deciding.view import CreateJob, Report
+from accelet.gputask.objects.jobs import TaskJob, parse_job, parse_service
+from accelet.gputask.objects.manifests import job_body, scale_patch, service_body, suspend_patch
+from accelet.gputask.objects.names import TASK_UID, job_name
+from accelet.gputask.objects.pods import parse_pod
+from accelet.gputask.objects.task import GpuTask, parse_task
+from accelet.gputask.state import TaskState
+from accelet.gputask.watching import SERVICES
+from accelet.kinds.gputask import GPU_TASKS, GPUTaskStatus
+from accelet.kube.apiresources import JOBS, PODS, ApiResource, Body
+from accelet.kube.client import Client
+from accelet.kube.errors import ConflictError, ExistsError, NotFoundError
+
+EVENTS_OF_CORE: Final = ApiResource("Event", "events")
+"""Those of the Job controller, and by the same store those of events.k8s.io: selected by their object."""
+
+_MOST_EVENTS: Final = "100"
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """An object of this name is there, and is not the task's."""
+
+    sentence: str
+
+
+class TaskWriter:
+    """Acts on the API server, and tells the state at once what came of it.
+
+    Every method raises NotLeadingError before a write once another replica leads, and KubeError.
+    """
+
+    def __init__(self, client: Client, writer: FencedWriter, state: TaskState, gate_prefix: str) -> None:
+        self._client, self._writer, self._state = client, writer, state
+        self._gate_prefix = gate_prefix
+
+    async def write(self, task: GpuTask, status: GPUTaskStatus) -> bool:
+        """Writes a status; False if the task has changed meanwhile, and must be looked at anew."""
+        patch = status_patch(to_json(task.status), to_json(status), task.resource_version)
+        if patch is None:
+            return True
+        try:
+            raw = await self._writer.patch(GPU_TASKS, *task.key, patch, "merge", subresource="status")
+        except ConflictError:
+            self._state.set_task(parse_task(await self._client.get(GPU_TASKS, *task.key)))
+            return False
+        except NotFoundError:
+            self._state.remove_task(task)
+            return False
+        self._state.set_task(parse_task(raw))
+        return True
+
+    async def create_service(self, task: GpuTask) -> Taken | None:
+        """Makes the task's Service, unless it has one."""
+        try:
+            raw = await self._writer.create(SERVICES, task.namespace, service_body(task))
+        except ExistsError:
+            raw = await self._client.get(SERVICES, task.namespace, task.name)
+        service = parse_service(raw)
+        if service.owner_uid != task.uid:
+            return Taken(f"a Service of the name {task.name} is there, and is not this task's")
+        self._state.set_service(service)
+        return None
+
+    async def create_job(self, task: GpuTask, wanted: CreateJob) -> Taken | None:
+        """Makes the Job of an attempt, unless there is one."""
+        body = job_body(task, wanted.attempt, self._gate_prefix, wanted.deadline_s)
+        try:
+            raw = await self._writer.create(JOBS, task.namespace, body)
+        except ExistsError:
+            raw = await self._client.get(JOBS, task.namespace, job_name(task.name, wanted.attempt))
+        job = parse_job(raw)
+        if job.owner_uid != task.uid:
+            return Taken(f"a Job of the name {job.name} is there, and is not this task's")
+        self._state.set_job(job)
+        return None
+
+    async def has_live_pods(self, task: GpuTask) -> bool:
+        """Whether a pod of the task may be running, as the API server has it at this moment."""
+        query = {"labelSelector": f"{TASK_UID}={task.uid}"}
+        async for page in self._client.list_pages(PODS, task.namespace, query):
+            if any(not parse_pod(item).has_ended for item in page.items):
+                return True
+        return False
+
+    async def suspend(self, job: TaskJob, *, suspended: bool) -> None:
+        await self._change(job, suspend_patch(job, suspended=suspended))
+
+    async def scale(self, job: TaskJob, replicas: int) -> None:
+        await self._change(job, scale_patch(job, replicas))
+
+    async def delete_job(self, job: TaskJob) -> None:
+        """Deletes this Job, and its pods after it."""
+        with suppress(NotFoundError, ConflictError):
+            await self._writer.delete(JOBS, *job.key, uid=job.uid, propagation="Background")
+        self._state.set_job(replace(job, is_deleted=True))
+
+    async def delete_task(self, task: GpuTask) -> None:
+        with suppress(NotFoundError, ConflictError):
+            await self._writer.delete(GPU_TASKS, *task.key, uid=task.uid, propagation="Background")
+
+    async def ask_why(self, job: TaskJob, now_s: float, again_s: float) -> Report:
+        """What the Events of a Job say."""
+        query = {"fieldSelector": f"involvedObject.uid={job.uid}", "limit": _MOST_EVENTS}
+        page = await self._client.list_page(EVENTS_OF_CORE, job.namespace, query)
+        return read_events(page.items, job.uid, now_s, again_s)
+
+    async def _change(self, job: TaskJob, patch: Body) -> None:
+        """A patch of this version of a Job; of another one it is decided anew."""
+        try:
+            raw = await self._writer.patch(JOBS, *job.key, patch, "merge")
+        except NotFoundError:
+            self._state.remove_job(job)
+            return
+        except ConflictError:
+            raw = await self._client.get(JOBS, *job.key)
+        self._state.set_job(parse_job(raw))

@@ -1,0 +1,342 @@
+"""GPUTask: a program that is to run as so many ranks on so many cards, and how far it is."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from accelet.kinds.definition import GROUP, Column, Definition, Scale
+from accelet.kube.apiresources import ApiResource
+
+GPU_TASKS: Final = ApiResource("GPUTask", "gputasks", GROUP, "v1alpha1")
+
+TaskPhase = Literal[
+    "Pending",
+    "Suspended",
+    "Queued",
+    "Waiting",
+    "Starting",
+    "Running",
+    "Restarting",
+    "Completed",
+    "Failed",
+]
+Restart = Literal["All", "Rank"]
+
+MOST_RANKS: Final = 4096
+MOST_NODES: Final = 64
+"""Of the nodes of a task so many are told."""
+
+MOST_WHY: Final = 1024
+
+_Time = Annotated[datetime, Meta(tz=True)]
+_Word = Annotated[str, Meta(max_length=63)]
+_Name = Annotated[str, Meta(min_length=1, max_length=253)]
+_Sentence = Annotated[str, Meta(max_length=MOST_WHY)]
+_Text = Annotated[str, Meta(max_length=32768)]
+_Path = Annotated[str, Meta(min_length=1, max_length=1024, pattern="^/")]
+_LabelKey = Annotated[str, Meta(max_length=317)]
+_Seconds = Annotated[int, Meta(ge=1, le=31_536_000)]
+_Count = Annotated[int, Meta(ge=0)]
+_Amount = Annotated[str, Meta(max_length=32)] | int
+
+_CardNames = Annotated[
+    tuple[Annotated[str, Meta(pattern="^card[0-9]{1,4}$", max_length=8)], ...], Meta(max_length=64)
+]
+
+_NAME_RULE: Final = (
+    "self.metadata.name.size() <= 50 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+    "a name is at most 50 of a-z, 0-9 and -, begins with a letter, ends with a letter or digit",
+)
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Base of the shapes: camel case in JSON, what has its default is left out."""
+
+
+class TaskCards(_Part, frozen=True, kw_only=True):
+    """The cards of each rank. `tiles`, `millicores` and `memory` are of all its cards together.
+
+    `resource` is an extended resource. Parts of cards, and wishes which, are for those of gpu.intel.com.
+    """
+
+    resource: Annotated[str, Meta(pattern="^[a-z0-9.-]{1,253}/[A-Za-z0-9._-]{1,63}$", max_length=317)] = (
+        "gpu.intel.com/i915"
+    )
+    cards: Annotated[int, Meta(ge=1, le=64)] = 1
+    tiles: Annotated[int, Meta(ge=1, le=1024)] | None = None
+    millicores: Annotated[int, Meta(ge=1, le=64_000)] | None = None
+    memory: _Amount | None = None
+    same_numa: bool = False
+    linked: bool = False
+    allow: _CardNames = ()
+    deny: _CardNames = ()
+
+    @staticmethod
+    def rules() -> Sequence[tuple[str, str]]:
+        return [
+            (
+                (
+                    "self.resource.startsWith('gpu.intel.com/') || !(has(self.tiles) || has(self.millicores)"
+                    " || has(self.memory) || (has(self.sameNuma) && self.sameNuma)"
+                    " || (has(self.linked) && self.linked) || has(self.allow) || has(self.deny))"
+                ),
+                "only cards of gpu.intel.com have tiles, millicores, memory and wishes: ask for cards alone",
+            ),
+            ("!has(self.tiles) || self.tiles % self.cards == 0", "tiles must divide evenly among the cards"),
+            (
+                (
+                    "!(has(self.linked) && self.linked)"
+                    " || (self.cards % 2 == 0 && has(self.tiles) && self.tiles == self.cards)"
+                ),
+                "linked cards come in pairs with one tile of each: an even number of cards, as many tiles",
+            ),
+            *_amount_rules("memory", whole=True),
+        ]
+
+
+class TaskVariable(_Part, frozen=True, kw_only=True):
+    """One variable of the environment; `$(NAME)` in it stands for another."""
+
+    name: _Name
+    value: _Text = ""
+
+
+class TaskSource(_Part, frozen=True, kw_only=True):
+    """A ConfigMap or a Secret whose entries become variables."""
+
+    config_map: _Name | None = None
+    secret: _Name | None = None
+
+    @staticmethod
+    def rules() -> Sequence[tuple[str, str]]:
+        return [("has(self.configMap) != has(self.secret)", "name either a configMap or a secret")]
+
+
+class TaskVolume(_Part, frozen=True, kw_only=True):
+    """What the program finds at `mountPath`: a claim, a ConfigMap, a Secret, or an empty folder."""
+
+    mount_path: _Path
+    claim: _Name | None = None
+    config_map: _Name | None = None
+    secret: _Name | None = None
+    scratch: Literal["Disk", "Memory"] | None = None
+    read_only: bool = False
+
+    @staticmethod
+    def rules() -> Sequence[tuple[str, str]]:
+        return [
+            (
+                (
+                    "[has(self.claim), has(self.configMap), has(self.secret), has(self.scratch)]"
+                    ".filter(one, one).size() == 1"
+                ),
+                "a volume is one of claim, configMap, secret and scratch",
+            )
+        ]
+
+
+class TaskContainer(_Part, frozen=True, kw_only=True):
+    """The program. `cpu` and `memory` are asked for and not exceeded."""
+
+    image: Annotated[str, Meta(min_length=1, max_length=512)]
+    command: Annotated[tuple[_Text, ...], Meta(max_length=128)] = ()
+    args: Annotated[tuple[_Text, ...], Meta(max_length=128)] = ()
+    env: Annotated[tuple[TaskVariable, ...], Meta(max_length=128)] = ()
+    env_from: Annotated[tuple[TaskSource, ...], Meta(max_length=16)] = ()
+    volumes: Annotated[tuple[TaskVolume, ...], Meta(max_length=32)] = ()
+    working_dir: _Path | None = None
+    cpu: _Amount | None = None
+    memory: _Amount | None = None
+
+    @staticmethod
+    def rules() -> Sequence[tuple[str, str]]:
+        return [*_amount_rules("cpu"), *_amount_rules("memory")]
+
+
+class TaskNetwork(_Part, frozen=True, kw_only=True):
+    """How near the ranks must be, and whether each has a node of its own."""
+
+    required_level: _Word | None = None
+    exclusive: bool = False
+
+
+class TaskFailure(_Part, frozen=True, kw_only=True):
+    """What becomes of the task when a rank fails.
+
+    `retries` are incidents, not pods. An exit code among `fatalExitCodes` ends the task at once. What was
+    evicted, preempted or lost with its node costs no retry, unless `forgiveDisruptions` is false.
+    """
+
+    restart: Restart | None = None
+    retries: Annotated[int, Meta(ge=0, le=100)] = 0
+    fatal_exit_codes: Annotated[tuple[Annotated[int, Meta(ge=1, le=255)], ...], Meta(max_length=32)] = ()
+    forgive_disruptions: bool = True
+
+
+class TaskToleration(_Part, frozen=True, kw_only=True):
+    """As of a pod."""
+
+    key: _LabelKey | None = None
+    operator: Literal["Exists", "Equal"] | None = None
+    value: _Word | None = None
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    toleration_seconds: Annotated[int, Meta(ge=0, le=31_536_000)] | None = None
+
+
+class GPUTaskSpec(_Part, frozen=True, kw_only=True):
+    """What is to run. What cannot be changed later is so of a Job too: make another task instead.
+
+    Without a word about `restart` and `rendezvous`, a task of several ranks restarts all of them, and is told
+    where they meet. `success: RankZero`: the task has completed when rank 0 has. `graceSeconds` is how long
+    the program has to save between SIGTERM and SIGKILL.
+    """
+
+    container: TaskContainer
+    replicas: Annotated[int, Meta(ge=1, le=MOST_RANKS)] = 1
+    cards: TaskCards | None = None
+    network: TaskNetwork | None = None
+    rendezvous: Literal["None", "Env"] | None = None
+    on_failure: TaskFailure | None = None
+    success: Literal["AllRanks", "RankZero"] = "AllRanks"
+    deadline_seconds: _Seconds | None = None
+    ttl_seconds: Annotated[int, Meta(ge=0, le=31_536_000)] | None = None
+    grace_seconds: Annotated[int, Meta(ge=0, le=86_400)] = 30
+    suspend: bool = False
+    priority_class_name: _Name | None = None
+    queue: Annotated[str, Meta(min_length=1, max_length=63)] | None = None
+    service_account_name: _Name | None = None
+    node_selector: Annotated[dict[_LabelKey, _Word], Meta(max_length=32)] = {}
+    tolerations: Annotated[tuple[TaskToleration, ...], Meta(max_length=32)] = ()
+
+    @staticmethod
+    def rules() -> Sequence[tuple[str, str]]:
+        settled = (
+            *("container", "cards", "network", "rendezvous", "success", "graceSeconds", "priorityClassName"),
+            *("queue", "serviceAccountName", "nodeSelector", "tolerations"),
+        )
+        return [
+            *((_unchanged(name), f"{name} cannot be changed: make another task") for name in settled),
+            (
+                _unchanged("onFailure.restart", "onFailure"),
+                "onFailure.restart cannot be changed: make another task",
+            ),
+            (
+                "!(has(self.queue) && has(self.suspend) && self.suspend)",
+                "a task in a queue is held and admitted by the queue: leave suspend out",
+            ),
+            (
+                (
+                    "!has(self.onFailure) || !has(self.onFailure.fatalExitCodes)"
+                    " || self.onFailure.fatalExitCodes.all(one,"
+                    " self.onFailure.fatalExitCodes.exists_one(other, other == one))"
+                ),
+                "fatalExitCodes must differ from each other",
+            ),
+        ]
+
+
+class TaskConditionShape(_Part, frozen=True, kw_only=True):
+    """One condition, as all of Kubernetes has them."""
+
+    type: _Word
+    status: Literal["True", "False", "Unknown"]
+    last_transition_time: _Time
+    reason: _Word = ""
+    message: _Sentence = ""
+    observed_generation: _Count = 0
+
+
+class TaskNode(_Part, frozen=True, kw_only=True):
+    """A node, and the ranks that are there: `0-3,7`."""
+
+    node: _Name
+    ranks: Annotated[str, Meta(max_length=253)]
+
+
+class GPUTaskStatus(_Part, frozen=True, kw_only=True):
+    """How far it is. The attempt is written down before its Job is made.
+
+    `incidents` were counted against the retries, `disruptions` were not. `quickEnds` attempts in a row ended
+    soon. `jobUid` is of the Job of this attempt once it was seen; `isGivenUp`: that one is being ended.
+    """
+
+    observed_generation: _Count = 0
+    phase: TaskPhase = "Pending"
+    why: _Sentence = ""
+    attempt: _Count = 0
+    incidents: _Count = 0
+    disruptions: _Count = 0
+    retries_left: _Count = 0
+    quick_ends: _Count = 0
+    last_end: _Sentence = ""
+    replicas: _Count = 0
+    ready_replicas: _Count = 0
+    succeeded: _Count = 0
+    selector: Annotated[str, Meta(max_length=128)] = ""
+    job: _Name | None = None
+    job_uid: _Word = ""
+    is_given_up: bool = False
+    where: Annotated[str, Meta(max_length=280)] = ""
+    nodes: Annotated[tuple[TaskNode, ...], Meta(max_length=MOST_NODES)] = ()
+    start_time: _Time | None = None
+    attempt_time: _Time | None = None
+    retry_at: _Time | None = None
+    completion_time: _Time | None = None
+    conditions: Annotated[tuple[TaskConditionShape, ...], Meta(max_length=8)] = ()
+
+
+def _amount_rules(field: str, *, whole: bool = False) -> list[tuple[str, str]]:
+    text = f"string(self.{field})"
+    rules = [
+        (
+            f"!has(self.{field}) || (isQuantity({text}) && quantity({text}).isGreaterThan(quantity('0')))",
+            f"{field} must be an amount above 0, as 500m or 8Gi",
+        )
+    ]
+    if whole:
+        rules.append(
+            (
+                f"!has(self.{field}) || !isQuantity({text}) || quantity({text}).isInteger()",
+                f"{field} must be a whole number of bytes",
+            )
+        )
+    return rules
+
+
+def _unchanged(field: str, parent: str = "") -> str:
+    """The rule that a field is what it was. Where its parent is absent, so is the field."""
+
+    def has(root: str) -> str:
+        return f"has({root}.{parent}) && has({root}.{field})" if parent else f"has({root}.{field})"
+
+    both = f"({has('self')}) == ({has('oldSelf')})"
+    return f"{both} && (!({has('self')}) || self.{field} == oldSelf.{field})"
+
+
+GPU_TASK_DEFINITION: Final = Definition(
+    resource=GPU_TASKS,
+    singular="gputask",
+    short_names=("gt",),
+    spec=GPUTaskSpec,
+    status=GPUTaskStatus,
+    description="A program that runs as so many ranks on so many cards.",
+    rules=(_NAME_RULE,),
+    scale=Scale(".spec.replicas", ".status.replicas", ".status.selector"),
+    selectable=(".status.phase", ".spec.priorityClassName"),
+    columns=(
+        Column("Phase", ".status.phase"),
+        Column("Ranks", ".spec.replicas", "integer"),
+        Column("Ready", ".status.readyReplicas", "integer"),
+        Column("Cards", ".spec.cards.cards", "integer"),
+        Column("Tiles", ".spec.cards.tiles", "integer"),
+        Column("Where", ".status.where"),
+        Column("Attempt", ".status.attempt", "integer"),
+        Column("Age", ".metadata.creationTimestamp", "date"),
+        Column("Job", ".status.job", priority=1),
+        Column("Queue", ".spec.queue", priority=1),
+        Column("Why", ".status.why", priority=1),
+    ),
+)

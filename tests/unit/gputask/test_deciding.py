@@ -1,0 +1,253 @@
+"""`decide` in a world that evicts, suspends, crashes and forgets."""
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelet.gputask.deciding.decide import decide
+from accelet.gputask.deciding.status import record_of, status_of
+from accelet.gputask.deciding.view import Obstacle
+from tests.unit.gputask.world import TaskThought, TaskWorld, failure, make_task
+
+_SPECS = st.fixed_dictionaries(
+    {
+        "replicas": st.integers(1, 3),
+        "on_failure": st.builds(
+            failure,
+            restart=st.sampled_from([None, "All", "Rank"]),
+            retries=st.integers(0, 3),
+            fatal_exit_codes=st.sampled_from([(), (42,)]),
+            forgive_disruptions=st.booleans(),
+        ),
+    }
+)
+
+
+def _settle(world: TaskWorld, most: int = 3000) -> None:
+    """Lets everybody work until nothing is left to do."""
+    world.faulty = 0.0
+    world.task = replace(world.task, spec=_with(world, suspend=False))
+    world.version += 1
+    for _ in range(most):
+        thought = world.think()
+        if record_of(world.task.status).outcome and thought.step.action is None:
+            return
+        world.act(thought)
+        world.run_jobs()
+        world.run_pod()
+        world.now_s += max(1.0, min(thought.step.again_s or 0.0, 300.0))
+    raise AssertionError(f"does not end: {world.task.status}, {world.jobs}, {world.pods}")
+
+
+def _with(world: TaskWorld, **changes: Any) -> Any:
+    return msgspec.structs.replace(world.task.spec, **changes)
+
+
+def _disturb(world: TaskWorld, chance: random.Random, steps: int) -> None:
+    stale: list[TaskThought] = []
+    for _ in range(steps):
+        match chance.randrange(10):
+            case 0 | 1 | 2:
+                world.act(world.think())
+            case 3:
+                stale.append(world.think())  # a leader that is slow, or dies now
+            case 4 if stale:
+                world.act(stale.pop(chance.randrange(len(stale))))
+            case 5 | 6:
+                world.run_jobs()
+            case 7:
+                world.run_pod()
+            case 8:
+                world.evict()
+            case _ if chance.random() < 0.3:
+                flipped = not world.task.spec.suspend
+                generation = world.task.generation + 1
+                world.task = replace(world.task, spec=_with(world, suspend=flipped), generation=generation)
+                world.version += 1
+        world.now_s += chance.choice((0.0, 1.0, 30.0))
+
+
+@given(_SPECS, st.randoms(use_true_random=False), st.integers(0, 120))
+def test_every_task_ends_as_its_program_says_through_evictions_and_crashes(
+    spec: dict[str, Any], chance: random.Random, steps: int
+) -> None:
+    world = TaskWorld(chance, make_task(spec=spec))
+    _disturb(world, chance, steps)
+    _settle(world)
+
+    record = record_of(world.task.status)
+    if record.outcome == "Completed":
+        (last,) = (job for job in world.jobs.values() if job.attempt == record.attempt)
+        assert last.complete
+        assert not world.lost.get(last.uid), "a rank that was told to end counts as done"
+    else:
+        assert record.reason in ("RetriesUsed", "FatalExit")
+    assert record.incidents <= world.task.failure.retries + 1
+    assert len(world.jobs) <= 2
+
+
+@given(_SPECS, st.randoms(use_true_random=False), st.integers(0, 60))
+def test_two_looks_at_an_unchanged_world_write_once(
+    spec: dict[str, Any], chance: random.Random, steps: int
+) -> None:
+    world = TaskWorld(chance, make_task(spec=spec))
+    _disturb(world, chance, steps)
+    for _ in range(10):
+        before = world.version, dict(world.jobs), [replace(pod) for pod in world.pods]
+        world.act(world.think())
+        if (world.version, world.jobs, world.pods) == before:
+            break
+    thought = world.think()
+    after = status_of(thought.view, thought.step.record)
+    assert after == world.task.status or thought.step.action is not None
+
+
+def _run(world: TaskWorld, until: Any, *, code: int = 143) -> None:
+    """Until it has come to that; pods that are told to end do so with `code`."""
+    for _ in range(200):
+        if until():
+            return
+        world.act(world.think())
+        world.run_jobs()
+        world.end_told(code)
+        world.now_s += 1.0
+    raise AssertionError(f"does not come to it: {world.task.status}")
+
+
+def _start(**spec: Any) -> TaskWorld:
+    world = TaskWorld(random.Random(1), make_task(spec=spec), faulty=0.0)
+    _run(world, lambda: len(world.pods) == world.task.spec.replicas)
+    for pod in world.pods:
+        pod.phase = "Running"
+    world.act(world.think())
+    return world
+
+
+def _end(world: TaskWorld, rank: int, code: int, attempt: int = 1) -> None:
+    (pod,) = (
+        pod
+        for pod in world.pods
+        if pod.rank == rank and pod.phase == "Running" and world.jobs[pod.job].attempt == attempt
+    )
+    pod.done = True
+    world.end(pod, code)
+
+
+def test_one_failed_rank_is_one_incident_and_all_begin_anew() -> None:
+    world = _start(replicas=3, on_failure=failure(retries=1))
+    _end(world, 1, 7)
+    _run(world, lambda: world.task.status.attempt == 2)
+    status = world.task.status
+
+    assert (status.incidents, status.disruptions, status.retries_left) == (1, 0, 0)
+    assert status.last_end == "rank 1 ended with exit code 7"
+    assert status.phase == "Restarting"
+
+
+def test_retries_end_and_say_what_was_wrong() -> None:
+    world = _start(replicas=2)
+    _end(world, 0, 3)
+    _run(world, lambda: world.task.status.phase == "Failed")
+
+    failed = next(one for one in world.task.status.conditions if one.type == "Failed")
+    assert (failed.reason, failed.message) == ("RetriesUsed", "rank 0 ended with exit code 3")
+
+
+def test_an_evicted_rank_that_saves_and_ends_with_0_is_not_taken_for_done() -> None:
+    world = _start(replicas=1)
+    (pod,) = world.pods
+    pod.deleted = pod.disrupted = True
+    world.end(pod, 0)
+    _run(world, lambda: world.task.status.attempt == 2)
+
+    assert world.task.status.disruptions == 1
+    assert "was evicted and ended with exit code 0" in world.task.status.last_end
+    assert world.task.status.phase != "Completed"
+
+
+def test_suspend_ends_the_pods_and_costs_nothing() -> None:
+    world = _start(replicas=2)
+    world.task = replace(world.task, spec=_with(world, suspend=True))
+    _run(world, lambda: world.task.status.phase == "Suspended" and not world.pods, code=0)
+    world.task = replace(world.task, spec=_with(world, suspend=False))
+    _run(world, lambda: len(world.pods) == 2)
+
+    assert world.task.status.attempt == 1
+    assert not next(iter(world.jobs.values())).completed
+
+
+def test_the_ranks_of_a_running_task_can_be_changed() -> None:
+    world = _start(replicas=2)
+    world.task = replace(world.task, spec=_with(world, replicas=4))
+    _run(world, lambda: len(world.pods) == 4)
+
+    assert world.made == 1
+
+
+def test_a_deadline_that_passed_between_two_attempts_ends_the_task() -> None:
+    world = _start(replicas=2, deadline_seconds=60, on_failure=failure(retries=5))
+    _end(world, 0, 1)
+    world.run_jobs()
+    world.now_s += 100
+    _run(world, lambda: world.task.status.phase == "Failed")
+
+    assert record_of(world.task.status).reason == "DeadlineExceeded"
+
+
+def test_a_time_to_live_ends_with_the_task_deleted() -> None:
+    world = _start(replicas=1, ttl_seconds=30)
+    _end(world, 0, 0)
+    _run(world, lambda: world.task.status.phase == "Completed")
+    assert not world.is_gone
+    world.now_s += 31
+    world.act(world.think())
+
+    assert world.is_gone
+
+
+def test_a_status_that_was_lost_is_made_up_from_the_jobs() -> None:
+    world = _start(replicas=2)
+    world.task = make_task(spec={"replicas": 2})
+    _run(world, lambda: world.task.status.phase == "Running")
+
+    assert world.made == 1
+
+
+def test_an_obstacle_waits_and_is_told_until_the_task_changes() -> None:
+    view = TaskWorld(random.Random(1), make_task()).view()
+    begun = replace(view, record=decide(view).record)
+    refused = Obstacle("NameTaken", "a Job of this name is not ours", 1, view.now_s + 60)
+    held = replace(begun, obstacle=refused)
+
+    assert (decide(held).action, decide(held).again_s) == (None, 60)
+    status = status_of(held, held.record)
+    assert (status.phase, status.why) == ("Pending", "a Job of this name is not ours")
+    assert decide(replace(held, task=replace(held.task, generation=2))).action is not None
+
+
+def test_a_task_in_a_queue_is_suspended_and_resumed_by_the_queue_alone() -> None:
+    world = TaskWorld(random.Random(1), make_task(spec={"replicas": 1, "queue": "team"}))
+    for _ in range(10):
+        world.act(world.think())
+    (job,) = world.jobs.values()
+    job.suspended = True
+    for _ in range(10):
+        world.act(world.think())
+
+    assert job.suspended
+    assert world.task.status.phase == "Queued"
+    assert world.task.status.why == "waits in the queue team"
+
+
+def test_peers_do_not_wait_for_ever_for_a_rank_that_counts_as_done() -> None:
+    world = _start(replicas=3)
+    world.pods[1].deleted = world.pods[1].disrupted = True
+    world.end(world.pods[1], 0)
+    _run(world, lambda: world.task.status.attempt == 2)
+
+    assert (world.task.status.incidents, world.task.status.disruptions) == (0, 1)
+    assert len([pod for pod in world.pods if not pod.deleted]) <= 3

@@ -1,0 +1,301 @@
+"""A world for `decide`: an API server with versions, the Job controller, kubelets, and what evicts pods."""
+
+import random
+from dataclasses import dataclass, field, replace
+
+from accelet.gputask.deciding.decide import decide
+from accelet.gputask.deciding.status import record_of, status_of
+from accelet.gputask.deciding.view import (
+    CreateJob,
+    CreateService,
+    DeleteJob,
+    DeleteTask,
+    SetReplicas,
+    SetSuspended,
+    TaskAction,
+    TaskStep,
+    TaskView,
+)
+from accelet.gputask.objects.jobs import JobCondition, TaskJob
+from accelet.gputask.objects.pods import TaskPod
+from accelet.gputask.objects.ranks import write_ranks
+from accelet.gputask.objects.task import GpuTask
+from accelet.kinds.gputask import GPUTaskSpec, GPUTaskStatus, TaskContainer, TaskFailure
+
+FATAL = 42
+BEGIN_S = 1_000_000.0
+
+
+def make_task(**changes: object) -> GpuTask:
+    """A task of two ranks that has just been made; `spec` changes its spec."""
+    given = changes.pop("spec", {})
+    assert isinstance(given, dict)
+    spec = GPUTaskSpec(**{"container": TaskContainer(image="app"), "replicas": 2, **given})
+    task = GpuTask("ml", "train", "task-uid", "1", 1, False, spec, GPUTaskStatus())
+    return replace(task, **changes)  # type: ignore[arg-type]  # of this class
+
+
+def failure(**values: object) -> TaskFailure:
+    return TaskFailure(**values)  # type: ignore[arg-type]  # of this class
+
+
+@dataclass
+class SimPod:
+    """`is_done`: the program came to its end, whatever its exit code says."""
+
+    job: str
+    rank: int
+    phase: str = "Pending"
+    deleted: bool = False
+    disrupted: bool = False
+    counted: bool = False
+    suspended: bool = False
+    done: bool = False
+    code: int = 0
+
+
+@dataclass
+class SimJob:
+    uid: str
+    attempt: int
+    ranks: int
+    suspended: bool
+    version: int = 1
+    made_s: float = 0.0
+    completed: set[int] = field(default_factory=set)
+    failures: dict[int, int] = field(default_factory=dict)
+    failing: JobCondition | None = None
+    failed: JobCondition | None = None
+    complete: bool = False
+    counted: bool = False
+
+
+@dataclass(frozen=True)
+class TaskThought:
+    """A step that a leader has decided on, and of which version of the task."""
+
+    view: TaskView
+    step: TaskStep
+    version: int
+
+
+class TaskWorld:
+    """`stubborn` is how often a program that is told to end ends with 0; `faulty` how often one fails."""
+
+    def __init__(
+        self, chance: random.Random, task: GpuTask, *, stubborn: float = 0.5, faulty: float = 0.2
+    ) -> None:
+        self.chance, self.task = chance, task
+        self.stubborn, self.faulty = stubborn, faulty
+        self.version = 1
+        self.now_s = BEGIN_S
+        self.jobs: dict[str, SimJob] = {}
+        self.pods: list[SimPod] = []
+        self.lost: dict[str, set[int]] = {}
+        self.has_service = False
+        self.is_gone = False
+        self.made = 0
+        self.incidents = 0
+        self.disruptions = 0
+
+    # What a leader does.
+
+    def think(self) -> TaskThought:
+        view = self.view()
+        step = decide(view)
+        assert decide(view) == step
+        return TaskThought(view, step, self.version)
+
+    def act(self, thought: TaskThought) -> None:
+        """Carries it out as the controller does: written first; writes of another version are refused."""
+        record = thought.step.record
+        after = status_of(thought.view, record)
+        if after != thought.view.task.status:
+            if thought.version != self.version or self.is_gone:
+                return
+            before = record_of(self.task.status)
+            assert not before.outcome or record_of(after) == before, "an end was taken back"
+            self.task = replace(self.task, status=after)
+            self.version += 1
+        if record == thought.view.record and thought.step.action is not None:
+            self.perform(thought.step.action)
+
+    def perform(self, action: TaskAction) -> None:
+        match action:
+            case CreateService():
+                self.has_service = True
+            case CreateJob(attempt):
+                self.create(attempt)
+            case DeleteJob(job):
+                self.delete(job.uid)
+            case SetSuspended(job, suspended):
+                if (found := self.jobs.get(job.uid)) and str(found.version) == job.resource_version:
+                    found.suspended, found.version = suspended, found.version + 1
+            case SetReplicas(job, replicas):
+                if (found := self.jobs.get(job.uid)) and str(found.version) == job.resource_version:
+                    found.ranks, found.version = replicas, found.version + 1
+            case DeleteTask():
+                self.is_gone = True
+            case _:
+                pass
+
+    def create(self, attempt: int) -> None:
+        if any(job.attempt == attempt for job in self.jobs.values()):
+            return  # AlreadyExists, and it is ours
+        live = [job for job in self.jobs.values() if not (job.failed or job.complete)]
+        assert not live, "two Jobs at a time"
+        self.made += 1
+        uid = f"job-{self.made}"
+        spec = self.task.spec
+        self.jobs[uid] = SimJob(uid, attempt, spec.replicas, spec.suspend, made_s=self.now_s)
+
+    def delete(self, uid: str) -> None:
+        if self.jobs.pop(uid, None) is not None:
+            for pod in self.pods:
+                pod.deleted |= pod.job == uid
+            self.pods = [pod for pod in self.pods if pod.job != uid or pod.phase in ("Pending", "Running")]
+
+    def view(self) -> TaskView:
+        task = replace(self.task, resource_version=str(self.version))
+        record = record_of(task.status)
+        jobs = tuple(self._job(job) for job in self.jobs.values())
+        uids = [job.uid for job in jobs if job.attempt == record.attempt]
+        lost = frozenset(self.lost.get(uids[0], ())) if uids else frozenset()
+        pods = tuple(self._pod(index, pod) for index, pod in enumerate(self.pods))
+        return TaskView(task, record, jobs, pods, self.now_s, has_service=self.has_service, lost=lost)
+
+    def _job(self, job: SimJob) -> TaskJob:
+        own = [pod for pod in self.pods if pod.job == job.uid and pod.phase in ("Pending", "Running")]
+        done = JobCondition("CompletionsReached", "") if job.complete else None
+        return TaskJob(
+            namespace="ml",
+            name=f"train-{job.attempt}",
+            uid=job.uid,
+            resource_version=str(job.version),
+            owner_uid=self.task.uid,
+            attempt=job.attempt,
+            created_s=job.made_s,
+            started_s=job.made_s,
+            is_suspended=job.suspended,
+            parallelism=job.ranks,
+            active=sum(not pod.deleted for pod in own),
+            succeeded=len(job.completed),
+            terminating=sum(pod.deleted for pod in own),
+            completed=write_ranks(job.completed),
+            complete=done,
+            failed=job.failed,
+            failing=job.failing,
+        )
+
+    def _pod(self, index: int, pod: SimPod) -> TaskPod:
+        return TaskPod(
+            namespace="ml",
+            name=f"pod-{index}",
+            uid=f"pod-{index}",
+            task_uid=self.task.uid,
+            job_uid=pod.job if pod.job in self.jobs else "",
+            rank=pod.rank,
+            phase=pod.phase,
+            node="a-node" if pod.phase != "Pending" else "",
+            is_ready=pod.phase == "Running",
+            is_deleted=pod.deleted,
+            is_disrupted=pod.disrupted,
+            exit_code=pod.code if pod.phase in ("Succeeded", "Failed") else None,
+        )
+
+    # What others do.
+
+    def run_jobs(self) -> None:
+        """The Job controller."""
+        for job in list(self.jobs.values()):
+            if not (job.failed or job.complete):
+                self._count(job)
+                self._go_on(job)
+
+    def _count(self, job: SimJob) -> None:
+        for pod in [pod for pod in self.pods if pod.job == job.uid and not pod.counted]:
+            if pod.phase not in ("Succeeded", "Failed"):
+                continue
+            pod.counted = True
+            if pod.suspended or job.failing is not None:
+                pass  # it was told to end by the Job itself
+            elif pod.phase == "Succeeded":
+                job.completed.add(pod.rank)
+            else:
+                self._count_failure(job, pod)
+        self.pods = [pod for pod in self.pods if not (pod.counted and pod.deleted)]
+
+    def _count_failure(self, job: SimJob, pod: SimPod) -> None:
+        task, codes = self.task, self.task.failure.fatal_exit_codes
+        index = 1 if codes else 0
+        if pod.code in codes:
+            job.failing = JobCondition("PodFailurePolicy", "exit code matching FailJob rule at index 0")
+        elif pod.disrupted and task.restart == "All":
+            text = f"has condition DisruptionTarget matching FailJob rule at index {index}"
+            job.failing = JobCondition("PodFailurePolicy", text)
+        elif pod.disrupted and task.failure.forgive_disruptions:
+            return
+        elif task.restart == "All":
+            job.failing = JobCondition("BackoffLimitExceeded", "Job has reached the backoff limit")
+        else:
+            job.failures[pod.rank] = job.failures.get(pod.rank, 0) + 1
+            if job.failures[pod.rank] > task.failure.retries:
+                job.failing = JobCondition("FailedIndexes", "Job has failed indexes")
+
+    def _go_on(self, job: SimJob) -> None:
+        live = [pod for pod in self.pods if pod.job == job.uid and pod.phase in ("Pending", "Running")]
+        if job.failing is not None:
+            for pod in live:
+                pod.deleted = True
+            if not live:
+                job.failed = job.failing
+        elif job.suspended:
+            for pod in live:
+                pod.deleted = pod.suspended = True
+        elif set(range(job.ranks)) <= job.completed:
+            job.complete = True
+        else:
+            taken = {pod.rank for pod in live}
+            for rank in range(job.ranks):
+                if rank not in job.completed and rank not in taken:
+                    assert not any(
+                        pod.rank == rank and pod.phase in ("Pending", "Running") for pod in self.pods
+                    ), "a rank runs twice"
+                    self.pods.append(SimPod(job.uid, rank))
+
+    def run_pod(self) -> None:
+        """A kubelet: one pod starts, or ends."""
+        live = [pod for pod in self.pods if pod.phase in ("Pending", "Running")]
+        if not live:
+            return
+        pod = self.chance.choice(live)
+        if pod.deleted:
+            is_lenient = pod.phase == "Running" and self.chance.random() < self.stubborn
+            self.end(pod, 0 if is_lenient else 143)
+        elif pod.phase == "Pending":
+            pod.phase = "Running"
+        elif self.chance.random() < self.faulty:
+            self.end(pod, FATAL if self.chance.random() < 0.1 else 1)
+        else:
+            pod.done = True
+            self.end(pod, 0)
+
+    def end_told(self, code: int) -> None:
+        """Ends all pods that were told to end."""
+        for pod in [pod for pod in self.pods if pod.deleted and pod.phase in ("Pending", "Running")]:
+            self.end(pod, code)
+
+    def end(self, pod: SimPod, code: int) -> None:
+        pod.code, pod.phase = code, "Failed" if code else "Succeeded"
+        if pod.disrupted and not code:
+            self.lost.setdefault(pod.job, set()).add(pod.rank)
+        if pod.done:
+            return
+        if pod.job not in self.jobs:
+            self.pods.remove(pod)
+
+    def evict(self) -> None:
+        live = [pod for pod in self.pods if pod.phase in ("Pending", "Running") and not pod.deleted]
+        if live:
+            pod = self.chance.choice(live)
+            pod.deleted = pod.disrupted = True
