@@ -21,7 +21,10 @@ _COMMANDS: Final = {
     "gated": ("accelet.cli.subcommands.gated", "Show the pods that wait for the scheduler at a gate."),
     "provisioner": ("accelet.cli.provisioner", "Make TPU slices for the jobs that ask for them."),
     "slices": ("accelet.cli.slices", "Show TPU slices and how far they are, or plan them offline."),
-    "task-controller": ("accelet.cli.task_controller", "Carry out GPUTasks: so many ranks on so many cards."),
+    "task-controller": (
+        "accelet.cli.subcommands.task_controller",
+        "Carry out GPUTasks: so many ranks on so many cards.",
+    ),
     "plan": ("accelet.cli.plan", "Plan gangs offline and show who would sit where."),
 }
 """Each command's module, which holds it as `command`, and its one line of help.

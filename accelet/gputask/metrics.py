@@ -1,6 +1,6 @@
 """What the task controller counts."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 
 class TaskMetrics:
@@ -14,12 +14,6 @@ class TaskMetrics:
         self.ended = counter("ended", "Tasks that ended.", "outcome")
         self.attempts = counter("attempts", "Jobs that were made.")
         self.writes = counter("status_writes", "Statuses that were written.")
-        self.submit_seconds = Histogram(
-            "accelet_tasks_submit_seconds",
-            "From when a task was made until its first Job was.",
-            buckets=(0.1, 0.3, 1, 3, 10, 30, 100),
-            registry=registry,
-        )
         self.faults = counter("api_faults", "Requests that failed, and malformed objects.", "kind")
         self.is_leading = Gauge(
             "accelet_tasks_leading", "1 while this replica carries tasks out.", registry=registry

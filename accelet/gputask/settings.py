@@ -19,7 +19,10 @@ class TaskSettings(msgspec.Struct, frozen=True, kw_only=True):
     version: Literal["v1"]
     gate_prefix: Annotated[
         str,
-        msgspec.Meta(pattern=r"^[a-z0-9.-]{1,253}/[a-z0-9-]{1,13}$|^gke\.io/topology-aware-auto-$"),
+        msgspec.Meta(
+            pattern=r"^[a-z0-9.-]{1,253}/[a-z0-9-]{1,40}$",
+            description="the begin of a gate's name, as gke.io/topology-aware-auto-",
+        ),
     ] = GANG_GATE
     first_pause_s: Annotated[float, msgspec.Meta(ge=0.1, le=3600)] = 10.0
     longest_pause_s: Annotated[float, msgspec.Meta(ge=0.1, le=86400)] = 300.0

@@ -4,7 +4,7 @@ from collections import defaultdict
 from typing import TypeVar
 
 from accelet.gputask.deciding.status import record_of
-from accelet.gputask.deciding.view import Obstacle, Report, TaskTimes, TaskView
+from accelet.gputask.deciding.view import JobReport, Obstacle, TaskTimes, TaskView
 from accelet.gputask.objects.jobs import TaskJob, TaskService
 from accelet.gputask.objects.pods import TaskPod
 from accelet.gputask.objects.task import GpuTask
@@ -23,7 +23,7 @@ class TaskState:
         self._times = times
         self.tasks: dict[ObjectKey, GpuTask] = {}
         self.obstacles: dict[str, Obstacle] = {}
-        self.reports: dict[str, Report] = {}
+        self.reports: dict[str, JobReport] = {}
         self._jobs: dict[ObjectKey, TaskJob] = {}
         self._services: dict[ObjectKey, TaskService] = {}
         self._pods: dict[ObjectKey, TaskPod] = {}

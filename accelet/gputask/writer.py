@@ -8,7 +8,7 @@ from accelet.control.status import status_patch
 from accelet.control.writer import FencedWriter
 from accelet.gputask.deciding.said import read_events
 from accelet.gputask.deciding.status import to_json
-from accelet.gputask.deciding.view import CreateJob, Report
+from accelet.gputask.deciding.view import CreateJob, JobReport
 from accelet.gputask.objects.jobs import TaskJob, parse_job, parse_service
 from accelet.gputask.objects.manifests import job_body, scale_patch, service_body, suspend_patch
 from accelet.gputask.objects.names import TASK_UID, job_name
@@ -109,7 +109,7 @@ class TaskWriter:
         with suppress(NotFoundError, ConflictError):
             await self._writer.delete(GPU_TASKS, *task.key, uid=task.uid, propagation="Background")
 
-    async def ask_why(self, job: TaskJob, now_s: float, again_s: float) -> Report:
+    async def ask_why(self, job: TaskJob, now_s: float, again_s: float) -> JobReport:
         """What the Events of a Job say."""
         query = {"fieldSelector": f"involvedObject.uid={job.uid}", "limit": _MOST_EVENTS}
         page = await self._client.list_page(EVENTS_OF_CORE, job.namespace, query)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from accelet.gputask.deciding.ends import Ending, follow, is_undone, judge, left_s
+from accelet.gputask.deciding.ends import AttemptEnd, follow, is_undone, judge, left_s
 from accelet.gputask.deciding.view import (
     AskWhy,
     CreateJob,
@@ -61,10 +61,10 @@ def _make(view: TaskView) -> TaskStep:
     record, now_s = view.record, view.now_s
     if record.job_uid:
         text = record.last_end if record.is_given_up else "its Job was deleted"
-        return TaskStep(follow(view, Ending("disrupted", text), record.attempt_s))
+        return TaskStep(follow(view, AttemptEnd("disrupted", text), record.attempt_s))
     rest_s = left_s(view)
     if rest_s is not None and rest_s <= 0:
-        return TaskStep(follow(view, Ending("late", "the deadline passed between two attempts"), 0.0))
+        return TaskStep(follow(view, AttemptEnd("late", "the deadline passed between two attempts"), 0.0))
     if view.live_pods:
         return TaskStep(record, None, _PODS_AGAIN_S)
     obstacle = view.present_obstacle
@@ -84,7 +84,7 @@ def _look_after(view: TaskView, job: TaskJob) -> TaskStep:
         return TaskStep(record)
     ending = judge(view, job)
     if ending is not None and ending.kind == "completed" and record.is_given_up:
-        ending = Ending("disrupted", record.last_end)
+        ending = AttemptEnd("disrupted", record.last_end)
     if ending is not None:
         return TaskStep(follow(view, ending, job.started_s or job.created_s))
     if record.is_given_up:

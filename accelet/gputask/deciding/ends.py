@@ -15,28 +15,28 @@ _MOST_TEXT: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class AttemptEnd:
     """How an attempt ended. `disrupted` costs no retry where disruptions are forgiven."""
 
     kind: Literal["completed", "failed", "disrupted", "fatal", "late"]
     text: str = ""
 
 
-def judge(view: TaskView, job: TaskJob) -> Ending | None:
+def judge(view: TaskView, job: TaskJob) -> AttemptEnd | None:
     """How the attempt of this Job has ended; None while it has not, or pods of it may still be running."""
     if job.complete is not None:
         lost = _lost_ranks(view, job)
-        return Ending("disrupted", _lost_text(lost)) if lost else Ending("completed")
+        return AttemptEnd("disrupted", _lost_text(lost)) if lost else AttemptEnd("completed")
     if job.failed is None or job.terminating or any(not pod.has_ended for pod in view.own_pods):
         return None
     text = job.failed.message[:_MOST_TEXT] or job.failed.reason
     if job.failed.reason == "DeadlineExceeded":
-        return Ending("late", text)
+        return AttemptEnd("late", text)
     if is_fatal(job, view.task):
-        return Ending("fatal", text)
+        return AttemptEnd("fatal", text)
     if is_disruption(job, view.task):
-        return Ending("disrupted", text)
-    return Ending("failed", _failed_ranks(view) or text)
+        return AttemptEnd("disrupted", text)
+    return AttemptEnd("failed", _failed_ranks(view) or text)
 
 
 def is_undone(view: TaskView, job: TaskJob) -> str:
@@ -51,7 +51,7 @@ def is_undone(view: TaskView, job: TaskJob) -> str:
     return _lost_text(lost) if lost else ""
 
 
-def follow(view: TaskView, ending: Ending, ran_since_s: float) -> TaskRecord:
+def follow(view: TaskView, ending: AttemptEnd, ran_since_s: float) -> TaskRecord:
     """The record after an attempt has ended."""
     record, task, now_s = view.record, view.task, view.now_s
     if ending.kind == "completed":

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from accelet.gputask.deciding.view import Report
+from accelet.gputask.deciding.view import JobReport
 from accelet.kube.errors import MalformedObjectError
 from accelet.kube.objects import RawObject, Wire, read_object
 
@@ -27,7 +27,7 @@ class _WireEvent(Wire, frozen=True):
     series: _WireSeries | None = None
 
 
-def read_events(raws: Iterable[RawObject], job_uid: str, now_s: float, again_s: float) -> Report:
+def read_events(raws: Iterable[RawObject], job_uid: str, now_s: float, again_s: float) -> JobReport:
     """The newest of each sort. An Event that cannot be read says nothing."""
     newest: dict[bool, tuple[datetime, str]] = {}
     for raw in raws:
@@ -43,4 +43,4 @@ def read_events(raws: Iterable[RawObject], job_uid: str, now_s: float, again_s: 
         is_refused = event.reason in _REFUSED
         newest[is_refused] = max(newest.get(is_refused, said), said)
     refused, waiting = (newest.get(is_refused, (_NEVER, ""))[1] for is_refused in (True, False))
-    return Report(job_uid, now_s, again_s, refused, waiting)
+    return JobReport(job_uid, now_s, again_s, refused, waiting)

@@ -62,7 +62,7 @@ class Obstacle:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class JobReport:
     """What the Events of a Job said when they were read last: why ranks are missing or held."""
 
     job_uid: str
@@ -88,7 +88,7 @@ class TaskView:
     has_service: bool = False
     lost: frozenset[int] = frozenset()
     obstacle: Obstacle | None = None
-    report: Report | None = None
+    report: JobReport | None = None
     times: TaskTimes = field(default_factory=TaskTimes)
 
     @property
@@ -114,7 +114,7 @@ class TaskView:
         return obstacle if obstacle is not None and obstacle.generation == self.task.generation else None
 
     @property
-    def present_report(self) -> Report | None:
+    def present_report(self) -> JobReport | None:
         """What was said of the present Job."""
         report, job = self.report, self.job
         return report if report is not None and job is not None and report.job_uid == job.uid else None

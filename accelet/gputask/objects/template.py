@@ -13,13 +13,14 @@ _CONTAINER = "main"
 _PORT = "29500"
 """Where torch.distributed listens unless told otherwise."""
 
+_LONGEST_GATE = 63
 _PARTS_DOMAIN = "gpu.intel.com"
 
 
 def pod_template(task: GpuTask, attempt: int, gate_prefix: str) -> dict[str, Any]:
     """The template as JSON. Each pod has a gang's gate, so that all ranks are placed or none."""
     spec = task.spec
-    gates = [{"name": f"{gate_prefix}{task.name}"}]
+    gates = [{"name": _gate(gate_prefix, task.name)}]
     if spec.cards is not None and _domain(spec.cards) == _PARTS_DOMAIN:
         gates.append({"name": CARDS_GATE})
     body: dict[str, Any] = {
@@ -39,6 +40,12 @@ def pod_template(task: GpuTask, attempt: int, gate_prefix: str) -> dict[str, Any
     body |= {name: value for name, value in optional.items() if value}
     labels = {TASK: task.name, TASK_UID: task.uid, ATTEMPT: str(attempt)}
     return {"metadata": {"labels": labels, "annotations": _annotations(task)}, "spec": body}
+
+
+def _gate(prefix: str, task: str) -> str:
+    """A gate's name, whose part after the slash has at most 63 letters."""
+    domain, _, begin = prefix.partition("/")
+    return f"{domain}/{(begin + task)[:_LONGEST_GATE].rstrip('-')}"
 
 
 def _annotations(task: GpuTask) -> dict[str, str]:

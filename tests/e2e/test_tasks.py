@@ -1,0 +1,312 @@
+"""GPU tasks on a real cluster: an ordinary user, real Jobs, a real kubelet, the controller killed."""
+
+import asyncio
+import base64
+import json
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from accelet.kinds.gputask import GPU_TASKS
+from accelet.kube.apiresources import CONFIG_MAPS, JOBS, PODS, ApiResource
+from accelet.kube.client import Client
+from accelet.kube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError, TooManyError
+from tests.e2e.cluster.binaries import Binaries
+from tests.e2e.cluster.control_plane import ControlPlane
+from tests.e2e.cluster.images import BUSYBOX_IMAGE
+from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
+from tests.e2e.cluster.node import Node
+from tests.e2e.kustomize import DEPLOY, build
+
+_ADMISSION, _RBAC = "admissionregistration.k8s.io", "rbac.authorization.k8s.io"
+_ACCOUNTS = ApiResource("ServiceAccount", "serviceaccounts")
+_NAMESPACES = ApiResource("Namespace", "namespaces")
+_BINDINGS = ApiResource("RoleBinding", "rolebindings", _RBAC)
+_RESOURCES = {
+    "CustomResourceDefinition": ApiResource(
+        "CustomResourceDefinition", "customresourcedefinitions", "apiextensions.k8s.io"
+    ),
+    "ServiceAccount": _ACCOUNTS,
+    "ClusterRole": ApiResource("ClusterRole", "clusterroles", _RBAC),
+    "ClusterRoleBinding": ApiResource("ClusterRoleBinding", "clusterrolebindings", _RBAC),
+    "Role": ApiResource("Role", "roles", _RBAC),
+    "RoleBinding": _BINDINGS,
+    "ConfigMap": CONFIG_MAPS,
+    "PodDisruptionBudget": ApiResource("PodDisruptionBudget", "poddisruptionbudgets", "policy"),
+    "Deployment": ApiResource("Deployment", "deployments", "apps"),
+    "ValidatingAdmissionPolicy": ApiResource(
+        "ValidatingAdmissionPolicy", "validatingadmissionpolicies", _ADMISSION
+    ),
+    "ValidatingAdmissionPolicyBinding": ApiResource(
+        "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", _ADMISSION
+    ),
+}
+_ACCELET = Path(sys.executable).with_name("accelet")
+_SETTINGS = "version: v1\nfirst_pause_s: 0.5\n"
+
+
+@pytest.fixture
+async def client(cluster: ControlPlane) -> AsyncIterator[Client]:
+    client = await Client.connect(Path(cluster.kubeconfig), threads=8)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+async def kubeconfig(cluster: ControlPlane, client: Client, binaries: Binaries, tmp_path: Path) -> Path:
+    """That of the account, and with no more than the rights, which deploy/tasks gives."""
+    for manifest in build(DEPLOY / "tasks", binaries.path("kubectl")):
+        resource, name = _RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
+        namespace = manifest["metadata"].get("namespace")
+        is_tried = manifest["kind"] == "Deployment"
+        await client.patch(resource, namespace, name, manifest, "apply", dry_run=is_tried)
+    return _kubeconfig(cluster, "kube-system", "accelet-task-controller", tmp_path / "controller")
+
+
+@pytest.fixture
+async def namespace(client: Client) -> AsyncIterator[str]:
+    name = f"tasks-{time.time_ns():x}"
+    await client.create(_NAMESPACES, None, {"metadata": {"name": name}})
+    await _until(lambda: _found(client, _ACCOUNTS, name, "default"))
+    yield name
+    await client.delete(_NAMESPACES, None, name)
+
+
+@pytest.fixture
+async def user(
+    cluster: ControlPlane, client: Client, kubeconfig: Path, namespace: str, tmp_path: Path
+) -> AsyncIterator[Client]:
+    """Somebody who may edit in one namespace, as ClusterRole `edit` lets them."""
+    assert kubeconfig
+    await client.create(_ACCOUNTS, namespace, {"metadata": {"name": "alice"}})
+    subject = {"kind": "ServiceAccount", "name": "alice", "namespace": namespace}
+    role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "edit"}
+    body = {"metadata": {"name": "alice"}, "roleRef": role, "subjects": [subject]}
+    await client.create(_BINDINGS, namespace, body)
+    own = await Client.connect(_kubeconfig(cluster, namespace, "alice", tmp_path / "alice"))
+
+    async def may_list() -> bool:
+        # The definition is served, and its rights are part of `edit`, a moment after they were made.
+        try:
+            await own.list_page(GPU_TASKS, namespace)
+        except (ForbiddenError, NotFoundError, TooManyError):
+            return False
+        return True
+
+    await _until(may_list)
+    yield own
+    own.close()
+
+
+def _kubeconfig(cluster: ControlPlane, namespace: str, account: str, path: Path) -> Path:
+    place = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+    token = Token(json.loads(cluster.client.send("POST", place, {"spec": {}}))["status"]["token"])
+    return write_kubeconfig(
+        path, server=cluster.url, ca=cluster.authority.keys.certificate, credentials=token
+    )
+
+
+async def _until(condition: Any, within_s: float = 60.0) -> None:
+    async with asyncio.timeout(within_s):
+        while not await condition():  # noqa: ASYNC110 - the API server is another process
+            await asyncio.sleep(0.1)
+
+
+async def _found(client: Client, resource: ApiResource, namespace: str, name: str) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = json.loads(await client.get(resource, namespace, name))
+    except NotFoundError:
+        return None
+    return found
+
+
+@asynccontextmanager
+async def _process(folder: Path, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    with (folder / f"{words[0]}.log").open("ab") as out:
+        process = await asyncio.create_subprocess_exec(_ACCELET, *words, stdout=out, stderr=out)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+
+
+def _controller(kubeconfig: Path, folder: Path) -> Any:
+    config = folder / "settings.yaml"
+    config.write_text(_SETTINGS)
+    words = ["task-controller", "--kubeconfig", str(kubeconfig), "--config", str(config)]
+    return _process(folder, *words)
+
+
+def _task(name: str, script: str = "true", **spec: Any) -> dict[str, Any]:
+    container = {"image": BUSYBOX_IMAGE, "command": ["sh", "-c", script], "cpu": "10m", "memory": "16Mi"}
+    return {
+        "apiVersion": GPU_TASKS.api_version,
+        "kind": "GPUTask",
+        "metadata": {"name": name},
+        "spec": {"container": container, "graceSeconds": 5, **spec},
+    }
+
+
+_FAILS_ONCE = 'case "$HOSTNAME" in heals-1-1) exit 3;; heals-1-*) sleep 3600;; esac'
+_SAVES = 'case "$HOSTNAME" in saves-1-*) trap "exit 0" TERM; sleep 3600 & wait;; esac'
+
+
+async def test_every_task_ends_as_its_program_says_though_the_controller_is_killed(
+    node: Node, kubeconfig: Path, user: Client, cluster: ControlPlane, tmp_path: Path
+) -> None:
+    assert node
+    namespace = json.loads(_claims(tmp_path / "alice"))["kubernetes.io"]["namespace"]
+    foreign = {
+        "metadata": {"name": "taken-1"},
+        "spec": {
+            "suspend": True,
+            "template": {
+                "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}
+            },
+        },
+    }
+    before = json.loads(await user.create(JOBS, namespace, foreign))
+    tasks = [
+        _task("works", "test $WORLD_SIZE = 2 && test $RANK = ${HOSTNAME##*-}", replicas=2),
+        _task("fails", "exit 3", replicas=1, onFailure={"restart": "All", "retries": 1}),
+        _task("heals", _FAILS_ONCE, replicas=2, onFailure={"retries": 1}),
+        _task("saves", _SAVES, replicas=1),
+        _task("taken", "true"),
+        _task("refused", "true", priorityClassName="nobody-made-it"),
+    ]
+
+    async def status(name: str) -> dict[str, Any]:
+        found = json.loads(await user.get(GPU_TASKS, namespace, name))
+        shown: dict[str, Any] = found.get("status") or {}
+        return shown
+
+    async def runs() -> bool:
+        return (await status("saves")).get("phase") == "Running"
+
+    async def evicted() -> bool:
+        page = await user.list_page(PODS, namespace, {"labelSelector": "accelet.dev/task=saves"})
+        pod = json.loads(bytes(page.items[0]))["metadata"]["name"]
+        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/eviction"
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
+        cluster.client.send("POST", path, body)
+        return True
+
+    async def settled() -> bool:
+        phases = {name: (await status(name)).get("phase") for name in ("works", "fails", "heals", "saves")}
+        refused = (await status("refused")).get("why", "")
+        ended = ("Completed", "Failed", "Completed", "Completed")
+        return tuple(phases.values()) == ended and "nobody-made-it" in refused
+
+    scheduler = ["scheduler", "--kubeconfig", str(cluster.kubeconfig)]
+    async with _process(tmp_path, *scheduler):
+        async with _controller(kubeconfig, tmp_path) as process:
+            for task in tasks:
+                await user.create(GPU_TASKS, namespace, task)
+            await _until(runs, 90)
+            process.kill()
+        async with _controller(kubeconfig, tmp_path):
+            await evicted()
+            try:
+                await _until(settled, 90)
+            except TimeoutError:
+                log = (tmp_path / "task-controller.log").read_text()
+                raise AssertionError(
+                    [await status(task["metadata"]["name"]) for task in tasks] + [log]
+                ) from None
+
+    _judge({task["metadata"]["name"]: await status(task["metadata"]["name"]) for task in tasks})
+    after = json.loads(await user.get(JOBS, namespace, "taken-1"))
+    assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+    page = await user.list_page(GPU_TASKS, namespace, {"fieldSelector": "status.phase=Completed"})
+    assert len(page.items) == 3
+
+
+def _judge(shown: dict[str, dict[str, Any]]) -> None:
+    counted = {
+        name: (one["attempt"], one.get("incidents", 0), one.get("disruptions", 0))
+        for name, one in shown.items()
+    }
+    assert counted["works"] == (1, 0, 0)
+    assert counted["fails"] == (2, 2, 0)
+    assert counted["heals"] == (2, 1, 0)
+    assert counted["saves"] == (2, 0, 1)
+    reasons = {name: _reason(one, "Accepted") for name, one in shown.items()}
+    assert reasons["taken"] == "NameTaken"
+    assert "exit code 3" in _message(shown["fails"], "Failed")
+    assert _reason(shown["refused"], "Placed") == "PodsRefused"
+
+
+def _condition(status: dict[str, Any], kind: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(one for one in status["conditions"] if one["type"] == kind)
+    return found
+
+
+def _reason(status: dict[str, Any], kind: str) -> str:
+    return str(_condition(status, kind).get("reason", ""))
+
+
+def _message(status: dict[str, Any], kind: str) -> str:
+    return str(_condition(status, kind).get("message", ""))
+
+
+def _claims(kubeconfig: Path) -> str:
+    """The claims of the token in a kubeconfig."""
+    token = yaml.safe_load(kubeconfig.read_text())["users"][0]["user"]["token"]
+    part = token.split(".")[1]
+    return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)).decode()
+
+
+_WRONG = [
+    (_task("a" * 51), "a name is at most 50"),
+    (_task("9-lives"), "begins with a letter"),
+    (_task("none", replicas=0), "replicas"),
+    (_task("many", replicas=4097), "replicas"),
+    (_task("odd", cards={"cards": 2, "tiles": 3}), "tiles must divide evenly among the cards"),
+    (_task("other", cards={"resource": "nvidia.com/gpu", "tiles": 1}), "only cards of gpu.intel.com"),
+    (_task("half", cards={"memory": "plenty"}), "memory must be an amount above 0"),
+    (_task("milli", cards={"memory": "1500m"}), "memory must be a whole number of bytes"),
+    (_task("pair", cards={"cards": 3, "tiles": 3, "linked": True}), "linked cards come in pairs"),
+    (_task("codes", onFailure={"fatalExitCodes": [2, 2]}), "fatalExitCodes must differ"),
+    (_task("both", queue="team", suspend=True), "held and admitted by the queue"),
+]
+
+
+async def test_what_cannot_be_carried_out_is_refused_by_the_api_server_in_our_words(
+    user: Client, kubeconfig: Path, tmp_path: Path
+) -> None:
+    namespace = json.loads(_claims(tmp_path / "alice"))["kubernetes.io"]["namespace"]
+    for body, sentence in _WRONG:
+        with pytest.raises(InvalidError, match=sentence):
+            await user.create(GPU_TASKS, namespace, body)
+    await user.create(GPU_TASKS, namespace, _task("good", cards={"cards": 2, "tiles": 4, "memory": "8Gi"}))
+    changed = {"spec": {"cards": {"tiles": 2}}}
+    with pytest.raises(InvalidError, match="cards cannot be changed: make another task"):
+        await user.patch(GPU_TASKS, namespace, "good", changed, "merge")
+    restart = {"spec": {"onFailure": {"restart": "Rank"}}}
+    with pytest.raises(InvalidError, match=r"onFailure\.restart cannot be changed"):
+        await user.patch(GPU_TASKS, namespace, "good", restart, "merge")
+    await user.patch(GPU_TASKS, namespace, "good", {"spec": {"replicas": 3}}, "merge", subresource="scale")
+    body = {"status": {"phase": "Completed"}}
+    with pytest.raises(KubeError, match="forbidden"):
+        await user.patch(GPU_TASKS, namespace, "good", body, "merge", subresource="status")
+    controller = await Client.connect(kubeconfig)
+    try:
+        with pytest.raises(
+            (ForbiddenError, InvalidError), match="writes Jobs and Services of GPUTasks, and no others"
+        ):
+            await controller.create(JOBS, namespace, _bare_job())
+    finally:
+        controller.close()
+
+
+def _bare_job() -> dict[str, Any]:
+    pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}
+    return {"metadata": {"name": "bare"}, "spec": {"template": {"spec": pod}}}

@@ -1,0 +1,39 @@
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from accelet.control.lease import Terms
+from accelet.fakeapi import FakeApi
+from accelet.gputask.process import TaskOptions, run_task_controller
+from accelet.gputask.settings import TaskSettings
+
+QUICK = Terms(duration_s=1, renew_within_s=0.7, retry_s=0.1)
+StartTasks = Callable[[], AbstractAsyncContextManager["asyncio.Task[None]"]]
+
+
+@pytest.fixture
+def api() -> Iterator[FakeApi]:
+    with FakeApi(bookmark_s=1.0) as api:
+        api.state.create("api/v1/namespaces", "", {"metadata": {"name": "kube-system"}})
+        yield api
+
+
+@pytest.fixture
+def start(api: FakeApi, tmp_path: Path) -> StartTasks:
+    """Runs a replica of the task controller."""
+
+    @asynccontextmanager
+    async def running() -> AsyncIterator["asyncio.Task[None]"]:
+        kubeconfig = api.write_kubeconfig(tmp_path / "kubeconfig")
+        settings = TaskSettings(version="v1", first_pause_s=0.1)
+        task = asyncio.create_task(run_task_controller(TaskOptions(kubeconfig, terms=QUICK), settings))
+        try:
+            yield task
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    return running

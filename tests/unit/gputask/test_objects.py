@@ -1,0 +1,271 @@
+"""What is read of a task's objects, whatever somebody put there, and what is made for it."""
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelet.gputask.deciding.said import read_events
+from accelet.gputask.objects.jobs import JobCondition, parse_job
+from accelet.gputask.objects.manifests import is_disruption, is_fatal, job_body, service_body
+from accelet.gputask.objects.pods import parse_pod
+from accelet.gputask.objects.ranks import read_ranks, write_ranks
+from accelet.gputask.objects.task import parse_task
+from accelet.gputask.settings import TaskSettings
+from accelet.gputask.state import TaskState
+from accelet.kinds.gputask import (
+    MOST_RANKS,
+    TaskCards,
+    TaskContainer,
+    TaskNetwork,
+    TaskSource,
+    TaskToleration,
+    TaskVariable,
+    TaskVolume,
+)
+from accelet.kube.errors import MalformedObjectError
+from tests.unit.gputask.world import failure, make_task
+
+PREFIX = "gke.io/topology-aware-auto-"
+
+
+def _template(**spec: Any) -> dict[str, Any]:
+    template: dict[str, Any] = job_body(make_task(spec=spec), 3, PREFIX, None)["spec"]["template"]
+    return template
+
+
+def _environment(**spec: Any) -> dict[str, Any]:
+    (container,) = _template(**spec)["spec"]["containers"]
+    return {one["name"]: one.get("value", one.get("valueFrom")) for one in container.get("env", ())}
+
+
+def test_ranks_are_told_where_they_meet() -> None:
+    said = _environment(replicas=4)
+
+    assert (said["MASTER_ADDR"], said["WORLD_SIZE"], said["PET_NNODES"]) == ("train-3-0.train", "4", "4")
+    path = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+    assert said["RANK"]["fieldRef"]["fieldPath"] == path
+    assert _environment(replicas=1) == {}
+    assert _template(replicas=4)["spec"]["subdomain"] == "train"
+
+
+def test_a_variable_of_the_user_goes_before_ours() -> None:
+    own = TaskContainer(image="app", env=(TaskVariable(name="MASTER_PORT", value="1"),))
+
+    (container,) = _template(replicas=2, container=own)["spec"]["containers"]
+    ports = [one["value"] for one in container["env"] if one["name"] == "MASTER_PORT"]
+    assert ports == ["1"]
+
+
+def test_cards_are_asked_for_as_on_pods() -> None:
+    cards = TaskCards(cards=2, tiles=4, memory="8Gi", same_numa=True, allow=("card0", "card1"))
+    template = _template(cards=cards, network=TaskNetwork(required_level="block", exclusive=True))
+
+    (container,) = template["spec"]["containers"]
+    asked = {"gpu.intel.com/i915": "2", "gpu.intel.com/tiles": "4", "gpu.intel.com/memory.max": "8Gi"}
+    assert container["resources"] == {"limits": asked, "requests": asked}
+    assert [one["name"] for one in template["spec"]["schedulingGates"]] == [
+        "gke.io/topology-aware-auto-train",
+        "accelet.dev/cards",
+    ]
+    assert template["metadata"]["annotations"] == {
+        "accelet.dev/required-level": "block",
+        "accelet.dev/exclusive": "true",
+        "gas-allocate-single-numa": "true",
+        "gas-allow": "card0,card1",
+    }
+
+
+def test_cards_of_others_have_no_gate_of_ours_beside_the_gangs() -> None:
+    template = _template(cards=TaskCards(resource="nvidia.com/gpu", cards=8))
+
+    assert len(template["spec"]["schedulingGates"]) == 1
+
+
+def test_a_gate_of_a_long_name_is_one_the_api_server_takes() -> None:
+    body = job_body(make_task(name="a" * 50), 1, PREFIX, None)
+    (gate,) = body["spec"]["template"]["spec"]["schedulingGates"]
+
+    assert len(gate["name"].split("/")[1]) == 63
+
+
+def test_volumes_sources_and_tolerations_are_those_of_a_pod() -> None:
+    own = TaskContainer(
+        image="app",
+        env_from=(TaskSource(secret="s"), TaskSource(config_map="c")),
+        volumes=(
+            TaskVolume(mount_path="/data", claim="d", read_only=True),
+            TaskVolume(mount_path="/c", config_map="c"),
+            TaskVolume(mount_path="/s", secret="s"),
+            TaskVolume(mount_path="/shm", scratch="Memory"),
+        ),
+    )
+    pod = _template(container=own, tolerations=(TaskToleration(key="gpu", operator="Exists"),))["spec"]
+
+    (container,) = pod["containers"]
+    assert container["envFrom"] == [{"secretRef": {"name": "s"}}, {"configMapRef": {"name": "c"}}]
+    assert [next(key for key in one if key != "name") for one in pod["volumes"]] == [
+        "persistentVolumeClaim",
+        "configMap",
+        "secret",
+        "emptyDir",
+    ]
+    assert container["volumeMounts"][0] == {"name": "volume-0", "mountPath": "/data", "readOnly": True}
+    assert pod["tolerations"] == [{"key": "gpu", "operator": "Exists"}]
+
+
+@pytest.mark.parametrize(
+    ("restart", "forgives", "action"),
+    [("All", True, "FailJob"), ("Rank", True, "Ignore"), ("Rank", False, "Count")],
+)
+def test_what_a_disruption_is_to_the_job(restart: str, forgives: bool, action: str) -> None:
+    given = failure(restart=restart, forgive_disruptions=forgives, fatal_exit_codes=(9, 3), retries=2)
+    spec = job_body(make_task(spec={"on_failure": given}), 1, PREFIX, 60)["spec"]
+
+    fatal, disrupted = spec["podFailurePolicy"]["rules"]
+    assert fatal["onExitCodes"]["values"] == [3, 9]
+    assert disrupted["action"] == action
+    assert spec["activeDeadlineSeconds"] == 60
+    assert ("backoffLimit" in spec, "backoffLimitPerIndex" in spec) == (restart == "All", restart == "Rank")
+
+
+def test_a_queue_lets_the_job_go() -> None:
+    body = job_body(make_task(spec={"queue": "team"}), 1, PREFIX, None)
+
+    assert body["spec"]["suspend"] is True
+    assert body["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
+
+
+def test_rank_zero_may_decide() -> None:
+    body = job_body(make_task(spec={"success": "RankZero"}), 1, PREFIX, None)
+
+    assert body["spec"]["successPolicy"] == {"rules": [{"succeededIndexes": "0"}]}
+
+
+def test_the_service_is_headless_and_finds_this_task_alone() -> None:
+    spec = service_body(make_task())["spec"]
+
+    assert spec["clusterIP"] == "None"
+    assert spec["selector"] == {"accelet.dev/task-uid": "task-uid"}
+
+
+def _job(**status: Any) -> Any:
+    return parse_job({"metadata": {"name": "train-1", "namespace": "ml"}, "spec": {}, "status": status})
+
+
+def _failed(text: str, reason: str = "PodFailurePolicy") -> Any:
+    condition = {"type": "Failed", "status": "True", "reason": reason, "message": text}
+    return _job(conditions=[condition])
+
+
+def test_which_rule_a_job_failed_by_is_told_by_its_place() -> None:
+    both = make_task(spec={"on_failure": failure(fatal_exit_codes=(9,))})
+    one = make_task()
+    first, second = "... matching FailJob rule at index 0", "... matching FailJob rule at index 1"
+
+    assert is_fatal(_failed(first), both)
+    assert is_disruption(_failed(second), both)
+    assert is_disruption(_failed(first), one)
+    assert not is_fatal(_failed(first), one)
+    assert not is_disruption(_failed(first, "BackoffLimitExceeded"), one)
+
+
+def test_a_job_is_read_as_far_as_it_says() -> None:
+    job = _job(
+        succeeded=2,
+        terminating=1,
+        completedIndexes="0,1",
+        conditions=[{"type": "Complete", "status": "True"}],
+    )
+
+    assert (job.succeeded, job.terminating, job.complete) == (2, 1, JobCondition("", ""))
+    assert (job.attempt, job.owner_uid, job.parallelism) == (0, "", 1)
+
+
+@pytest.mark.parametrize("text", ["", "-1", "٣", "1e9", "99999999999999999999", "0x1", " 1"])
+def test_an_attempt_or_rank_that_is_none_is_no_number(text: str) -> None:
+    metadata = {"name": "x", "labels": {"accelet.dev/attempt": text}}
+    rank = {"batch.kubernetes.io/job-completion-index": text}
+
+    assert parse_job({"metadata": metadata, "spec": {}}).attempt == 0
+    assert parse_pod({"metadata": {"name": "x", "annotations": rank}, "spec": {}}).rank is None
+
+
+@given(st.sets(st.integers(0, MOST_RANKS - 1), max_size=60))
+def test_ranks_as_text_are_the_ranks(ranks: set[int]) -> None:
+    assert read_ranks(write_ranks(ranks, 10_000)) == ranks
+    assert len(write_ranks(ranks, 20)) <= 20
+
+
+@given(st.text(max_size=60) | st.from_regex(r"[0-9]{1,9}-[0-9]{1,9}(,[0-9]{1,9}-[0-9]{1,9}){0,3}"))
+def test_no_text_is_more_ranks_than_there_can_be(text: str) -> None:
+    assert len(read_ranks(text)) <= MOST_RANKS * 2
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(_JSON, _JSON)
+def test_whatever_is_stored_is_a_value_or_malformed(spec: Any, status: Any) -> None:
+    raw = json.dumps({"metadata": {"name": "x", "namespace": "ml"}, "spec": spec, "status": status}).encode()
+    for parse in (parse_task, parse_job, parse_pod):
+        with suppress(MalformedObjectError):
+            parse(raw)
+
+
+def test_the_newest_event_of_each_sort_tells() -> None:
+    def event(reason: str, message: str, minute: int) -> dict[str, Any]:
+        return {"reason": reason, "message": message, "lastTimestamp": f"2026-01-01T00:{minute:02}:00Z"}
+
+    events = [
+        event("FailedCreate", "newer", 5),
+        event("FailedCreate", "older", 4),
+        event("Waiting", "needs 4 nodes,\n best has 3", 1),
+        event("SuccessfulCreate", "not this", 9),
+        {"reason": 7},
+    ]
+    report = read_events(events, "job", 1.0, 5.0)
+
+    assert (report.refused, report.waiting) == ("newer", "needs 4 nodes, best has 3")
+
+
+def test_a_pod_that_counts_as_done_though_it_was_told_to_end_is_remembered_when_it_is_gone() -> None:
+    state = TaskState(TaskSettings(version="v1").times)
+    task = make_task()
+    state.set_task(task)
+    owner = [{"kind": "Job", "name": "train-1", "uid": "job", "controller": True}]
+    job = {"name": "train-1", "namespace": "ml", "uid": "job", "labels": {"accelet.dev/attempt": "1"}}
+    task_owner = [{"kind": "GPUTask", "name": "train", "uid": task.uid, "controller": True}]
+    assert (
+        state.set_job(parse_job({"metadata": {**job, "ownerReferences": task_owner}, "spec": {}})) == task.key
+    )
+    labels = {"accelet.dev/task-uid": task.uid}
+    rank = {"batch.kubernetes.io/job-completion-index": "1"}
+    metadata = {"name": "p", "namespace": "ml", "uid": "p", "labels": labels, "annotations": rank}
+    disrupted = {"phase": "Succeeded", "conditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    pod = parse_pod({"metadata": {**metadata, "ownerReferences": owner}, "spec": {}, "status": disrupted})
+    assert state.set_pod(pod) == task.key
+    state.remove_pod(pod)
+    begun = msgspec.structs.replace(task.status, attempt=1)
+    view = state.view(make_task(status=begun), 1.0)
+
+    assert view.lost == {1}
+    assert view.pods == ()
+
+
+def test_pods_and_jobs_of_another_namespace_are_nobodys_here() -> None:
+    state = TaskState(TaskSettings(version="v1").times)
+    task = make_task()
+    state.set_task(task)
+    metadata = {"name": "p", "namespace": "evil", "uid": "p", "labels": {"accelet.dev/task-uid": task.uid}}
+    state.set_pod(parse_pod({"metadata": metadata, "spec": {}}))
+
+    assert state.view(task, 1.0).pods == ()
