@@ -21,6 +21,10 @@ _COMMANDS: Final = {
     "gated": ("accelet.cli.subcommands.gated", "Show the pods that wait for the scheduler at a gate."),
     "provisioner": ("accelet.cli.provisioner", "Make TPU slices for the jobs that ask for them."),
     "slices": ("accelet.cli.slices", "Show TPU slices and how far they are, or plan them offline."),
+    "task": (
+        "accelet.cli.tasks.group",
+        "Submit GPU tasks, show how far they are and why, hold and delete them.",
+    ),
     "task-controller": (
         "accelet.cli.subcommands.task_controller",
         "Carry out GPUTasks: so many ranks on so many cards.",

@@ -1,0 +1,1 @@
+"""`accelet task`: what people do with GPU tasks."""

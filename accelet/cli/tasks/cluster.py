@@ -1,0 +1,80 @@
+"""What is asked of a cluster for `accelet task`."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+from accelet.gputask.objects.task import GpuTask, parse_task
+from accelet.kinds.gputask import GPU_TASKS
+from accelet.kube.apiresources import Body
+from accelet.kube.client import Client
+from accelet.kube.errors import ApiError, ConfigurationError, KubeError, MalformedObjectError, NotFoundError
+
+API_S = 60.0
+
+
+class TaskCalls:
+    """Requests about tasks. Every method raises KubeError."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def list(self, namespace: str | None) -> tuple[Sequence[GpuTask], Sequence[str]]:
+        """All tasks by namespace and name, and a note on each that cannot be read."""
+        found: list[GpuTask] = []
+        notes: list[str] = []
+        async for page in self._client.list_pages(GPU_TASKS, namespace):
+            for item in page.items:
+                try:
+                    found.append(parse_task(item))
+                except MalformedObjectError as error:
+                    notes.append(f"not shown: {error}")
+        return sorted(found, key=lambda one: one.key), notes
+
+    async def get(self, namespace: str, name: str) -> GpuTask:
+        return parse_task(await self._client.get(GPU_TASKS, namespace, name))
+
+    async def create(self, namespace: str, body: dict[str, Any]) -> GpuTask:
+        """Makes a task, in its own namespace where it names one."""
+        place = str(body.get("metadata", {}).get("namespace") or namespace)
+        return parse_task(await self._client.create(GPU_TASKS, place, body))
+
+    async def suspend(self, namespace: str, name: str, *, suspended: bool) -> GpuTask:
+        patch: Body = {"spec": {"suspend": suspended}}
+        return parse_task(await self._client.patch(GPU_TASKS, namespace, name, patch, "merge"))
+
+    async def remove(self, namespace: str, name: str) -> None:
+        await self._client.delete(GPU_TASKS, namespace, name, propagation="Background")
+
+
+def call_cluster(
+    kubeconfig: Path | None, ask: Callable[[TaskCalls], Coroutine[Any, Any, Any]], within_s: float
+) -> tuple[Any, str]:
+    """The answer, and an empty text; or None, and in a sentence why there is none."""
+    try:
+        return asyncio.run(_call(kubeconfig, ask, within_s)), ""
+    except ConfigurationError as error:
+        hint = "" if kubeconfig else "\nOutside of a pod, give --kubeconfig FILE or set KUBECONFIG."
+        return None, f"{error}{hint}"
+    except TimeoutError:
+        return None, f"the API server has not answered within {within_s:.0f} s"
+    except NotFoundError as error:
+        is_task = "gputasks.accelet.dev" in error.message
+        unknown = "this cluster knows no GPUTasks; kubectl apply -k deploy/tasks"
+        return None, error.message if is_task else unknown
+    except ApiError as error:
+        return None, error.message or str(error)
+    except KubeError as error:
+        return None, str(error)
+
+
+async def _call(
+    kubeconfig: Path | None, ask: Callable[[TaskCalls], Coroutine[Any, Any, Any]], within_s: float
+) -> Any:
+    client = await Client.connect(kubeconfig)
+    try:
+        async with asyncio.timeout(within_s):
+            return await ask(TaskCalls(client))
+    finally:
+        client.close()

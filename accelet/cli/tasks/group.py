@@ -1,0 +1,218 @@
+"""`accelet task`: submit, show, explain, hold and delete GPU tasks."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+import yaml
+
+from accelet.cli.drawing.output import Output
+from accelet.cli.options import choose_kubeconfig, own_kubeconfig_option
+from accelet.cli.reading.manifests import read_manifests
+from accelet.cli.reading.objectfiles import UnreadableInputError
+from accelet.cli.tasks.cluster import API_S, TaskCalls, call_cluster
+from accelet.cli.tasks.drawing import print_tasks, print_why
+from accelet.cli.tasks.making import TaskFlags, manifest_of, unknown_fields
+from accelet.gputask.objects.task import GpuTask
+from accelet.gputask.original import (
+    API_VERSION,
+    IMAGE,
+    NotConvertibleError,
+    OriginalOptions,
+    convert_original,
+)
+from accelet.kinds.gputask import GPU_TASKS
+from accelet.runtime.run import EXIT_FAILED, EXIT_SETTINGS
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group("task")
+def command() -> None:
+    """Submit GPU tasks, show how far they are and why, hold and delete them."""
+
+
+def _place(function: F) -> F:
+    """Which cluster, and which namespace."""
+    named = click.option(
+        "-n", "--namespace", default="default", show_default=True, help="Where the tasks are."
+    )
+    return own_kubeconfig_option(named(function))
+
+
+@command.command("ps")
+@_place
+@click.option("-A", "--all-namespaces", is_flag=True, help="Show those of all namespaces.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+def ps(*, kubeconfig: Path | None, namespace: str, all_namespaces: bool, as_json: bool) -> None:
+    """Show every task: its phase, its ranks, where they are, and why it waits."""
+    tasks, notes = _call(kubeconfig, lambda calls: calls.list(None if all_namespaces else namespace))
+    for note in notes:
+        click.echo(note, err=True)
+    if as_json:
+        click.echo(json.dumps({"tasks": [_as_json(task) for task in tasks]}, indent=2))
+    else:
+        print_tasks(Output(), tasks)
+
+
+@command.command("why")
+@click.argument("name")
+@_place
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+def why(name: str, *, kubeconfig: Path | None, namespace: str, as_json: bool) -> None:
+    """Say how far a task has come on its way, and what holds it up there."""
+    task = _call(kubeconfig, lambda calls: calls.get(namespace, name))
+    if as_json:
+        click.echo(json.dumps(_as_json(task), indent=2))
+    else:
+        print_why(Output(), task)
+
+
+@command.command("suspend")
+@click.argument("name")
+@_place
+def suspend(name: str, *, kubeconfig: Path | None, namespace: str) -> None:
+    """End a task's pods and keep it; costs it no retry, but the work it has not saved."""
+    _call(kubeconfig, lambda calls: calls.suspend(namespace, name, suspended=True))
+    click.echo(f"{namespace}/{name} is suspended")
+
+
+@command.command("resume")
+@click.argument("name")
+@_place
+def resume(name: str, *, kubeconfig: Path | None, namespace: str) -> None:
+    """Let a suspended task go on."""
+    _call(kubeconfig, lambda calls: calls.suspend(namespace, name, suspended=False))
+    click.echo(f"{namespace}/{name} is resumed")
+
+
+@command.command("rm")
+@click.argument("name")
+@_place
+def remove(name: str, *, kubeconfig: Path | None, namespace: str) -> None:
+    """Delete a task with its Jobs, its pods and their logs."""
+    _call(kubeconfig, lambda calls: calls.remove(namespace, name))
+    click.echo(f"{namespace}/{name} is deleted")
+
+
+@command.command("submit")
+@click.argument("image", required=False)
+@click.argument("words", nargs=-1, metavar="[-- COMMAND...]")
+@click.option(
+    "-f",
+    "--file",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    help="GPUTasks, YAML or JSON; - reads the standard input.",
+)
+@click.option("--name", help="Its name.  [default: the image's, and some letters]")
+@click.option("--ranks", type=click.IntRange(1), default=1, show_default=True, help="How many ranks.")
+@click.option("--cards", type=click.IntRange(1), help="How many cards each rank gets.")
+@click.option("--tiles", type=click.IntRange(1), help="How many tiles each rank gets, of all its cards.")
+@click.option("--memory", help="How much memory of its cards each rank gets, as 8Gi.")
+@click.option("--resource", help="Which cards.  [default: gpu.intel.com/i915]")
+@click.option("--level", help="All ranks in one domain of this level of the network.")
+@click.option("--retries", type=click.IntRange(0), default=0, show_default=True, help="How many incidents.")
+@click.option("--dry-run", is_flag=True, help="Only print the GPUTask.")
+@_place
+def submit(
+    image: str | None,
+    words: tuple[str, ...],
+    *,
+    file: Path | None,
+    dry_run: bool,
+    kubeconfig: Path | None,
+    namespace: str,
+    **flags: Any,
+) -> None:
+    """Submit a task: of an image and a command, or of a file."""
+    if (file is None) == (image is None):
+        raise click.UsageError("give either an image, with a command after --, or -f FILE")
+    own = msgspec.convert(flags, TaskFlags)
+    bodies = _read_tasks(file) if file is not None else [manifest_of(image or "", words, own)]
+    if dry_run:
+        click.echo(yaml.safe_dump_all(bodies, sort_keys=False), nl=False)
+        return
+    for body in bodies:
+        task = _call(kubeconfig, lambda calls, body=body: calls.create(namespace, body))  # type: ignore[misc]
+        click.echo(f"{task.namespace}/{task.name} is submitted")
+
+
+@command.command("convert")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
+@click.option(
+    "--image", default=IMAGE, show_default=True, help="What to run; the original has no field for it."
+)
+@click.option(
+    "--gpu-label", default="falldio.com/gpu", show_default=True, help="By which nodes say their model."
+)
+@click.option("--gpu-resource", default="falldio.com/gpu", show_default=True, help="How cards are asked for.")
+def convert(*, file: Path, image: str, gpu_label: str, gpu_resource: str) -> None:
+    """Write the GPUTasks of falldio.com/v1 in a file as ours.
+
+    FILE is YAML or JSON; - reads the standard input. What the original would have panicked on is told, and
+    ends with exit code 2; nothing is printed then.
+    """
+    options = OriginalOptions(image, gpu_label, gpu_resource)
+    bodies: list[dict[str, Any]] = []
+    problems: list[str] = []
+    for index, raw in enumerate(_read(file)):
+        if raw.get("kind") != "GPUTask" or raw.get("apiVersion") != API_VERSION:
+            problems.append(f"{file}: object {index + 1} is no GPUTask of {API_VERSION}")
+            continue
+        try:
+            bodies.append(convert_original(raw, options))
+        except NotConvertibleError as error:
+            problems += [f"{file}: object {index + 1}: {problem}" for problem in error.problems]
+    _end_with(problems)
+    click.echo(yaml.safe_dump_all(bodies, sort_keys=False), nl=False)
+
+
+def _read_tasks(file: Path) -> list[dict[str, Any]]:
+    bodies, problems = _read(file), []
+    for index, body in enumerate(bodies):
+        place = f"{file}: object {index + 1}"
+        if body.get("kind") != "GPUTask" or body.get("apiVersion") != GPU_TASKS.api_version:
+            problems.append(f"{place} is no GPUTask of {GPU_TASKS.api_version}")
+        else:
+            problems += [f"{place}: {field} is unknown" for field in unknown_fields(body)]
+    _end_with(problems)
+    return bodies
+
+
+def _read(file: Path) -> list[dict[str, Any]]:
+    try:
+        found = read_manifests(file)
+    except UnreadableInputError as error:
+        _end_with([str(error)])
+    if not found:
+        _end_with([f"{file}: there is no object in it"])
+    return found
+
+
+def _end_with(problems: list[str]) -> None:
+    for problem in problems:
+        click.echo(problem, err=True)
+    if problems:
+        raise SystemExit(EXIT_SETTINGS)
+
+
+def _as_json(task: GpuTask) -> dict[str, Any]:
+    return {
+        "namespace": task.namespace,
+        "name": task.name,
+        "spec": msgspec.to_builtins(task.spec),
+        "status": {"phase": task.status.phase, **msgspec.to_builtins(task.status)},
+    }
+
+
+def _call(kubeconfig: Path | None, ask: Callable[[TaskCalls], Any]) -> Any:
+    """What the cluster answers; ends the command with a sentence where it does not."""
+    answer, problem = call_cluster(choose_kubeconfig(kubeconfig), ask, API_S)
+    if problem:
+        click.echo(problem, err=True)
+        raise SystemExit(EXIT_FAILED)
+    return answer

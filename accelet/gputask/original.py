@@ -1,0 +1,102 @@
+"""GPUTasks of falldio.com/v1, the original's, as ours."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from accelet.kinds.gputask import GPU_TASKS
+from accelet.kube.errors import QuantityError
+from accelet.kube.quantity import parse_quantity
+from accelet.runtime.excerpts import excerpt
+
+API_VERSION: Final = "falldio.com/v1"
+IMAGE: Final = "nvidia/cuda:11.0-base"
+"""What the original ran, whatever the task."""
+
+_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_MOST_CARDS: Final = 64
+_FIELDS: Final = ("memory", "cpu", "gpu", "gpu-amount", "priority")
+
+
+class NotConvertibleError(Exception):
+    """The original could not have run this task either; `problems` has every reason, as sentences."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(problems))
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalOptions:
+    """`label` is by which nodes say their model, `resource` how their devices are asked for."""
+
+    image: str = IMAGE
+    label: str = "falldio.com/gpu"
+    resource: str = "falldio.com/gpu"
+
+
+def convert_original(raw: dict[str, Any], options: OriginalOptions) -> dict[str, Any]:
+    """The GPUTask of ours that asks for the same.
+
+    Raises:
+        NotConvertibleError: the original would have panicked on it, or made a pod that nobody could run.
+    """
+    metadata, spec = raw.get("metadata"), raw.get("spec")
+    if not isinstance(metadata, dict) or not isinstance(spec, dict):
+        raise NotConvertibleError(("it has no metadata, or no spec",))
+    texts = {name: _text(spec.get(name)) for name in _FIELDS}
+    name = _text(metadata.get("name"))
+    problems = [
+        *([] if len(name) <= 50 and _NAME.fullmatch(name) else [_name_problem(name)]),
+        *(f"spec.{key} is unknown" for key in map(str, spec) if key not in _FIELDS),
+        *(problem for key in ("memory", "cpu") if (problem := _amount_problem(key, texts[key]))),
+        *([] if texts["gpu"] else ["spec.gpu is empty: name the model of the cards"]),
+        *([] if _count(texts["gpu-amount"]) else [_count_problem(texts["gpu-amount"])]),
+    ]
+    if problems:
+        raise NotConvertibleError(tuple(problems))
+    kept = {key: metadata[key] for key in ("name", "namespace", "labels", "annotations") if metadata.get(key)}
+    priority = {"priorityClassName": texts["priority"]} if texts["priority"] else {}
+    return {
+        "apiVersion": GPU_TASKS.api_version,
+        "kind": GPU_TASKS.kind,
+        "metadata": kept,
+        "spec": {
+            "container": {"image": options.image, "cpu": texts["cpu"], "memory": texts["memory"]},
+            "cards": {"resource": options.resource, "cards": _count(texts["gpu-amount"])},
+            "nodeSelector": {options.label: texts["gpu"]},
+            **priority,
+        },
+    }
+
+
+def _text(value: Any) -> str:
+    """A field as text: the original's are texts, and people write `gpu-amount: 2`."""
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+
+
+def _name_problem(name: str) -> str:
+    return (
+        f"metadata.name {excerpt(name, 60)} must be at most 50 of a-z, 0-9 and -, begin with a letter "
+        "and end with a letter or digit"
+    )
+
+
+def _amount_problem(field: str, text: str) -> str:
+    if not text:
+        return f"spec.{field} is missing: the original panics without one"
+    try:
+        is_above = parse_quantity(text) > 0
+    except QuantityError as error:
+        return f"spec.{field}: {error}"
+    return "" if is_above else f"spec.{field} must be above 0"
+
+
+def _count(text: str) -> int:
+    """A number of cards; 0 for what is none."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= 2
+    return int(text) if is_number and int(text) <= _MOST_CARDS else 0
+
+
+def _count_problem(text: str) -> str:
+    return f"spec.gpu-amount {excerpt(text, 32)} must be a whole number from 1 to {_MOST_CARDS}"
