@@ -115,7 +115,7 @@ def _placed(view: TaskView, job: TaskJob) -> ConditionWord:
 def _running(view: TaskView, job: TaskJob) -> ConditionWord:
     live = [pod for pod in view.own_pods if not pod.has_ended]
     ready = sum(pod.is_ready for pod in live)
-    if ready and ready + job.succeeded >= job.parallelism:
+    if ready + job.succeeded >= job.parallelism:
         return ConditionWord("Running", "True", "Running")
     stuck = next((pod for pod in live if pod.waiting in _IMAGE), None)
     if stuck is not None:

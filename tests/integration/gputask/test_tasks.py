@@ -97,7 +97,7 @@ async def test_a_refusal_is_told_in_the_words_of_the_api_server(api: FakeApi, st
     async with start():
         await eventually(lambda: "exceeded quota: small" in _status(api, "train").get("why", ""))
     assert _reason(api, "train", "Accepted") == "JobRefused"
-    assert api.count(method="POST", path="/jobs") <= 2
+    assert api.count(method="POST", path="/jobs") <= 3
 
 
 async def test_a_conflict_is_decided_anew(api: FakeApi, start: StartTasks) -> None:
