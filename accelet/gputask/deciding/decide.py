@@ -49,12 +49,15 @@ def _pursue(view: TaskView) -> TaskStep:
         return TaskStep(
             replace(record, attempt=max(1, newest), job_uid="", started_s=started_s, attempt_s=now_s)
         )
-    # The last failed attempt's Job is kept: its pods have the logs.
-    old = [job for job in view.jobs if job.attempt < record.attempt - 1 and not job.is_deleted]
-    if old:
-        return TaskStep(record, DeleteJob(old[0]))
+    if former := [job for job in view.jobs if _is_superfluous(job, record.attempt)]:
+        return TaskStep(record, DeleteJob(former[0]))
     job = view.job
     return _make(view) if job is None else _look_after(view, job)
+
+
+def _is_superfluous(job: TaskJob, attempt: int) -> bool:
+    """Whether a former attempt's Job goes: the last one is kept for the logs of its pods, once it is over."""
+    return job.attempt < attempt and not job.is_deleted and (job.attempt < attempt - 1 or not job.is_over)
 
 
 def _make(view: TaskView) -> TaskStep:

@@ -1,6 +1,7 @@
 """`decide` in a world that evicts, suspends, crashes and forgets."""
 
 import random
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from accelet.gputask.deciding.decide import decide
 from accelet.gputask.deciding.status import record_of, status_of
-from accelet.gputask.deciding.view import Obstacle
+from accelet.gputask.deciding.view import DeleteJob, Obstacle
 from tests.unit.gputask.world import TaskThought, TaskWorld, failure, make_task
 
 _SPECS = st.fixed_dictionaries(
@@ -97,7 +98,7 @@ def test_two_looks_at_an_unchanged_world_write_once(
     world = TaskWorld(chance, make_task(spec=spec))
     _disturb(world, chance, steps)
     for _ in range(10):
-        before = world.version, dict(world.jobs), [replace(pod) for pod in world.pods]
+        before = world.version, deepcopy(world.jobs), deepcopy(world.pods)
         world.act(world.think())
         if (world.version, world.jobs, world.pods) == before:
             break
@@ -251,3 +252,13 @@ def test_peers_do_not_wait_for_ever_for_a_rank_that_counts_as_done() -> None:
 
     assert (world.task.status.incidents, world.task.status.disruptions) == (0, 1)
     assert len([pod for pod in world.pods if not pod.deleted]) <= 3
+
+
+def test_a_former_job_that_came_back_is_deleted() -> None:
+    world = _start(replicas=2, on_failure=failure(retries=1))
+    _end(world, 0, 1)
+    _run(world, lambda: world.task.status.attempt == 2 and len(world.jobs) == 2)
+    job = next(job for job in world.jobs.values() if job.attempt == 1)
+    job.failed = None
+
+    assert decide(world.view()).action == DeleteJob(world.view().jobs[0])

@@ -117,8 +117,11 @@ class TaskWorld:
             assert not before.outcome or record_of(after) == before, "an end was taken back"
             self.task = replace(self.task, status=after)
             self.version += 1
-        if record == thought.view.record and thought.step.action is not None:
-            self.perform(thought.step.action)
+        action = thought.step.action
+        is_fenced = isinstance(action, CreateJob) and thought.version != self.version
+        # A create names no version: what holds a leader back that another one has followed is its lease.
+        if record == thought.view.record and action is not None and not is_fenced:
+            self.perform(action)
 
     def perform(self, action: TaskAction) -> None:
         match action:
