@@ -234,7 +234,9 @@ async def test_every_task_ends_as_its_program_says_though_the_controller_is_kill
 
     _judge({task["metadata"]["name"]: await status(task["metadata"]["name"]) for task in tasks})
     after = json.loads(await user.get(JOBS, namespace, "taken-1"))
-    assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+    assert after["spec"] == before["spec"]
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert "ownerReferences" not in after["metadata"]
     page = await user.list_page(GPU_TASKS, namespace, {"fieldSelector": "status.phase=Completed"})
     assert len(page.items) == 3
 
