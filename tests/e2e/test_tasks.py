@@ -237,8 +237,6 @@ async def test_every_task_ends_as_its_program_says_though_the_controller_is_kill
     assert after["spec"] == before["spec"]
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert "ownerReferences" not in after["metadata"]
-    page = await user.list_page(GPU_TASKS, namespace, {"fieldSelector": "status.phase=Completed"})
-    assert len(page.items) == 3
 
 
 def _judge(shown: dict[str, dict[str, Any]]) -> None:
