@@ -6,7 +6,7 @@ DOCKER ?= docker
 IMAGE ?= accelet
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' accelet/__init__.py)
 
-.PHONY: help demo test check lock audit release test-release e2e e2e-versions e2e-storms e2e-dra e2e-doctor bench bench-scheduler bench-storm launchers schema crds policies bench-identity thorough soak proto image clean
+.PHONY: help demo test check lock audit release test-release e2e e2e-versions e2e-storms e2e-dra e2e-doctor e2e-tenants bench bench-scheduler bench-storm launchers schema crds policies bench-identity thorough soak soak-tenants proto image clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,13 @@ e2e-storms: .venv/.ready ## twenty storms of all kinds of pods on a real kubelet
 
 e2e-doctor: .venv/.ready ## the shipped installation runs, and accelet doctor finds thirteen planted faults: root and Go needed
 	@$(BIN)/pytest --timeout 300 tests/e2e/planted_faults.py
+
+e2e-tenants: .venv/.ready ## attacks of tenants on pods of the image with their memory limits, on a real kubelet: root and Go needed
+	@$(BIN)/pytest -m '' --timeout 1200 tests/e2e/tenants/pods
+
+soak-tenants: .venv/.ready ## 2,000 random actions of hostile tenants, and 10,000 objects that a real API server stores: root and Go needed
+	@$(BIN)/pytest --timeout 3000 tests/e2e/tenants/pods/soak.py
+	@ACCELET_HYPOTHESIS_PROFILE=soak $(BIN)/pytest --timeout 7200 tests/e2e/tenants/test_corpus.py
 
 e2e-dra: .venv/.ready ## storms of resource claims, nodes and agents that change, on real clusters 1.36 and 1.37: root and Go needed
 	@$(BIN)/pytest -m '' --timeout 3600 tests/e2e/dra/thorough.py
