@@ -7,7 +7,6 @@ from tests.e2e.tenants.test_absurd_values import (
     test_holder_resized_to_an_absurd_amount_keeps_its_tiles,
     test_nobody_else_is_harmed,
 )
-from tests.e2e.tenants.test_corpus import test_whatever_is_stored_can_be_read
 from tests.e2e.tenants.test_forged_plans import (
     test_config_map_of_a_plans_name_is_not_taken_for_a_plan,
     test_plan_from_before_the_policy_gives_no_more_than_is_asked_for,
@@ -24,6 +23,5 @@ __all__ = [
     "test_nobody_else_is_harmed",
     "test_plan_from_before_the_policy_gives_no_more_than_is_asked_for",
     "test_quota_of_no_config_maps_refuses_that_gang_alone",
-    "test_whatever_is_stored_can_be_read",
     "unguarded",
 ]

@@ -1,0 +1,123 @@
+"""Objects made at random, as far from what anybody means as an API server may still store them."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from hypothesis import strategies as st
+
+from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION
+from accelet.scheduler.gangs.grouping import EXCLUSIVE, GANG_SIZE, GATE_PREFIX, GangKey
+from accelet.scheduler.gangs.jobs import MAY_SUSPEND
+from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
+from accelet.scheduler.record import Placement, Record
+from tests.e2e.cluster.https_client import Json
+
+DIGITS = st.text("0123456789", min_size=1, max_size=30) | st.integers(1, 5000).map(lambda size: "9" * size)
+AMOUNTS = st.tuples(
+    DIGITS,
+    st.just("") | DIGITS.map(lambda digits: f".{digits}"),
+    st.sampled_from(["", "n", "u", "m", "k", "Ki", "E", "Ei"])
+    | st.integers(-20_000, 20_000).map("e{}".format),
+).map("".join)
+WHOLE = DIGITS | st.integers(0, 20_000).map("1e{}".format)
+BRACKETS = st.integers(0, 20_000).map(lambda size: "[" * size)
+TEXTS = DIGITS | st.text(max_size=50) | BRACKETS
+NOTES = st.dictionaries(
+    st.sampled_from(
+        [GANG_SIZE, REQUIRED_LEVEL, EXCLUSIVE, MAY_SUSPEND, "gas-same-gpu", "gas-allow", "gas-deny", "x.y/z"]
+    ),
+    TEXTS,
+    max_size=4,
+)
+LIMITS = st.dictionaries(st.sampled_from(["cpu", "memory", "ephemeral-storage"]), AMOUNTS, max_size=3)
+DEVICES = st.dictionaries(
+    st.sampled_from(["x.y/z", "gpu.intel.com/i915", "gpu.intel.com/tiles", "gpu.intel.com/memory.max"]),
+    WHOLE,
+    max_size=3,
+)
+CARDS = TEXTS | st.tuples(DIGITS, DIGITS).map(
+    lambda said: (
+        '{"version": 1, "cards": [{"unit": "0000-01-00.0", "resource": "gpu.intel.com/i915",'
+        f' "shares": {said[0]}, "tiles": [{{"index": {said[1]}}}]}}]}}'
+    )
+)
+
+
+@st.composite
+def metadata(draw: st.DrawFn, notes: st.SearchStrategy[Mapping[str, str]] = NOTES) -> Json:
+    fields: Json = {}
+    for _ in range(draw(st.integers(0, 300))):
+        fields = {"f:a": fields}
+    entry = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
+    return {
+        "generateName": "corpus-",
+        "labels": {"corpus": "y"},
+        "annotations": draw(notes),
+        "managedFields": [{**entry, "fieldsV1": fields}],
+    }
+
+
+@st.composite
+def pods(draw: st.DrawFn) -> Json:
+    container = {"name": "main", "image": "none", "resources": {"limits": {**draw(LIMITS), **draw(DEVICES)}}}
+    spec: dict[str, Any] = {
+        "terminationGracePeriodSeconds": draw(st.sampled_from([0, 1, 9_000_000_000, 2**63 - 1])),
+        "containers": [container],
+        "schedulingGates": [{"name": f"{GATE_PREFIX}{draw(st.sampled_from('abc'))}"}],
+        "tolerations": [
+            {
+                "key": "k",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": draw(st.integers(0, 2**63 - 1)),
+            }
+        ],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": draw(metadata()), "spec": spec}
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> Json:
+    """They are suspended: their controller makes no pods of them."""
+    container = {"name": "main", "image": "none", "resources": {"limits": draw(DEVICES)}}
+    spec = {
+        "suspend": True,
+        "parallelism": draw(st.integers(0, 100_000)),
+        "completions": draw(st.integers(0, 100_000)),
+        "activeDeadlineSeconds": draw(st.integers(1, 2**63 - 1)),
+        "backoffLimit": draw(st.integers(0, 2**31 - 1)),
+        "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+    }
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": draw(metadata()), "spec": spec}
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> Json:
+    """As whoever has taken a node over writes it."""
+    notes = st.fixed_dictionaries({NODE_CARDS_ANNOTATION: CARDS})
+    amounts = {**draw(LIMITS), **draw(DEVICES)}
+    seconds = draw(st.sampled_from(["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"]))
+    ready = {"type": "Ready", "status": "True", "reason": "x", "lastTransitionTime": seconds}
+    status = {"capacity": amounts, "allocatable": amounts, "conditions": [ready]}
+    # No pod of the other tests is for it.
+    spec = {"taints": [{"key": "corpus", "effect": "NoSchedule"}], "unschedulable": True}
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": draw(metadata(notes))}
+    return {**body, "spec": spec, "status": status}
+
+
+@st.composite
+def plans(draw: st.DrawFn, namespace: str) -> Json:
+    """As whoever has the scheduler's token writes them."""
+    name, kind = draw(st.text("abcdefgh", min_size=1, max_size=20)), draw(st.sampled_from(["pod", "job"]))
+    placement = Placement("p", "u", draw(st.text(max_size=50)), draw(TEXTS))
+    body = dict(Record(GangKey(namespace, name, kind), (placement,), 0, 0).to_body())
+    named = cast("Json", body["metadata"])
+    named = {**named, "labels": {**named["labels"], "corpus": "y"}}
+    ((entry, text),) = cast("dict[str, str]", body["data"]).items()
+    spoilt = st.one_of(
+        st.just(text),
+        DIGITS.map(lambda digits: text.replace("0", digits)),
+        BRACKETS.map(lambda brackets: text.replace("[", brackets)),
+        TEXTS,
+    )
+    return {**body, "apiVersion": "v1", "kind": "ConfigMap", "metadata": named, "data": {entry: draw(spoilt)}}
