@@ -6,7 +6,7 @@ DOCKER ?= docker
 IMAGE ?= accelet
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' accelet/__init__.py)
 
-.PHONY: help demo test check lock audit release test-release e2e e2e-versions e2e-storms e2e-dra e2e-doctor e2e-tenants bench bench-scheduler bench-storm launchers schema crds policies bench-identity thorough soak soak-tenants proto image clean
+.PHONY: help demo test check lock audit release test-release e2e e2e-versions e2e-storms e2e-dra e2e-doctor e2e-tenants bench bench-scheduler bench-provisioner bench-storm launchers schema crds policies bench-identity thorough soak soak-tenants proto image clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -108,6 +108,9 @@ clean: ## remove what was made here; the cache of the end-to-end tests stays
 
 bench-scheduler: .venv/.ready ## the scheduler's planning times and distances, beside the sliding-window rule's
 	@$(BIN)/python -m benches.scheduler
+
+bench-provisioner: .venv/.ready ## the provisioner's decisions a second, its memory with 1,000 slices, its requests a slice
+	@$(BIN)/python -m benches.provisioner
 
 bench: .venv/.ready ## speed and memory beside a bare plugin; takes about four minutes
 	@$(BIN)/python -m benches.agent

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from accelet.kube.nodes import Node
 from accelet.kube.pods import Pod
-from accelet.provisioner.deciding.room import Counted, Limits, judge_room
+from accelet.provisioner.deciding.room import BEGINNING, Counted, Limits, judge_room
 from accelet.provisioner.deciding.view import Member, SliceNode, SliceRecord, SlicesView, Times
 from accelet.provisioner.demand.owners import JobOwner
 from accelet.provisioner.demand.slices import why_not_asked
@@ -43,6 +43,7 @@ class ProvisionerState:
         self.listed: PoolList | None = None
         self.services: set[Key] = set()
         self.knows_services = False
+        self._chips: dict[str, int] = {}
         self._pods: dict[Key, str] = {}
         self._used: dict[str, set[Key]] = defaultdict(set)
         self._of_pool: dict[str, set[str]] = defaultdict(set)
@@ -66,6 +67,7 @@ class ProvisionerState:
     def remove_request(self, key: Key, uid: str) -> None:
         if (known := self.requests.get(key)) is not None and known.uid == uid:
             del self.requests[key]
+            self._chips.pop(uid, None)
 
     def set_node(self, node: Node) -> str | None:
         """Takes a Node over; returns the pool it is of."""
@@ -196,17 +198,23 @@ class ProvisionerState:
         return [one for one in self.requests.values() if one.set_key == request.set_key]
 
     def _why_no_room(self, request: SliceRequest, listed: PoolList) -> str | None:
+        if request.status.phase not in BEGINNING:  # counting all slices is not for each look at each of them
+            return None
         if self.settings.paused:
             return "the provisioner is paused: its settings say so"
         if self._limits == Limits():
             return None
-        every = [self._counted(one, listed) for one in self.requests.values()]
-        return judge_room(self._counted(request, listed), every, self._limits)
+        pools: dict[str, set[str]] = defaultdict(set)
+        for pool in listed.pools:
+            pools[pool.mark].add(pool.name)
+        every = [self._counted(one, frozenset(pools.get(one.uid, ()))) for one in self.requests.values()]
+        return judge_room(self._counted(request, frozenset(pools.get(request.uid, ()))), every, self._limits)
 
-    def _counted(self, one: SliceRequest, listed: PoolList) -> Counted:
-        machines = machines_of(one.spec)
-        pools = frozenset(pool.name for pool in listed.pools if pool.mark == one.uid)
-        chips = machines.chips if isinstance(machines, Machines) else 0
+    def _counted(self, one: SliceRequest, pools: frozenset[str]) -> Counted:
+        if one.uid not in self._chips:
+            machines = machines_of(one.spec)
+            self._chips[one.uid] = machines.chips if isinstance(machines, Machines) else 0
+        chips = self._chips[one.uid]
         return Counted(one.uid, one.set_key, one.spec.slice_set.size, chips, one.record, pools)
 
 

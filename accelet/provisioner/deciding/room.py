@@ -6,6 +6,9 @@ from typing import Final
 
 from accelet.provisioner.deciding.view import SliceRecord
 
+BEGINNING: Final = frozenset(("Pending", "Failing"))
+"""Phases from which a new pool may be asked for; in all others it does not matter whether there is room."""
+
 _ACTIVE: Final = frozenset(("Creating", "Joining", "Joined", "Ready", "Repairing", "Failing", "Releasing"))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from accelet.provisioner.deciding.attempts import after_create
 from accelet.provisioner.deciding.decide import decide
-from accelet.provisioner.deciding.room import Counted, Limits, judge_room
+from accelet.provisioner.deciding.room import BEGINNING, Counted, Limits, judge_room
 from accelet.provisioner.deciding.view import (
     Action,
     Close,
@@ -113,6 +113,8 @@ class World:
         step = decide(view)
         assert decide(view) == step
         self.check_findings(view, step)
+        if view.record.phase not in BEGINNING:
+            assert decide(replace(view, no_room=None)) == decide(replace(view, no_room="none")) == step
         return Thought(uid, request.version, view, step)
 
     def check_findings(self, view: SlicesView, step: Step) -> None:

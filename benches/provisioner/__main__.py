@@ -1,0 +1,33 @@
+"""`make bench-provisioner`: decisions a second, memory with 1,000 requests, requests a slice."""
+
+import asyncio
+import os
+
+from benches.provisioner.deciding import measure as measure_decisions
+from benches.provisioner.running import measure_calls, measure_memory
+
+_SLICES, _WAITING, _MORE = 1_000, 20, 20
+
+
+def main() -> None:
+    """Prints one line a figure."""
+    _say(f"load {os.getloadavg()[0]:.0f}; {_SLICES:,} slices of 4 machines each are ready")
+    ready, waiting = measure_decisions(_SLICES, _WAITING)
+    _say(
+        f"decisions a second, of ready slices: {ready:,.0f}; of {_WAITING} that wait for room: {waiting:,.0f}"
+    )
+    _say(f"resident memory: {asyncio.run(measure_memory(_SLICES)):.0f} MiB (aim 120)")
+    costs = asyncio.run(measure_calls(_MORE))
+    _say(
+        f"creates and deletes a slice: {costs.calls:.1f} (aim 4); "
+        f"writes of its SliceRequest: {costs.writes:.1f}"
+    )
+    _say(f"lists: {costs.lists:.0f} in {costs.seconds:.0f} s of ticks of 1 s, for {_MORE} slices")
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)  # noqa: T201 - what the command is for
+
+
+if __name__ == "__main__":
+    main()
