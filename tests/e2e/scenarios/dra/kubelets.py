@@ -168,16 +168,17 @@ class RealClaimKubelet:
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": action.pod}, "target": target}
         self.workloads.client.send("POST", f"/api/v1/namespaces/default/pods/{action.pod}/binding", binding)
         if action.expect is not None:
-            return self._event(action.pod, action.expect)
+            return self._event(action.pod, pod["metadata"]["uid"], action.expect)
         self.workloads.wait_for_phase(action.pod, "Running", timeout_s=PATIENCE_S)
         log = wait_until(
             "the container has looked", lambda: _view(self.workloads.log(action.pod)), timeout_s=30
         )
         return f"running: {log}"
 
-    def _event(self, pod: str, words: str) -> str:
+    def _event(self, pod: str, uid: str, words: str) -> str:
         def found() -> str | None:
-            messages = (str(event["message"]) for event in self.workloads.events(pod))
+            events = self.workloads.events(pod)
+            messages = (str(event["message"]) for event in events if event["involvedObject"]["uid"] == uid)
             return next((message for message in messages if words in message), None)
 
         return wait_until(f"an event about {pod} says {words}", found, timeout_s=PATIENCE_S)
