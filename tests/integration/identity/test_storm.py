@@ -6,8 +6,8 @@ import pytest
 
 from tests.integration.identity.storm import blow, is_soak
 
-CONTAINERS = 10_000 if is_soak() else 340
-"""For each version: in full in `make soak`, about a thousand altogether in `make test`."""
+CONTAINERS = 10_000 if is_soak() else 240
+"""For each version: in full in `make soak`, some hundreds in `make test`."""
 EPOCHS = 20 if is_soak() else 3
 """Lives of the agent; in each the kubelet restarts once, and the watch lags by another time."""
 
