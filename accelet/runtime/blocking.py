@@ -1,17 +1,18 @@
 """How long the event loop is held up, by how late a task wakes; and what keeps the collector from it."""
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 
 _EVERY_S = 0.02
 
-_USUAL = 10
-"""CPython's own threshold of full collections."""
+_OLDEST = 2
+"""The generation that a full collection is of."""
 
-_NEVER = 2**30
+ALL_EVERY_S = 86_400.0
+"""How often a full collection looks at everything."""
 
 
 async def measure_blocking(observe: Callable[[float], None], clock: Clock = SYSTEM_CLOCK) -> None:
@@ -26,16 +27,28 @@ async def measure_blocking(observe: Callable[[float], None], clock: Clock = SYST
 
 
 @contextmanager
-def without_full_collections() -> Iterator[None]:
-    """Has the collector look only at young objects.
+def brief_collections(clock: Clock = SYSTEM_CLOCK) -> Iterator[None]:
+    """Has each full garbage collection look only at what was made since the last one.
 
     A full collection looks at everything that lives: 0.4 s for 50,000 pods, and nothing else runs meanwhile.
-    What is let go of is freed all the same, but for old objects that refer to one another: these wait for
-    the end.
+    Here what one has seen alive is set aside. It is freed all the same once nothing refers to it, but for
+    objects that refer to one another in a circle; so that these do not pile up, everything is looked at once
+    a day.
     """
-    young, middle, _ = gc.get_threshold()
-    gc.set_threshold(young, middle, _NEVER)
+    all_seen_s = clock.now_s()
+
+    def set_aside(phase: str, info: Mapping[str, int]) -> None:
+        nonlocal all_seen_s
+        if phase != "stop" or info["generation"] < _OLDEST:
+            return
+        gc.freeze()
+        if clock.now_s() - all_seen_s >= ALL_EVERY_S:
+            all_seen_s = clock.now_s()
+            gc.unfreeze()  # the next full collection looks at all of it
+
+    gc.callbacks.append(set_aside)
     try:
         yield
     finally:
-        gc.set_threshold(young, middle, _USUAL)
+        gc.callbacks.remove(set_aside)
+        gc.unfreeze()

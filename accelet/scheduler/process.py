@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from accelet.control.lease import Terms
 from accelet.control.process import ControllerOptions, Surface, refreshed, run_controller
-from accelet.runtime.blocking import measure_blocking, without_full_collections
+from accelet.runtime.blocking import brief_collections, measure_blocking
 from accelet.runtime.clock import SYSTEM_CLOCK
 from accelet.runtime.probes import Check
 from accelet.runtime.tasks import task_group
@@ -93,9 +93,10 @@ class SchedulerWork:
         ]
 
     async def watch(self) -> None:
-        async with task_group() as group:
-            group.create_task(self._watching.run(), name="watching")
-            group.create_task(measure_blocking(self._metrics.blocked.observe), name="measure blocking")
+        with brief_collections():
+            async with task_group() as group:
+                group.create_task(self._watching.run(), name="watching")
+                group.create_task(measure_blocking(self._metrics.blocked.observe), name="measure blocking")
 
     async def lead(self) -> None:
         """Places gangs while this replica leads, from a state that has the former leader's last act."""
@@ -104,8 +105,7 @@ class SchedulerWork:
         self._controller = Controller(self._state, self._writer, self._settings, self._metrics, self._say)
         self._metrics.is_leading.set(1)
         try:
-            with without_full_collections():
-                await self._controller.run()
+            await self._controller.run()
         finally:
             self._controller = None
             self._metrics.is_leading.set(0)

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 from accelet.control.writer import FencedWriter
 from accelet.kube.apiresources import NODES, PODS, ApiResource, ObjectApi
 from accelet.kube.objects import Page
-from accelet.runtime.blocking import without_full_collections
+from accelet.runtime.blocking import brief_collections
 from accelet.runtime.tasks import task_group
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.controller import Controller
@@ -145,5 +145,5 @@ async def _measure(nodes: int, pods: int, gangs: int) -> None:
 
 
 if __name__ == "__main__":
-    with without_full_collections():
+    with brief_collections():
         asyncio.run(_measure(*(int(argument) for argument in sys.argv[1:] or ("5000", "50000", "1000"))))

@@ -2,10 +2,11 @@
 
 import asyncio
 import gc
+import weakref
 
 import pytest
 
-from accelet.runtime.blocking import measure_blocking, without_full_collections
+from accelet.runtime.blocking import ALL_EVERY_S, brief_collections, measure_blocking
 from tests.fakes.clocks import FakeClock
 
 
@@ -24,16 +25,39 @@ async def test_what_holds_the_loop_up_is_seen_as_no_more_than_a_period_shorter()
     await asyncio.gather(measuring, return_exceptions=True)
 
 
-def _full_collections(churn: int) -> int:
-    """How many come while so many objects are made that live on."""
-    before = gc.get_stats()[2]["collections"]
-    kept = [[number] for number in range(churn)]
-    assert len(kept) == churn
-    return int(gc.get_stats()[2]["collections"] - before)
+class Circle:
+    """Refers to itself, so that only a garbage collection frees it."""
+
+    def __init__(self) -> None:
+        self.me = self
 
 
-def test_only_young_objects_are_looked_at_while_it_lasts() -> None:
-    gc.collect()
-    with without_full_collections():
-        assert _full_collections(2_000_000) == 0
-    assert gc.get_threshold()[2] == 10
+def test_a_full_collection_looks_at_what_was_made_since_the_last_one() -> None:
+    kept: list[list[int]] = []
+    with brief_collections(FakeClock()):
+        for _ in range(3):
+            kept += [[number] for number in range(100_000)]
+            gc.collect()
+            assert len(gc.get_objects(generation=2)) < 10_000
+            young, circle = len(kept), Circle()
+            gone = weakref.ref(circle)
+            del circle
+            gc.collect()
+            assert gone() is None
+            assert gc.get_freeze_count() > young
+    assert gc.get_freeze_count() == 0
+
+
+def test_what_was_set_aside_and_refers_to_itself_is_freed_within_a_day() -> None:
+    clock, circle = FakeClock(), Circle()
+    gone = weakref.ref(circle)
+    with brief_collections(clock):
+        gc.collect()
+        del circle
+        gc.collect()
+        assert gone() is not None
+        clock.time_s += ALL_EVERY_S
+        gc.collect()
+        gc.collect()
+        assert gone() is None
+        assert gc.get_freeze_count() > 0
