@@ -41,6 +41,7 @@ PARTS: Mapping[str, tuple[Values, Sequence[str]]] = {
         {**NOTHING, "provisioner": {"enabled": True}},
         ["provisioner", "provisioner/simulated"],
     ),
+    "tasks": ({**NOTHING, "tasks": {"enabled": True}}, ["tasks"]),
     "monitoring": (
         {
             "provisioner": {"enabled": True},
@@ -50,9 +51,17 @@ PARTS: Mapping[str, tuple[Values, Sequence[str]]] = {
     ),
     "identity": ({**NOTHING, "identity": {"enabled": True}}, ["identity"]),
 }
+CONTAINERS = {
+    "agent": "agent",
+    "scheduler": "scheduler",
+    "provisioner": "provisioner",
+    "tasks": "task-controller",
+}
+"""The container of each part."""
 EVERYTHING: Values = {
     "agent": {"tpu": True, "nfd": True, "dra": True, "monitorClass": True, "config": {"version": "v1"}},
     "provisioner": {"enabled": True},
+    "tasks": {"enabled": True},
     "identity": {"enabled": True},
     "monitoring": {"dashboards": True},
 }
@@ -173,16 +182,16 @@ def test_values_reach_the_pods(helm: Helm, tmp_path: Path) -> None:
         },
     }
     parts = {
-        name: json.loads(json.dumps(part).replace("NAME", name))
-        for name in ("agent", "scheduler", "provisioner")
+        name: json.loads(json.dumps(part).replace("NAME", container))
+        for name, container in CONTAINERS.items()
     }
     parts["scheduler"]["config"] = {"version": "v1", "quiet_s": 3}
-    parts["provisioner"]["enabled"] = True
+    parts["provisioner"]["enabled"] = parts["tasks"]["enabled"] = True
     digest = "sha256:" + "0" * 64
     image = {"repository": "r.example.com/accelet", "digest": digest, "pullSecrets": ["mine"]}
     made = helm.template({"image": image, "network": {"monitoringNamespace": "prom"}, **parts})
     workloads = {**of_kind(made, "DaemonSet"), **of_kind(made, "Deployment")}
-    assert workloads.keys() == {"accelet-agent", "accelet-scheduler", "accelet-provisioner"}
+    assert workloads.keys() == {f"accelet-{container}" for container in CONTAINERS.values()}
     for each in workloads.values():
         pod = each["spec"]["template"]["spec"]
         (container,) = pod["containers"]
