@@ -19,13 +19,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from accelet.agent.metrics import AgentMetrics
 from accelet.fakeapi import FakeApi
+from accelet.gputask.metrics import TaskMetrics
 from accelet.provisioner.metrics import ProvisionerMetrics
 from accelet.scheduler.metrics import SchedulerMetrics
 
 PROJECT = Path(__file__).parents[3]
 MONITORING = PROJECT / "deploy" / "monitoring"
 OPERATING = (PROJECT / "docs" / "operating.md").read_text()
-PARTS = ("agent", "scheduler", "provisioner")
+PARTS = ("agent", "scheduler", "provisioner", "tasks")
 ADDED = {"node", "instance", "le"}
 """Labels that the PodMonitor, Prometheus and histograms bring."""
 
@@ -77,6 +78,7 @@ def labels_of_each() -> Mapping[str, set[str]]:
     registry = CollectorRegistry()
     SchedulerMetrics(registry)
     ProvisionerMetrics(registry)
+    TaskMetrics(registry)
     found = {}
     for collected in (registry, AgentMetrics().registry):
         for name, collector in collected._names_to_collectors.items():
@@ -131,6 +133,7 @@ async def test_every_metric_that_is_asked_for_is_in_a_running_process(tmp_path: 
             metrics_of(["agent", *folder, "--config", str(tmp_path / "config.yaml")]),
             metrics_of(["scheduler", *cluster]),
             metrics_of(["provisioner", *cluster]),
+            metrics_of(["task-controller", *cluster]),
         )
     there = set[str]().union(*served)
     missing = {one.where: one.names - there for one in asked() if not one.names <= there}
@@ -168,7 +171,12 @@ def test_every_alert_that_is_explained_is_there() -> None:
 
 
 def test_each_pod_monitor_finds_the_pods_and_the_port_of_its_part() -> None:
-    files = ("agent/daemonset.yaml", "scheduler.yaml", "provisioner/provisioner.yaml")
+    files = (
+        "agent/daemonset.yaml",
+        "scheduler.yaml",
+        "provisioner/provisioner.yaml",
+        "tasks/controller.yaml",
+    )
     for part, file in zip(PARTS, files, strict=True):
         (monitor,) = yaml.safe_load_all((MONITORING / f"{part}-podmonitor.yaml").read_text())
         documents = yaml.safe_load_all((PROJECT / "deploy" / file).read_text())
