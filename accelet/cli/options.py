@@ -29,6 +29,41 @@ cdi_option = click.option(
 )
 
 
+def controller_options(command: F) -> F:
+    """What every controller is told: the API server, its settings, its HTTP port, its Lease, its log."""
+    for option in reversed(
+        (
+            click.option(
+                "--kubeconfig",
+                type=click.Path(exists=True, dir_okay=False, path_type=Path),
+                help="How to reach the API server; without it, as the pod's own service account.",
+            ),
+            click.option(
+                "--config",
+                type=click.Path(exists=True, dir_okay=False, path_type=Path),
+                help="Settings, a YAML file.",
+            ),
+            click.option("--http", default="", help="HOST:PORT or :PORT for /healthz, /readyz and /metrics."),
+            click.option(
+                "--namespace",
+                envvar="POD_NAMESPACE",
+                default="kube-system",
+                show_default=True,
+                help="Where the Lease is by which one replica leads.",
+            ),
+            click.option(
+                "--log-level",
+                type=click.Choice(["debug", "info", "warning", "error"]),
+                envvar="ACCELET_LOG_LEVEL",
+                default="info",
+                show_default=True,
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
 def node_options(command: F) -> F:
     """Where the node's hardware, its kubelet and the configuration are."""
     for option in reversed(

@@ -7,7 +7,7 @@ import msgspec
 
 from accelet.gputask.deciding.view import TaskTimes
 from accelet.gputask.objects.names import GANG_GATE
-from accelet.runtime.settings import Mistake, Reader, SettingsError
+from accelet.runtime.settings import read_settings_file
 
 
 class TaskSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,14 +42,4 @@ def read_task_settings(file: Path) -> TaskSettings:
     Raises:
         SettingsError: they are wrong, or the file cannot be read; has every mistake.
     """
-    reader = Reader(str(file))
-    try:
-        node = reader.parse(file.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError([Mistake(str(file), 1, "", f"cannot be read: {error}")]) from None
-    settings = reader.read(node, TaskSettings) if node is not None else None
-    if reader.problems or not isinstance(settings, TaskSettings):
-        raise SettingsError(
-            reader.problems or [Mistake(str(file), 1, "", "the file is empty; say version: v1")]
-        )
-    return settings
+    return read_settings_file(file, TaskSettings)

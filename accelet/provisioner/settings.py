@@ -9,7 +9,7 @@ import msgspec
 from accelet.provisioner.demand.selectors import COPIED_LABELS
 from accelet.provisioner.demand.slices import Demand
 from accelet.provisioner.pools.tiers import Tier, TierError
-from accelet.runtime.settings import Contradiction, Mistake, Reader, SettingsError
+from accelet.runtime.settings import Contradiction, read_settings_file
 
 ProviderName = Literal["simulated", "gke", "cluster-api"]
 
@@ -198,17 +198,7 @@ def read_settings(file: Path) -> ProvisionerSettings:
     Raises:
         SettingsError: they are wrong, or the file cannot be read; has every mistake.
     """
-    reader = Reader(str(file))
-    try:
-        node = reader.parse(file.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError([Mistake(str(file), 1, "", f"cannot be read: {error}")]) from None
-    settings = reader.read(node, ProvisionerSettings) if node is not None else None
-    if reader.problems or not isinstance(settings, ProvisionerSettings):
-        raise SettingsError(
-            reader.problems or [Mistake(str(file), 1, "", "the file is empty; say version: v1")]
-        )
-    return settings
+    return read_settings_file(file, ProvisionerSettings)
 
 
 def _judge_tiers(tiers: Sequence[str]) -> list[Contradiction]:

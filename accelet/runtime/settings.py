@@ -4,12 +4,15 @@ import difflib
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 import yaml
 
 MAX_BYTES = 1 << 20
+
+_S = TypeVar("_S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,3 +267,22 @@ def _plain_words(message: str) -> str:
         .replace("`", "")
         .replace("must be object", "must be a mapping")
     )
+
+
+def read_settings_file(file: Path, kind: type[_S]) -> _S:
+    """The settings in a file, as a Struct of `kind`.
+
+    Raises:
+        SettingsError: they are wrong, or the file cannot be read; has every mistake.
+    """
+    reader = Reader(str(file))
+    try:
+        node = reader.parse(file.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError([Mistake(str(file), 1, "", f"cannot be read: {error}")]) from None
+    settings = reader.read(node, kind) if node is not None else None
+    if reader.problems or not isinstance(settings, kind):
+        raise SettingsError(
+            reader.problems or [Mistake(str(file), 1, "", "the file is empty; say version: v1")]
+        )
+    return settings

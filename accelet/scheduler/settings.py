@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from accelet.runtime.settings import Contradiction, Mistake, Reader, SettingsError
+from accelet.runtime.settings import Contradiction, read_settings_file
 from accelet.scheduler.cards.needs import CARD_RESOURCES
 from accelet.scheduler.cards.search import CardPolicy
 from accelet.scheduler.cluster.topology import MOST_WEIGHT, Scheme
@@ -95,14 +95,4 @@ def read_settings(file: Path) -> SchedulerSettings:
     Raises:
         SettingsError: they are wrong, or the file cannot be read; has every mistake.
     """
-    reader = Reader(str(file))
-    try:
-        node = reader.parse(file.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError([Mistake(str(file), 1, "", f"cannot be read: {error}")]) from None
-    settings = reader.read(node, SchedulerSettings) if node is not None else None
-    if reader.problems or not isinstance(settings, SchedulerSettings):
-        raise SettingsError(
-            reader.problems or [Mistake(str(file), 1, "", "the file is empty; say version: v1")]
-        )
-    return settings
+    return read_settings_file(file, SchedulerSettings)

@@ -7,6 +7,7 @@ import click
 
 import accelet
 from accelet.cli.ending import run_process
+from accelet.cli.options import controller_options
 from accelet.gputask.process import TaskOptions, run_task_controller
 from accelet.gputask.settings import DEFAULT_TASK_SETTINGS, read_task_settings
 from accelet.runtime.logs import Level, Log, configure_logs
@@ -16,29 +17,7 @@ _log = Log(__name__)
 
 
 @click.command("task-controller")
-@click.option(
-    "--kubeconfig",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="How to reach the API server; without it, as the pod's own service account.",
-)
-@click.option(
-    "--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Settings, a YAML file."
-)
-@click.option("--http", default="", help="HOST:PORT or :PORT for /healthz, /readyz and /metrics.")
-@click.option(
-    "--namespace",
-    envvar="POD_NAMESPACE",
-    default="kube-system",
-    show_default=True,
-    help="Where the Lease is by which one replica leads.",
-)
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    envvar="ACCELET_LOG_LEVEL",
-    default="info",
-    show_default=True,
-)
+@controller_options
 def command(
     *, kubeconfig: Path | None, config: Path | None, http: str, namespace: str, log_level: Level
 ) -> None:

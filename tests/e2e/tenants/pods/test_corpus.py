@@ -20,8 +20,8 @@ from accelet.scheduler.record import parse_record
 from accelet.scheduler.state import SchedulerState
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.https_client import Client, Json, RefusedError
+from tests.e2e.tenants.corpus import jobs, nodes, plans, pods
 from tests.e2e.tenants.installation import Tenant, acting_as, tile_pod, wait_until_placed
-from tests.e2e.tenants.pods.corpus import jobs, nodes, plans, pods
 from tests.e2e.tenants.pods.processes import RunningProcess
 
 OBJECTS = 10_000 if os.environ.get("ACCELET_HYPOTHESIS_PROFILE") == "soak" else 100
