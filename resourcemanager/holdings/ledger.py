@@ -93,6 +93,15 @@ class Ledger:
         """The ids the kubelet may still look up: dropping one from ListAndWatch can crash it (since 1.34)."""
         return self.held | self.checkpointed
 
+    @cached_property
+    def of_this_kubelet(self) -> "Ledger":
+        """The ledger without the records of another life of the kubelet, which this one may have rejected."""
+        holdings = {
+            key: one if key.pod_uid in self.checkpointed_pods else replace(one, is_recorded=False)
+            for key, one in self.holdings.items()
+        }
+        return replace(self, holdings=MappingProxyType(holdings))
+
     @property
     def knows_init_containers(self) -> bool:
         """Whether it is known what plain init containers have: only the checkpoint and our answers tell."""

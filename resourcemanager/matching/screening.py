@@ -68,14 +68,21 @@ class Screening:
 def may_be_skipped(pod: Pod, ledger: Ledger) -> bool:
     """Whether nothing but podresources tells if the kubelet has admitted the pod without devices.
 
-    It gives none of a resource it does not know: a pod that has some was not skipped.
+    It gives none of a resource it does not know: a pod that has some was not skipped. What a kubelet before
+    it recorded it may have rejected.
     """
     is_waiting = not (pod.is_terminal or pod.is_mirror or pod.has_started or pod.statuses)
-    return is_waiting and bool(list_needs(pod, ledger.resource)) and not ledger.recorded(kubelet_uid(pod))
+    return (
+        is_waiting
+        and bool(list_needs(pod, ledger.resource))
+        and kubelet_uid(pod) not in ledger.checkpointed_pods
+    )
 
 
 def _lacks(pod: Pod, shown: ShownPod | None, ledger: Ledger) -> bool:
-    return shown is not None and bool(find_missing(pod, shown, ledger))
+    if shown is None or any(container.devices.get(ledger.resource) for container in shown.containers):
+        return False  # it knew the resource, or has its records from before
+    return bool(find_missing(pod, shown, ledger.of_this_kubelet))
 
 
 def _found(answers: Mapping[PodUid, bool]) -> Mapping[PodUid, bool]:

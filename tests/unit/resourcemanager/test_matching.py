@@ -281,10 +281,23 @@ def test_pod_that_lacks_devices_while_nobody_calls_may_have_been_skipped() -> No
 
 def test_kubelet_that_knew_the_resource_need_not_be_asked_twice() -> None:
     one, ended, served = pod("p"), replace(pod("e"), phase="Failed"), pod("s")
-    pods, ledger = index_pods([one, ended, served]), books(("uid-s", "main", "d"))
+    pods = index_pods([one, ended, served])
+    ledger = replace(books(("uid-s", "main", "d")), checkpointed_pods=frozenset({PodUid("uid-s")}))
     assert list(Screening().list_unasked(pods, ledger)) == [one]
     assert list(screen(Screening(), (one, None)).list_unasked(pods, ledger)) == [one]
     assert list(screen(Screening(is_known=True), (one, None)).list_unasked(pods, ledger)) == []
+
+
+def test_devices_that_another_kubelet_recorded_do_not_tell_that_a_pod_was_not_skipped() -> None:
+    one, rejected = pod("p"), books(("uid-p", "main", "d"))
+    assert list(Screening().list_unasked(index_pods([one]), rejected)) == [one]
+    assert Screening().with_before(one, record(one), rejected).skipped == {"uid-p"}
+    assert Screening().with_before(one, record(one, main="d"), rejected).skipped == frozenset()
+
+
+def test_pod_that_is_shown_with_some_of_its_devices_was_not_skipped() -> None:
+    one = pod("p", container("first"), container("second"))
+    assert Screening().with_before(one, record(one, first="d"), books()).skipped == frozenset()
 
 
 def test_pod_with_statuses_need_not_be_asked_for() -> None:
