@@ -15,6 +15,7 @@ from accelet.gputask.deciding.view import (
     DeleteJob,
     DeleteTask,
     Obstacle,
+    ReadEnds,
     SetReplicas,
     SetSuspended,
     TaskAction,
@@ -134,6 +135,8 @@ class Controller:
                 await self._writer.scale(job, replicas)
             case AskWhy(job, again_s):
                 self._state.reports[task.uid] = await self._writer.ask_why(job, view.now_s, again_s)
+            case ReadEnds(job):
+                self._state.ends[task.uid] = await self._writer.read_ends(task, job)
             case DeleteTask():
                 await self._writer.delete_task(task)
                 return _PODS_AGAIN_S

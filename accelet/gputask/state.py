@@ -4,7 +4,7 @@ from collections import defaultdict
 from typing import TypeVar
 
 from accelet.gputask.deciding.status import record_of
-from accelet.gputask.deciding.view import JobReport, Obstacle, TaskTimes, TaskView
+from accelet.gputask.deciding.view import EndsRead, JobReport, Obstacle, TaskTimes, TaskView
 from accelet.gputask.objects.jobs import TaskJob, TaskService
 from accelet.gputask.objects.pods import TaskPod
 from accelet.gputask.objects.task import GpuTask
@@ -24,12 +24,13 @@ class TaskState:
         self.tasks: dict[ObjectKey, GpuTask] = {}
         self.obstacles: dict[str, Obstacle] = {}
         self.reports: dict[str, JobReport] = {}
+        self.ends: dict[str, EndsRead] = {}
         self._jobs: dict[ObjectKey, TaskJob] = {}
         self._services: dict[ObjectKey, TaskService] = {}
         self._pods: dict[ObjectKey, TaskPod] = {}
         self._jobs_of: dict[OwnerKey, set[ObjectKey]] = defaultdict(set)
         self._pods_of: dict[OwnerKey, set[ObjectKey]] = defaultdict(set)
-        self._lost: dict[str, set[int]] = {}
+        self._done: dict[str, set[int]] = {}
         self._keys: dict[OwnerKey, ObjectKey] = {}
 
     def set_task(self, task: GpuTask) -> None:
@@ -48,6 +49,7 @@ class TaskState:
             self._keys.pop((task.namespace, task.uid), None)
         self.obstacles.pop(task.uid, None)
         self.reports.pop(task.uid, None)
+        self.ends.pop(task.uid, None)
 
     def set_job(self, job: TaskJob) -> ObjectKey | None:
         """Takes a Job over; returns the task that it belongs to."""
@@ -65,7 +67,7 @@ class TaskState:
             del self._jobs[job.key]
             _drop(self._jobs_of, (job.namespace, known.owner_uid), job.key)
         if is_gone:
-            self._lost.pop(job.uid, None)
+            self._done.pop(job.uid, None)
         return self._keys.get((job.namespace, job.owner_uid))
 
     def set_service(self, service: TaskService) -> ObjectKey | None:
@@ -80,14 +82,14 @@ class TaskState:
         return self._keys.get((service.namespace, service.owner_uid))
 
     def set_pod(self, pod: TaskPod) -> ObjectKey | None:
-        """Takes a pod over, and remembers for its Job if it was told to end and ended as if it were done."""
+        """Takes a pod over, and remembers for its Job if its program came to its own end."""
         known = self._pods.get(pod.key)
         if known is not None:
             self._drop_pod(known)
         self._pods[pod.key] = pod
         self._pods_of[pod.namespace, pod.task_uid].add(pod.key)
-        if pod.job_uid and pod.is_disrupted and pod.phase == "Succeeded" and pod.rank is not None:
-            self._lost.setdefault(pod.job_uid, set()).add(pod.rank)
+        if pod.job_uid and pod.is_done and pod.rank is not None:
+            self._done.setdefault(pod.job_uid, set()).add(pod.rank)
         return self._keys.get((pod.namespace, pod.task_uid))
 
     def remove_pod(self, pod: TaskPod) -> ObjectKey | None:
@@ -112,7 +114,8 @@ class TaskState:
             pods=tuple(self._pods[key] for key in sorted(self._pods_of.get(owner, ()))),
             now_s=now_s,
             has_service=service is not None and service.owner_uid == task.uid,
-            lost=frozenset(self._lost.get(present.uid, ())) if present is not None else frozenset(),
+            done=frozenset(self._done.get(present.uid, ())) if present is not None else frozenset(),
+            ends=self.ends.get(task.uid),
             obstacle=self.obstacles.get(task.uid),
             report=self.reports.get(task.uid),
             times=self._times,

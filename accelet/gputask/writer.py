@@ -8,7 +8,7 @@ from accelet.control.status import status_patch
 from accelet.control.writer import FencedWriter
 from accelet.gputask.deciding.said import read_events
 from accelet.gputask.deciding.status import to_json
-from accelet.gputask.deciding.view import CreateJob, JobReport
+from accelet.gputask.deciding.view import CreateJob, EndsRead, JobReport
 from accelet.gputask.objects.jobs import TaskJob, parse_job, parse_service
 from accelet.gputask.objects.manifests import job_body, scale_patch, service_body, suspend_patch
 from accelet.gputask.objects.names import TASK_UID, job_name
@@ -84,6 +84,17 @@ class TaskWriter:
             return Taken(f"a Job of the name {job.name} is there, and is not this task's")
         self._state.set_job(job)
         return None
+
+    async def read_ends(self, task: GpuTask, job: TaskJob) -> EndsRead:
+        """Which ranks of a Job ended by themselves, as the API server has their pods at this moment."""
+        query = {"labelSelector": f"{TASK_UID}={task.uid}"}
+        done: set[int] = set()
+        async for page in self._client.list_pages(PODS, task.namespace, query):
+            pods = [parse_pod(item) for item in page.items]
+            done |= {
+                pod.rank for pod in pods if pod.rank is not None and pod.is_done and pod.job_uid == job.uid
+            }
+        return EndsRead(job.uid, job.completed, frozenset(done))
 
     async def has_live_pods(self, task: GpuTask) -> bool:
         """Whether a pod of the task may be running, as the API server has it at this moment."""

@@ -3,19 +3,31 @@
 from dataclasses import replace
 from typing import Final
 
-from accelet.gputask.deciding.ends import AttemptEnd, follow, is_undone, judge, left_s
+from accelet.gputask.deciding.ends import (
+    AttemptEnd,
+    done_ranks,
+    follow,
+    is_undone,
+    judge,
+    left_s,
+    lost_ranks,
+)
 from accelet.gputask.deciding.view import (
     AskWhy,
     CreateJob,
     CreateService,
     DeleteJob,
     DeleteTask,
+    ReadEnds,
     SetReplicas,
     SetSuspended,
+    TaskRecord,
     TaskStep,
     TaskView,
 )
 from accelet.gputask.objects.jobs import TaskJob
+from accelet.gputask.objects.ranks import read_ranks, write_ranks
+from accelet.kinds.gputask import MOST_DONE
 
 _PODS_AGAIN_S: Final = 5.0
 _FIRST_ASK_S: Final = 5.0
@@ -82,10 +94,16 @@ def _make(view: TaskView) -> TaskStep:
 def _look_after(view: TaskView, job: TaskJob) -> TaskStep:
     record = view.record
     if record.job_uid != job.uid:
-        return TaskStep(replace(record, job_uid=job.uid))
+        return TaskStep(replace(record, job_uid=job.uid, done=""))
     if job.is_deleted:
         return TaskStep(record)
-    ending = judge(view, job)
+    if lost_ranks(view, job) and view.present_ends is None:
+        return TaskStep(record, ReadEnds(job))
+    return _bring_on(view, job)
+
+
+def _bring_on(view: TaskView, job: TaskJob) -> TaskStep:
+    record, ending = view.record, judge(view, job)
     if ending is not None and ending.kind == "completed" and record.is_given_up:
         ending = AttemptEnd("disrupted", record.last_end)
     if ending is not None:
@@ -94,7 +112,14 @@ def _look_after(view: TaskView, job: TaskJob) -> TaskStep:
         return TaskStep(record, DeleteJob(job))
     if undone := is_undone(view, job):
         return TaskStep(replace(record, is_given_up=True, last_end=undone))
-    return TaskStep(record, None, _PODS_AGAIN_S) if job.is_ending else _steer(view, job)
+    step = TaskStep(record, None, _PODS_AGAIN_S) if job.is_ending else _steer(view, job)
+    return step if step.action is not None else replace(step, record=_note_done(view, job))
+
+
+def _note_done(view: TaskView, job: TaskJob) -> TaskRecord:
+    """The record with the ranks that count as done and are: their pods may go before the Job has ended."""
+    done = write_ranks(read_ranks(job.completed) & done_ranks(view), MOST_DONE)
+    return replace(view.record, done=done)
 
 
 def _steer(view: TaskView, job: TaskJob) -> TaskStep:

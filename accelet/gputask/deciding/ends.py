@@ -25,7 +25,7 @@ class AttemptEnd:
 def judge(view: TaskView, job: TaskJob) -> AttemptEnd | None:
     """How the attempt of this Job has ended; None while it has not, or pods of it may still be running."""
     if job.complete is not None:
-        lost = _lost_ranks(view, job)
+        lost = lost_ranks(view, job)
         return AttemptEnd("disrupted", _lost_text(lost)) if lost else AttemptEnd("completed")
     if job.failed is None or job.terminating or any(not pod.has_ended for pod in view.own_pods):
         return None
@@ -40,15 +40,30 @@ def judge(view: TaskView, job: TaskJob) -> AttemptEnd | None:
 
 
 def is_undone(view: TaskView, job: TaskJob) -> str:
-    """Why a Job that goes on can come to no good end; empty if it can.
-
-    A rank that was evicted, saved its work and ended with exit code 0 counts as done for its Job: it is not
-    run again, and its peers wait for it for ever.
-    """
+    """Why a Job that goes on can come to no good end; empty if it can."""
     if job.is_ending:
         return ""
-    lost = _lost_ranks(view, job)
+    lost = lost_ranks(view, job)
     return _lost_text(lost) if lost else ""
+
+
+def lost_ranks(view: TaskView, job: TaskJob) -> frozenset[int]:
+    """Of the ranks on which the end of the task depends, those that count as done and were not seen to be.
+
+    A rank that was evicted, saved its work and ended with exit code 0 counts as done for its Job: it is not
+    run again, and its peers wait for it for ever. Its pod goes. The pod of a rank that ended by itself stays
+    until somebody deletes it; until then it is seen at the latest by the next leader, and written down.
+    """
+    if job.failed is not None or job.failing is not None or view.record.is_given_up:
+        return frozenset()
+    counted = read_ranks(job.completed) - done_ranks(view)
+    return counted & {0} if view.task.spec.success == "RankZero" else counted
+
+
+def done_ranks(view: TaskView) -> frozenset[int]:
+    """The ranks of the present Job that ended by themselves."""
+    read = view.present_ends
+    return read_ranks(view.record.done) | view.done | (read.done if read is not None else frozenset())
 
 
 def follow(view: TaskView, ending: AttemptEnd, ran_since_s: float) -> TaskRecord:
@@ -91,19 +106,14 @@ def _again(view: TaskView, record: TaskRecord, ran_since_s: float) -> TaskRecord
         quick_ends=quick,
         retry_s=now_s + pause_s,
         job_uid="",
+        done="",
         is_given_up=False,
     )
 
 
-def _lost_ranks(view: TaskView, job: TaskJob) -> frozenset[int]:
-    """Of the ranks on which the end of the task depends, those that count as done and are not."""
-    counted = view.lost & read_ranks(job.completed)
-    return counted & {0} if view.task.spec.success == "RankZero" else counted
-
-
 def _lost_text(lost: frozenset[int]) -> str:
     ranks = write_ranks(lost, 60)
-    return f"rank {ranks} was evicted and ended with exit code 0, so that its Job takes it for done"
+    return f"rank {ranks} was told to end and did so with exit code 0, so that its Job takes it for done"
 
 
 def _failed_ranks(view: TaskView) -> str:

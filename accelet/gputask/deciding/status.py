@@ -1,5 +1,6 @@
 """A task's status: the record of it, and what people are told."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ def record_of(status: GPUTaskStatus) -> TaskRecord:
         quick_ends=status.quick_ends,
         last_end=status.last_end,
         job_uid=status.job_uid,
+        done=status.done,
         is_given_up=status.is_given_up,
         started_s=_seconds(status.start_time),
         attempt_s=_seconds(status.attempt_time),
@@ -67,6 +69,7 @@ def status_of(view: TaskView, record: TaskRecord) -> GPUTaskStatus:
         selector=f"{TASK_UID}={task.uid}",
         job=job.name if job is not None else before.job,
         job_uid=record.job_uid,
+        done=record.done,
         is_given_up=record.is_given_up,
         where=_where(live),
         nodes=_nodes(live),
@@ -83,7 +86,8 @@ def is_urgent(before: GPUTaskStatus, after: GPUTaskStatus) -> bool:
 
     def essence(status: GPUTaskStatus) -> object:
         truths = [(one.type, one.status, one.reason) for one in status.conditions]
-        return record_of(status), status.phase, status.observed_generation, status.job, truths
+        record = replace(record_of(status), done="")
+        return record, status.phase, status.observed_generation, status.job, truths
 
     return essence(before) != essence(after)
 

@@ -28,7 +28,8 @@ class TaskTimes:
 class TaskRecord:
     """What is written down of a task: the part of its status that decisions rest on.
 
-    Attempt 0: none has begun. Times are seconds since the epoch.
+    Attempt 0: none has begun. `done` are the ranks of its Job that were seen to end by themselves. Times are
+    seconds since the epoch.
     """
 
     attempt: int = 0
@@ -37,6 +38,7 @@ class TaskRecord:
     quick_ends: int = 0
     last_end: str = ""
     job_uid: str = ""
+    done: str = ""
     is_given_up: bool = False
     started_s: float = 0.0
     attempt_s: float = 0.0
@@ -73,11 +75,20 @@ class JobReport:
 
 
 @dataclass(frozen=True, slots=True)
+class EndsRead:
+    """The ranks whose pods had ended by themselves when they were read, for a Job of these `completed`."""
+
+    job_uid: str
+    completed: str
+    done: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class TaskView:
     """Everything that the next decision about a task depends on.
 
-    `jobs` are those that the task controls. `pods` have its label, whoever controls them by now. `lost` are
-    ranks of the present Job that were told to end and ended as if they had succeeded.
+    `jobs` are those that the task controls. `pods` have its label, whoever controls them by now. `done` are
+    ranks of the present Job that were seen to end by themselves, `ends` those that were read for it.
     """
 
     task: GpuTask
@@ -86,7 +97,8 @@ class TaskView:
     pods: tuple[TaskPod, ...]
     now_s: float
     has_service: bool = False
-    lost: frozenset[int] = frozenset()
+    done: frozenset[int] = frozenset()
+    ends: EndsRead | None = None
     obstacle: Obstacle | None = None
     report: JobReport | None = None
     times: TaskTimes = field(default_factory=TaskTimes)
@@ -106,6 +118,13 @@ class TaskView:
     def live_pods(self) -> tuple[TaskPod, ...]:
         """Pods of any attempt whose containers may be running, or will."""
         return tuple(pod for pod in self.pods if not pod.has_ended)
+
+    @property
+    def present_ends(self) -> EndsRead | None:
+        """What was read of the pods of the present Job since it counts those ranks as done."""
+        ends, job = self.ends, self.job
+        is_present = ends is not None and job is not None and ends.job_uid == job.uid
+        return ends if is_present and ends and job and ends.completed == job.completed else None
 
     @property
     def present_obstacle(self) -> Obstacle | None:
@@ -165,11 +184,20 @@ class AskWhy:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadEnds:
+    """Read which pods of this Job ended by themselves."""
+
+    job: TaskJob
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteTask:
     """Delete the task, whose time to live is over."""
 
 
-TaskAction = CreateService | CreateJob | DeleteJob | SetSuspended | SetReplicas | AskWhy | DeleteTask
+TaskAction = (
+    CreateService | CreateJob | DeleteJob | SetSuspended | SetReplicas | AskWhy | ReadEnds | DeleteTask
+)
 
 
 @dataclass(frozen=True, slots=True)

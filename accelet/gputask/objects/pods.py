@@ -49,6 +49,11 @@ class TaskPod:
     def has_ended(self) -> bool:
         return self.phase in ("Succeeded", "Failed")
 
+    @property
+    def is_done(self) -> bool:
+        """Whether its program came to its own end: what was told to end may say so with exit code 0 too."""
+        return self.phase == "Succeeded" and not (self.is_deleted or self.is_disrupted)
+
 
 class _WireNamed(Wire, frozen=True):
     name: str

@@ -67,6 +67,31 @@ async def test_an_incident_is_followed_by_another_job_and_the_old_ones_go(
     assert not [seen for seen in deletions if "/pods/" in seen.path]
 
 
+async def test_a_rank_whose_pod_is_gone_when_nobody_watched_runs_again(
+    api: FakeApi, start: StartTasks
+) -> None:
+    tasks = {name: _ask(api, name)["metadata"]["uid"] for name in ("lost", "kept")}
+    async with start():
+        await eventually(lambda: _objects(api, JOBS).keys() == {"lost-1", "kept-1"})
+    owner = {"kind": "Job", "name": "kept-1", "uid": _objects(api, JOBS)["kept-1"]["metadata"]["uid"]}
+    pod = {
+        "name": "kept-1-0",
+        "labels": {"accelet.dev/task": "kept", "accelet.dev/task-uid": tasks["kept"]},
+        "annotations": {"batch.kubernetes.io/job-completion-index": "0"},
+        "ownerReferences": [{**owner, "apiVersion": "batch/v1", "controller": True}],
+    }
+    api.state.create(PODS, "ml", {"metadata": pod, "spec": {}, "status": {"phase": "Succeeded"}})
+    for name in tasks:
+        ended = {"status": {"completedIndexes": "0", "succeeded": 1}}
+        api.state.patch(JOBS, ("ml", f"{name}-1"), "merge-patch", ended)
+        _end(api, f"{name}-1", "Complete")
+    async with start():
+        await eventually(lambda: _status(api, "kept").get("phase") == "Completed")
+        await eventually(lambda: "lost-2" in _objects(api, JOBS))
+    assert _status(api, "lost")["disruptions"] == 1
+    assert _status(api, "kept")["attempt"] == 1
+
+
 async def test_what_is_somebody_elses_is_left_alone_and_told(api: FakeApi, start: StartTasks) -> None:
     job = api.state.create(JOBS, "ml", {"metadata": {"name": "train-1"}, "spec": {}})
     service = api.state.create(SERVICES, "ml", {"metadata": {"name": "serve"}, "spec": {}})

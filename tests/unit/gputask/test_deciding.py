@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from accelet.gputask.deciding.decide import decide
 from accelet.gputask.deciding.status import record_of, status_of
-from accelet.gputask.deciding.view import DeleteJob, Obstacle
+from accelet.gputask.deciding.view import DeleteJob, Obstacle, ReadEnds
 from tests.unit.gputask.world import TaskThought, TaskWorld, failure, make_task
 
 _SPECS = st.fixed_dictionaries(
@@ -51,7 +51,7 @@ def _with(world: TaskWorld, **changes: Any) -> Any:
 def _disturb(world: TaskWorld, chance: random.Random, steps: int) -> None:
     stale: list[TaskThought] = []
     for _ in range(steps):
-        match chance.randrange(10):
+        match chance.randrange(12):
             case 0 | 1 | 2:
                 world.act(world.think())
             case 3:
@@ -64,12 +64,22 @@ def _disturb(world: TaskWorld, chance: random.Random, steps: int) -> None:
                 world.run_pod()
             case 8:
                 world.evict()
+            case 9:
+                world.forget()
             case _ if chance.random() < 0.3:
-                flipped = not world.task.spec.suspend
-                generation = world.task.generation + 1
-                world.task = replace(world.task, spec=_with(world, suspend=flipped), generation=generation)
-                world.version += 1
+                _meddle(world, chance)
         world.now_s += chance.choice((0.0, 1.0, 30.0))
+
+
+def _meddle(world: TaskWorld, chance: random.Random) -> None:
+    """Somebody suspends or resumes the task, or deletes the pod of a rank that has ended."""
+    if chance.random() < 0.5:
+        world.collect()
+        return
+    flipped = not world.task.spec.suspend
+    generation = world.task.generation + 1
+    world.task = replace(world.task, spec=_with(world, suspend=flipped), generation=generation)
+    world.version += 1
 
 
 @given(_SPECS, st.randoms(use_true_random=False), st.integers(0, 120))
@@ -166,8 +176,56 @@ def test_an_evicted_rank_that_saves_and_ends_with_0_is_not_taken_for_done() -> N
     _run(world, lambda: world.task.status.attempt == 2)
 
     assert world.task.status.disruptions == 1
-    assert "was evicted and ended with exit code 0" in world.task.status.last_end
+    assert "was told to end and did so with exit code 0" in world.task.status.last_end
     assert world.task.status.phase != "Completed"
+
+
+@given(st.booleans(), st.booleans())
+def test_a_rank_that_was_told_to_end_while_nobody_watched_is_not_taken_for_done(
+    is_evicted: bool, goes_on: bool
+) -> None:
+    world = _start(replicas=2)
+    pod, other = world.pods
+    pod.deleted, pod.disrupted = True, is_evicted
+    world.end(pod, 0)
+    if not goes_on:
+        other.done = True
+        world.end(other, 0)
+    world.run_jobs()
+    world.run_jobs()
+    world.forget()
+    assert pod not in world.pods
+    _run(world, lambda: world.task.status.attempt == 2)
+
+    assert (world.task.status.incidents, world.task.status.disruptions) == (0, 1)
+    assert "rank 0 was told to end" in world.task.status.last_end
+
+
+def test_a_rank_that_was_seen_to_end_is_done_though_its_pod_and_the_leader_go() -> None:
+    world = _start(replicas=2)
+    _end(world, 0, 0)
+    _run(world, lambda: world.task.status.done == "0")
+    world.pods = [pod for pod in world.pods if pod.rank == 1]
+    world.forget()
+    _end(world, 1, 0)
+    _run(world, lambda: world.task.status.phase == "Completed")
+
+    assert world.made == 1
+
+
+def test_a_leader_that_comes_late_reads_who_is_done() -> None:
+    world = _start(replicas=1)
+    _end(world, 0, 0)
+    world.run_jobs()
+    world.run_jobs()
+    world.forget()
+    unwatched = replace(world.view(), done=frozenset())
+    step = decide(unwatched)
+    assert isinstance(step.action, ReadEnds)
+    world.perform(step.action)
+    known = replace(unwatched, ends=world.ends)
+
+    assert decide(known).record.outcome == "Completed"
 
 
 def test_suspend_ends_the_pods_and_costs_nothing() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -237,7 +238,8 @@ def test_the_newest_event_of_each_sort_tells() -> None:
     assert (report.refused, report.waiting) == ("newer", "needs 4 nodes, best has 3")
 
 
-def test_a_pod_that_counts_as_done_though_it_was_told_to_end_is_remembered_when_it_is_gone() -> None:
+@pytest.mark.parametrize("told", [{}, {"is_deleted": True}, {"is_disrupted": True}])
+def test_a_pod_that_ended_by_itself_and_no_other_is_remembered_when_it_is_gone(told: dict[str, bool]) -> None:
     state = TaskState(TaskSettings(version="v1").times)
     task = make_task()
     state.set_task(task)
@@ -250,14 +252,14 @@ def test_a_pod_that_counts_as_done_though_it_was_told_to_end_is_remembered_when_
     labels = {"accelet.dev/task-uid": task.uid}
     rank = {"batch.kubernetes.io/job-completion-index": "1"}
     metadata = {"name": "p", "namespace": "ml", "uid": "p", "labels": labels, "annotations": rank}
-    disrupted = {"phase": "Succeeded", "conditions": [{"type": "DisruptionTarget", "status": "True"}]}
-    pod = parse_pod({"metadata": {**metadata, "ownerReferences": owner}, "spec": {}, "status": disrupted})
+    raw = {"metadata": {**metadata, "ownerReferences": owner}, "spec": {}, "status": {"phase": "Succeeded"}}
+    pod = replace(parse_pod(raw), **told)  # type: ignore[arg-type]  # both are flags
     assert state.set_pod(pod) == task.key
     state.remove_pod(pod)
     begun = msgspec.structs.replace(task.status, attempt=1)
     view = state.view(make_task(status=begun), 1.0)
 
-    assert view.lost == {1}
+    assert view.done == (set() if told else {1})
     assert view.pods == ()
 
 

@@ -10,6 +10,8 @@ from accelet.gputask.deciding.view import (
     CreateService,
     DeleteJob,
     DeleteTask,
+    EndsRead,
+    ReadEnds,
     SetReplicas,
     SetSuspended,
     TaskAction,
@@ -92,6 +94,8 @@ class TaskWorld:
         self.jobs: dict[str, SimJob] = {}
         self.pods: list[SimPod] = []
         self.lost: dict[str, set[int]] = {}
+        self.done: dict[str, set[int]] = {}
+        self.ends: EndsRead | None = None
         self.has_service = False
         self.is_gone = False
         self.made = 0
@@ -137,6 +141,8 @@ class TaskWorld:
             case SetReplicas(job, replicas):
                 if (found := self.jobs.get(job.uid)) and str(found.version) == job.resource_version:
                     found.ranks, found.version = replicas, found.version + 1
+            case ReadEnds(job):
+                self.ends = EndsRead(job.uid, job.completed, frozenset(self._ended(job.uid)))
             case DeleteTask():
                 self.is_gone = True
             case _:
@@ -162,10 +168,31 @@ class TaskWorld:
         task = replace(self.task, resource_version=str(self.version))
         record = record_of(task.status)
         jobs = tuple(self._job(job) for job in self.jobs.values())
-        uids = [job.uid for job in jobs if job.attempt == record.attempt]
-        lost = frozenset(self.lost.get(uids[0], ())) if uids else frozenset()
         pods = tuple(self._pod(index, pod) for index, pod in enumerate(self.pods))
-        return TaskView(task, record, jobs, pods, self.now_s, has_service=self.has_service, lost=lost)
+        for job in jobs:
+            self.done.setdefault(job.uid, set()).update(self._ended(job.uid))
+        uids = [job.uid for job in jobs if job.attempt == record.attempt]
+        done = frozenset(self.done[uids[0]] if uids else ())
+        return TaskView(
+            task,
+            record,
+            jobs,
+            pods,
+            self.now_s,
+            has_service=self.has_service,
+            done=done,
+            ends=self.ends,
+        )
+
+    def forget(self) -> None:
+        """The leader dies; the next one sees what there is by then."""
+        self.done, self.ends = {}, None
+
+    def _ended(self, job: str) -> set[int]:
+        """The ranks whose pods are there and ended by themselves."""
+        return {
+            pod.rank for pod in self.pods if pod.job == job and pod.phase == "Succeeded" and not pod.deleted
+        }
 
     def _job(self, job: SimJob) -> TaskJob:
         own = [pod for pod in self.pods if pod.job == job.uid and pod.phase in ("Pending", "Running")]
@@ -302,3 +329,9 @@ class TaskWorld:
         if live:
             pod = self.chance.choice(live)
             pod.deleted = pod.disrupted = True
+
+    def collect(self) -> None:
+        """Somebody deletes the pod of a rank that has ended: the collector of garbage, or a lost node."""
+        ended = [pod for pod in self.pods if pod.phase == "Succeeded" and pod.counted]
+        if ended:
+            self.pods.remove(self.chance.choice(ended))
