@@ -15,7 +15,9 @@ from accelet.runtime.logs import Log
 from accelet.scheduler.errors import LiftRefusedError, PartlyRefusedError, PlanRefusedError
 from accelet.scheduler.events import GangEvents
 from accelet.scheduler.gangs.grouping import gang_key, is_gated
+from accelet.scheduler.gangs.noting import is_noted_only
 from accelet.scheduler.metrics import SchedulerMetrics
+from accelet.scheduler.notes import WaitingNotes
 from accelet.scheduler.planning import Planner
 from accelet.scheduler.record import Placement, Record
 from accelet.scheduler.release import Steps
@@ -58,6 +60,7 @@ class Controller:
         self._remaker = Remaker(
             state, writer, self._events, metrics, grace_s=settings.stranded_after_s, clock=self._clock
         )
+        self._notes = WaitingNotes(state, writer, self._clock)
         self._planner = Planner(
             state,
             writer,
@@ -65,6 +68,7 @@ class Controller:
             settings,
             metrics,
             written=lambda record: self._queue.add(record.key),
+            waiting=self._notes.take,
             clock=self._clock,
             wall_s=wall_s,
         )
@@ -76,12 +80,15 @@ class Controller:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._planner.run())
             group.create_task(self._remaker.run())
+            group.create_task(self._notes.run())
             group.create_task(self._queue.work(self._look, parallel=_PARALLEL))
 
     def see_pod(self, change: Change[Pod]) -> None:
         """A pod came, changed or went, and the state has it already."""
         pod = change.after or change.before
         assert pod is not None
+        if change.before and change.after and is_noted_only(change.before, change.after):
+            return
         record = self._state.record_with(pod)
         if record is not None:
             self._queue.add_after(record.key, _GATHER_S)

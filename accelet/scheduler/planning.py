@@ -46,7 +46,10 @@ _WRITE_WITHIN_S = 30.0
 
 
 class Planner:
-    """The rounds of one leader. `written` is told of each plan that is to be carried out."""
+    """The rounds of one leader.
+
+    `written` is told of each plan that is to be carried out, `waiting` after each round of those that wait.
+    """
 
     def __init__(
         self,
@@ -57,11 +60,13 @@ class Planner:
         metrics: SchedulerMetrics,
         *,
         written: Callable[[Record], None],
+        waiting: Callable[[Sequence[Plan]], None],
         clock: Clock,
         wall_s: Callable[[], float] = time.time,
     ) -> None:
         self._state, self._writer, self._events, self._settings = state, writer, events, settings
         self._metrics, self._written, self._clock, self._wall_s = metrics, written, clock, wall_s
+        self._tell_waiting = waiting
         self._queue: WorkQueue[str] = WorkQueue(clock)
         self._writes: set[asyncio.Task[None]] = set()
         self._arrived_s: dict[GangKey, float] = {}
@@ -127,6 +132,7 @@ class Planner:
         self._metrics.waiting.set(len(waiting))
         waits_s.append(self._refusals.again_after_s(now_s))
         waits_s.append(self._events.tell_waiting(waiting))
+        self._tell_waiting(waiting)
         waits_s += (left_s for plan in waiting if (left_s := patience.left_s(plan.gang)) > 0)
         if self._has_news:
             waits_s.append(_GATHER_NEWS_S)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from accelet.assignments.annotations import ASSIGNED_BY
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
+from accelet.kinds.waiting import WAITING_ANNOTATION
 from accelet.kube.pods import Pod
 from accelet.kube.selection import NodeTerm, Requirement
 from accelet.scheduler.gangs.grouping import is_ours
@@ -149,7 +150,8 @@ def _pin_of(term: NodeTerm) -> str | None:
 
 
 def _annotations(lift: Lift) -> dict[str, object]:
-    said: dict[str, str | None] = {name: None for name in ASSIGNED_BY if name in lift.pod.annotations}
+    gone = (*ASSIGNED_BY, WAITING_ANNOTATION)
+    said: dict[str, str | None] = {name: None for name in gone if name in lift.pod.annotations}
     if lift.assignment:
         said[ASSIGNMENT_ANNOTATION] = lift.assignment
     return {"annotations": said} if said else {}

@@ -27,6 +27,7 @@ from accelet.scheduler.gangs.grouping import (
     owner_key,
 )
 from accelet.scheduler.gangs.jobs import JobTerms
+from accelet.scheduler.gangs.noting import is_noted_only
 from accelet.scheduler.gangs.workload import Workload
 from accelet.scheduler.record import Placement, Record
 from accelet.scheduler.release import Steps, next_steps, released_to
@@ -129,6 +130,9 @@ class SchedulerState:
         known = self.pods.get(pod.key)
         if known is not None:
             if known.uid == pod.uid and precedes(pod.resource_version, known.resource_version):
+                return
+            if is_noted_only(known, pod):
+                self.pods[pod.key] = pod  # its gang stays the same, with what is known of it
                 return
             self._forget(known)
             if known.uid == pod.uid and pod.grace_s < known.grace_s:

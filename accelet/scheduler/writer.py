@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from accelet.control.writer import FencedWriter
+from accelet.kinds.waiting import WaitingReason
 from accelet.kube.apiresources import CONFIG_MAPS, JOBS, PODS, Body
 from accelet.kube.errors import (
     ConflictError,
@@ -26,6 +27,7 @@ from accelet.scheduler.errors import (
 )
 from accelet.scheduler.gangs.grouping import is_ours
 from accelet.scheduler.gangs.jobs import SUSPENDED
+from accelet.scheduler.gangs.noting import note_patch
 from accelet.scheduler.gangs.workload import Workload, parse_workload
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.record import Record, parse_record
@@ -121,6 +123,17 @@ class PlanWriter:
             first, error = refused[0]
             many = f"{len(refused)} of {len(lifts)} pods are not released, among them {first.name}"
             raise PartlyRefusedError(f"{many}: {error}", tuple(pod for pod, _ in refused)) from error
+
+    async def note(self, pod: Pod, reason: WaitingReason) -> bool:
+        """Has a pod say why its gang waits; False where it says so already, or is gone."""
+        patch = note_patch(pod, reason)
+        if patch is None:
+            return False
+        try:
+            self._read(await self._writer.patch(PODS, pod.namespace, pod.name, patch, "merge"))
+        except (NotFoundError, ConflictError):
+            return False  # another pod has its name by now
+        return True
 
     async def evict(self, pod: Pod, why: str) -> bool:
         """Has a pod's owner make it anew: says on it that it was disrupted, then deletes it.

@@ -137,7 +137,8 @@ def _steer(view: TaskView, job: TaskJob) -> TaskStep:
 def _inquire(view: TaskView, job: TaskJob) -> TaskStep:
     """Asks why ranks are missing or held, which a Job's status does not say."""
     is_short = job.active + job.terminating + job.succeeded < job.parallelism
-    if not is_short and not any(pod.is_gated for pod in view.own_pods):
+    is_held = not view.noted and any(pod.is_gated for pod in view.own_pods)
+    if not is_short and not is_held:
         return TaskStep(view.record)
     report = view.present_report
     if report is None:

@@ -104,8 +104,8 @@ def _placed(view: TaskView, job: TaskJob) -> ConditionWord:
     is_short = job.active + job.terminating + job.succeeded < job.parallelism
     if is_short and report is not None and report.refused:
         return ConditionWord("Placed", "False", "PodsRefused", report.refused[:_REPORTED])
-    if report is not None and report.waiting:
-        return ConditionWord("Placed", "False", "Waiting", report.waiting[:_REPORTED])
+    if waiting := view.noted or (report.waiting if report is not None else ""):
+        return ConditionWord("Placed", "False", "Waiting", waiting[:_REPORTED])
     if placed:
         text = f"{placed} of {job.parallelism} ranks have a node"
         return ConditionWord("Placed", "False", "Partial", text)

@@ -127,6 +127,11 @@ class TaskView:
         return ends if is_present and ends and job and ends.completed == job.completed else None
 
     @property
+    def noted(self) -> str:
+        """Why its ranks wait, as the scheduler says on one of them; empty where it does not."""
+        return next((pod.wait.text for pod in self.own_pods if pod.is_gated and pod.wait is not None), "")
+
+    @property
     def present_obstacle(self) -> Obstacle | None:
         """What is in the way of the task as it is written now."""
         obstacle = self.obstacle

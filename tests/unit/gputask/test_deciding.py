@@ -3,6 +3,7 @@
 import random
 from copy import deepcopy
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 from accelet.gputask.deciding.decide import decide
 from accelet.gputask.deciding.status import record_of, status_of
-from accelet.gputask.deciding.view import DeleteJob, Obstacle, ReadEnds
+from accelet.gputask.deciding.view import AskWhy, DeleteJob, Obstacle, ReadEnds
+from accelet.kinds.waiting import WaitingReason
 from tests.unit.gputask.world import TaskThought, TaskWorld, failure, make_task
 
 _SPECS = st.fixed_dictionaries(
@@ -320,3 +322,17 @@ def test_a_former_job_that_came_back_is_deleted() -> None:
     job.failed = None
 
     assert decide(world.view()).action == DeleteJob(world.view().jobs[0])
+
+
+def test_what_the_scheduler_notes_on_a_rank_is_told_and_its_events_are_not_read() -> None:
+    world = _start(replicas=2)
+    gated = [replace(pod, is_gated=True, node="", phase="Pending") for pod in world.view().pods]
+    view = replace(world.view(), pods=tuple(gated), now_s=world.now_s + 60)
+    reason = WaitingReason(
+        since=datetime(2030, 1, 1, tzinfo=UTC), text="needs 2 nodes, the cluster has 1", cause="NoRoom"
+    )
+    noted = replace(view, pods=(replace(gated[0], wait=reason), gated[1]))
+
+    assert isinstance(decide(view).action, AskWhy)
+    assert decide(noted).action is None
+    assert status_of(noted, noted.record).why == "needs 2 nodes, the cluster has 1"

@@ -85,6 +85,7 @@ class Leader:
             self.settings,
             metrics,
             written=lambda _: None,
+            waiting=lambda _: None,
             clock=self.clock,
             wall_s=self.clock.now_s,
         )
