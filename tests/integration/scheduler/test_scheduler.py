@@ -9,6 +9,7 @@ from urllib.request import urlopen
 import pytest
 
 from accelet.fakeapi import Answer, Drop, Fault
+from accelet.kinds.waiting import WAITING_ANNOTATION, WaitingReason, parse_waiting
 from accelet.scheduler.gangs.grouping import GANG_MIN
 from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
 from tests.fakes.manifests import raw_container, raw_pod
@@ -88,9 +89,20 @@ async def test_a_gang_waits_for_room_with_the_reason_and_starts_when_there_is_so
             )
         )
         assert len(world.gated("train")) == 3
+        await eventually(lambda: _noted(world, "train-0") is not None)
+        noted = _noted(world, "train-0")
+        assert noted is not None
+        assert noted.text.startswith("needs 3 nodes in one sub-block, best has 2")
+        assert (noted.cause, noted.pods) == ("NoRoom", 3)
+        assert [_noted(world, f"train-{rank}") for rank in (1, 2)] == [None, None]
         world.delete_pod("other")
         await eventually(lambda: world.is_bound("train", 3))
+    assert _noted(world, "train-0") is None, "it does not wait any more"
     assert set(world.where("train").values()) == {"n000", "n001", "n002"}
+
+
+def _noted(world: World, name: str) -> WaitingReason | None:
+    return parse_waiting((world.pod(name)["metadata"].get("annotations") or {}).get(WAITING_ANNOTATION, ""))
 
 
 async def test_a_gang_that_may_begin_with_fewer_does_and_the_others_follow_when_there_is_room(
