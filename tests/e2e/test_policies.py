@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ import yaml
 
 from accelet.accelerators.intel.monitoring import MonitoringMode, monitoring_resources
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
+from accelet.kinds.waiting import WAITING_ANNOTATION, WaitingReason, parse_waiting
 from accelet.kube.podparser import parse_pod
 from accelet.scheduler.gangs.grouping import CARDS_GATE, GATE_PREFIX
+from accelet.scheduler.gangs.noting import note_patch
 from accelet.scheduler.record import LABEL
 from accelet.scheduler.release import Lift, lift_patch
 from tests.e2e.cluster.binaries import Binaries
@@ -365,6 +368,22 @@ def written(scheduler: Client, waiting: str) -> str:
     patch["metadata"]["annotations"] = dict.fromkeys(PROTECTED, "card0")
     scheduler.send("PATCH", waiting, patch)
     return waiting
+
+
+def test_scheduler_notes_why_a_pod_waits_and_nothing_beside_it(scheduler: Client, waiting: str) -> None:
+    reason = WaitingReason(since=datetime.now(UTC), text="no node has 2 free tiles", cause="NoRoom")
+    note = note_patch(parse_pod(_seen(scheduler, waiting)), reason)
+    assert note is not None
+    scheduler.send("PATCH", waiting, note)
+    noted = _seen(scheduler, waiting)
+    assert parse_waiting(noted["metadata"]["annotations"][WAITING_ANNOTATION]) == reason
+    assert [gate["name"] for gate in noted["spec"]["schedulingGates"]] == [CARDS_GATE]
+    for more in (ASSIGNED, {"gas-ts": "1"}, {"mine": "x"}):
+        body: Json = {"metadata": {"annotations": {WAITING_ANNOTATION: None, **more}}}
+        told = _refusal(scheduler, "PATCH", waiting, body)
+        assert "changes those alone that say an assignment, or why it waits" in told
+    scheduler.send("PATCH", waiting, lift_patch(Lift(parse_pod(noted), "node-9"), GATE_PREFIX))
+    assert WAITING_ANNOTATION not in (_seen(scheduler, waiting)["metadata"].get("annotations") or {})
 
 
 def test_scheduler_writes_an_assignment_and_lifts_the_gate_at_once(scheduler: Client, assigned: str) -> None:

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from accelet.gputask.objects.names import RANK, TASK_UID
 from accelet.kinds.gputask import MOST_RANKS
+from accelet.kinds.waiting import WAITING_ANNOTATION, WaitingReason, parse_waiting
 from accelet.kube.objects import (
     ObjectKey,
     RawObject,
@@ -24,6 +25,7 @@ class TaskPod:
 
     `job_uid` is of the Job that controls it, empty for one that was orphaned. `is_disrupted`: it was evicted,
     preempted, or lost with its node. `waiting` is why its container does not start, `exit_code` how it ended.
+    `wait` is why it has no node, as the scheduler says.
     """
 
     namespace: str
@@ -40,6 +42,7 @@ class TaskPod:
     is_disrupted: bool = False
     waiting: str = ""
     exit_code: int | None = None
+    wait: WaitingReason | None = None
 
     @property
     def key(self) -> ObjectKey:
@@ -101,6 +104,7 @@ def parse_pod(raw: RawObject) -> TaskPod:
     wire = read_object(raw, "Pod", _WirePod)
     metadata, spec, status = wire.metadata, wire.spec, wire.status or _WireStatus()
     held = {one.type for one in status.conditions or () if one.status == "True"}
+    annotations = metadata.annotations or {}
     owner = controller_of(read_owners(metadata.owner_references))
     states = [one.state for one in status.container_statuses or () if one.state is not None]
     waiting = next((one.waiting.reason for one in states if one.waiting and one.waiting.reason), "")
@@ -111,7 +115,7 @@ def parse_pod(raw: RawObject) -> TaskPod:
         uid=metadata.uid or "",
         task_uid=share_text((metadata.labels or {}).get(TASK_UID, "")),
         job_uid=share_text(owner.uid) if owner is not None and owner.kind == "Job" else "",
-        rank=_rank((metadata.annotations or {}).get(RANK, "")),
+        rank=_rank(annotations.get(RANK, "")),
         phase=share_text(status.phase or "Pending"),
         node=share_text(spec.node_name or ""),
         is_gated=bool(spec.scheduling_gates),
@@ -120,6 +124,7 @@ def parse_pod(raw: RawObject) -> TaskPod:
         is_disrupted="DisruptionTarget" in held,
         waiting=share_text(waiting[:63]),
         exit_code=ended.exit_code if ended is not None else None,
+        wait=parse_waiting(annotations.get(WAITING_ANNOTATION, "")),
     )
 
 
