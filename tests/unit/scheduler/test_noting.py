@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from accelet.kinds.waiting import WAITING_ANNOTATION, WaitingReason, render_waiting
 from accelet.kube.pods import Pod
 from accelet.scheduler.cluster.topology import Scheme
-from accelet.scheduler.gangs.grouping import GATE_PREFIX
+from accelet.scheduler.gangs.grouping import GATE_PREFIX, find_gangs
 from accelet.scheduler.gangs.noting import is_noted_only, note_patch, reason_of
 from accelet.scheduler.state import SchedulerState
-from tests.unit.scheduler.moving_instances import waiting_gang
 from tests.unit.scheduler.values import pod
 
 _REASON = WaitingReason(since=datetime(2030, 1, 1, tzinfo=UTC), text="needs 2 nodes", cause="NoRoom")
@@ -77,7 +76,7 @@ def test_a_note_leaves_a_gang_and_what_is_remembered_of_it() -> None:
 
 
 def test_the_cause_of_a_wait_is_one_word() -> None:
-    gang = waiting_gang(2)
+    (gang,) = find_gangs([pod(f"w-{rank}", labels={"job-name": "w"}) for rank in range(2)])
 
     def cause(**changes: Any) -> str:
         return reason_of(replace(gang, **changes), "text", is_settled=False).cause
