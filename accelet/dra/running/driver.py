@@ -17,7 +17,9 @@ from accelet.dra.publishing.build import build_pool
 from accelet.dra.publishing.keeping import is_gone, keep_held
 from accelet.dra.publishing.served import ServedResource
 from accelet.dra.publishing.taints import taints_of
+from accelet.dra.running.changes import RecordChanges
 from accelet.dra.running.claimevents import ClaimEvents
+from accelet.dra.running.claimreader import ClaimReader
 from accelet.dra.running.claims import Claims, HeldUnits
 from accelet.dra.running.lateapi import Connect, LateApi
 from accelet.dra.running.messages import health_of
@@ -71,16 +73,9 @@ class NodeDriver:
         self._events = ClaimEvents(connect, options.node)
         self.publisher = Publisher(connect, options.driver, options.node)
         api = LateApi(connect)
-        claims = Claims(
-            self._records,
-            api,
-            lambda: self._offer,
-            root=options.root,
-            boot=options.boot,
-            held_units=held_units,
-            metrics=metrics,
-            driver=options.driver,
-        )
+        changes = RecordChanges(self._records, lambda: self._offer, root=options.root, boot=options.boot)
+        reader = ClaimReader(api, lambda: self._offer)
+        claims = Claims(reader, changes, held_units=held_units, metrics=metrics, driver=options.driver)
         self._reconciler = ClaimReconciler(options.driver, self._records, claims, api)
         self._sockets = Sockets(options.kubelet, options.cdi, options.driver, claims)
 

@@ -14,7 +14,7 @@ Connect = Callable[[], Awaitable[Client]]
 
 
 class LateApi:
-    """Implements `accelet.dra.running.claims.Api`."""
+    """Implements `accelet.dra.running.claimreader.Api`."""
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect

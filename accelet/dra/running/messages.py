@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from accelet.dra.errors import DraError
 from accelet.dra.pool import DevicePool, DeviceTaint
 from accelet.dra.publishing.taints import LOST, UNHEALTHY
-from accelet.dra.running.claims import ClaimRef, Prepared
+from accelet.dra.running.changes import Prepared
+from accelet.dra.running.claimreader import ClaimRef
 from accelet.kubelet.api import dra_v1_pb2 as v1
 from accelet.kubelet.api import dra_v1beta1_pb2 as v1beta1
 from accelet.kubelet.api import drahealth_v1_pb2 as health_v1

@@ -7,7 +7,8 @@ from accelet.accelerators.device import UnitId
 from accelet.dra.errors import ClaimError, DraError
 from accelet.dra.preparing.claim import RESOURCE_CLAIMS, parse_claim
 from accelet.dra.preparing.entry import Entry
-from accelet.dra.running.claims import Api, ClaimRef, Claims
+from accelet.dra.running.claimreader import Api, ClaimRef
+from accelet.dra.running.claims import Claims
 from accelet.dra.running.records import ClaimRecords, Entries
 from accelet.kube.errors import KubeError, NotFoundError
 from accelet.runtime.logs import Log

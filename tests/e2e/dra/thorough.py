@@ -23,7 +23,7 @@ from tests.e2e.dra.site import CARDS, GROUPS, Site, dra_site
 from tests.e2e.dra.storm import kill_agent, kill_kubelet, run
 
 CARD = "gpu.intel.com/i915"
-STORMS, CLAIMS_IN_A_STORM, KILLS = 2, 150, 10
+STORMS, CLAIMS_IN_A_STORM, KILLS = 5, 60, 4
 STAY = f"{VIEW}; echo end; sleep 3600"
 SEED = 14
 

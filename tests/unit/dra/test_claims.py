@@ -1,119 +1,20 @@
 """Prepare on files in a folder: what is granted, and what stands in its way."""
 
-import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
-
-from prometheus_client import CollectorRegistry
 
 from accelet.accelerators.device import UnitId
 from accelet.accelerators.tpu.settings import TpuSettings
 from accelet.dra.errors import NotYetError
-from accelet.dra.metrics import DraMetrics
-from accelet.dra.preparing.decide import DriverOffer
-from accelet.dra.preparing.grant import hardware_of
-from accelet.dra.publishing.build import build_pool
 from accelet.dra.publishing.served import ServedResource
-from accelet.dra.running.claims import ClaimRef, Claims, HeldUnits, Prepared
-from accelet.dra.running.places import Places
-from accelet.dra.running.records import ClaimRecords
-from accelet.kube.apiresources import ApiResource
 from tests.synthetic.tpu import HOSTS
+from tests.unit.dra.nodes import Node
 from tests.unit.dra.strategies import gpu, gpus
 
-NODE = "node-1"
 CARDS = gpus(gpu(3), gpu(4))
 CARD_3, CARD_4 = "gpu-0000-03-00-0", "gpu-0000-04-00-0"
 UNIT_3 = UnitId("0000-03-00.0")
-
-
-class Objects:
-    """An API server's claims, each of one device, and their pods."""
-
-    def __init__(self, driver: str, devices: Mapping[str, str]) -> None:
-        self._driver, self._devices = driver, devices
-
-    async def get(self, resource: ApiResource, _namespace: str | None, name: str, /) -> bytes:
-        if resource.kind == "Pod":
-            return json.dumps(self._pod(name.removeprefix("pod-"))).encode()
-        return json.dumps(self._claim(name, self._devices[name])).encode()
-
-    def _claim(self, name: str, device: str) -> dict[str, Any]:
-        result = {"request": "it", "driver": self._driver, "pool": NODE, "device": device}
-        pod = {"name": f"pod-{name}", "uid": f"pod-uid-{name}"}
-        owner = {"kind": "Pod", "controller": True, **pod}
-        return {
-            "metadata": {"name": name, "namespace": "ml", "uid": f"uid-{name}", "ownerReferences": [owner]},
-            "status": {
-                "allocation": {"devices": {"results": [result]}},
-                "reservedFor": [{"resource": "pods", **pod}],
-            },
-        }
-
-    def _pod(self, claim: str) -> dict[str, Any]:
-        uses = {"resources": {"claims": [{"name": "it"}]}}
-        return {
-            "metadata": {"name": f"pod-{claim}", "namespace": "ml", "uid": f"pod-uid-{claim}"},
-            "spec": {
-                "resourceClaims": [{"name": "it", "resourceClaimName": claim}],
-                "containers": [{"name": "main", **uses}],
-            },
-        }
-
-
-async def nobody(_units: Collection[UnitId]) -> frozenset[UnitId]:
-    return frozenset()
-
-
-class Node:
-    """A driver's part that prepares claims, each named like the device it was given; `root` is the host."""
-
-    def __init__(
-        self,
-        root: Path,
-        resource: ServedResource,
-        driver: str = "gpu.accelet.dev",
-        held_units: HeldUnits = nobody,
-    ) -> None:
-        hardware = hardware_of([resource])
-        assert hardware is not None
-        pool = build_pool(driver, NODE, [resource])
-        self.cdi = root / "cdi"
-        for device in resource.inventory.devices:
-            for node in device.nodes:
-                path = root / node.host_path.lstrip("/")
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.touch()
-        self._claims = Claims(
-            ClaimRecords(Places(root / "kubelet", self.cdi, driver, "")),
-            Objects(driver, {device.name: device.name for device in pool.devices}),
-            lambda: DriverOffer(pool, hardware),
-            root=root,
-            boot="b",
-            metrics=DraMetrics(CollectorRegistry()),
-            driver=driver,
-            held_units=held_units,
-            patience_s=0,
-        )
-
-    async def prepare(self, *devices: str) -> dict[str, Prepared]:
-        refs = [ClaimRef("ml", device, f"uid-{device}") for device in devices]
-        outcomes = await self._claims.prepare(refs)
-        return {device: outcomes[f"uid-{device}"] for device in devices}
-
-    def files(self) -> list[Path]:
-        """The CDI files there are."""
-        return sorted(self.cdi.glob("*.json"))
-
-    def mounts(self) -> set[tuple[str, str]]:
-        """Host and container paths that the CDI files mount."""
-        return {
-            (mount["hostPath"], mount["containerPath"])
-            for path in self.files()
-            for device in json.loads(path.read_text())["devices"]
-            for mount in device["containerEdits"].get("mounts", ())
-        }
 
 
 async def test_what_a_container_holds_at_the_grant_is_not_granted(tmp_path: Path) -> None:

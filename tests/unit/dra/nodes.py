@@ -1,0 +1,121 @@
+"""A node whose claims are prepared on files in a folder, with an API server's claims and pods."""
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from accelet.accelerators.device import UnitId
+from accelet.dra.errors import DraError
+from accelet.dra.metrics import DraMetrics
+from accelet.dra.preparing.decide import DriverOffer
+from accelet.dra.preparing.grant import hardware_of
+from accelet.dra.publishing.build import build_pool
+from accelet.dra.publishing.served import ServedResource
+from accelet.dra.running.changes import Prepared, RecordChanges
+from accelet.dra.running.claimreader import ClaimReader, ClaimRef
+from accelet.dra.running.claims import Claims, HeldUnits
+from accelet.dra.running.places import Places
+from accelet.dra.running.records import ClaimRecords
+from accelet.kube.apiresources import ApiResource
+
+NODE = "node-1"
+
+
+class Objects:
+    """An API server's claims, each of one device, and their pods."""
+
+    def __init__(self, driver: str, devices: Mapping[str, str]) -> None:
+        self._driver, self._devices = driver, devices
+
+    async def get(self, resource: ApiResource, _namespace: str | None, name: str, /) -> bytes:
+        if resource.kind == "Pod":
+            return json.dumps(self._pod(name.removeprefix("pod-"))).encode()
+        return json.dumps(self._claim(name, self._devices[name])).encode()
+
+    def _claim(self, name: str, device: str) -> dict[str, Any]:
+        result = {"request": "it", "driver": self._driver, "pool": NODE, "device": device}
+        pod = {"name": f"pod-{name}", "uid": f"pod-uid-{name}"}
+        owner = {"kind": "Pod", "controller": True, **pod}
+        return {
+            "metadata": {"name": name, "namespace": "ml", "uid": f"uid-{name}", "ownerReferences": [owner]},
+            "status": {
+                "allocation": {"devices": {"results": [result]}},
+                "reservedFor": [{"resource": "pods", **pod}],
+            },
+        }
+
+    def _pod(self, claim: str) -> dict[str, Any]:
+        uses = {"resources": {"claims": [{"name": "it"}]}}
+        return {
+            "metadata": {"name": f"pod-{claim}", "namespace": "ml", "uid": f"pod-uid-{claim}"},
+            "spec": {
+                "resourceClaims": [{"name": "it", "resourceClaimName": claim}],
+                "containers": [{"name": "main", **uses}],
+            },
+        }
+
+
+async def nobody(_units: Collection[UnitId]) -> frozenset[UnitId]:
+    return frozenset()
+
+
+class Node:
+    """A driver's part that prepares claims, each named like the device it was given; `root` is the host."""
+
+    def __init__(
+        self,
+        root: Path,
+        resource: ServedResource,
+        driver: str = "gpu.accelet.dev",
+        held_units: HeldUnits = nobody,
+        records: Callable[[Places], ClaimRecords] = ClaimRecords,
+    ) -> None:
+        hardware = hardware_of([resource])
+        assert hardware is not None
+        pool = build_pool(driver, NODE, [resource])
+        self.places = Places(root / "kubelet", root / "cdi", driver, "")
+        self.cdi = self.places.cdi
+        for device in resource.inventory.devices:
+            for node in device.nodes:
+                path = root / node.host_path.lstrip("/")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
+        objects = Objects(driver, {device.name: device.name for device in pool.devices})
+        self.reader = ClaimReader(objects, lambda: DriverOffer(pool, hardware))
+        self.changes = RecordChanges(
+            records(self.places), lambda: DriverOffer(pool, hardware), root=root, boot="b"
+        )
+        self._claims = Claims(
+            self.reader,
+            self.changes,
+            metrics=DraMetrics(CollectorRegistry()),
+            driver=driver,
+            held_units=held_units,
+            patience_s=0,
+        )
+
+    async def prepare(self, *devices: str) -> dict[str, Prepared]:
+        refs = [ClaimRef("ml", device, f"uid-{device}") for device in devices]
+        outcomes = await self._claims.prepare(refs)
+        return {device: outcomes[f"uid-{device}"] for device in devices}
+
+    async def unprepare(self, *devices: str) -> dict[str, DraError | None]:
+        refs = [ClaimRef("ml", device, f"uid-{device}") for device in devices]
+        outcomes = await self._claims.unprepare(refs)
+        return {device: outcomes[f"uid-{device}"] for device in devices}
+
+    def files(self) -> list[Path]:
+        """The CDI files there are."""
+        return sorted(self.cdi.glob("*.json"))
+
+    def mounts(self) -> set[tuple[str, str]]:
+        """Host and container paths that the CDI files mount."""
+        return {
+            (mount["hostPath"], mount["containerPath"])
+            for path in self.files()
+            for device in json.loads(path.read_text())["devices"]
+            for mount in device["containerEdits"].get("mounts", ())
+        }
