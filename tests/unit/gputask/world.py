@@ -251,6 +251,8 @@ class TaskWorld:
                 pass  # it was told to end by the Job itself
             elif pod.phase == "Succeeded":
                 job.completed.add(pod.rank)
+                if not pod.done:
+                    self.lost.setdefault(job.uid, set()).add(pod.rank)
             else:
                 self._count_failure(job, pod)
         self.pods = [pod for pod in self.pods if not (pod.counted and pod.deleted)]
@@ -317,8 +319,6 @@ class TaskWorld:
 
     def end(self, pod: SimPod, code: int) -> None:
         pod.code, pod.phase = code, "Failed" if code else "Succeeded"
-        if pod.disrupted and not code:
-            self.lost.setdefault(pod.job, set()).add(pod.rank)
         if pod.done:
             return
         if pod.job not in self.jobs:
