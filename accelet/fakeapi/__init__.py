@@ -7,6 +7,7 @@ behaves as a real API server does, and contract tests hold it to one. It does no
 - schemas: fields that are unknown or of a wrong type are stored, and nothing is defaulted;
 - strategic merge: such a patch is taken for a merge patch, so that its lists replace whole lists;
 - owners of fields: an apply creates or merges, and what it no longer names stays;
+- kubelets: no pod runs, and its log is what `logs` has of it;
 - grace periods: a pod that is deleted is gone at once, unless it has finalizers;
 - controllers: no Job makes pods, and no garbage is collected unless `state.collects_garbage` is set.
 """

@@ -104,6 +104,9 @@ class Handler(BaseHTTPRequestHandler):
             if seen.is_watch:
                 self._watch(seen.path, seen.query)
                 return
+            if (log := self._log(seen)) is not None:
+                self._send(200, log)
+                return
             answer = self._answer(seen.path, seen.query, seen.body)
         except RefusedError as refused:
             causes = tuple({"field": field, "message": message} for field, message in refused.causes)
@@ -116,6 +119,16 @@ class Handler(BaseHTTPRequestHandler):
             self._drop()
         else:
             self._send(201 if self.command == "POST" else 200, json.dumps(answer).encode())
+
+    def _log(self, seen: SeenRequest) -> bytes | None:
+        """What a pod wrote, where that is asked for."""
+        if seen.method != "GET" or not seen.path.endswith("/log"):
+            return None
+        key = split_path(seen.path).key
+        self._api.state.get("api/v1/pods", key)
+        if key not in self._api.logs:
+            raise RefusedError(400, "BadRequest", f'container "main" in pod "{key[1]}" is waiting to start')
+        return self._api.logs[key]
 
     def _answer(self, path: str, query: dict[str, str], body: Any) -> Json:
         if path == "/version":

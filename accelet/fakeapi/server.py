@@ -8,6 +8,7 @@ from typing import Self
 
 from accelet.fakeapi.faults import Fault
 from accelet.fakeapi.handler import HttpServer, SeenRequest
+from accelet.fakeapi.history import Key
 from accelet.fakeapi.state import State
 
 
@@ -15,13 +16,15 @@ class FakeApi:
     """Start with `with FakeApi() as api`; `api.state` has the objects, `api.faults` what goes wrong.
 
     Watches are `lag_s` behind; lists and reads never are. `clock_ahead_s` is by how much the clock is ahead
-    by which reviews are answered, `version` what /version says.
+    by which reviews are answered, `version` what /version says. `logs` are what pods wrote, by namespace and
+    name; who follows one gets no more than is there.
     """
 
     def __init__(self, *, token: str | None = None, bookmark_s: float = 0.05) -> None:
         self.state = State()
         self.faults: list[Fault] = []
         self.seen: list[SeenRequest] = []
+        self.logs: dict[Key, bytes] = {}
         self.token = token
         self.bookmark_s: float | None = bookmark_s
         self.sends_gone_as_event = True

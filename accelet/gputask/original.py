@@ -4,17 +4,22 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from accelet.kinds.gputask import GPU_TASKS
+import msgspec
+
+from accelet.gputask.objects.task import GpuTask
+from accelet.kinds.gputask import GPU_TASKS, MOST_WHY
+from accelet.kinds.originaltask import MOST_CARDS, ORIGINAL_TASKS, OriginalTaskSpec, OriginalTaskStatus
 from accelet.kube.errors import QuantityError
+from accelet.kube.objects import ObjectKey, RawObject, WireObject, read_object
 from accelet.kube.quantity import parse_quantity
+from accelet.kube.writing.ownership import owner_reference
 from accelet.runtime.excerpts import excerpt
 
-API_VERSION: Final = "falldio.com/v1"
+API_VERSION: Final = ORIGINAL_TASKS.api_version
 IMAGE: Final = "nvidia/cuda:11.0-base"
 """What the original ran, whatever the task."""
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-_MOST_CARDS: Final = 64
 _FIELDS: Final = ("memory", "cpu", "gpu", "gpu-amount", "priority")
 
 
@@ -33,6 +38,70 @@ class OriginalOptions:
     image: str = IMAGE
     label: str = "falldio.com/gpu"
     resource: str = "falldio.com/gpu"
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalTask:
+    """One GPUTask of falldio.com/v1, as the API server has it."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    is_deleted: bool
+    spec: OriginalTaskSpec
+    status: OriginalTaskStatus
+
+    @property
+    def key(self) -> ObjectKey:
+        return self.namespace, self.name
+
+
+class _WireOriginal(WireObject, frozen=True):
+    spec: OriginalTaskSpec
+    status: OriginalTaskStatus | None = None
+
+
+def parse_original(raw: RawObject) -> OriginalTask:
+    """
+    Raises:
+        MalformedObjectError: a field is not what the kind promises.
+    """
+    wire = read_object(raw, "GPUTask", _WireOriginal)
+    metadata = wire.metadata
+    return OriginalTask(
+        metadata.namespace or "default",
+        metadata.name,
+        metadata.uid or "",
+        metadata.resource_version or "",
+        metadata.deletion_timestamp is not None,
+        wire.spec,
+        wire.status or OriginalTaskStatus(),
+    )
+
+
+def render_task(one: OriginalTask, options: OriginalOptions) -> dict[str, Any]:
+    """The GPUTask of ours that an original owns.
+
+    Raises:
+        NotConvertibleError: the schema of its kind is not the one that is shipped.
+    """
+    raw = {"metadata": {"name": one.name}, "spec": msgspec.to_builtins(one.spec)}
+    body = convert_original(raw, options)
+    body["metadata"]["ownerReferences"] = [owner_reference(ORIGINAL_TASKS, one.name, one.uid)]
+    return body
+
+
+def status_of_original(one: OriginalTask, task: GpuTask) -> OriginalTaskStatus:
+    """What is told of an original where there is a GPUTask of its name."""
+    if task.owner_uid != one.uid:
+        return refuse(f"a GPUTask of {GPU_TASKS.group} of its name is there, and is not made of it")
+    return OriginalTaskStatus(phase=task.status.phase, why=task.status.why)
+
+
+def refuse(sentence: str) -> OriginalTaskStatus:
+    """Nothing is made of it, and why."""
+    return OriginalTaskStatus(phase="Refused", why=" ".join(sentence.split())[:MOST_WHY])
 
 
 def convert_original(raw: dict[str, Any], options: OriginalOptions) -> dict[str, Any]:
@@ -95,8 +164,8 @@ def _amount_problem(field: str, text: str) -> str:
 def _count(text: str) -> int:
     """A number of cards; 0 for what is none."""
     is_number = text.isascii() and text.isdecimal() and len(text) <= 2
-    return int(text) if is_number and int(text) <= _MOST_CARDS else 0
+    return int(text) if is_number and int(text) <= MOST_CARDS else 0
 
 
 def _count_problem(text: str) -> str:
-    return f"spec.gpu-amount {excerpt(text, 32)} must be a whole number from 1 to {_MOST_CARDS}"
+    return f"spec.gpu-amount {excerpt(text, 32)} must be a whole number from 1 to {MOST_CARDS}"

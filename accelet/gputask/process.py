@@ -12,12 +12,14 @@ from accelet.control.process import ControllerOptions, Surface, refreshed, run_c
 from accelet.gputask.controller import Controller
 from accelet.gputask.events import TaskEvents
 from accelet.gputask.metrics import TaskMetrics
+from accelet.gputask.originals import Originals
 from accelet.gputask.settings import TaskSettings
 from accelet.gputask.state import TaskState
 from accelet.gputask.watching import Watching
 from accelet.gputask.writer import TaskWriter
 from accelet.kube.objects import ObjectKey
 from accelet.runtime.probes import Check
+from accelet.runtime.tasks import task_group
 
 _TERMS: Final = Terms(duration_s=6, renew_within_s=4.0, retry_s=1.0)
 """Everything is written down, so that a change of leader costs nothing but this wait."""
@@ -51,12 +53,16 @@ class TaskWork:
         self._state = TaskState(settings.times)
         self._watching = Watching(surface.client, self._state, metrics, self._see)
         self._controller: Controller | None = None
+        self._originals = Originals(surface.client, self._state, metrics) if settings.serve_original else None
 
     def readiness(self) -> Sequence[Check]:
         return [Check("watches", self._watching.is_synced, "tasks, Jobs and pods have been seen once")]
 
     async def watch(self) -> None:
-        await self._watching.run()
+        async with task_group() as group:
+            group.create_task(self._watching.run())
+            if self._originals is not None:
+                group.create_task(self._originals.watch())
 
     async def lead(self) -> None:
         """Carries tasks out while this replica leads, from a state that has the former leader's last act."""
@@ -68,7 +74,10 @@ class TaskWork:
         self._controller = Controller(self._state, writer, self._metrics, events)
         self._metrics.is_leading.set(1)
         try:
-            await self._controller.run()
+            async with task_group() as group:
+                group.create_task(self._controller.run())
+                if self._originals is not None:
+                    group.create_task(self._originals.lead(surface.writer))
         finally:
             self._controller = None
             self._metrics.is_leading.set(0)
@@ -76,3 +85,5 @@ class TaskWork:
     def _see(self, key: ObjectKey) -> None:
         if self._controller is not None:
             self._controller.see(key)
+        if self._originals is not None:
+            self._originals.see(key)

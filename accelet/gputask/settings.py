@@ -13,7 +13,8 @@ from accelet.runtime.settings import read_settings_file
 class TaskSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What can be set. `gate_prefix` is that of the scheduler; its pods are those with a gate of it.
 
-    Times are in seconds, those of `accelet.gputask.deciding.view.TaskTimes`.
+    With `serve_original` GPUTasks of falldio.com/v1 are carried out too. Times are in seconds, those of
+    `accelet.gputask.deciding.view.TaskTimes`.
     """
 
     version: Literal["v1"]
@@ -24,6 +25,7 @@ class TaskSettings(msgspec.Struct, frozen=True, kw_only=True):
             description="the begin of a gate's name, as gke.io/topology-aware-auto-",
         ),
     ] = GANG_GATE
+    serve_original: bool = False
     first_pause_s: Annotated[float, msgspec.Meta(ge=0.1, le=3600)] = 10.0
     longest_pause_s: Annotated[float, msgspec.Meta(ge=0.1, le=86400)] = 300.0
     long_run_s: Annotated[float, msgspec.Meta(ge=1, le=86400)] = 600.0

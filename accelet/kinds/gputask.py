@@ -48,7 +48,7 @@ _CardNames = Annotated[
     tuple[Annotated[str, Meta(pattern="^card[0-9]{1,4}$", max_length=8)], ...], Meta(max_length=64)
 ]
 
-_NAME_RULE: Final = (
+NAME_RULE: Final = (
     "self.metadata.name.size() <= 50 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
     "a name is at most 50 of a-z, 0-9 and -, begins with a letter, ends with a letter or digit",
 )
@@ -95,7 +95,7 @@ class TaskCards(_Part, frozen=True, kw_only=True):
                 ),
                 "linked cards come in pairs with one tile of each: an even number of cards, as many tiles",
             ),
-            *_amount_rules("memory", whole=True),
+            *amount_rules("memory", whole=True),
         ]
 
 
@@ -155,7 +155,7 @@ class TaskContainer(_Part, frozen=True, kw_only=True):
 
     @staticmethod
     def rules() -> Sequence[tuple[str, str]]:
-        return [*_amount_rules("cpu"), *_amount_rules("memory")]
+        return [*amount_rules("cpu"), *amount_rules("memory")]
 
 
 class TaskNetwork(_Part, frozen=True, kw_only=True):
@@ -192,12 +192,14 @@ class GPUTaskSpec(_Part, frozen=True, kw_only=True):
     """What is to run. What cannot be changed later is so of a Job too: make another task instead.
 
     Without a word about `restart` and `rendezvous`, a task of several ranks restarts all of them, and is told
-    where they meet. `success: RankZero`: the task has completed when rank 0 has. `graceSeconds` is how long
+    where they meet. `success: RankZero`: the task has completed when rank 0 has. Where
+    there is no room for all ranks, it may begin with `minReplicas` of the lowest. `graceSeconds` is how long
     the program has to save between SIGTERM and SIGKILL.
     """
 
     container: TaskContainer
     replicas: Annotated[int, Meta(ge=1, le=MOST_RANKS)] = 1
+    min_replicas: Annotated[int, Meta(ge=1, le=MOST_RANKS)] | None = None
     cards: TaskCards | None = None
     network: TaskNetwork | None = None
     rendezvous: Literal["None", "Env"] | None = None
@@ -217,13 +219,17 @@ class GPUTaskSpec(_Part, frozen=True, kw_only=True):
     def rules() -> Sequence[tuple[str, str]]:
         settled = (
             *("container", "cards", "network", "rendezvous", "success", "graceSeconds", "priorityClassName"),
-            *("queue", "serviceAccountName", "nodeSelector", "tolerations"),
+            *("minReplicas", "queue", "serviceAccountName", "nodeSelector", "tolerations"),
         )
         return [
             *((_unchanged(name), f"{name} cannot be changed: make another task") for name in settled),
             (
                 _unchanged("onFailure.restart", "onFailure"),
                 "onFailure.restart cannot be changed: make another task",
+            ),
+            (
+                "!has(self.minReplicas) || self.minReplicas <= self.replicas",
+                "minReplicas must not exceed replicas",
             ),
             (
                 "!(has(self.queue) && has(self.suspend) && self.suspend)",
@@ -292,7 +298,8 @@ class GPUTaskStatus(_Part, frozen=True, kw_only=True):
     conditions: Annotated[tuple[TaskConditionShape, ...], Meta(max_length=8)] = ()
 
 
-def _amount_rules(field: str, *, whole: bool = False) -> list[tuple[str, str]]:
+def amount_rules(field: str, *, whole: bool = False) -> list[tuple[str, str]]:
+    """That a field, where it is there, is a quantity above 0, and a whole number where it must be."""
     text = f"string(self.{field})"
     rules = [
         (
@@ -327,7 +334,7 @@ GPU_TASK_DEFINITION: Final = Definition(
     spec=GPUTaskSpec,
     status=GPUTaskStatus,
     description="A program that runs as so many ranks on so many cards.",
-    rules=(_NAME_RULE,),
+    rules=(NAME_RULE,),
     scale=Scale(".spec.replicas", ".status.replicas", ".status.selector"),
     selectable=(".status.phase", ".spec.priorityClassName"),
     columns=(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from accelet.kube.apiresources import ApiResource, Body, PatchOf, Propagation
+from accelet.kube.apiresources import PODS, ApiResource, Body, PatchOf, Propagation
 from accelet.kube.connection import ApiRequest, Connection, LineStream, load_api
 from accelet.kube.objects import Page, read_page
 from accelet.runtime.threads import Workers
@@ -31,6 +31,17 @@ class WatchStream:
     async def __aiter__(self) -> AsyncIterator[list[bytes]]:
         while lines := await self._workers.run(self._stream.read):
             yield lines
+
+
+class ByteStream:
+    """What a container wrote: iterate over it for pieces of at most 64 KiB, until it ends or falls silent."""
+
+    def __init__(self, stream: LineStream, workers: Workers) -> None:
+        self._stream, self._workers = stream, workers
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while data := await self._workers.run(self._stream.read_bytes):
+            yield data
 
 
 class Client:
@@ -166,11 +177,25 @@ class Client:
         """A watch on a thread of its own; leaving the context ends it at once, in whatever state it is."""
         full = {"allowWatchBookmarks": "true", **(query or {}), "watch": "true"}
         request = ApiRequest("GET", resource.path(namespace), full, silence_s=self._watch_silence_s)
+        async with self._open(request) as (stream, workers):
+            yield WatchStream(stream, workers)
+
+    @asynccontextmanager
+    async def read_log(
+        self, namespace: str, pod: str, query: Mapping[str, str], silence_s: float
+    ) -> AsyncIterator[ByteStream]:
+        """What a container of a pod wrote, on a thread of its own; nothing for `silence_s` is an end too."""
+        request = ApiRequest("GET", PODS.path(namespace, pod, "log"), query, silence_s=silence_s)
+        async with self._open(request) as (stream, workers):
+            yield ByteStream(stream, workers)
+
+    @asynccontextmanager
+    async def _open(self, request: ApiRequest) -> AsyncIterator[tuple[LineStream, Workers]]:
         stream = LineStream(self._connection, request)
         workers = Workers("kube-watch")
         try:
             await workers.run(stream.open)
-            yield WatchStream(stream, workers)
+            yield stream, workers
         finally:
             stream.stop()
             workers.close(last=stream.close)

@@ -234,22 +234,28 @@ class LineStream:
         Raises:
             UnavailableError: the connection broke.
         """
-        response = self._response
-        while response is not None and not self._is_stopped:
-            try:
-                data = response.read1(_READ_BYTES, decode_content=False)
-            except (HTTPError, OSError, ValueError) as error:
-                if self._is_stopped or isinstance(error, ReadTimeoutError):
-                    break
-                raise _unavailable(self._request, error) from None
-            if not data:
-                break
+        while data := self.read_bytes():
             *lines, self._rest = (self._rest + data).split(b"\n")
             if lines:
                 return lines
             if len(self._rest) > _LONGEST_LINE:
                 raise UnavailableError(f"{self._request}: a line longer than {_LONGEST_LINE} bytes")
         return []
+
+    def read_bytes(self) -> bytes:
+        """At most 64 KiB of what comes, lines or not; nothing at the end, as of `read`.
+
+        Raises:
+            UnavailableError: the connection broke.
+        """
+        if self._response is None or self._is_stopped:
+            return b""
+        try:
+            return bytes(self._response.read1(_READ_BYTES, decode_content=False))
+        except (HTTPError, OSError, ValueError) as error:
+            if self._is_stopped or isinstance(error, ReadTimeoutError):
+                return b""
+            raise _unavailable(self._request, error) from None
 
     def stop(self) -> None:
         """Ends a `read` that is under way, and all later ones."""

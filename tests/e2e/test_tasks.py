@@ -5,8 +5,10 @@ import base64
 import json
 import sys
 import time
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 import yaml
 
 from accelet.kinds.gputask import GPU_TASKS
-from accelet.kube.apiresources import CONFIG_MAPS, JOBS, PODS, ApiResource
+from accelet.kube.apiresources import CONFIG_MAPS, JOBS, NODES, PODS, ApiResource
 from accelet.kube.client import Client
 from accelet.kube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError, TooManyError
 from tests.e2e.cluster.binaries import Binaries
@@ -91,15 +93,7 @@ async def user(
     await client.create(_BINDINGS, namespace, body)
     own = await Client.connect(_kubeconfig(cluster, namespace, "alice", tmp_path / "alice"))
 
-    async def may_list() -> bool:
-        # The definition is served, and its rights are part of `edit`, a moment after they were made.
-        try:
-            await own.list_page(GPU_TASKS, namespace)
-        except (ForbiddenError, NotFoundError, TooManyError):
-            return False
-        return True
-
-    await _until(may_list)
+    await _until(partial(_may_list, own, GPU_TASKS, namespace))
     yield own
     own.close()
 
@@ -118,7 +112,9 @@ async def _until(condition: Any, within_s: float = 60.0) -> None:
             await asyncio.sleep(0.1)
 
 
-async def _found(client: Client, resource: ApiResource, namespace: str, name: str) -> dict[str, Any] | None:
+async def _found(
+    client: Client, resource: ApiResource, namespace: str | None, name: str
+) -> dict[str, Any] | None:
     try:
         found: dict[str, Any] = json.loads(await client.get(resource, namespace, name))
     except NotFoundError:
@@ -127,7 +123,7 @@ async def _found(client: Client, resource: ApiResource, namespace: str, name: st
 
 
 @asynccontextmanager
-async def _process(folder: Path, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def running(folder: Path, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
     with (folder / f"{words[0]}.log").open("ab") as out:
         process = await asyncio.create_subprocess_exec(_ACCELET, *words, stdout=out, stderr=out)
     try:
@@ -138,14 +134,17 @@ async def _process(folder: Path, *words: str) -> AsyncIterator[asyncio.subproces
         await process.wait()
 
 
-def _controller(kubeconfig: Path, folder: Path) -> Any:
+def controller_words(kubeconfig: Path, folder: Path, more: str = "") -> tuple[str, ...]:
     config = folder / "settings.yaml"
-    config.write_text(_SETTINGS)
-    words = ["task-controller", "--kubeconfig", str(kubeconfig), "--config", str(config)]
-    return _process(folder, *words)
+    config.write_text(_SETTINGS + more)
+    return ("task-controller", "--kubeconfig", str(kubeconfig), "--config", str(config))
 
 
-def _task(name: str, script: str = "true", **spec: Any) -> dict[str, Any]:
+def _controller(kubeconfig: Path, folder: Path, more: str = "") -> Any:
+    return running(folder, *controller_words(kubeconfig, folder, more))
+
+
+def make_task(name: str, script: str = "true", **spec: Any) -> dict[str, Any]:
     container = {"image": BUSYBOX_IMAGE, "command": ["sh", "-c", script], "cpu": "10m", "memory": "16Mi"}
     return {
         "apiVersion": GPU_TASKS.api_version,
@@ -175,12 +174,12 @@ async def test_every_task_ends_as_its_program_says_though_the_controller_is_kill
     }
     before = json.loads(await user.create(JOBS, namespace, foreign))
     tasks = [
-        _task("works", "test $WORLD_SIZE = 2 && test $RANK = ${HOSTNAME##*-}", replicas=2),
-        _task("fails", "exit 3", replicas=1, onFailure={"restart": "All", "retries": 1}),
-        _task("heals", _FAILS_ONCE, replicas=2, onFailure={"retries": 1}),
-        _task("saves", _SAVES, replicas=1),
-        _task("taken", "true"),
-        _task("refused", "true", priorityClassName="nobody-made-it"),
+        make_task("works", "test $WORLD_SIZE = 2 && test $RANK = ${HOSTNAME##*-}", replicas=2),
+        make_task("fails", "exit 3", replicas=1, onFailure={"restart": "All", "retries": 1}),
+        make_task("heals", _FAILS_ONCE, replicas=2, onFailure={"retries": 1}),
+        make_task("saves", _SAVES, replicas=1),
+        make_task("taken", "true"),
+        make_task("refused", "true", priorityClassName="nobody-made-it"),
     ]
 
     async def status(name: str) -> dict[str, Any]:
@@ -211,7 +210,7 @@ async def test_every_task_ends_as_its_program_says_though_the_controller_is_kill
         return tuple(phases.values()) == ended and "nobody-made-it" in refused
 
     scheduler = ["scheduler", "--kubeconfig", str(cluster.kubeconfig)]
-    async with _process(tmp_path, *scheduler):
+    async with running(tmp_path, *scheduler):
         async with _controller(kubeconfig, tmp_path) as process:
             for task in tasks:
                 await user.create(GPU_TASKS, namespace, task)
@@ -233,6 +232,58 @@ async def test_every_task_ends_as_its_program_says_though_the_controller_is_kill
     assert after["spec"] == before["spec"]
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert "ownerReferences" not in after["metadata"]
+
+
+_GPUS = "example.com/gpu"
+
+
+@asynccontextmanager
+async def _offered(client: Client, node: Node, resource: str, amount: int) -> AsyncIterator[None]:
+    """A resource that a node offers without any plugin."""
+
+    async def offer(said: str | None) -> None:
+        offered = {"status": {part: {resource: said} for part in ("capacity", "allocatable")}}
+        await client.patch(NODES, None, node.name, offered, "merge", subresource="status")
+
+    await offer(str(amount))
+    try:
+        yield
+    finally:
+        await offer(None)
+
+
+async def test_a_task_begins_with_fewer_ranks_and_grows(  # noqa: PLR0917 - fixtures
+    node: Node,
+    kubeconfig: Path,
+    user: Client,
+    client: Client,
+    cluster: ControlPlane,
+    tmp_path: Path,
+) -> None:
+    namespace = json.loads(_claims(tmp_path / "alice"))["kubernetes.io"]["namespace"]
+    cards = {"resource": _GPUS}
+    tasks = [
+        make_task("holds", "sleep 3600", cards=cards),
+        make_task("grows", "sleep 3600", replicas=2, minReplicas=1, cards=cards, success="RankZero"),
+    ]
+
+    async def ready(name: str, count: int) -> bool:
+        status = json.loads(await user.get(GPU_TASKS, namespace, name)).get("status") or {}
+        return bool(status.get("phase") == "Running" and status["readyReplicas"] == count)
+
+    async with (
+        _offered(client, node, _GPUS, 2),
+        running(tmp_path, "scheduler", "--kubeconfig", str(cluster.kubeconfig)),
+        _controller(kubeconfig, tmp_path),
+    ):
+        for task in tasks:
+            await user.create(GPU_TASKS, namespace, task)
+            await _until(partial(ready, task["metadata"]["name"], 1))
+        status = json.loads(await user.get(GPU_TASKS, namespace, "grows"))["status"]
+        assert status["why"] == "1 of 2 ranks have a node, the others follow when there is room"
+        await user.delete(GPU_TASKS, namespace, "holds", propagation="Background")
+        await _until(partial(ready, "grows", 2))
+    assert json.loads(await user.get(JOBS, namespace, "grows-1"))["spec"]["completions"] == 2
 
 
 def _judge(shown: dict[str, dict[str, Any]]) -> None:
@@ -271,17 +322,17 @@ def _claims(kubeconfig: Path) -> str:
 
 
 _WRONG = [
-    (_task("a" * 51), "a name is at most 50"),
-    (_task("9-lives"), "begins with a letter"),
-    (_task("none", replicas=0), "replicas"),
-    (_task("many", replicas=4097), "replicas"),
-    (_task("odd", cards={"cards": 2, "tiles": 3}), "tiles must divide evenly among the cards"),
-    (_task("other", cards={"resource": "nvidia.com/gpu", "tiles": 1}), "only cards of gpu.intel.com"),
-    (_task("half", cards={"memory": "plenty"}), "memory must be an amount above 0"),
-    (_task("milli", cards={"memory": "1500m"}), "memory must be a whole number of bytes"),
-    (_task("pair", cards={"cards": 3, "tiles": 3, "linked": True}), "linked cards come in pairs"),
-    (_task("codes", onFailure={"fatalExitCodes": [2, 2]}), "fatalExitCodes must differ"),
-    (_task("both", queue="team", suspend=True), "held and admitted by the queue"),
+    (make_task("a" * 51), "a name is at most 50"),
+    (make_task("9-lives"), "begins with a letter"),
+    (make_task("none", replicas=0), "replicas"),
+    (make_task("many", replicas=4097), "replicas"),
+    (make_task("odd", cards={"cards": 2, "tiles": 3}), "tiles must divide evenly among the cards"),
+    (make_task("other", cards={"resource": "nvidia.com/gpu", "tiles": 1}), "only cards of gpu.intel.com"),
+    (make_task("half", cards={"memory": "plenty"}), "memory must be an amount above 0"),
+    (make_task("milli", cards={"memory": "1500m"}), "memory must be a whole number of bytes"),
+    (make_task("pair", cards={"cards": 3, "tiles": 3, "linked": True}), "linked cards come in pairs"),
+    (make_task("codes", onFailure={"fatalExitCodes": [2, 2]}), "fatalExitCodes must differ"),
+    (make_task("both", queue="team", suspend=True), "held and admitted by the queue"),
 ]
 
 
@@ -292,7 +343,9 @@ async def test_what_cannot_be_carried_out_is_refused_by_the_api_server_in_our_wo
     for body, sentence in _WRONG:
         with pytest.raises(InvalidError, match=sentence):
             await user.create(GPU_TASKS, namespace, body)
-    await user.create(GPU_TASKS, namespace, _task("good", cards={"cards": 2, "tiles": 4, "memory": "8Gi"}))
+    await user.create(
+        GPU_TASKS, namespace, make_task("good", cards={"cards": 2, "tiles": 4, "memory": "8Gi"})
+    )
     changed = {"spec": {"cards": {"tiles": 2}}}
     with pytest.raises(InvalidError, match="cards cannot be changed: make another task"):
         await user.patch(GPU_TASKS, namespace, "good", changed, "merge")
@@ -316,3 +369,90 @@ async def test_what_cannot_be_carried_out_is_refused_by_the_api_server_in_our_wo
 def _bare_job() -> dict[str, Any]:
     pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}
     return {"metadata": {"name": "bare"}, "spec": {"template": {"spec": pod}}}
+
+
+_ORIGINALS = ApiResource("GPUTask", "gputasks", "falldio.com", "v1")
+_ORIGINAL = """
+apiVersion: falldio.com/v1
+kind: GPUTask
+metadata:
+  name: gpu-task
+spec:
+  memory: "64Mi"
+  cpu: "10m"
+  gpu: "a100"
+  gpu-amount: "1"
+  priority: ""
+"""
+
+
+@pytest.fixture
+async def originals(
+    user: Client, client: Client, namespace: str, binaries: Binaries
+) -> AsyncIterator[dict[str, Any]]:
+    """The original's manifest, where its kind is installed."""
+    for manifest in build(DEPLOY / "tasks" / "original", binaries.path("kubectl")):
+        resource, name = _RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
+        await client.patch(resource, None, name, manifest, "apply")
+    await _until(partial(_may_list, user, _ORIGINALS, namespace))
+    yield yaml.safe_load(_ORIGINAL)
+    kind = _RESOURCES["CustomResourceDefinition"]
+    await client.delete(kind, None, "gputasks.falldio.com")
+
+    async def is_gone() -> bool:
+        return await _found(client, kind, None, "gputasks.falldio.com") is None
+
+    await _until(is_gone)
+
+
+async def test_what_the_original_panicked_on_is_refused_and_its_manifest_becomes_a_job(
+    originals: dict[str, Any], user: Client, namespace: str, kubeconfig: Path, tmp_path: Path
+) -> None:
+    for change, sentence in _PANICS:
+        wrong = {**originals, "spec": {**originals["spec"], **change}}
+        with pytest.raises(InvalidError, match=sentence):
+            await user.create(_ORIGINALS, namespace, wrong)
+
+    async def made() -> bool:
+        found = await _found(user, _ORIGINALS, namespace, "gpu-task") or {}
+        is_told = (found.get("status") or {}).get("phase") in ("Waiting", "Starting")
+        return is_told and await _found(user, JOBS, namespace, "gpu-task-1") is not None
+
+    async with _controller(kubeconfig, tmp_path, "serve_original: true\n"):
+        await user.create(_ORIGINALS, namespace, originals)
+        await _until(made)
+    with pytest.raises(InvalidError, match="cannot be changed"):
+        await user.patch(_ORIGINALS, namespace, "gpu-task", {"spec": {"cpu": "20m"}}, "merge")
+
+
+async def test_kubectl_knows_accelet(
+    user: Client, namespace: str, binaries: Binaries, tmp_path: Path
+) -> None:
+    await user.create(GPU_TASKS, namespace, make_task("shown"))
+    words = ["accelet", "task", "ps", "-n", namespace, "--kubeconfig", str(tmp_path / "alice")]
+    environment = {"PATH": f"{_ACCELET.parent}:/bin:/usr/bin", "HOME": str(tmp_path)}
+    process = await asyncio.create_subprocess_exec(
+        binaries.path("kubectl"), *words, stdout=PIPE, stderr=PIPE, env=environment
+    )
+    shown, problem = await process.communicate()
+
+    assert (process.returncode, problem) == (0, b"")
+    assert "shown" in shown.decode()
+
+
+_PANICS = [
+    ({"memory": ""}, "memory must be an amount above 0"),
+    ({"cpu": "many"}, "cpu must be an amount above 0"),
+    ({"gpu": ""}, "spec.gpu"),
+    ({"gpu-amount": "two"}, "gpu-amount must be a whole number from 1 to 64"),
+    ({"gpu-amount": "1500m"}, "gpu-amount must be a whole number from 1 to 64"),
+]
+
+
+async def _may_list(client: Client, resource: ApiResource, namespace: str) -> bool:
+    # A definition is served, and its rights are part of `edit`, a moment after they were made.
+    try:
+        await client.list_page(resource, namespace)
+    except (ForbiddenError, NotFoundError, TooManyError):
+        return False
+    return True

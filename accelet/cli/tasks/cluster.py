@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
+from accelet.cli.tasks.logs import LogReader, LogWish, Say, Show
 from accelet.gputask.objects.task import GpuTask, parse_task
 from accelet.kinds.gputask import GPU_TASKS
 from accelet.kube.apiresources import Body
@@ -12,6 +13,7 @@ from accelet.kube.client import Client
 from accelet.kube.errors import ApiError, ConfigurationError, KubeError, MalformedObjectError, NotFoundError
 
 API_S = 60.0
+LOGS_S = 600.0
 
 
 class TaskCalls:
@@ -19,6 +21,11 @@ class TaskCalls:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+
+    async def read_logs(self, namespace: str, name: str, wish: LogWish, show: Show, note: Say) -> None:
+        """Shows what a task's ranks wrote; while they run, where that is wished for."""
+        reader = LogReader(self._client, show, note)
+        await (reader.follow if wish.follow else reader.read)(namespace, name, wish)
 
     async def list(self, namespace: str | None) -> tuple[Sequence[GpuTask], Sequence[str]]:
         """All tasks by namespace and name, and a note on each that cannot be read."""
@@ -49,7 +56,7 @@ class TaskCalls:
 
 
 def call_cluster(
-    kubeconfig: Path | None, ask: Callable[[TaskCalls], Coroutine[Any, Any, Any]], within_s: float
+    kubeconfig: Path | None, ask: Callable[[TaskCalls], Coroutine[Any, Any, Any]], within_s: float | None
 ) -> tuple[Any, str]:
     """The answer, and an empty text; or None, and in a sentence why there is none."""
     try:
@@ -70,7 +77,7 @@ def call_cluster(
 
 
 async def _call(
-    kubeconfig: Path | None, ask: Callable[[TaskCalls], Coroutine[Any, Any, Any]], within_s: float
+    kubeconfig: Path | None, ask: Callable[[TaskCalls], Coroutine[Any, Any, Any]], within_s: float | None
 ) -> Any:
     client = await Client.connect(kubeconfig)
     try:

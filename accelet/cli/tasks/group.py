@@ -1,6 +1,7 @@
 """`accelet task`: submit, show, explain, hold and delete GPU tasks."""
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,12 +11,15 @@ import msgspec
 import yaml
 
 from accelet.cli.drawing.output import Output
+from accelet.cli.drawing.records import styled
 from accelet.cli.options import choose_kubeconfig, own_kubeconfig_option
 from accelet.cli.reading.manifests import read_manifests
 from accelet.cli.reading.objectfiles import UnreadableInputError
-from accelet.cli.tasks.cluster import API_S, TaskCalls, call_cluster
+from accelet.cli.tasks.cluster import API_S, LOGS_S, TaskCalls, call_cluster
 from accelet.cli.tasks.drawing import print_tasks, print_why
+from accelet.cli.tasks.logs import LogWish
 from accelet.cli.tasks.making import TaskFlags, manifest_of, unknown_fields
+from accelet.gputask.objects.ranks import read_ranks
 from accelet.gputask.objects.task import GpuTask
 from accelet.gputask.original import (
     API_VERSION,
@@ -25,8 +29,10 @@ from accelet.gputask.original import (
     convert_original,
 )
 from accelet.kinds.gputask import GPU_TASKS
+from accelet.runtime.excerpts import excerpt
 from accelet.runtime.run import EXIT_FAILED, EXIT_SETTINGS
 
+_TAIL = "The last so many lines of each rank."
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -72,6 +78,40 @@ def why(name: str, *, kubeconfig: Path | None, namespace: str, as_json: bool) ->
         print_why(Output(), task)
 
 
+@command.command("logs")
+@click.argument("name")
+@click.option("--rank", "ranks", help="Only these ranks, as 0-3,7.  [default: all]")
+@click.option("--attempt", type=click.IntRange(1), help="Of this attempt.  [default: the present one]")
+@click.option("--tail", type=click.IntRange(1, 1_000_000), default=1000, show_default=True, help=_TAIL)
+@click.option("-f", "--follow", is_flag=True, help="Go on until the task has ended.")
+@_place
+def logs(
+    name: str,
+    *,
+    ranks: str | None,
+    attempt: int | None,
+    tail: int,
+    follow: bool,
+    kubeconfig: Path | None,
+    namespace: str,
+) -> None:
+    """Show what the ranks wrote, each line behind its rank: rank after rank, or, with -f, as it comes.
+
+    What a terminal would obey is shown as an escape. With -f, later attempts and ranks are shown too, of at
+    most 64 ranks at a time.
+    """
+    wish, output = LogWish(_chosen(ranks), attempt, tail, follow), Output()
+
+    def show(rank: int, line: str) -> None:
+        output.line(styled(f"{rank:>4} | ", "dim"), line)
+
+    def note(text: str) -> None:
+        Output(sys.stderr).line(text)
+
+    within_s = None if follow else LOGS_S
+    _call(kubeconfig, lambda calls: calls.read_logs(namespace, name, wish, show, note), within_s)
+
+
 @command.command("suspend")
 @click.argument("name")
 @_place
@@ -110,6 +150,7 @@ def remove(name: str, *, kubeconfig: Path | None, namespace: str) -> None:
 )
 @click.option("--name", help="Its name.  [default: the image's, and some letters]")
 @click.option("--ranks", type=click.IntRange(1), default=1, show_default=True, help="How many ranks.")
+@click.option("--min-ranks", type=click.IntRange(1), help="With how many it may begin.  [default: all]")
 @click.option("--cards", type=click.IntRange(1), help="How many cards each rank gets.")
 @click.option("--tiles", type=click.IntRange(1), help="How many tiles each rank gets, of all its cards.")
 @click.option("--memory", help="How much memory of its cards each rank gets, as 8Gi.")
@@ -171,6 +212,14 @@ def convert(*, file: Path, image: str, gpu_label: str, gpu_resource: str) -> Non
     click.echo(yaml.safe_dump_all(bodies, sort_keys=False), nl=False)
 
 
+def _chosen(ranks: str | None) -> frozenset[int] | None:
+    if ranks is None:
+        return None
+    if not all(read_ranks(part) for part in ranks.split(",")):
+        raise click.UsageError(f"--rank {excerpt(ranks, 60)} names no ranks: write 0, 0-3 or 0-3,7")
+    return read_ranks(ranks)
+
+
 def _read_tasks(file: Path) -> list[dict[str, Any]]:
     bodies, problems = _read(file), []
     for index, body in enumerate(bodies):
@@ -209,9 +258,9 @@ def _as_json(task: GpuTask) -> dict[str, Any]:
     }
 
 
-def _call(kubeconfig: Path | None, ask: Callable[[TaskCalls], Any]) -> Any:
+def _call(kubeconfig: Path | None, ask: Callable[[TaskCalls], Any], within_s: float | None = API_S) -> Any:
     """What the cluster answers; ends the command with a sentence where it does not."""
-    answer, problem = call_cluster(choose_kubeconfig(kubeconfig), ask, API_S)
+    answer, problem = call_cluster(choose_kubeconfig(kubeconfig), ask, within_s)
     if problem:
         click.echo(problem, err=True)
         raise SystemExit(EXIT_FAILED)

@@ -18,6 +18,7 @@ class TaskFlags(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str | None = None
     ranks: int = 1
+    min_ranks: int | None = None
     cards: int | None = None
     tiles: int | None = None
     memory: str | None = None
@@ -39,6 +40,8 @@ def manifest_of(image: str, words: Sequence[str], flags: TaskFlags) -> dict[str,
         if value is not None
     }
     spec: dict[str, Any] = {"container": {"image": image}, "replicas": flags.ranks}
+    if flags.min_ranks is not None:
+        spec["minReplicas"] = flags.min_ranks
     if words:
         spec["container"]["command"] = list(words)
     if cards:

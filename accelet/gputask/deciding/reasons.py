@@ -55,7 +55,7 @@ def read_view(view: TaskView, record: TaskRecord) -> Reading:
     first = next((word for word in words[1:] if word.status != "True"), None)
     refused = accepted.message if accepted.status == "False" else ""
     if first is None:
-        return Reading("Running", refused, words)
+        return Reading("Running", refused or placed.message, words)
     phase = "Queued" if first.reason == "Queued" else _PHASES[first.type]
     return Reading(phase, refused or first.message, words)
 
@@ -100,6 +100,13 @@ def _placed(view: TaskView, job: TaskJob) -> ConditionWord:
         return ConditionWord("Placed", "False", "NotAdmitted", "has no pods while it is suspended")
     if placed >= job.parallelism:
         return ConditionWord("Placed", "True", "Placed")
+    if view.task.is_elastic and placed >= view.task.least:
+        text = f"{placed} of {job.parallelism} ranks have a node, the others follow when there is room"
+        return ConditionWord("Placed", "True", "PlacedInPart", text)
+    return _not_placed(view, job, placed)
+
+
+def _not_placed(view: TaskView, job: TaskJob, placed: int) -> ConditionWord:
     report = view.present_report
     is_short = job.active + job.terminating + job.succeeded < job.parallelism
     if is_short and report is not None and report.refused:
@@ -115,7 +122,8 @@ def _placed(view: TaskView, job: TaskJob) -> ConditionWord:
 def _running(view: TaskView, job: TaskJob) -> ConditionWord:
     live = [pod for pod in view.own_pods if not pod.has_ended]
     ready = sum(pod.is_ready for pod in live)
-    if ready + job.succeeded >= job.parallelism:
+    least = min(view.task.least, job.parallelism) if view.task.is_elastic else job.parallelism
+    if ready + job.succeeded >= least:
         return ConditionWord("Running", "True", "Running")
     stuck = next((pod for pod in live if pod.waiting in _IMAGE), None)
     if stuck is not None:

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 
 from accelet.kinds.gputask import GPUTaskSpec, GPUTaskStatus, Restart, TaskFailure
-from accelet.kube.objects import ObjectKey, RawObject, WireMetadata, WireObject, read_object
+from accelet.kube.objects import ObjectKey, RawObject, WireMetadata, WireObject, read_object, read_owners
+from accelet.kube.writing.ownership import controller_of
 
 
 @dataclass(frozen=True, slots=True)
 class GpuTask:
-    """One GPUTask. `status` is what the API server has of it."""
+    """One GPUTask. `status` is what the API server has of it; `owner_uid` its controller's, or empty."""
 
     namespace: str
     name: str
@@ -18,6 +19,7 @@ class GpuTask:
     is_deleted: bool
     spec: GPUTaskSpec
     status: GPUTaskStatus
+    owner_uid: str = ""
 
     @property
     def key(self) -> ObjectKey:
@@ -31,6 +33,16 @@ class GpuTask:
     def restart(self) -> Restart:
         """Who begins anew when one rank fails: a lone rank needs nobody else."""
         return self.failure.restart or ("All" if self.spec.replicas > 1 else "Rank")
+
+    @property
+    def least(self) -> int:
+        """With how many ranks it may begin."""
+        return self.spec.min_replicas or self.spec.replicas
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether it may begin with fewer than all."""
+        return self.least < self.spec.replicas
 
     @property
     def meets(self) -> bool:
@@ -56,6 +68,7 @@ def parse_task(raw: RawObject) -> GpuTask:
     """
     wire = read_object(raw, "GPUTask", _WireTask)
     metadata = wire.metadata
+    owner = controller_of(read_owners(metadata.owner_references))
     return GpuTask(
         namespace=metadata.namespace or "default",
         name=metadata.name,
@@ -65,4 +78,5 @@ def parse_task(raw: RawObject) -> GpuTask:
         is_deleted=metadata.deletion_timestamp is not None,
         spec=wire.spec,
         status=wire.status or GPUTaskStatus(),
+        owner_uid=owner.uid if owner is not None else "",
     )

@@ -5,11 +5,10 @@ from typing import Any
 
 import msgspec
 
-from accelet.gputask.objects.names import ATTEMPT, CARDS_GATE, RANK, TASK, TASK_UID, job_name
+from accelet.gputask.objects.names import ATTEMPT, CARDS_GATE, GANG_MIN, MAIN, RANK, TASK, TASK_UID, job_name
 from accelet.gputask.objects.task import GpuTask
 from accelet.kinds.gputask import TaskCards, TaskContainer, TaskSource, TaskVolume
 
-_CONTAINER = "main"
 _PORT = "29500"
 """Where torch.distributed listens unless told otherwise."""
 
@@ -51,6 +50,8 @@ def _gate(prefix: str, task: str) -> str:
 def _annotations(task: GpuTask) -> dict[str, str]:
     said: dict[str, str] = {}
     network, cards = task.spec.network, task.spec.cards
+    if task.is_elastic:
+        said[GANG_MIN] = str(task.least)
     if network is not None and network.required_level:
         said["accelet.dev/required-level"] = network.required_level
     if network is not None and network.exclusive:
@@ -78,7 +79,7 @@ def _container(task: GpuTask, attempt: int) -> dict[str, Any]:
         "envFrom": [_source(one) for one in own.env_from],
         "volumeMounts": [_mount(index, one) for index, one in enumerate(own.volumes)],
     }
-    body: dict[str, Any] = {"name": _CONTAINER, "image": own.image}
+    body: dict[str, Any] = {"name": MAIN, "image": own.image}
     body |= {name: value for name, value in optional.items() if value}
     amounts = _amounts(own, task.spec.cards)
     if amounts:
@@ -109,7 +110,7 @@ def _rendezvous(task: GpuTask, attempt: int) -> Sequence[dict[str, Any]]:
         "WORLD_SIZE": size,
         "PET_MASTER_ADDR": address,
         "PET_MASTER_PORT": _PORT,
-        "PET_NNODES": size,
+        "PET_NNODES": f"{task.least}:{size}" if task.is_elastic else size,
     }
     path = {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.annotations['{RANK}']"}}
     ranked = [{"name": name, "valueFrom": path} for name in ("RANK", "PET_NODE_RANK")]

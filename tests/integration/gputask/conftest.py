@@ -2,6 +2,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from accelet.gputask.process import TaskOptions, run_task_controller
 from accelet.gputask.settings import TaskSettings
 
 QUICK = Terms(duration_s=1, renew_within_s=0.7, retry_s=0.1)
-StartTasks = Callable[[], AbstractAsyncContextManager["asyncio.Task[None]"]]
+StartTasks = Callable[..., AbstractAsyncContextManager["asyncio.Task[None]"]]
 
 
 @pytest.fixture
@@ -23,12 +24,12 @@ def api() -> Iterator[FakeApi]:
 
 @pytest.fixture
 def start(api: FakeApi, tmp_path: Path) -> StartTasks:
-    """Runs a replica of the task controller."""
+    """Runs a replica of the task controller; by its settings, where there are any more."""
 
     @asynccontextmanager
-    async def running() -> AsyncIterator["asyncio.Task[None]"]:
+    async def running(**said: Any) -> AsyncIterator["asyncio.Task[None]"]:
         kubeconfig = api.write_kubeconfig(tmp_path / "kubeconfig")
-        settings = TaskSettings(version="v1", first_pause_s=0.1)
+        settings = TaskSettings(**{"version": "v1", "first_pause_s": 0.1, **said})
         task = asyncio.create_task(run_task_controller(TaskOptions(kubeconfig, terms=QUICK), settings))
         try:
             yield task

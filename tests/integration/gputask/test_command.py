@@ -131,6 +131,69 @@ def test_what_somebody_wrote_is_text(api: FakeApi, kubeconfig: Path) -> None:
     assert "\\x1b[31m[bold]evil[/bold]" in run(kubeconfig, "ps").stdout
 
 
+def _run_ranks(api: FakeApi, *, phase: str, logs: dict[int, bytes], attempt: int = 1) -> None:
+    uid = stored(api)["train"]["metadata"]["uid"]
+    labels = {"accelet.dev/task-uid": uid, "accelet.dev/attempt": str(attempt)}
+    for rank, log in logs.items():
+        name = f"train-{attempt}-{rank}"
+        rank_of = {"batch.kubernetes.io/job-completion-index": str(rank)}
+        metadata = {"name": name, "labels": labels, "annotations": rank_of}
+        api.state.create("api/v1/pods", "ml", {"metadata": metadata, "spec": {}, "status": {"phase": phase}})
+        api.logs["ml", name] = log
+
+
+def test_logs_are_those_of_the_ranks_in_their_order(api: FakeApi, kubeconfig: Path) -> None:
+    make(api, "train", {"phase": "Running", "attempt": 2})
+    _run_ranks(api, phase="Running", logs={10: b"ten\r\nmore", 2: b"two\n", 0: b""}, attempt=2)
+    _run_ranks(api, phase="Failed", logs={2: b"before\n"})
+    metadata = {"name": "stray", "labels": {"accelet.dev/task-uid": "another"}}
+    api.state.create("api/v1/pods", "ml", {"metadata": metadata, "spec": {}})
+
+    assert run(kubeconfig, "logs", "train").stdout == "   2 | two\n  10 | ten\n  10 | more\n"
+    assert run(kubeconfig, "logs", "train", "--rank", "0-2").stdout == "   2 | two\n"
+    assert run(kubeconfig, "logs", "train", "--attempt", "1").stdout == "   2 | before\n"
+    nothing = run(kubeconfig, "logs", "train", "--rank", "5")
+    assert (nothing.stdout, nothing.exit_code) == ("", 0)
+    assert "has no such rank with a pod in attempt 2" in nothing.stderr
+    wrong = run(kubeconfig, "logs", "train", "--rank", "0-3,x")
+    assert wrong.exit_code == 2
+    assert "names no ranks" in wrong.stderr
+
+
+def test_what_a_program_wrote_is_text_of_bounded_lines(api: FakeApi, kubeconfig: Path) -> None:
+    make(api, "train", {"phase": "Running", "attempt": 1})
+    evil = b"\x1b]0;owned\x07[bold]x[/bold]\xff\x00\t|\xe2\x80\xae\n" + b"a" * 3_000_000
+    _run_ranks(api, phase="Running", logs={0: evil})
+    first, *rest = run(kubeconfig, "logs", "train").stdout.splitlines()
+
+    assert first.startswith("   0 | \\x1b]0;owned\\x07[bold]x[/bold]\\xff\\x00")
+    assert first.endswith("|\\u202e")
+    assert all(sign.isprintable() for sign in first)
+    assert {len(line) for line in rest} <= {len("   0 | ") + 16_384, len("   0 | ") + 3_000_000 % 16_384}
+    assert sum(line.count("a") for line in rest) == 3_000_000
+
+
+def test_logs_are_followed_until_the_task_has_ended(api: FakeApi, kubeconfig: Path) -> None:
+    make(api, "train", {"phase": "Completed", "attempt": 1})
+    _run_ranks(api, phase="Succeeded", logs={0: b"first\n", 1: b"second\n"})
+    result = run(kubeconfig, "logs", "train", "-f")
+
+    assert sorted(result.stdout.splitlines()) == ["   0 | first", "   1 | second"]
+    assert {seen.query.get("follow") for seen in api.seen if seen.path.endswith("/log")} == {"true"}
+
+
+def test_the_log_of_a_rank_that_has_not_begun_or_is_gone_is_a_sentence(
+    api: FakeApi, kubeconfig: Path
+) -> None:
+    make(api, "train", {"phase": "Starting", "attempt": 1})
+    _run_ranks(api, phase="Pending", logs={0: b"", 1: b"good\n"})
+    del api.logs["ml", "train-1-0"]
+    result = run(kubeconfig, "logs", "train")
+
+    assert result.stdout == "   1 | good\n"
+    assert 'rank 0: container "main" in pod "train-1-0" is waiting to start' in result.stderr
+
+
 def test_a_task_is_suspended_resumed_and_deleted(api: FakeApi, kubeconfig: Path) -> None:
     make(api, "train")
     assert run(kubeconfig, "suspend", "train").exit_code == 0
@@ -142,8 +205,9 @@ def test_a_task_is_suspended_resumed_and_deleted(api: FakeApi, kubeconfig: Path)
 
 
 def test_a_task_that_is_not_there_is_one_sentence(kubeconfig: Path) -> None:
-    for word in ("why", "suspend", "resume", "rm"):
+    for word in ("why", "suspend", "resume", "rm", "logs"):
         result = run(kubeconfig, word, "nothing")
         assert result.exit_code == 1
+        assert len(result.stderr.splitlines()) == 1
         assert "nothing" in result.stderr or "GPUTasks" in result.stderr
         assert "Traceback" not in result.output

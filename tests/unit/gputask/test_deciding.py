@@ -249,6 +249,20 @@ def test_the_ranks_of_a_running_task_can_be_changed() -> None:
     assert world.made == 1
 
 
+def test_a_task_that_has_begun_with_fewer_ranks_runs_and_says_how_many() -> None:
+    world = TaskWorld(random.Random(1), make_task(spec={"replicas": 4, "min_replicas": 2}), faulty=0.0)
+    _run(world, lambda: len(world.pods) == 4 and world.task.status.phase == "Waiting")
+    for pod in world.pods[:2]:
+        pod.phase = "Running"
+    _run(world, lambda: world.task.status.phase == "Running")
+    assert world.task.status.why == "2 of 4 ranks have a node, the others follow when there is room"
+    for pod in world.pods[2:]:
+        pod.phase = "Running"
+    _run(world, lambda: world.task.status.ready_replicas == 4)
+
+    assert (world.task.status.why, world.made) == ("", 1)
+
+
 def test_a_deadline_that_passed_between_two_attempts_ends_the_task() -> None:
     world = _start(replicas=2, deadline_seconds=60, on_failure=failure(retries=5))
     _end(world, 0, 1)

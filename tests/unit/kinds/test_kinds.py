@@ -8,11 +8,13 @@ import msgspec
 import pytest
 import yaml
 
-from accelet.kinds.__main__ import DEFINITIONS, render_file
+from accelet.kinds.__main__ import DEFINITIONS, ORIGINAL_FILE, render_file
 from accelet.kinds.definition import Definition
+from accelet.kinds.originaltask import ORIGINAL_TASK_DEFINITION
 from accelet.kinds.schema import structural_schema
 from accelet.kinds.slicerequest import SliceRequestSpec, SliceSet
 
+ALL = (*DEFINITIONS, ORIGINAL_TASK_DEFINITION)
 _FOLDER = Path(__file__).parents[3] / "deploy" / "crds"
 
 
@@ -72,7 +74,15 @@ def test_the_file_is_current(definition: Definition) -> None:
     assert file.read_text() == render_file(definition), "run 'make crds'"
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda one: one.name)
+def test_the_original_kind_is_installed_by_those_alone_who_ask_for_it() -> None:
+    file = _FOLDER.parent / ORIGINAL_FILE
+
+    assert file.read_text() == render_file(ORIGINAL_TASK_DEFINITION), "run 'make crds'"
+    assert "falldio" not in (_FOLDER / "kustomization.yaml").read_text()
+    assert ORIGINAL_TASK_DEFINITION.short_names == ()
+
+
+@pytest.mark.parametrize("definition", ALL, ids=lambda one: one.name)
 def test_every_text_list_and_map_is_bounded(definition: Definition) -> None:
     schema = definition.render()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 
@@ -80,7 +90,7 @@ def test_every_text_list_and_map_is_bounded(definition: Definition) -> None:
     assert list(_unbounded(schema["properties"]["status"], "status")) == []
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda one: one.name)
+@pytest.mark.parametrize("definition", ALL, ids=lambda one: one.name)
 def test_every_field_has_a_type_and_only_words_the_api_server_knows(definition: Definition) -> None:
     schema = definition.render()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 

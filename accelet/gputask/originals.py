@@ -1,0 +1,137 @@
+"""Makes a GPUTask of accelet.dev of each of falldio.com/v1, and tells there how far it is."""
+
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from accelet.control.errors import NotLeadingError
+from accelet.control.status import status_patch
+from accelet.control.workqueue import WorkQueue
+from accelet.control.writer import FencedWriter
+from accelet.gputask.metrics import TaskMetrics
+from accelet.gputask.objects.task import parse_task
+from accelet.gputask.original import (
+    NotConvertibleError,
+    OriginalOptions,
+    OriginalTask,
+    parse_original,
+    refuse,
+    render_task,
+    status_of_original,
+)
+from accelet.gputask.state import TaskState
+from accelet.kinds.gputask import GPU_TASKS
+from accelet.kinds.originaltask import ORIGINAL_TASKS, OriginalTaskStatus
+from accelet.kube.apiresources import PODS
+from accelet.kube.client import Client
+from accelet.kube.errors import (
+    ConflictError,
+    ExistsError,
+    ForbiddenError,
+    InvalidError,
+    KubeError,
+    NotFoundError,
+)
+from accelet.kube.objects import ObjectKey, WireObject, read_object, read_owners
+from accelet.kube.watching.reflector import Reflector
+from accelet.kube.watching.source import Scope
+from accelet.kube.watching.store import Change
+from accelet.kube.writing.ownership import controller_of
+
+_AGAIN_S: Final = 30.0
+_OF_ORIGINAL: Final = "app=gpu-task"
+"""The label of the pods that the original's controller makes, and deletes again at each of its ticks."""
+
+
+class Originals:
+    """The originals of a cluster, and what one leader does for them."""
+
+    def __init__(self, client: Client, state: TaskState, metrics: TaskMetrics) -> None:
+        self._client, self._state, self._metrics = client, state, metrics
+        self._known: dict[ObjectKey, OriginalTask] = {}
+        self._queue: WorkQueue[ObjectKey] | None = None
+        self._reflector = Reflector(
+            client, Scope(ORIGINAL_TASKS), parse_original, changed=self._change, failed=self._count
+        )
+
+    async def watch(self) -> None:
+        """Watches until it is cancelled."""
+        await self._reflector.run()
+
+    async def lead(self, writer: FencedWriter) -> None:
+        """Works until it is cancelled."""
+        self._queue = WorkQueue()
+        for key in self._known:
+            self._queue.add(key)
+        try:
+            await self._queue.work(lambda key: self._look(key, writer), parallel=1)
+        finally:
+            self._queue = None
+
+    def see(self, key: ObjectKey) -> None:
+        """A GPUTask of accelet.dev came, changed or went."""
+        if self._queue is not None and key in self._known:
+            self._queue.add(key)
+
+    async def _look(self, key: ObjectKey, writer: FencedWriter) -> float | None:
+        one = self._known.get(key)
+        if one is None or one.is_deleted:
+            return None
+        try:
+            task = self._state.tasks.get(key)
+            if task is None:
+                return await self._make(one, writer)
+            await self._tell(one, status_of_original(one, task), writer)
+        except NotLeadingError:
+            pass
+        return None
+
+    async def _make(self, one: OriginalTask, writer: FencedWriter) -> float | None:
+        if stray := await self._stray(one.namespace):
+            await self._tell(one, refuse(stray), writer)
+            return _AGAIN_S
+        try:
+            body = render_task(one, OriginalOptions())
+            self._state.set_task(parse_task(await writer.create(GPU_TASKS, one.namespace, body)))
+        except ExistsError:
+            return _AGAIN_S  # the watch of tasks brings it
+        except NotConvertibleError as error:
+            await self._tell(one, refuse(str(error)), writer)
+            return None
+        except (InvalidError, ForbiddenError) as error:
+            await self._tell(one, refuse(error.message or str(error)), writer)
+            return _AGAIN_S
+        return None
+
+    async def _stray(self, namespace: str) -> str:
+        """Why nothing is made here yet, where pods of the original's controller are still about."""
+        async for page in self._client.list_pages(PODS, namespace, {"labelSelector": _OF_ORIGINAL}):
+            for item in page.items:
+                metadata = read_object(item, "Pod", WireObject).metadata
+                if controller_of(read_owners(metadata.owner_references)) is None:
+                    return (
+                        f"pod {metadata.name} ({_OF_ORIGINAL}) has no owner: the original's controller made "
+                        "it. Stop that one and delete its pods first"
+                    )
+        return ""
+
+    async def _tell(self, one: OriginalTask, status: OriginalTaskStatus, writer: FencedWriter) -> None:
+        patch = status_patch(
+            msgspec.to_builtins(one.status), msgspec.to_builtins(status), one.resource_version
+        )
+        if patch is None:
+            return
+        # What it is by now, the watch brings: an answer may come after the news that it was deleted.
+        with suppress(ConflictError, NotFoundError):
+            await writer.patch(ORIGINAL_TASKS, *one.key, patch, "merge", subresource="status")
+
+    def _change(self, change: Change[OriginalTask]) -> None:
+        if change.after is not None:
+            self._known[change.key] = change.after
+        else:
+            self._known.pop(change.key, None)
+        self.see(change.key)
+
+    def _count(self, error: KubeError) -> None:
+        self._metrics.faults.labels(type(error).__name__).inc()

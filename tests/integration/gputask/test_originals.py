@@ -1,0 +1,87 @@
+"""GPUTasks of falldio.com/v1 are carried out by GPUTasks of ours, where that is asked for."""
+
+from typing import Any
+
+from accelet.fakeapi import FakeApi, Json
+from tests.integration.gputask.conftest import StartTasks
+from tests.integration.kube.waiting import eventually
+
+ORIGINALS, TASKS = "apis/falldio.com/v1/gputasks", "apis/accelet.dev/v1alpha1/gputasks"
+JOBS, PODS = "apis/batch/v1/jobs", "api/v1/pods"
+SPEC = {"memory": "1Gi", "cpu": "500m", "gpu": "a100", "gpu-amount": "2", "priority": ""}
+
+
+def _ask(api: FakeApi, name: str, **spec: Any) -> Json:
+    body = {"metadata": {"name": name}, "spec": {**SPEC, **spec}}
+    made: Json = api.state.create(ORIGINALS, "ml", body)
+    return made
+
+
+def _stored(api: FakeApi, resource: str) -> dict[str, Json]:
+    return {one["metadata"]["name"]: one for one in api.state.list(resource, {}, None)["items"]}
+
+
+def _status(api: FakeApi, name: str) -> Json:
+    status: Json = _stored(api, ORIGINALS)[name].get("status") or {}
+    return status
+
+
+async def test_an_original_owns_a_task_and_tells_how_far_it_is(api: FakeApi, start: StartTasks) -> None:
+    made = _ask(api, "gpu-task")
+    async with start(serve_original=True):
+        await eventually(lambda: _status(api, "gpu-task").get("phase") == "Waiting")
+        task, job = _stored(api, TASKS)["gpu-task"], _stored(api, JOBS)["gpu-task-1"]
+        assert task["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
+        template = job["spec"]["template"]["spec"]
+        assert template["nodeSelector"] == {"falldio.com/gpu": "a100"}
+        assert template["containers"][0]["resources"]["limits"]["falldio.com/gpu"] == "2"
+        end = {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+        api.state.patch(JOBS, ("ml", "gpu-task-1"), "merge-patch", end)
+        await eventually(lambda: _status(api, "gpu-task").get("phase") == "Completed")
+    count = len(api.seen)
+    async with start(serve_original=True):
+        _ask(api, "last")
+        await eventually(lambda: "last" in _stored(api, TASKS))
+    written = [seen.path for seen in api.seen[count:] if seen.method in ("POST", "PATCH")]
+    assert not [path for path in written if "gpu-task" in path]
+
+
+async def test_nothing_is_made_of_originals_unless_that_is_asked_for(api: FakeApi, start: StartTasks) -> None:
+    _ask(api, "gpu-task")
+    body = {"metadata": {"name": "ours", "generation": 1}, "spec": {"container": {"image": "app"}}}
+    api.state.create(TASKS, "ml", body)
+    async with start():
+        await eventually(lambda: "ours-1" in _stored(api, JOBS))
+    assert list(_stored(api, TASKS)) == ["ours"]
+    assert not [seen for seen in api.seen if "falldio" in seen.path]
+
+
+async def test_while_pods_of_the_original_controller_are_about_the_answer_is_a_sentence(
+    api: FakeApi, start: StartTasks
+) -> None:
+    labels = {"app": "gpu-task"}
+    api.state.create(PODS, "ml", {"metadata": {"name": "old", "labels": labels}, "spec": {}})
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}
+    owned = {"name": "web", "labels": labels, "ownerReferences": [owner]}
+    api.state.create(PODS, "other", {"metadata": owned, "spec": {}})
+    _ask(api, "gpu-task")
+    api.state.create(ORIGINALS, "other", {"metadata": {"name": "free"}, "spec": SPEC})
+    async with start(serve_original=True):
+        await eventually(lambda: _status(api, "gpu-task").get("phase") == "Refused")
+        await eventually(lambda: "free" in _stored(api, TASKS))
+    assert "pod old (app=gpu-task) has no owner" in _status(api, "gpu-task")["why"]
+    assert list(_stored(api, TASKS)) == ["free"]
+
+
+async def test_a_task_of_the_name_that_is_somebody_elses_is_left_alone(
+    api: FakeApi, start: StartTasks
+) -> None:
+    body = {"metadata": {"name": "gpu-task", "generation": 1}, "spec": {"container": {"image": "app"}}}
+    api.state.create(TASKS, "ml", body)
+    _ask(api, "gpu-task")
+    _ask(api, "wrong", **{"gpu-amount": "many"})
+    async with start(serve_original=True):
+        await eventually(lambda: "is not made of it" in _status(api, "gpu-task").get("why", ""))
+        await eventually(lambda: "whole number from 1 to 64" in _status(api, "wrong").get("why", ""))
+    assert _stored(api, TASKS)["gpu-task"]["spec"] == body["spec"]
+    assert "wrong" not in _stored(api, TASKS)
