@@ -1,7 +1,7 @@
 """`accelet plan`: places gangs offline, from lists as kubectl prints them, and shows who sits where."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -12,9 +12,11 @@ from accelet.cli.reading.objectfiles import OBJECT_FILE, read_objects, read_sche
 from accelet.kube.nodes import parse_node
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
-from accelet.scheduler.gangs.grouping import GATE_PREFIX, Gang, find_gangs, is_gated
+from accelet.scheduler.gangs.grouping import GATE_PREFIX, Gang, GangKey, find_gangs, is_gated
 from accelet.scheduler.gangs.workload import parse_workload
 from accelet.scheduler.placement.plan import Plan, plan_gangs
+from accelet.scheduler.preemption.offline import preempt_offline
+from accelet.scheduler.preemption.search import Preemption
 from accelet.scheduler.record import SELECTOR, parse_record
 from accelet.scheduler.state import SchedulerState
 
@@ -46,6 +48,11 @@ from accelet.scheduler.state import SchedulerState
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The scheduler's settings: levels of the network, kinds of cards.",
 )
+@click.option(
+    "--preempt",
+    is_flag=True,
+    help="Show too whom the scheduler would evict for gangs that must wait, where that is switched on.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a drawing.")
 def command(
     *,
@@ -55,12 +62,15 @@ def command(
     plan_file: Path | None,
     gate_prefix: str,
     config: Path | None,
+    preempt: bool,
     as_json: bool,
 ) -> None:
     """Shows where gated pods would be placed, and why there.
 
     Without --jobs, a gang is exactly the gated pods given. Nothing is changed anywhere.
     """
+    if preempt and job_file is None:
+        raise click.UsageError("--preempt needs --jobs: whose owner is not known is evicted by nobody")
     settings = read_scheduler_settings(config)
     nodes = read_objects(node_file, "Node", parse_node)
     pods = read_objects(pod_file, "Pod", parse_pod)
@@ -79,11 +89,13 @@ def command(
         state.set_record(record)
     cluster = state.cluster
     gangs = state.gangs() if workloads is not None else _gangs_as_given(pods, state, cards.resources)
-    plans = plan_gangs(gangs, cluster.layout, cluster.room())
+    layout = cluster.layout
+    plans = plan_gangs(gangs, layout, cluster.room())
+    preempted = preempt_offline(state, plans) if preempt else {}
     if as_json:
-        click.echo(json.dumps({"jobs": [_job(plan) for plan in plans]}, indent=2))
+        click.echo(json.dumps({"jobs": [_job(plan, preempted) for plan in plans]}, indent=2))
     else:
-        draw_plans(Output(), cluster.layout, plans)
+        draw_plans(Output(), layout, plans, preempted)
 
 
 def _gangs_as_given(pods: Iterable[Pod], state: SchedulerState, card_resources: Sequence[str]) -> list[Gang]:
@@ -92,7 +104,8 @@ def _gangs_as_given(pods: Iterable[Pod], state: SchedulerState, card_resources: 
     return find_gangs(gated, prefix=state.prefix, card_resources=card_resources)
 
 
-def _job(plan: Plan) -> dict[str, object]:
+def _job(plan: Plan, preempted: Mapping[GangKey, Preemption]) -> dict[str, object]:
+    found = preempted.get(plan.gang.key)
     return {
         "name": str(plan.gang.key),
         "placements": list(_placements(plan)) if plan.nodes is not None else None,
@@ -100,7 +113,21 @@ def _job(plan: Plan) -> dict[str, object]:
         "lower_bound": plan.lower_bound,
         "optimal": plan.is_optimal,
         "reason": plan.reason,
+        **({"preemption": _preemption(found)} if found else {}),
     }
+
+
+def _preemption(found: Preemption) -> dict[str, object]:
+    victims = [
+        {
+            "name": str(victim.key),
+            "priority": victim.priority,
+            "pods": [f"{pod.namespace}/{pod.name}" for pod in victim.pods],
+        }
+        for victim in found.victims
+    ]
+    placements = list(_placements(found.plan)) if found.plan else None
+    return {"victims": victims, "placements": placements, "settled": found.is_settled}
 
 
 def _placements(plan: Plan) -> Iterator[dict[str, object]]:

@@ -9,6 +9,7 @@ behaves as a real API server does, and contract tests hold it to one. It does no
 - owners of fields: an apply creates or merges, and what it no longer names stays;
 - kubelets: no pod runs, and its log is what `logs` has of it;
 - grace periods: a pod that is deleted is gone at once, unless it has finalizers;
+- selectors of disruption budgets by `matchExpressions`, and the controller that keeps their status;
 - controllers: no Job makes pods, and no garbage is collected unless `state.collects_garbage` is set.
 """
 

@@ -153,6 +153,9 @@ class Handler(BaseHTTPRequestHandler):
             case "POST", str(), "binding":
                 state.bind(key, body["target"]["name"], dry_run=dry_run)
                 return {"kind": "Status", "apiVersion": "v1", "status": "Success"}
+            case "POST", str(), "eviction":
+                state.evict(key, (body or {}).get("deleteOptions"), dry_run=dry_run)
+                return {"kind": "Status", "apiVersion": "v1", "status": "Success"}
             case "PUT", str(), _:
                 return state.replace(resource, key, body, dry_run=dry_run, subresource=sub)
             case "PATCH", str(), _:

@@ -109,6 +109,13 @@ def find_meddling(before: Json, body: Json, *, is_patch: bool) -> Iterator[tuple
             yield f"metadata.{name}", f'Invalid value: "{new[name]}": field is immutable'
 
 
+def is_covered(pod: Json, budget: Json) -> bool:
+    """Whether a disruption budget of the same namespace is about a pod; of selectors by `matchLabels`."""
+    selector = (budget.get("spec") or {}).get("selector")
+    labels = pod["metadata"].get("labels") or {}
+    return selector is not None and (selector.get("matchLabels") or {}).items() <= labels.items()
+
+
 def orphans(objects: Iterable[Json]) -> list[Json]:
     """The objects whose owners are all gone, as the garbage collector finds them."""
     everything = list(objects)

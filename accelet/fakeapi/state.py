@@ -16,11 +16,14 @@ from accelet.fakeapi.lifecycle import (
     deleting,
     find_meddling,
     find_wrong,
+    is_covered,
     is_let_go,
     orphans,
     written,
 )
 from accelet.fakeapi.patches import PatchError, json_patch, merge_patch
+
+_BUDGETS = "apis/policy/v1/poddisruptionbudgets"
 
 Validate = Callable[[Json | None, Json], list[tuple[str, str]]]
 """Old object (None when created) and new one, to the (field, message) pairs that are wrong."""
@@ -189,6 +192,26 @@ class State:
                 raise RefusedError(409, "Conflict", f'pod "{key[1]}" has scheduling gates', [cause])
             pod["spec"]["nodeName"] = node
             self.replace("api/v1/pods", key, pod, dry_run=dry_run)
+
+    def evict(self, key: Key, options: Json | None = None, *, dry_run: bool = False) -> None:
+        """What the `eviction` subresource of a pod does: each disruption budget about it lets one less go."""
+        with self.changed:
+            pod = self.get("api/v1/pods", key)
+            _insist(pod, (options or {}).get("preconditions") or {}, "uid")
+            there = self.collection(_BUDGETS).objects
+            budgets = [
+                name for name, budget in there.items() if name[0] == key[0] and is_covered(pod, budget)
+            ]
+            allowed = {
+                name: (there[name].get("status") or {}).get("disruptionsAllowed", 0) for name in budgets
+            }
+            if any(count < 1 for count in allowed.values()):
+                message = "Cannot evict pod as it would violate the pod's disruption budget."
+                raise RefusedError(429, "TooManyRequests", message)
+            for name, count in allowed.items() if not dry_run else ():
+                status = {"status": {"disruptionsAllowed": count - 1}}
+                self.patch(_BUDGETS, name, "merge-patch", status)
+            self.delete("api/v1/pods", key, dry_run=dry_run)
 
     def newest(self, resource: str, until_s: float) -> int:
         return self.collection(resource).newest(self.version, until_s)

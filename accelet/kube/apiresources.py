@@ -45,6 +45,11 @@ LEASES = ApiResource("Lease", "leases", "coordination.k8s.io")
 JOBS = ApiResource("Job", "jobs", "batch")
 
 
+def eviction_of(pod: str) -> ApiResource:
+    """What a pod is evicted by: its subresource, at which an Eviction is made."""
+    return ApiResource("Eviction", f"{PODS.plural}/{quote(pod, safe='')}/eviction")
+
+
 class ObjectApi(Protocol):
     """Requests about single objects, raw JSON in and out; `accelet.kube.client.Client` makes them.
 

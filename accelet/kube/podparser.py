@@ -86,6 +86,7 @@ class _WireSpec(Wire, frozen=True):
     termination_grace_period_seconds: int | None = None
     scheduling_gates: list[_WireNamed] | None = None
     priority: int | None = None
+    preemption_policy: str | None = None
     scheduler_name: str | None = None
     node_selector: dict[str, str] | None = None
     affinity: _WireAffinity | None = None
@@ -178,6 +179,7 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
         ending_s=_ENDING_S if (given := _bounded(spec.termination_grace_period_seconds)) is None else given,
         gates=tuple(share_text(gate.name) for gate in spec.scheduling_gates or ()),
         priority=spec.priority or 0,
+        may_preempt=spec.preemption_policy != "Never",
         scheduler_name=share_text(spec.scheduler_name or "default-scheduler"),
         node_selector=spec.node_selector or EMPTY,
         required_terms=(

@@ -51,7 +51,8 @@ class Pod:
     containers are given to end. `has_pod_rules` is true where pod affinity, anti-affinity or topology spread
     constrain it. `claimed_resources` are the extended resources, each by container and name, that a resource
     claim serves. `host_ports` are the ports of its node that its containers take, by address, protocol and
-    number. `level_requests` are the pod-level ones. `statuses` is keyed by container name, of both lists.
+    number. `may_preempt` is false where its `preemptionPolicy` is `Never`. `level_requests` are the
+    pod-level ones. `statuses` is keyed by container name, of both lists.
     """
 
     namespace: str
@@ -73,6 +74,7 @@ class Pod:
     ending_s: int = 30
     gates: tuple[str, ...] = ()
     priority: int = 0
+    may_preempt: bool = True
     scheduler_name: str = "default-scheduler"
     node_selector: Mapping[str, str] = field(default_factory=no_labels)
     required_terms: tuple[NodeTerm, ...] | None = None

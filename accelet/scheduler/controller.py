@@ -9,16 +9,24 @@ from accelet.control.workqueue import WorkQueue
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
 from accelet.kube.recording.eventlog import Message
+from accelet.kube.served import ListApi
 from accelet.kube.watching.store import Change
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from accelet.runtime.logs import Log
-from accelet.scheduler.errors import LiftRefusedError, PartlyRefusedError, PlanRefusedError
+from accelet.scheduler.errors import (
+    EvictionRefusedError,
+    LiftRefusedError,
+    PartlyRefusedError,
+    PlanRefusedError,
+)
 from accelet.scheduler.events import GangEvents
 from accelet.scheduler.gangs.grouping import gang_key, is_gated
 from accelet.scheduler.gangs.noting import is_noted_only
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.notes import WaitingNotes
 from accelet.scheduler.planning import Planner
+from accelet.scheduler.preemption.evicting import Evictor
+from accelet.scheduler.preemption.preempting import Preemptor
 from accelet.scheduler.record import Placement, Record
 from accelet.scheduler.release import Steps
 from accelet.scheduler.remaking import Remaker
@@ -35,6 +43,9 @@ _REFUSED_AGAIN_S = 10.0
 _PLACEMENTS_AT_ONCE = 250
 """So many of a plan are looked at in some 10 ms."""
 
+_NO_PREEMPTION_FOR_S = 300.0
+"""After a preemption that has come to nothing, so long before the next one for the same gang."""
+
 _GATHER_S = 0.1
 """News of a plan's pods is looked at together: each look goes over all of them."""
 
@@ -50,6 +61,7 @@ class Controller:
         metrics: SchedulerMetrics,
         say: Callable[[Message], None],
         *,
+        api: ListApi,
         clock: Clock = SYSTEM_CLOCK,
         wall_s: Callable[[], float] = time.time,
     ) -> None:
@@ -61,12 +73,15 @@ class Controller:
             state, writer, self._events, metrics, grace_s=settings.stranded_after_s, clock=self._clock
         )
         self._notes = WaitingNotes(state, writer, self._clock)
+        self._preemptor = Preemptor(state, api, settings.preemption, clock=self._clock, wall_s=wall_s)
+        self._evictor = Evictor(state, writer, self._events, settings.preemption, wall_s=wall_s)
         self._planner = Planner(
             state,
             writer,
             self._events,
             settings,
             metrics,
+            preemptor=self._preemptor,
             written=lambda record: self._queue.add(record.key),
             waiting=self._notes.take,
             clock=self._clock,
@@ -92,6 +107,11 @@ class Controller:
         record = self._state.record_with(pod)
         if record is not None:
             self._queue.add_after(record.key, _GATHER_S)
+        before = change.before
+        if before and (change.after is None or pod.uid != before.uid or pod.is_terminal):
+            awaiting = self._evictor.plan_awaiting(before)
+            if awaiting is not None:
+                self._queue.add(awaiting)
         if is_gated(pod, self._state.prefix):
             self._planner.plan_now(gang_key(pod, self._state.prefix), is_new=change.kind == "added")
         elif change.after is None or (pod.is_terminal and not (change.before and change.before.is_terminal)):
@@ -126,6 +146,11 @@ class Controller:
             await self._writer.erase(record)
             self._planner.plan_soon()
             return None
+        if record.evicted and not steps.is_begun:
+            wait_s = await self._make_room(record, steps)
+            if wait_s is not None:
+                return wait_s
+            steps = await self._steps(record)
         if steps.lost:
             await self._place_anew(record, steps, steps.lost)
             return None
@@ -148,6 +173,23 @@ class Controller:
             await asyncio.sleep(0)
             steps += self._state.steps(record.part(first, _PLACEMENTS_AT_ONCE))
         return steps
+
+    async def _make_room(self, record: Record, steps: Steps) -> float | None:
+        """Has others evicted for a plan that has not begun; after how long to look again, None once it can.
+
+        A plan whose room is not made is given up; who was evicted for it already may take that again.
+        """
+        lost = (self._state.pods.get((record.gang.namespace, placement.pod)) for placement in steps.lost)
+        wanting = [*(lift.pod for lift in steps.lifts), *(pod for pod in lost if pod is not None)]
+        try:
+            return await self._evictor.make_room(record, wanting)
+        except EvictionRefusedError as error:
+            await self._writer.erase(record)
+            self._preemptor.rest(record.gang, _NO_PREEMPTION_FOR_S)
+            if wanting:
+                self._planner.rest(record.gang, str(error), wanting)
+            self._planner.plan_soon()
+            return _GATHER_S
 
     async def _rest_refused(self, record: Record, steps: Steps, error: LiftRefusedError) -> None:
         """Nobody of this plan is released; if others of its gang are, it is soon tried on another node."""

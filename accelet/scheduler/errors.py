@@ -35,6 +35,10 @@ class RemedyRefusedError(SchedulerError):
     """The API server does not let us evict a pod, or suspend or resume a Job; the text says why."""
 
 
+class EvictionRefusedError(SchedulerError):
+    """A pod cannot be evicted, or not in time, so that its room does not come free; the text says why."""
+
+
 class LiftRefusedError(SchedulerError):
     """The API server does not allow a plan's pods, like this `pod`, to be released; the text says why."""
 

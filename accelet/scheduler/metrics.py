@@ -35,6 +35,7 @@ class SchedulerMetrics:
         self.placed = counter("placed_gangs", "Gangs that got a plan.")
         self.released = counter("released_pods", "Pods whose gate was lifted.")
         self.repairs = counter("repairs", "Pods of a plan that had to be placed anew.", "reason")
+        self.preempted = counter("preempted_pods", "Pods evicted for gangs of a higher priority.")
         self.faults = counter("api_faults", "Requests that failed, and malformed objects.", "kind")
         self.planning_faults = counter("planning_faults", "Gangs not planned by a fault of the scheduler.")
         self.is_leading = gauge("leading", "1 while this replica places gangs.")

@@ -14,6 +14,7 @@ from accelet.runtime.backoff import Backoff
 from accelet.runtime.clock import Clock
 from accelet.runtime.logs import Log
 from accelet.scheduler.cluster.layout import Layout, lay_out
+from accelet.scheduler.cluster.supposing import Supposition
 from accelet.scheduler.errors import PlanRefusedError, PlanTooLargeError
 from accelet.scheduler.events import GangEvents
 from accelet.scheduler.gangs.grouping import Gang, GangKey
@@ -23,7 +24,8 @@ from accelet.scheduler.placement.plan import Plan, describe_plan
 from accelet.scheduler.placement.refusals import Refusals
 from accelet.scheduler.placement.reservation import Patience, Reservation
 from accelet.scheduler.placement.shares import Shares
-from accelet.scheduler.record import Placement, Record
+from accelet.scheduler.preemption.preempting import Preemptor, Prospect, suppose
+from accelet.scheduler.record import Evicted, Placement, Record
 from accelet.scheduler.settings import SchedulerSettings
 from accelet.scheduler.state import SchedulerState
 from accelet.scheduler.writer import PlanWriter
@@ -40,6 +42,8 @@ _GATHER_NEWS_S = 0.02
 
 _GATHER_S = 0.1
 """Room that becomes free is looked at together with what else becomes free in this time."""
+
+_MOST_NAMED = 20
 
 _WRITE_WITHIN_S = 30.0
 """A plan that could not be written for so long gives its room back."""
@@ -59,6 +63,7 @@ class Planner:
         settings: SchedulerSettings,
         metrics: SchedulerMetrics,
         *,
+        preemptor: Preemptor,
         written: Callable[[Record], None],
         waiting: Callable[[Sequence[Plan]], None],
         clock: Clock,
@@ -67,6 +72,7 @@ class Planner:
         self._state, self._writer, self._events, self._settings = state, writer, events, settings
         self._metrics, self._written, self._clock, self._wall_s = metrics, written, clock, wall_s
         self._tell_waiting = waiting
+        self._preemptor = preemptor
         self._queue: WorkQueue[str] = WorkQueue(clock)
         self._writes: set[asyncio.Task[None]] = set()
         self._arrived_s: dict[GangKey, float] = {}
@@ -121,18 +127,22 @@ class Planner:
         now_s = self._wall_s()
         self._end_reservation(now_s)
         patience = self._patience(gangs, now_s)
-        snapshot = self._state.cluster.snapshot(await self._layout())
+        layout, prospect = await self._layout(), await self._preemptor.look()
+        snapshot = self._state.cluster.snapshot(layout)
+        supposed = suppose(self._state, snapshot, prospect) if prospect else None
         backlog = Backlog(gangs, snapshot, patience, self._refusals, before=self._reservation)
         waiting: list[Plan] = []
         started_s = self._clock.now_s()
         await self._make_plans(backlog, waiting)
+        if prospect is not None and supposed is not None:
+            await self._preempt(prospect, supposed, waiting, backlog.reservation)
         took_s = self._clock.now_s() - started_s
         self._metrics.plan_seconds.observe(took_s)
         waits_s = [self._keep(backlog.reservation, now_s), again_s, linger_s, excluded_s]
         self._metrics.waiting.set(len(waiting))
         waits_s.append(self._refusals.again_after_s(now_s))
-        waits_s.append(self._events.tell_waiting(waiting))
         self._tell_waiting(waiting)
+        waits_s += [self._events.tell_waiting(waiting), self._preemptor.note(waiting)]
         waits_s += (left_s for plan in waiting if (left_s := patience.left_s(plan.gang)) > 0)
         if self._has_news:
             waits_s.append(_GATHER_NEWS_S)
@@ -168,6 +178,22 @@ class Planner:
                 loop.call_soon_threadsafe(take, plan)
 
         await asyncio.to_thread(make)
+
+    async def _preempt(
+        self, prospect: Prospect, supposed: Supposition, waiting: list[Plan], kept: Reservation | None
+    ) -> None:
+        """Has gangs of lower priority evicted for one of those that wait, if that gets it in."""
+        found = await self._preemptor.search(prospect, supposed, waiting, kept)
+        if found is None or found.plan is None or self._is_over:
+            return
+        key, pods = found.plan.gang.key, sum(len(victim.pods) for victim in found.victims)
+        names = [str(victim.key) for victim in found.victims]
+        _log.info("preempting", gang=str(key), victims=names[:_MOST_NAMED], pods=pods)
+        gangs = "1 gang" if len(names) == 1 else f"{len(names)} gangs"
+        note = f"{gangs} of lower priority with {pods} pods must end for it"
+        self._events.tell(found.plan.gang.pods[0], "Normal", "Preempting", note)
+        waiting[:] = [plan for plan in waiting if plan.gang.key != key]
+        self._begin(found.plan, prospect.evicted_for(found))
 
     async def _layout(self) -> Layout:
         """The nodes' layout; made in a thread where it takes long."""
@@ -248,8 +274,11 @@ class Planner:
         for key in gangs:
             self._arrived_s.setdefault(key, self._clock.now_s())
 
-    def _begin(self, plan: Plan) -> None:
-        """Holds a plan's room from now on, and has it written down beside what is left of a former one."""
+    def _begin(self, plan: Plan, evicted: tuple[Evicted, ...] = ()) -> None:
+        """Holds a plan's room from now on, and has it written down beside what is left of a former one.
+
+        Where others are `evicted` for it, it is carried out when they are gone.
+        """
         gang, former = plan.gang, self._state.record_of(plan.gang.key)
         placements = [
             Placement(pod.name, pod.uid, node, render_own(assignment) if assignment else "")
@@ -264,6 +293,14 @@ class Planner:
             plan.distance or 0,
             plan.lower_bound,
             former.resource_version if former else "",
+            evicted=evicted or (former.evicted if former else ()),
+            until_s=(
+                self._wall_s() + self._settings.preemption.within_s
+                if evicted
+                else former.until_s
+                if former
+                else 0.0
+            ),
         )
         self._state.assume(record)
         write = asyncio.get_running_loop().create_task(self._write(plan, record))

@@ -81,6 +81,7 @@ class SchedulerWork:
         self._settings, self._metrics, self._say = settings, metrics, surface.events.record
         self._state = state
         self._watching = Watching(surface.client, self._state, metrics, listener=lambda: self._controller)
+        self._api = surface.client
         self._writer = PlanWriter(surface.writer, self._state, metrics)
         self._controller: Controller | None = None
 
@@ -102,7 +103,9 @@ class SchedulerWork:
         """Places gangs while this replica leads, from a state that has the former leader's last act."""
         await self._watching.synced()
         await refreshed(self._watching.refresh)
-        self._controller = Controller(self._state, self._writer, self._settings, self._metrics, self._say)
+        self._controller = Controller(
+            self._state, self._writer, self._settings, self._metrics, self._say, api=self._api
+        )
         self._metrics.is_leading.set(1)
         try:
             await self._controller.run()

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -36,9 +36,21 @@ class Placement:
     assignment: str = ""
 
 
+class Evicted(NamedTuple):
+    """A pod that must be gone before a plan can be carried out: that one and no later one of its name."""
+
+    namespace: str
+    pod: str
+    uid: str
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a gang's ConfigMap says. `resource_version` and `uid` are empty until the API server has it."""
+    """What a gang's ConfigMap says. `resource_version` and `uid` are empty until the API server has it.
+
+    `evicted` pods of other gangs, of lower priority, make room for it: until `until_s`, in seconds since the
+    epoch, or the plan is given up.
+    """
 
     gang: GangKey
     placements: tuple[Placement, ...]
@@ -46,6 +58,8 @@ class Record:
     lower_bound: int
     resource_version: str = ""
     uid: str = ""
+    evicted: tuple[Evicted, ...] = ()
+    until_s: float = 0.0
 
     @property
     def name(self) -> str:
@@ -73,6 +87,8 @@ class Record:
             assignments={p.pod: p.assignment for p in self.placements if p.assignment},
             distance=self.distance,
             lower_bound=self.lower_bound,
+            evicted=list(self.evicted),
+            until_s=self.until_s,
         )
         text = msgspec.json.encode(plan).decode()
         if len(text) > MOST_BYTES:
@@ -98,6 +114,7 @@ class _WireGang(Wire, frozen=True):
     name: str
 
 
+_Until = Annotated[float, msgspec.Meta(ge=0, le=2**40)]
 _Distance = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 
@@ -107,6 +124,8 @@ class _WirePlan(Wire, frozen=True):
     distance: _Distance
     lower_bound: _Distance
     assignments: dict[str, str] = msgspec.field(default_factory=dict)
+    evicted: list[Evicted] = msgspec.field(default_factory=list)
+    until_s: _Until = 0.0
 
 
 class _WireConfigMap(WireObject, frozen=True):
@@ -140,6 +159,8 @@ def parse_record(raw: RawObject) -> Record:
         lower_bound=plan.lower_bound,
         resource_version=metadata.resource_version or "",
         uid=metadata.uid or "",
+        evicted=tuple(plan.evicted),
+        until_s=plan.until_s,
     )
     if record.name != metadata.name:
         problem = f"is of another gang, whose plan is called {record.name}"

@@ -137,6 +137,11 @@ def released_to(pod: Pod, prefix: str) -> str | None:
     """The node that `lift_patch` has pinned a pod to that has an assignment; None where it has not."""
     if ASSIGNMENT_ANNOTATION not in pod.annotations or any(is_ours(gate, prefix) for gate in pod.gates):
         return None
+    return pinned_to(pod)
+
+
+def pinned_to(pod: Pod) -> str | None:
+    """The one node that every required term of a pod ends in, as `lift_patch` has it; None without one."""
     pins = {_pin_of(term) for term in pod.required_terms or () if term.expressions or term.fields}
     return pins.pop() if len(pins) == 1 else None
 

@@ -46,6 +46,16 @@ class CardSettings(msgspec.Struct, frozen=True, kw_only=True):
         return [] if self.resources else [Contradiction(("resources",), "name at least one")]
 
 
+class PreemptionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether gangs of lower priority are evicted for one that has no place: off unless `gangs` says so.
+
+    Within `within_s` they must have ended, or the attempt is given up.
+    """
+
+    gangs: bool = False
+    within_s: Annotated[float, msgspec.Meta(ge=1, le=86_400)] = 600.0
+
+
 class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What can be set. Levels are from far to near.
 
@@ -63,6 +73,7 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     stranded_after_s: _Seconds = 30.0
     reserved_for_s: _Seconds = 3600.0
     reserved_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+    preemption: PreemptionSettings = PreemptionSettings()
 
     def problems(self) -> Sequence[Contradiction]:
         """What is wrong with the levels as a whole."""

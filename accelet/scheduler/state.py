@@ -264,6 +264,19 @@ class SchedulerState:
         placement = self._placement(pod)
         return placement.node if placement else None
 
+    @property
+    def owners(self) -> Owners:
+        """The objects that say how many pods gangs have."""
+        return self._owners
+
+    def gang_keys(self) -> Sequence[GangKey]:
+        """Every gang that has a pod, of whatever kind."""
+        return tuple(self._members)
+
+    def members(self, gang: GangKey) -> list[Pod]:
+        """The pods of a gang, ended ones too."""
+        return [self.pods[key] for key in self._members.get(gang, ())]
+
     def shape(self, pod: Pod) -> PodShape:
         return self._asked_by(pod).shape
 

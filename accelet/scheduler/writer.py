@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from accelet.control.writer import FencedWriter
 from accelet.kinds.waiting import WaitingReason
-from accelet.kube.apiresources import CONFIG_MAPS, JOBS, PODS, Body
+from accelet.kube.apiresources import CONFIG_MAPS, JOBS, PODS, Body, eviction_of
 from accelet.kube.errors import (
     ConflictError,
     ExistsError,
@@ -16,10 +16,12 @@ from accelet.kube.errors import (
     InvalidError,
     MalformedObjectError,
     NotFoundError,
+    TooManyError,
 )
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
 from accelet.scheduler.errors import (
+    EvictionRefusedError,
     LiftRefusedError,
     PartlyRefusedError,
     PlanRefusedError,
@@ -170,6 +172,31 @@ class PlanWriter:
             return False
         except (ForbiddenError, InvalidError) as error:
             raise RemedyRefusedError(f"it cannot be evicted: {error}") from error
+        return True
+
+    async def preempt(self, pod: Pod) -> bool:
+        """Evicts a pod of a gang of lower priority; False where a disruption budget has it wait.
+
+        The API server asks the budgets, marks the pod as disrupted and has its node end it.
+
+        Raises:
+            EvictionRefusedError: the API server does not allow it.
+        """
+        eviction = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod.name, "namespace": pod.namespace},
+            "deleteOptions": {"preconditions": {"uid": pod.uid}},
+        }
+        try:
+            await self._writer.create(eviction_of(pod.name), pod.namespace, eviction)
+        except TooManyError:
+            return False
+        except (NotFoundError, ConflictError):
+            return True  # it is gone, or another has its name
+        except (ForbiddenError, InvalidError) as error:
+            raise EvictionRefusedError(f"pods that are in its way cannot be evicted: {error}") from error
+        self._metrics.preempted.inc()
         return True
 
     async def suspend(self, job: Workload) -> bool:

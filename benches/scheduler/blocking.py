@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry
 from accelet.control.writer import FencedWriter
 from accelet.kube.apiresources import NODES, PODS, ApiResource, ObjectApi
 from accelet.kube.objects import Page
+from accelet.kube.served import ListApi
 from accelet.runtime.blocking import brief_collections
 from accelet.runtime.tasks import task_group
 from accelet.scheduler.cluster.topology import Scheme
@@ -118,7 +119,10 @@ async def _measure(nodes: int, pods: int, gangs: int) -> None:
         tasks = [group.create_task(held.watch()), group.create_task(watching.run())]
         await watching.synced()
         held.say(f"{nodes:,} nodes, {pods:,} pods and {gangs:,} gangs of {GANG} listed")
-        controller = Controller(state, writer, SchedulerSettings(version="v1"), metrics, lambda _: None)
+        nothing = cast(ListApi, None)
+        controller = Controller(
+            state, writer, SchedulerSettings(version="v1"), metrics, lambda _: None, api=nothing
+        )
         tasks.append(group.create_task(controller.run()))
         while not registry.get_sample_value("accelet_scheduler_waiting_gangs"):  # noqa: ASYNC110
             await asyncio.sleep(0.05)

@@ -30,6 +30,8 @@ GPU = "example.com/gpu"
 BLOCKS, SUBBLOCKS, HOSTS = 2, 5, 5
 _LABELS = Scheme().label_sets[0]
 _MANIFESTS = Path(__file__).parents[2] / "deploy" / "scheduler.yaml"
+_PREEMPTION = Path(__file__).parents[2] / "deploy" / "preemption.yaml"
+_CLASSES = ApiResource("PriorityClass", "priorityclasses", "scheduling.k8s.io")
 _ADMISSION = "admissionregistration.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 _RESOURCES = {
@@ -304,6 +306,89 @@ async def test_a_killed_replica_leaves_nothing_half_done(
 
 
 _FORGIVING = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
+
+
+@pytest.fixture
+async def may_preempt(kubeconfig: Path, client: Client, tmp_path: Path) -> AsyncIterator[Path]:
+    """A configuration with preemption, which the account of `kubeconfig` has the rights for."""
+    manifests = list(yaml.safe_load_all(_PREEMPTION.read_text()))
+    for manifest in manifests:
+        resource = _RESOURCES[manifest["kind"]]
+        await client.patch(resource, None, manifest["metadata"]["name"], manifest, "apply")
+    config = tmp_path / "preemption.yaml"
+    config.write_text("version: v1\npreemption: {gangs: true}\n")
+    yield config
+    for manifest in manifests:
+        await client.delete(_RESOURCES[manifest["kind"]], None, manifest["metadata"]["name"])
+
+
+@pytest.fixture
+async def priorities(client: Client) -> AsyncIterator[Mapping[int, str]]:
+    """The names of classes of these priorities."""
+    names = {value: f"gangs-{time.time_ns():x}-{value}" for value in (10, 20, 1000)}
+    for value, name in names.items():
+        await client.create(_CLASSES, None, {"metadata": {"name": name}, "value": value})
+    yield names
+    for name in names.values():
+        await client.delete(_CLASSES, None, name)
+
+
+async def _end(cluster: ControlPlane, client: Client, namespace: str, job: str) -> None:
+    """Ends the pods of a job that are to end, as the kubelets of their nodes would."""
+    for pod in await _pods(client, namespace, job):
+        if pod.deleted_s is not None and pod.node_name:
+            status = {"status": {"phase": "Failed"}}
+            await client.patch(PODS, namespace, pod.name, status, "strategic", subresource="status")
+            path = PODS.path(namespace, pod.name)
+            await asyncio.to_thread(cluster.client.send, "DELETE", path, {"gracePeriodSeconds": 0})
+
+
+async def test_a_gang_of_high_priority_gets_the_room_of_the_lowest_though_its_scheduler_was_killed(
+    *,
+    may_preempt: Path,
+    kubeconfig: Path,
+    cluster: ControlPlane,
+    client: Client,
+    nodes: Where,
+    namespace: str,
+    log: Path,
+    priorities: Mapping[int, str],
+) -> None:
+    jobs = {"low": (20, 20), "lowest": (10, len(nodes) - 20), "high": (1000, 25)}
+    manifests = {name: _job(name, count, 8) for name, (_, count) in jobs.items()}
+    for name, (priority, _) in jobs.items():
+        template = manifests[name]["spec"]["template"]["spec"]
+        template["priorityClassName"] = priorities[priority]
+        manifests[name]["spec"]["podFailurePolicy"] = _FORGIVING
+    async with _scheduler(kubeconfig, log, may_preempt) as first:
+        for name in ("low", "lowest"):
+            await client.create(JOBS, namespace, manifests[name])
+            await _until(lambda n=name: _is_bound(client, namespace, n, jobs[n][1]))
+        await _until(lambda: _has_no_plans(client, namespace))
+        kept = {pod.uid for pod in await _pods(client, namespace, "low")}
+        given = {pod.node_name for pod in await _pods(client, namespace, "lowest")}
+        await client.create(JOBS, namespace, manifests["high"])
+
+        async def is_evicting() -> bool:
+            return any(pod.deleted_s is not None for pod in await _pods(client, namespace, "lowest"))
+
+        await _until(is_evicting)
+        first.kill()
+        await first.wait()
+    assert all(pod.gates for pod in await _pods(client, namespace, "high"))
+    async with _scheduler(kubeconfig, log, may_preempt):
+
+        async def is_in() -> bool:
+            await _end(cluster, client, namespace, "lowest")
+            return await _is_bound(client, namespace, "high", 25)
+
+        await _until(is_in)
+        await _until(lambda: _has_no_plans(client, namespace))
+    assert {pod.node_name for pod in await _pods(client, namespace, "high")} <= given
+    assert {pod.uid for pod in await _pods(client, namespace, "low")} == kept
+    assert all(pod.gates for pod in await _pods(client, namespace, "lowest") if not pod.is_terminal)
+
+
 _APART = {
     "podAntiAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": [

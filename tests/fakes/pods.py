@@ -24,6 +24,7 @@ def pod(
     terms: tuple[NodeTerm, ...] | None = None,
     tolerations: Sequence[Toleration] = (),
     priority: int = 0,
+    may_preempt: bool = True,
     created_s: float = 0.0,
 ) -> Pod:
     """A pod, by default of one container that asks for nothing; it runs if it is `on` a node."""
@@ -40,6 +41,7 @@ def pod(
         phase=phase or ("Running" if on else "Pending"),
         gates=tuple(gates),
         priority=priority,
+        may_preempt=may_preempt,
         node_selector=selector or {},
         required_terms=terms,
         tolerations=tuple(tolerations),

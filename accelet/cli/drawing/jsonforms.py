@@ -23,8 +23,28 @@ class PlannedPod(msgspec.Struct, frozen=True):
     assignment: dict[str, str] = {}
 
 
+class PlannedVictim(msgspec.Struct, frozen=True):
+    name: str
+    priority: int
+    pods: list[str]
+
+
+class PlannedPreemption(msgspec.Struct, frozen=True):
+    """Who would be evicted, and where the job would be then; nobody and null where that does not help.
+
+    `settled`: no other set of victims is better.
+    """
+
+    victims: list[PlannedVictim]
+    placements: list[PlannedPod] | None
+    settled: bool
+
+
 class PlannedJob(msgspec.Struct, frozen=True):
-    """`placements` is null for a job that must wait; then `reason` says why."""
+    """`placements` is null for a job that must wait; then `reason` says why.
+
+    `preemption` stands there with --preempt, where others may be evicted for the job.
+    """
 
     name: str
     placements: list[PlannedPod] | None
@@ -32,6 +52,7 @@ class PlannedJob(msgspec.Struct, frozen=True):
     lower_bound: int | None
     optimal: bool
     reason: str | None
+    preemption: PlannedPreemption | None = None
 
 
 class PlannedJobs(msgspec.Struct, frozen=True):

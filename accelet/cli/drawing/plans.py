@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import groupby
+from types import MappingProxyType
 from typing import NamedTuple
 
 from rich.text import Text
@@ -13,7 +14,9 @@ from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.records import styled
 from accelet.scheduler.cluster.layout import Layout
 from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.gangs.grouping import GangKey
 from accelet.scheduler.placement.plan import Plan
+from accelet.scheduler.preemption.search import Preemption
 from resourcemanager.target import describe
 
 _MOST_PODS_NAMED = 6
@@ -27,8 +30,16 @@ class _Seat(NamedTuple):
     assignment: Assignment | None
 
 
-def draw_plans(output: Output, layout: Layout, plans: list[Plan]) -> None:
-    """Prints each gang with its verdict and, where it is placed, the part of the network it uses."""
+def draw_plans(
+    output: Output,
+    layout: Layout,
+    plans: list[Plan],
+    preempted: Mapping[GangKey, Preemption] = MappingProxyType({}),
+) -> None:
+    """Prints each gang with its verdict and, where it is placed, the part of the network it uses.
+
+    Below one that is in `preempted` stands who would be evicted for it, and where it would be then.
+    """
     if not plans:
         output.line("No gated pods: there is nothing to plan.")
     scheme = layout.tree.scheme
@@ -37,6 +48,8 @@ def draw_plans(output: Output, layout: Layout, plans: list[Plan]) -> None:
         drawing = Drawing(_verdict(plan))
         if plan.nodes is not None:
             _draw_places(drawing, plan, paths, scheme)
+        if (found := preempted.get(plan.gang.key)) is not None:
+            _draw_preemption(drawing, found, paths, scheme)
         output.drawing(drawing)
 
 
@@ -59,6 +72,20 @@ def _verdict(plan: Plan) -> Text:
         gap = (plan.distance or 0) - plan.lower_bound
         proof = styled(f"at most {gap:,} more than the least possible", "yellow")
     return name + styled(f" {pods} on {nodes}, distance {plan.distance:,}, ") + proof
+
+
+def _draw_preemption(
+    drawing: Drawing, found: Preemption, paths: dict[str, tuple[str, ...] | None], scheme: Scheme
+) -> None:
+    if found.plan is None:
+        proof = "" if found.is_settled else "; that is not proven"
+        drawing.add(styled(f"to evict gangs of lower priority would not let it in{proof}", "dim"))
+        return
+    evicted = drawing.add(styled("would be placed once these are evicted", "yellow"))
+    for victim in found.victims:
+        pods = _plural(len(victim.pods), "pod")
+        evicted.add(styled(str(victim.key), "bold") + styled(f" {pods}, priority {victim.priority}"))
+    _draw_places(drawing, found.plan, paths, scheme)
 
 
 def _draw_places(

@@ -1,7 +1,7 @@
 """Who holds what of which node's cards: an account kept up with events."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from accelet.accelerators.device import UnitId
@@ -195,6 +195,25 @@ class CardAccount:
             lasting = [known.holders[pod] for pod in known.lasting]
             known.end = tuple(_states(ended, known.labels, lasting))
         return known.end
+
+    def states_if(
+        self, node: str, gone: Collection[ObjectKey], come: Iterable[tuple[Use, ...]]
+    ) -> CardStates | None:
+        """`states` if some pods had gone and others had come; None as there."""
+        known = self._nodes.get(node)
+        if known is None or known.cards is None:
+            return None
+        left = [uses for pod, uses in known.holders.items() if pod not in gone]
+        return tuple(_states(known.cards, known.labels, [*left, *come]))
+
+    def copy(self) -> "CardAccount":
+        """An account that later events do not change."""
+        copied = CardAccount()
+        copied._places = dict(self._places)
+        for name, known in self._nodes.items():
+            own = replace(known, holders=dict(known.holders), lasting=set(known.lasting))
+            copied._nodes[name] = own
+        return copied
 
     def problem(self, node: str) -> str:
         """Why a node's cards are not known, to follow a number of nodes."""

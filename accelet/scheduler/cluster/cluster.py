@@ -20,6 +20,7 @@ from accelet.scheduler.cluster.eligibility import barriers, first_barrier, is_se
 from accelet.scheduler.cluster.layout import Layout, lay_out
 from accelet.scheduler.cluster.room import NodeRoom, Room
 from accelet.scheduler.cluster.shape import PodShape
+from accelet.scheduler.cluster.supposing import Supposition
 from accelet.scheduler.cluster.topology import Floats, Ints, Scheme
 from accelet.scheduler.cluster.usage import PODS, UNKNOWN_END_S, Usage
 
@@ -37,8 +38,8 @@ class Snapshot:
     """
 
     layout: Layout
-    room: Room
-    room_in_the_end: Room
+    room: CardRoom
+    room_in_the_end: CardRoom
     ends_s: Floats
     version: int
     grown: Ints
@@ -215,6 +216,11 @@ class Cluster:
             self._grown[self._leaf_rows],
         )
 
+    def suppose(self, snapshot: Snapshot, pods: Iterable[ObjectKey]) -> "Supposition":
+        """What can be asked of a snapshot that was just made: what were free if some of `pods` had gone."""
+        charges = {pod: found for pod in pods if (found := self._usage.charge_of(pod)) is not None}
+        return Supposition(snapshot.layout, snapshot.room, charges, self._card_account.copy())
+
     def _note_growth(self, node: str | None) -> None:
         """A node may take more than before: who was refused may fit now."""
         row = self._node_rows.get(node or "")
@@ -244,7 +250,7 @@ class Cluster:
             return False
         return self._usage.is_enough(node, (resource for resource, _ in shape.units))
 
-    def _room(self, layout: Layout, free: Ints, codes: Ints, cards: NodesCards) -> Room:
+    def _room(self, layout: Layout, free: Ints, codes: Ints, cards: NodesCards) -> CardRoom:
         closed = np.zeros(len(layout.nodes), dtype=bool)
         amounts = NodeRoom(layout, dict(self._usage.columns), np.ascontiguousarray(free.T), closed)
         return CardRoom(amounts, codes, cards)

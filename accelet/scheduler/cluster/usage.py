@@ -123,6 +123,11 @@ class Usage:
             del self._by_node[charge.node]
         return charge.node
 
+    def charge_of(self, pod: ObjectKey) -> tuple[str, SchedulingUnits] | None:
+        """The node that is charged with a pod, and with what; None where none is."""
+        charge = self._charges.get(pod)
+        return None if charge is None else (charge.node, charge.units)
+
     def free(self, rows: Ints) -> Ints:
         """A copy of what is free, shape (rows, columns); negative where a node has more than it can take."""
         width = len(self._columns)
@@ -151,7 +156,7 @@ class Usage:
         self._offered[row, 0] = UNLIMITED
         for resource, amount in units.items():
             if (column := self._columns.get(resource)) is not None:
-                self._offered[row, column] = _bounded(amount)
+                self._offered[row, column] = bounded(amount)
 
     def _add(self, charge: _Charge, sign: int, only: Iterable[str] | None = None) -> None:
         """Counts a charge where its node is there, in all columns or in some `only`."""
@@ -163,9 +168,9 @@ class Usage:
         for resource in charge.units if only is None else only:
             column, amount = self._columns.get(resource), charge.units.get(resource, 0)
             if column is not None:
-                self._taken[row, column] += sign * _bounded(amount)
+                self._taken[row, column] += sign * bounded(amount)
                 if charge.is_lasting:
-                    self._lasting[row, column] += sign * _bounded(amount)
+                    self._lasting[row, column] += sign * bounded(amount)
 
     def _note_end(self, row: int, charge: _Charge, *, is_over: bool) -> None:
         if not is_over:
@@ -207,5 +212,6 @@ class Usage:
         self._ends_s = np.pad(self._ends_s, pad[0])
 
 
-def _bounded(amount: int) -> int:
+def bounded(amount: int) -> int:
+    """An amount as it is counted."""
     return max(0, min(amount, UNLIMITED))

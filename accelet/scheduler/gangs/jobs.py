@@ -14,7 +14,8 @@ MAY_SUSPEND = "accelet.dev/may-suspend"
 SUSPENDED = "accelet.dev/suspended"
 """On a Job that the scheduler has suspended, until it has resumed it."""
 
-_QUEUE = "kueue.x-k8s.io/queue-name"
+_KUEUE = "kueue.x-k8s.io/"
+_QUEUE = f"{_KUEUE}queue-name"
 _BACKOFF_LIMIT = 6
 _DISRUPTED = (("DisruptionTarget", "True"), ("PodScheduled", "False"))
 """The conditions of a pod that is evicted before it was bound; it has no exit codes."""
@@ -61,6 +62,11 @@ def forgives_disruption(policy: WireFailurePolicy | None) -> bool:
 
 def retries_left(limit: int | None, failed: int | None) -> int:
     return max(0, (_BACKOFF_LIMIT if limit is None else limit) - (failed or 0))
+
+
+def is_queued(labels: Mapping[str, str]) -> bool:
+    """Whether Kueue admits an object of these labels, or has made it of one that it admits."""
+    return any(label.startswith(_KUEUE) for label in labels)
 
 
 def may_suspend(

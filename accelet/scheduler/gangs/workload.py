@@ -19,6 +19,7 @@ from accelet.scheduler.gangs.jobs import (
     JobTerms,
     WireFailurePolicy,
     forgives_disruption,
+    is_queued,
     may_suspend,
     retries_left,
 )
@@ -33,7 +34,7 @@ class Workload:
     LeaderWorkerSet, `size` is that of one group; `is_leader_first` says that the other pods are made when the
     leader (the driver of a Spark application) is ready. Of pods that are made in stages, only those count
     that are made now. A Job ends `deadline_s` after `started_s` at the latest, if it says so, and has
-    `job_terms`.
+    `job_terms`. `is_queued` says that Kueue admits it.
     """
 
     kind: str
@@ -47,6 +48,7 @@ class Workload:
     started_s: float | None = None
     deadline_s: int | None = None
     job_terms: JobTerms | None = None
+    is_queued: bool = False
 
     @property
     def ends_by_s(self) -> float | None:
@@ -168,6 +170,7 @@ def parse_workload(raw: RawObject, kind: str = "") -> Workload:
         started_s=status.start_time.timestamp() if status.start_time and kind == "Job" else None,
         deadline_s=_deadline_s(spec) if kind == "Job" else None,
         job_terms=_job_terms(metadata, spec, status) if kind == "Job" else None,
+        is_queued=is_queued(metadata.labels or {}),
     )
 
 

@@ -2,6 +2,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,11 +28,11 @@ def start(world: World, tmp_path: Path) -> Start:
 
     @asynccontextmanager
     async def running(
-        token: str = "a-token", http: tuple[str, int] | None = None, **settings: float
+        token: str = "a-token", http: tuple[str, int] | None = None, **settings: Any
     ) -> AsyncIterator["asyncio.Task[None]"]:
         kubeconfig = world.api.write_kubeconfig(tmp_path / f"kubeconfig-{token}", token)
         options = SchedulerOptions(kubeconfig, terms=QUICK, http=http)
-        chosen = SchedulerSettings(version="v1", **settings)  # type: ignore[arg-type]  # numbers all
+        chosen = SchedulerSettings(version="v1", **settings)
         task = asyncio.create_task(Scheduler(options, chosen).run())
         try:
             yield task

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -16,6 +17,7 @@ from accelet.kube.errors import UnavailableError
 from accelet.kube.nodes import parse_node
 from accelet.kube.podparser import parse_pod
 from accelet.kube.recording.eventlog import Message
+from accelet.kube.served import ListApi
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.controller import Controller
 from accelet.scheduler.gangs.grouping import GATE_PREFIX, Gang, GangKey
@@ -115,7 +117,9 @@ async def test_a_fault_of_ours_with_one_gang_is_told_and_stops_no_other(
     for pod in world.state.list(PODS, {}, None)["items"]:
         state.set_pod(parse_pod(json.dumps(pod).encode()))
     said: list[Message] = []
-    controller = Controller(state, writer, SchedulerSettings(version="v1"), metrics, said.append)
+    controller = Controller(
+        state, writer, SchedulerSettings(version="v1"), metrics, said.append, api=cast(ListApi, None)
+    )
     running = asyncio.create_task(controller.run())
     await eventually(lambda: world.gated() == ["broken-0"])
     running.cancel()

@@ -15,16 +15,16 @@ from tests.integration.scheduler.world import World
 RUNS = 200 if os.environ.get("ACCELET_HYPOTHESIS_PROFILE") == "soak" else 12
 
 
-class _Severed(list[SeenRequest]):
-    """The API server's notes of requests; calls `cut` at the `at`-th write, before it is done."""
+class Severed(list[SeenRequest]):
+    """The API server's notes of requests; calls `cut` at the `at`-th write of a path, before it is done."""
 
-    def __init__(self, at: int, cut: Callable[[], None]) -> None:
+    def __init__(self, at: int, cut: Callable[[], None], path: str = "") -> None:
         super().__init__()
-        self._left, self._cut = at, cut
+        self._left, self._cut, self._path = at, cut, path
 
     def append(self, seen: SeenRequest) -> None:
         super().append(seen)
-        if _is_write(seen):
+        if _is_write(seen) and self._path in seen.path:
             self._left -= 1
             if self._left == 0:
                 self._cut()
@@ -49,7 +49,7 @@ async def test_after_a_crash_at_any_step_every_plan_is_carried_out(
     # One write for the plan, one rehearsal, one for each pod, one to clear the plan away.
     step = random.randint(1, sum(sizes) + 3 * len(sizes))
     _allow(world, "first")
-    world.api.seen = _Severed(step, lambda: _allow(world, "second"))
+    world.api.seen = Severed(step, lambda: _allow(world, "second"))
     async with start("first"):
         for number, size in enumerate(sizes):
             world.add_job(f"job{number}", size)
@@ -72,7 +72,7 @@ async def test_a_change_of_leader_in_the_middle_of_a_release_finishes_the_same_p
     world.is_binding = False
     _allow(world, "first")
     async with start("first") as first:
-        world.api.seen = _Severed(10, lambda: _allow(world, "second"))
+        world.api.seen = Severed(10, lambda: _allow(world, "second"))
         world.add_job("train", 24, gpus=2)
         await eventually(lambda: world.api.token == "second")
         (plan,) = world.plans()

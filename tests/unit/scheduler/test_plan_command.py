@@ -256,3 +256,52 @@ def _asking(gpus: int) -> Raw:
 
 def _placements(result: Result) -> dict[str, object]:
     return {job["name"]: job["placements"] for job in json.loads(result.stdout)["jobs"]}
+
+
+def _placed_pod(name: str, on: str, job: str, priority: int) -> Raw:
+    """A pod of a Job that this scheduler has placed."""
+    pod = _pod(name, on=on, labels={"job-name": job})
+    field = {"key": "metadata.name", "operator": "In", "values": [on]}
+    required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    pod["spec"] |= {
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}},
+        "priority": priority,
+    }
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": f"uid-{job}", "controller": True}
+    pod["metadata"]["ownerReferences"] = [owner]
+    return pod
+
+
+def test_it_tells_whom_the_scheduler_would_evict(tmp_path: Path) -> None:
+    waiting = [_pod(f"train-{rank}", labels=_LABELS) for rank in range(2)]
+    for pod in waiting:
+        pod["spec"]["priority"] = 9
+    others = [
+        _placed_pod("a-0", "n0", "a", 1),
+        _placed_pod("b-0", "n1", "b", 2),
+        _placed_pod("c-0", "n2", "c", 9),
+    ]
+    jobs = [
+        {**_JOB, "metadata": {"name": name, "namespace": "ml"}, "spec": {"parallelism": 1}} for name in "abc"
+    ]
+    train = {**_JOB, "spec": {"parallelism": 2, "completions": 2}}
+    cluster = (tmp_path, _items(*_NODES), _items(*others, *waiting), _items(train, *jobs))
+    (job,) = json.loads(_run(*cluster, "--preempt", "--json").stdout)["jobs"]
+    assert job["placements"] is None
+    assert [victim["name"] for victim in job["preemption"]["victims"]] == ["ml/a", "ml/b"]
+    assert [place["node"] for place in job["preemption"]["placements"]] == ["n0", "n1"]
+    assert job["preemption"]["settled"]
+    drawing = _run(*cluster, "--preempt").stdout
+    assert "would be placed once these are evicted" in drawing
+    assert "ml/b 1 pod, priority 2" in drawing
+    assert "evicted" not in _run(*cluster).stdout
+    without_jobs = _run(tmp_path, *cluster[1:3], None, "--preempt")
+    assert without_jobs.exit_code == 2
+    assert "--preempt needs --jobs" in without_jobs.output
+
+
+def test_it_says_so_where_evicting_helps_nobody(tmp_path: Path) -> None:
+    pods = _items(*(_pod(f"train-{rank}", labels=_LABELS) for rank in range(4)))
+    train = {**_JOB, "spec": {"parallelism": 4, "completions": 4}}
+    result = _run(tmp_path, _items(*_NODES), pods, _items(train), "--preempt")
+    assert "to evict gangs of lower priority would not let it in" in result.stdout

@@ -14,11 +14,13 @@ from prometheus_client import CollectorRegistry
 from accelet.control.writer import FencedWriter
 from accelet.kube.apiresources import ObjectApi
 from accelet.kube.pods import Container
+from accelet.kube.served import ListApi
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.events import GangEvents
 from accelet.scheduler.gangs.grouping import GATE_PREFIX
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.planning import Planner
+from accelet.scheduler.preemption.preempting import Preemptor
 from accelet.scheduler.settings import SchedulerSettings
 from accelet.scheduler.state import SchedulerState
 from accelet.scheduler.writer import PlanWriter
@@ -78,12 +80,20 @@ class Leader:
     async def leads(self) -> AsyncIterator["asyncio.Task[None]"]:
         asyncio.get_running_loop().set_default_executor(self.threads)
         metrics = SchedulerMetrics(self.registry)
+        preemptor = Preemptor(
+            self.state,
+            cast(ListApi, None),
+            self.settings.preemption,
+            clock=self.clock,
+            wall_s=self.clock.now_s,
+        )
         planner = Planner(
             self.state,
             PlanWriter(FencedWriter(cast("ObjectApi", None), self._may_write), self.state, metrics),
             GangEvents(lambda _: None, self.clock),
             self.settings,
             metrics,
+            preemptor=preemptor,
             written=lambda _: None,
             waiting=lambda _: None,
             clock=self.clock,

@@ -1,0 +1,57 @@
+"""What would be free on the nodes if some pods were gone, and others there."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from accelet.assignments.assignment import Assignment
+from accelet.kube.objects import ObjectKey
+from accelet.kube.requests import SchedulingUnits
+from accelet.scheduler.cards.account import CardAccount, Use, list_uses
+from accelet.scheduler.cards.catalog import UNKNOWN
+from accelet.scheduler.cluster.cardroom import CardRoom
+from accelet.scheduler.cluster.layout import Layout
+from accelet.scheduler.cluster.shape import PodShape
+from accelet.scheduler.cluster.usage import bounded
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A pod of this shape on a node, with what it is assigned there."""
+
+    shape: PodShape
+    node: str
+    assignment: Assignment | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Supposition:
+    """The cluster of one moment. `charges` are those of the pods that can be thought to be gone.
+
+    Each answer is a room of its own, as exact as that of the cluster after such events.
+    """
+
+    layout: Layout
+    now: CardRoom
+    charges: Mapping[ObjectKey, tuple[str, SchedulingUnits]]
+    account: CardAccount
+
+    def room(self, gone: Collection[ObjectKey] = (), come: Iterable[Arrival] = ()) -> CardRoom:
+        """What is free once these are gone and those have come; negative where that is too much."""
+        room, touched = self.now.copy(), defaultdict[str, list[tuple[Use, ...]]](list)
+        amounts = room.amounts
+        for pod in gone:
+            node, units = self.charges[pod]
+            if (leaf := self.layout.leaf_of.get(node)) is None:
+                continue
+            touched[node] += []
+            for resource, amount in units.items():
+                if (column := amounts.columns.get(resource)) is not None:
+                    amounts.free[column, leaf] += bounded(amount)
+        for one in come:
+            amounts.take([self.layout.leaf_of[one.node]], [one.shape])
+            touched[one.node] += [list_uses(one.assignment, one.shape.cards)] if one.assignment else []
+        for node, uses in touched.items():
+            states = self.account.states_if(node, frozenset(gone), uses)
+            room.codes[self.layout.leaf_of[node]] = UNKNOWN if states is None else room.catalog.code(states)
+        return room

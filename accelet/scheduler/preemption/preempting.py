@@ -1,0 +1,214 @@
+"""Looks for gangs to be evicted when one of higher priority has no place: not too often, not for long."""
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from accelet.kube.errors import KubeError, MalformedObjectError
+from accelet.kube.objects import ObjectKey, RawObject
+from accelet.kube.pods import Pod
+from accelet.kube.served import ListApi
+from accelet.kube.writing.disruption import BUDGETS, DisruptionBudget, parse_budget, why_forbidden
+from accelet.runtime.clock import Clock
+from accelet.runtime.failing import Failing
+from accelet.runtime.logs import Log
+from accelet.scheduler.cluster.cluster import Snapshot
+from accelet.scheduler.cluster.supposing import Supposition
+from accelet.scheduler.gangs.grouping import GangKey
+from accelet.scheduler.placement.plan import Plan
+from accelet.scheduler.placement.reservation import Reservation
+from accelet.scheduler.preemption.search import Preemption, find_preemption
+from accelet.scheduler.preemption.victims import Victim, may_preempt, rank_over, victim_of
+from accelet.scheduler.record import Evicted
+from accelet.scheduler.settings import PreemptionSettings
+from accelet.scheduler.state import SchedulerState
+
+_log = Log(__name__)
+
+_EVERY_S = 2.0
+_SHARE = 10
+"""Between two looks at all pods for victims: so long, and so many times as long as the last one took."""
+
+_PODS_AT_ONCE = 1000
+"""So many pods are looked at in some 10 ms."""
+
+_REST_S = 30.0
+"""How long a gang waits that nobody is evicted for, before it is looked at again."""
+
+_GONE_BY_S = 60.0
+"""A pod that should have ended so long ago is not counted on: its node may be away."""
+
+_BUDGETS_A_PAGE = "500"
+_MOST_PAGES = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """Who may be evicted, and what were then. `ending` pods are on their way out in any case."""
+
+    victims: tuple[Victim, ...]
+    ending: tuple[Pod, ...]
+    budgets: tuple[DisruptionBudget, ...]
+
+    @property
+    def keys(self) -> list[ObjectKey]:
+        victims = [pod.key for victim in self.victims for pod in victim.pods]
+        return [*victims, *(pod.key for pod in self.ending)]
+
+    def allows(self, victims: Sequence[Victim]) -> bool:
+        """Whether disruption budgets let all pods of these end at once."""
+        for namespace in {victim.key.namespace for victim in victims}:
+            labels = [pod.labels for one in victims if one.key.namespace == namespace for pod in one.pods]
+            if why_forbidden(namespace, labels, self.budgets):
+                return False
+        return True
+
+    def evicted_for(self, found: Preemption) -> tuple[Evicted, ...]:
+        """The pods that must be gone for what was found: those of its victims, and any that end there."""
+        nodes = set(found.plan.nodes or ()) if found.plan else set[str]()
+        pods = [pod for victim in found.victims for pod in victim.pods]
+        pods += [pod for pod in self.ending if pod.node_name in nodes]
+        return tuple(Evicted(pod.namespace, pod.name, pod.uid) for pod in pods)
+
+
+class Preemptor:
+    """Finds victims for one gang at a time, where `settings` say so. Made anew for each leadership."""
+
+    def __init__(
+        self,
+        state: SchedulerState,
+        api: ListApi,
+        settings: PreemptionSettings,
+        *,
+        clock: Clock,
+        wall_s: Callable[[], float],
+    ) -> None:
+        self._state, self._api, self._settings = state, api, settings
+        self._clock, self._wall_s = clock, wall_s
+        self._listing = Failing(_log, "cannot preempt")
+        self._wanting: dict[GangKey, int] = {}
+        self._rest_until_s: dict[GangKey, float] = {}
+        self._again_s = 0.0
+
+    def note(self, waiting: Collection[Plan]) -> float | None:
+        """Notes who waits after a round; returns in how many seconds another one may help them."""
+        self._wanting = {}
+        if not self._settings.gangs:
+            return None
+        owners, now_s = self._state.owners, self._clock.now_s()
+        for plan in waiting:
+            if plan.is_settled and may_preempt(plan.gang, owners):
+                self._wanting[plan.gang.key] = rank_over(plan.gang.pods)
+        for key in self._rest_until_s.keys() - self._wanting.keys():
+            del self._rest_until_s[key]
+        rests_s = [max(self._rest_until_s.get(key, 0.0), self._again_s) - now_s for key in self._wanting]
+        return max(0.0, min(rests_s)) if rests_s else None
+
+    def rest(self, gang: GangKey, for_s: float = _REST_S) -> None:
+        """Nobody is evicted for the gang for a while."""
+        self._rest_until_s[gang] = self._clock.now_s() + for_s
+
+    async def look(self) -> Prospect | None:
+        """Who may be evicted for those who waited after the last round; None if nobody, or not now."""
+        started_s = self._clock.now_s()
+        ready = [key for key in self._wanting if self._rest_until_s.get(key, 0.0) <= started_s]
+        if not ready or self._again_s > started_s:
+            return None
+        victims, ending = await self._pods(max(self._wanting[key] for key in ready))
+        ended_s = self._clock.now_s()
+        self._again_s = ended_s + max(_EVERY_S, _SHARE * (ended_s - started_s))
+        budgets = await self._budgets() if victims else None
+        if budgets is None:
+            for key in ready:
+                self.rest(key)
+            return None
+        return Prospect(tuple(victims), tuple(ending), tuple(budgets))
+
+    async def search(
+        self,
+        prospect: Prospect,
+        supposed: Supposition,
+        waiting: Sequence[Plan],
+        kept: Reservation | None,
+    ) -> Preemption | None:
+        """Victims for the first of those who wait and may have some; searched for in a thread."""
+        now_s = self._clock.now_s()
+        for plan in waiting:
+            key = plan.gang.key
+            if key not in self._wanting or not plan.is_settled or self._rest_until_s.get(key, 0.0) > now_s:
+                continue
+            if self._state.record_of(key) is not None:
+                continue
+            known = supposed if kept is None or kept.gang == key else _without(supposed, kept)
+            charged = [victim for victim in prospect.victims if _is_charged(victim, supposed)]
+            ending = [pod.key for pod in prospect.ending if pod.key in supposed.charges]
+            found = await asyncio.to_thread(
+                find_preemption, plan.gang, charged, known, ending=ending, allows=prospect.allows
+            )
+            if found.victims:
+                return found
+            self.rest(key)
+            return None
+        return None
+
+    async def _pods(self, below: int) -> tuple[list[Victim], list[Pod]]:
+        """The victims of lower priority, and the pods that end; not too many at once."""
+        victims: list[Victim] = []
+        ending: list[Pod] = []
+        looked_at, gone_by_s = 0, self._wall_s() - _GONE_BY_S
+        for key in self._state.gang_keys():
+            members = self._state.members(key)
+            ending += (
+                pod
+                for pod in members
+                if pod.node_name and not pod.is_terminal and (pod.deleted_s or 0.0) > gone_by_s
+            )
+            victim = victim_of(key, members, self._state.owners)
+            if victim is not None and victim.priority < below and self._state.record_of(key) is None:
+                victims.append(victim)
+            looked_at += len(members)
+            if looked_at >= _PODS_AT_ONCE:
+                looked_at = 0
+                await asyncio.sleep(0)
+        return victims, ending
+
+    async def _budgets(self) -> list[DisruptionBudget] | None:
+        """All disruption budgets; None, which is logged, where they cannot be had."""
+        budgets: list[DisruptionBudget] = []
+        query = {"limit": _BUDGETS_A_PAGE}
+        try:
+            for _ in range(_MOST_PAGES):
+                page = await self._api.list_page(BUDGETS, None, query)
+                budgets += map(_read_budget, page.items)
+                if not page.continue_token:
+                    self._listing.worked()
+                    return budgets
+                query = {"limit": _BUDGETS_A_PAGE, "continue": page.continue_token}
+        except (KubeError, MalformedObjectError) as error:
+            self._listing.failed(error)
+        return None
+
+
+def suppose(state: SchedulerState, snapshot: Snapshot, prospect: Prospect) -> Supposition:
+    """What can be asked of a snapshot, at the moment at which it was made."""
+    return state.cluster.suppose(snapshot, prospect.keys)
+
+
+def _read_budget(item: RawObject) -> DisruptionBudget:
+    """A budget; one that cannot be read lets no pod of its namespace be disrupted."""
+    try:
+        return parse_budget(item)
+    except MalformedObjectError as error:
+        return DisruptionBudget(error.namespace, error.name, ())
+
+
+def _is_charged(victim: Victim, supposed: Supposition) -> bool:
+    return all(pod.key in supposed.charges for pod in victim.pods)
+
+
+def _without(supposed: Supposition, kept: Reservation) -> Supposition:
+    """The same without the nodes that are kept free for another gang."""
+    closed = np.array([node.name in kept.nodes for node in supposed.layout.nodes], dtype=bool)
+    return replace(supposed, now=supposed.now.without(closed, f"kept free for {kept.gang}"))

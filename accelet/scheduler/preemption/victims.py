@@ -1,0 +1,82 @@
+"""Which gangs may be evicted, and for which."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from accelet.kube.objects import ObjectKey
+from accelet.kube.pods import Pod
+from accelet.scheduler.gangs.grouping import Gang, GangKey, Owners
+from accelet.scheduler.gangs.jobs import is_queued
+from accelet.scheduler.gangs.workload import Workload
+from accelet.scheduler.release import pinned_to
+
+_GANGS = frozenset(("Job", "JobSet", "Kubeflow", "LeaderWorkerSet", "RayCluster", "SparkApplication"))
+"""Of these alone there is an owner that says what it is, and makes evicted pods anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A gang that may be evicted: its `pods` that are on nodes, and the highest `priority` of them."""
+
+    key: GangKey
+    priority: int
+    pods: tuple[Pod, ...]
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        return frozenset(pod.node_name for pod in self.pods if pod.node_name)
+
+    @property
+    def since_s(self) -> float:
+        """When the oldest of its pods came."""
+        return min(pod.created_s for pod in self.pods)
+
+
+def victim_of(key: GangKey, members: Iterable[Pod], owners: Owners) -> Victim | None:
+    """The gang as a victim; None where it cannot be one.
+
+    It can where an owner that is known, and that Kueue does not admit, makes it, and each of its pods is on
+    the node that this scheduler has given it. A gang that is being released is left alone.
+    """
+    if key.kind not in _GANGS:
+        return None
+    live = [pod for pod in members if not pod.is_terminal and pod.deleted_s is None]
+    pods = tuple(sorted((pod for pod in live if pod.node_name), key=lambda pod: pod.key))
+    is_whole = all(pod.node_name or pod.gates for pod in live)
+    if not pods or not is_whole or any(pinned_to(pod) != pod.node_name for pod in pods):
+        return None
+    if not all(is_left_to_us(pod, owners, key) for pod in live):
+        return None
+    return Victim(key, max(pod.priority for pod in pods), pods)
+
+
+def may_preempt(gang: Gang, owners: Owners) -> bool:
+    """Whether others may be evicted for this gang, of which nothing has begun."""
+    if gang.is_begun or gang.objection or gang.lacking:
+        return False
+    return may_all_preempt(gang.pods, owners, gang.key)
+
+
+def may_all_preempt(pods: Sequence[Pod], owners: Owners, key: GangKey) -> bool:
+    """Whether others may be evicted for these pods of one gang, whose owners, if they have any, are known."""
+    if not pods or not all(pod.may_preempt and not is_queued(pod.labels) for pod in pods):
+        return False
+    owned = [pod for pod in pods if any(owner.is_controller for owner in pod.owners)]
+    return all(is_left_to_us(pod, owners, key) for pod in owned)
+
+
+def rank_over(pods: Iterable[Pod]) -> int:
+    """Below which priority gangs may be evicted for these pods: each goes before each of theirs."""
+    return min((pod.priority for pod in pods), default=0)
+
+
+def is_left_to_us(pod: Pod, owners: Owners, key: GangKey) -> bool:
+    """Whether the pod's owners are known, and none of them is admitted by Kueue."""
+    if is_queued(pod.labels) or not any(owner.is_controller for owner in pod.owners):
+        return False
+    found: Sequence[Workload | None] = (owners.find(key, pod), owners.job_of(pod))
+    return found[0] is not None and not any(one is not None and one.is_queued for one in found)
+
+
+def pod_keys(victims: Iterable[Victim]) -> list[ObjectKey]:
+    return [pod.key for victim in victims for pod in victim.pods]
