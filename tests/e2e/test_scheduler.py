@@ -5,7 +5,7 @@ import json
 import sys
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import EXCLUSIVE, GATE_PREFIX
 from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
 from tests.e2e.cluster.control_plane import ControlPlane
+from tests.e2e.cluster.https_client import RefusedError
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
 
 NAMESPACES = ApiResource("Namespace", "namespaces")
@@ -338,9 +339,10 @@ async def _end(cluster: ControlPlane, client: Client, namespace: str, job: str) 
     for pod in await _pods(client, namespace, job):
         if pod.deleted_s is not None and pod.node_name:
             status = {"status": {"phase": "Failed"}}
-            await client.patch(PODS, namespace, pod.name, status, "strategic", subresource="status")
             path = PODS.path(namespace, pod.name)
-            await asyncio.to_thread(cluster.client.send, "DELETE", path, {"gracePeriodSeconds": 0})
+            with suppress(NotFoundError, RefusedError):  # the garbage collector was quicker
+                await client.patch(PODS, namespace, pod.name, status, "strategic", subresource="status")
+                await asyncio.to_thread(cluster.client.send, "DELETE", path, {"gracePeriodSeconds": 0})
 
 
 async def test_a_gang_of_high_priority_gets_the_room_of_the_lowest_though_its_scheduler_was_killed(
