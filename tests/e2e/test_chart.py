@@ -274,3 +274,10 @@ def test_chart_is_of_this_version_and_has_nothing_of_its_own(helm: Helm) -> None
     assert all(path.is_symlink() for path in (CHART / "manifests").iterdir())
     said = helm.run(["lint", "--strict", "--namespace", "kube-system", str(CHART)])
     assert "0 chart(s) failed" in said
+
+
+def test_the_right_to_evict_comes_with_preemption_alone(helm: Helm) -> None:
+    for gangs in (False, True):
+        made = helm.template({"scheduler": {"config": {"version": "v1", "preemption": {"gangs": gangs}}}})
+        assert ("accelet-scheduler-preemption" in of_kind(made, "ClusterRole")) == gangs
+        assert ("accelet-scheduler-preemption" in of_kind(made, "ClusterRoleBinding")) == gangs

@@ -13,9 +13,18 @@ from typing import Any
 import pytest
 import yaml
 
-from accelet.kube.apiresources import CONFIG_MAPS, EVENTS, JOBS, LEASES, NODES, PODS, ApiResource
+from accelet.kube.apiresources import (
+    CONFIG_MAPS,
+    EVENTS,
+    JOBS,
+    LEASES,
+    NODES,
+    PODS,
+    ApiResource,
+    eviction_of,
+)
 from accelet.kube.client import Client
-from accelet.kube.errors import NotFoundError
+from accelet.kube.errors import ForbiddenError, NotFoundError
 from accelet.kube.nodes import parse_node
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
@@ -345,6 +354,15 @@ async def _end(cluster: ControlPlane, client: Client, namespace: str, job: str) 
                 await asyncio.to_thread(cluster.client.send, "DELETE", path, {"gracePeriodSeconds": 0})
 
 
+async def _cannot_evict_by_name(kubeconfig: Path, namespace: str, pod: Pod) -> None:
+    """The account's policy has it say which pod of this name it means."""
+    account = await Client.connect(kubeconfig)
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name}}
+    with pytest.raises(ForbiddenError, match="that it knows by its UID"):
+        await account.create(eviction_of(pod.name), namespace, eviction)
+    account.close()
+
+
 async def test_a_gang_of_high_priority_gets_the_room_of_the_lowest_though_its_scheduler_was_killed(
     *,
     may_preempt: Path,
@@ -369,6 +387,7 @@ async def test_a_gang_of_high_priority_gets_the_room_of_the_lowest_though_its_sc
         await _until(lambda: _has_no_plans(client, namespace))
         kept = {pod.uid for pod in await _pods(client, namespace, "low")}
         given = {pod.node_name for pod in await _pods(client, namespace, "lowest")}
+        await _cannot_evict_by_name(kubeconfig, namespace, (await _pods(client, namespace, "low"))[0])
         await client.create(JOBS, namespace, manifests["high"])
 
         async def is_evicting() -> bool:
