@@ -2,6 +2,7 @@
 
 import json
 import time
+from functools import partial
 from typing import Any
 
 from accelet.fakeapi import Answer, Fault
@@ -14,6 +15,7 @@ from tests.integration.scheduler.test_crashes import Severed
 from tests.integration.scheduler.world import PLANS, PODS, World
 
 BUDGETS = "apis/policy/v1/poddisruptionbudgets"
+until = partial(eventually, within_s=60.0)
 ON: dict[str, Any] = {"preemption": PreemptionSettings(gangs=True)}
 
 
@@ -38,18 +40,18 @@ async def _two_run(world: World) -> None:
     """`low` on two nodes, `lower` on one; there is no more room."""
     world.add_nodes(1, 1, 3)
     world.add_job("low", 2, gpus=8, spec={"priority": 5})
-    await eventually(lambda: world.is_bound("low", 2))
+    await until(lambda: world.is_bound("low", 2))
     world.add_job("lower", 1, gpus=8, spec={"priority": 1})
-    await eventually(lambda: world.is_bound("lower", 1) and not world.plans())
+    await until(lambda: world.is_bound("lower", 1) and not world.plans())
 
 
 async def test_nobody_is_evicted_unless_that_is_switched_on(world: World, start: Start) -> None:
     async with start():
         await _two_run(world)
         world.add_job("high", 1, gpus=8, spec={"priority": 9})
-        await eventually(lambda: any(note.startswith("waiting: ") for note in world.notes()))
+        await until(lambda: any(note.startswith("waiting: ") for note in world.notes()))
         world.add_node("n9", "b9/s9/h9")
-        await eventually(lambda: world.is_bound("high", 1))
+        await until(lambda: world.is_bound("high", 1))
     assert _evictions(world) == []
     assert world.is_bound("low", 2)
 
@@ -61,17 +63,20 @@ async def test_the_lowest_gang_is_evicted_whole_and_its_room_kept_for_the_one_of
         await _two_run(world)
         (before,) = world.where("lower").values()
         world.add_job("high", 1, gpus=8, spec={"priority": 9})
-        await eventually(lambda: world.is_bound("high", 1) and not world.plans())
+        await until(lambda: world.is_bound("high", 1) and not world.plans())
         assert set(world.where("high").values()) == {before}
         assert _evictions(world) == ["lower-0"]
         assert world.is_bound("low", 2)
         world.add_job("higher", 2, gpus=8, spec={"priority": 99})
-        await eventually(lambda: world.is_bound("higher", 2) and not world.plans())
+        await until(lambda: world.is_bound("higher", 2) and not world.plans())
+        for note in (
+            "1 gang of lower priority with 2 pods must end for it",
+            "evicted for a gang of a higher priority",
+        ):
+            await until(lambda said=note: said in world.notes())
     assert sorted(_evictions(world)[1:]) == ["low-0", "low-1"]
     assert world.is_bound("high", 1)
     assert sorted(world.gated()) == ["low-0", "low-1", "lower-0"]
-    assert "1 gang of lower priority with 2 pods must end for it" in world.notes()
-    assert "evicted for a gang of a higher priority" in world.notes()
 
 
 async def test_who_never_preempts_waits_and_whom_kueue_admits_stays(world: World, start: Start) -> None:
@@ -84,17 +89,17 @@ async def test_who_never_preempts_waits_and_whom_kueue_admits_stays(world: World
             "merge-patch",
             {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "q"}}},
         )
-        await eventually(lambda: world.is_bound("queued", 1))
+        await until(lambda: world.is_bound("queued", 1))
         world.add_job("low", 1, gpus=8)
-        await eventually(lambda: world.is_bound("low", 1) and not world.plans())
+        await until(lambda: world.is_bound("low", 1) and not world.plans())
         world.add_job("never", 1, gpus=8, spec={"priority": 9, "preemptionPolicy": "Never"})
-        await eventually(lambda: any(note.startswith("waiting: ") for note in world.notes()))
+        await until(lambda: any(note.startswith("waiting: ") for note in world.notes()))
         world.add_job("high", 1, gpus=8, spec={"priority": 7})
-        await eventually(lambda: world.is_bound("high", 1) and not world.plans())
+        await until(lambda: world.is_bound("high", 1) and not world.plans())
         world.add_job("higher", 2, gpus=8, spec={"priority": 8})
-        await eventually(lambda: len(world.gated("higher")) == 2)
+        await until(lambda: len(world.gated("higher")) == 2)
         world.add_job("highest", 1, gpus=8, spec={"priority": 10})
-        await eventually(lambda: world.is_bound("highest", 1) and not world.plans())
+        await until(lambda: world.is_bound("highest", 1) and not world.plans())
     assert _evictions(world) == ["low-0", "high-0"]
     assert world.gated("never") == ["never-0"]
 
@@ -104,7 +109,7 @@ async def test_disruption_budgets_are_asked_before_anybody_is_evicted(world: Wor
         await _two_run(world)
         _let_nobody_of(world, "lower")
         world.add_job("high", 1, gpus=8, spec={"priority": 9})
-        await eventually(lambda: world.is_bound("high", 1) and not world.plans())
+        await until(lambda: world.is_bound("high", 1) and not world.plans())
     assert sorted(_evictions(world)) == ["low-0", "low-1"]
     assert world.is_bound("lower", 1)
 
@@ -117,8 +122,8 @@ async def test_an_attempt_whose_victims_stay_is_given_up_and_nothing_is_kept(
     async with start(preemption=PreemptionSettings(gangs=True, within_s=1.0)):
         await _two_run(world)
         world.add_job("high", 1, gpus=8, spec={"priority": 9})
-        await eventually(lambda: any("have not ended in time" in note for note in world.notes()))
-        await eventually(lambda: not world.plans())
+        await until(lambda: any("have not ended in time" in note for note in world.notes()))
+        await until(lambda: not world.plans())
     assert world.is_bound("low", 2)
     assert world.gated("high") == ["high-0"]
 
@@ -129,8 +134,8 @@ async def test_where_evictions_are_not_allowed_that_is_told(world: World, start:
     async with start(**ON):
         await _two_run(world)
         world.add_job("high", 1, gpus=8, spec={"priority": 9})
-        await eventually(lambda: any("cannot be evicted" in note for note in world.notes()))
-        await eventually(lambda: not world.plans())
+        await until(lambda: any("cannot be evicted" in note for note in world.notes()))
+        await until(lambda: not world.plans())
     assert world.is_bound("lower", 1)
 
 
@@ -142,11 +147,11 @@ async def test_a_leader_that_dies_between_eviction_and_binding_is_carried_on(
         await _two_run(world)
         world.api.seen = Severed(1, lambda: setattr(world.api, "token", "second"), "/eviction")
         world.add_job("high", 2, gpus=8, spec={"priority": 9})
-        await eventually(lambda: world.api.token == "second")
-        await eventually(lambda: bool(world.plans()))
+        await until(lambda: world.api.token == "second")
+        await until(lambda: bool(world.plans()))
     assert len(world.gated("high")) == 2
     async with start("second", **ON):
-        await eventually(lambda: world.is_bound("high", 2) and not world.plans())
+        await until(lambda: world.is_bound("high", 2) and not world.plans())
     assert sorted(set(_evictions(world))) == ["low-0", "low-1"]
     assert world.is_bound("lower", 1)
 
@@ -158,7 +163,7 @@ async def test_a_plan_of_somebody_else_evicts_nobody_that_may_not_be_evicted(
         await _two_run(world)
         world.is_binding = False
         world.add_job("mean", 1, gpus=8, spec={"priority": 0})
-        await eventually(lambda: bool(world.gated("mean")))
+        await until(lambda: bool(world.gated("mean")))
         (uid,) = _uids(world, "mean")
         (victim,) = (pod for pod in world.pods("lower"))
         record = Record(
@@ -170,7 +175,7 @@ async def test_a_plan_of_somebody_else_evicts_nobody_that_may_not_be_evicted(
             until_s=time.time() + 600,
         )
         world.state.create(PLANS, "ml", json.loads(json.dumps(record.to_body())))
-        await eventually(lambda: any("may not be evicted any more" in note for note in world.notes()))
-        await eventually(lambda: not world.plans())
+        await until(lambda: any("may not be evicted any more" in note for note in world.notes()))
+        await until(lambda: not world.plans())
     assert _evictions(world) == []
     assert world.state.collection(PODS).objects["ml", "lower-0"]["spec"]["nodeName"]
