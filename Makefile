@@ -6,7 +6,7 @@ DOCKER ?= docker
 IMAGE ?= accelet
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' accelet/__init__.py)
 
-.PHONY: help demo test check lock audit release test-release e2e e2e-versions e2e-storms e2e-dra e2e-doctor e2e-tenants bench bench-scheduler bench-provisioner bench-storm launchers schema crds policies bench-identity thorough soak soak-tenants proto image clean
+.PHONY: help demo test check lock audit release test-release e2e e2e-versions e2e-storms e2e-dra e2e-doctor e2e-tenants e2e-provisioner bench bench-scheduler bench-provisioner bench-storm launchers schema crds policies bench-identity thorough soak soak-tenants proto image clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -97,6 +97,9 @@ soak-tenants: .venv/.ready ## 2,000 random actions of hostile tenants, and 10,00
 
 e2e-dra: .venv/.ready ## storms of resource claims, nodes and agents that change, on real clusters 1.36 and 1.37: root and Go needed
 	@$(BIN)/pytest -m '' --timeout 3600 tests/e2e/dra/thorough.py
+
+e2e-provisioner: .venv/.ready ## JobSets by JobSet's own controller through faults and kills of the provisioner: root and Go needed
+	@$(BIN)/pytest -m '' --timeout 7200 tests/e2e/slices/thorough.py
 
 image: ## the container image, with Docker or what DOCKER names
 	@$(DOCKER) build --tag $(IMAGE):$(VERSION) --build-arg VERSION=$(VERSION) \

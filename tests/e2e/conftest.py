@@ -16,6 +16,12 @@ from tests.e2e.cluster.binaries import (
 from tests.e2e.cluster.binaries import (
     helm_binaries as build_helm,
 )
+from tests.e2e.cluster.binaries import (
+    jobset_binaries as build_jobset,
+)
+from tests.e2e.cluster.binaries import (
+    kueue_binaries as build_kueue,
+)
 from tests.e2e.cluster.building import BuildError, Progress
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.node import Node
@@ -27,6 +33,8 @@ from tests.e2e.cluster.workspace import Workspace, open_workspace
 BUILT: Mapping[str, Callable[[Progress], Binaries]] = {
     "binaries": cluster_binaries,
     "helm_binaries": build_helm,
+    "jobset_binaries": build_jobset,
+    "kueue_binaries": build_kueue,
     "kubernetes_1_33": partial(kubernetes_binaries, "kubernetes-1.33"),
     "kubernetes_1_37": partial(kubernetes_binaries, "kubernetes-1.37"),
 }
@@ -86,6 +94,18 @@ def binaries(pytestconfig: pytest.Config) -> Binaries:
 def helm_binaries(pytestconfig: pytest.Config) -> Binaries:
     """helm."""
     return _binaries(pytestconfig, "helm_binaries")
+
+
+@pytest.fixture(scope="session")
+def jobset_binaries(pytestconfig: pytest.Config) -> Binaries:
+    """JobSet's own controller."""
+    return _binaries(pytestconfig, "jobset_binaries")
+
+
+@pytest.fixture(scope="session")
+def kueue_binaries(pytestconfig: pytest.Config) -> Binaries:
+    """Kueue's own manager."""
+    return _binaries(pytestconfig, "kueue_binaries")
 
 
 @pytest.fixture(scope="session")

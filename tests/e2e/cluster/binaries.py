@@ -54,6 +54,16 @@ def helm_binaries(progress: Progress) -> Binaries:
     return _module_binaries(Module(MODULES_FOLDER / "helm"), None, progress)
 
 
+def jobset_binaries(progress: Progress) -> Binaries:
+    """JobSet's own controller, without its webhooks."""
+    return _module_binaries(Module(MODULES_FOLDER / "jobset"), None, progress)
+
+
+def kueue_binaries(progress: Progress) -> Binaries:
+    """Kueue's own manager."""
+    return _module_binaries(Module(MODULES_FOLDER / "kueue"), None, progress)
+
+
 def other_versions() -> list[str]:
     """The folders of the Kubernetes versions that are pinned besides the newest one."""
     return sorted(each.name for each in MODULES_FOLDER.glob("kubernetes-*") if each.name != NEWEST_KUBERNETES)

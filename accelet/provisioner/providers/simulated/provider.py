@@ -38,6 +38,8 @@ _log = Log(__name__)
 _STEP_S: Final = 0.25
 _RENEW_S: Final = 10.0
 _LEASE_S: Final = 40
+_AT_ONCE: Final = 4
+"""Pools of which Nodes are made or removed at one time."""
 
 
 class SimulatedProvider:
@@ -91,12 +93,7 @@ class SimulatedProvider:
         """Makes and removes Nodes as their time comes, and keeps their leases alive."""
         while True:
             self._moved.clear()
-            try:
-                is_moving = await self._step()
-            except (KubeError, NotLeadingError) as error:
-                _log.warning("simulated machines stand still", error=str(error))
-                is_moving = True
-            if is_moving:
+            if await self._step():
                 await asyncio.sleep(_STEP_S)
             else:
                 await wait_for_hint(self._moved, _RENEW_S)
@@ -106,15 +103,27 @@ class SimulatedProvider:
         now_s = time.time()
         renews = now_s - self._renewed_s >= _RENEW_S
         self._renewed_s = now_s if renews else self._renewed_s
-        is_moving = False
-        async for kept in self._kept():
-            if kept.pool.deleted_s is not None:
-                is_moving = True
-                if now_s >= kept.pool.deleted_s + self._settings.delete_s:
-                    await self._remove(kept)
-            elif not kept.pool.is_short:
-                is_moving |= await self._make(kept, now_s, renews=renews)
-        return is_moving
+        places = asyncio.Semaphore(_AT_ONCE)
+        try:
+            kept = [one async for one in self._kept()]
+        except KubeError as error:
+            _log.warning("simulated machines stand still", error=str(error))
+            return True
+        moves = await asyncio.gather(*(self._move(one, places, now_s, renews=renews) for one in kept))
+        return any(moves)
+
+    async def _move(self, kept: KeptPool, places: asyncio.Semaphore, now_s: float, *, renews: bool) -> bool:
+        """Makes or removes one pool's Nodes; whether some are still to come or go."""
+        try:
+            async with places:
+                if kept.pool.deleted_s is not None:
+                    if now_s >= kept.pool.deleted_s + self._settings.delete_s:
+                        await self._remove(kept)
+                    return True
+                return not kept.pool.is_short and await self._make(kept, now_s, renews=renews)
+        except (KubeError, NotLeadingError) as error:
+            _log.warning("simulated machines stand still", pool=kept.name, error=str(error))
+            return True
 
     async def _make(self, kept: KeptPool, now_s: float, *, renews: bool) -> bool:
         """Makes the Nodes whose time has come; whether some have still to."""

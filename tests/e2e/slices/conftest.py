@@ -1,0 +1,80 @@
+"""A client of the cluster, and the provisioner's own account in it."""
+
+import json
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from accelet.kube.apiresources import CONFIG_MAPS, ApiResource
+from accelet.kube.client import Client
+from accelet.kube.errors import NotFoundError
+from tests.e2e.cluster.binaries import Binaries
+from tests.e2e.cluster.control_plane import ControlPlane
+from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
+from tests.e2e.kustomize import DEPLOY, build
+from tests.e2e.slices.world import until
+
+_ADMISSION, _RBAC = "admissionregistration.k8s.io", "rbac.authorization.k8s.io"
+_RESOURCES = {
+    "CustomResourceDefinition": ApiResource(
+        "CustomResourceDefinition", "customresourcedefinitions", "apiextensions.k8s.io"
+    ),
+    "ServiceAccount": ApiResource("ServiceAccount", "serviceaccounts"),
+    "ClusterRole": ApiResource("ClusterRole", "clusterroles", _RBAC),
+    "ClusterRoleBinding": ApiResource("ClusterRoleBinding", "clusterrolebindings", _RBAC),
+    "Role": ApiResource("Role", "roles", _RBAC),
+    "RoleBinding": ApiResource("RoleBinding", "rolebindings", _RBAC),
+    "ConfigMap": CONFIG_MAPS,
+    "PodDisruptionBudget": ApiResource("PodDisruptionBudget", "poddisruptionbudgets", "policy"),
+    "Deployment": ApiResource("Deployment", "deployments", "apps"),
+    "ValidatingAdmissionPolicy": ApiResource(
+        "ValidatingAdmissionPolicy", "validatingadmissionpolicies", _ADMISSION
+    ),
+    "ValidatingAdmissionPolicyBinding": ApiResource(
+        "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", _ADMISSION
+    ),
+}
+_NAMESPACES = ApiResource("Namespace", "namespaces")
+
+
+@pytest.fixture
+async def client(cluster: ControlPlane) -> AsyncIterator[Client]:
+    client = await Client.connect(Path(cluster.kubeconfig), threads=8)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+async def kubeconfig(cluster: ControlPlane, client: Client, binaries: Binaries, tmp_path: Path) -> Path:
+    """That of the account that deploy/provisioner makes, with its rights and those for simulated pools."""
+    kubectl, folder = binaries.path("kubectl"), DEPLOY / "provisioner"
+    for manifest in [*build(folder, kubectl), *build(folder / "simulated", kubectl)]:
+        resource, name = _RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
+        namespace = manifest["metadata"].get("namespace")
+        is_tried = manifest["kind"] == "Deployment"
+        await client.patch(resource, namespace, name, manifest, "apply", dry_run=is_tried)
+    path = "/api/v1/namespaces/kube-system/serviceaccounts/accelet-provisioner/token"
+    answer = json.loads(cluster.client.send("POST", path, {"spec": {}}))
+    ca = cluster.authority.keys.certificate
+    token = Token(answer["status"]["token"])
+    return write_kubeconfig(tmp_path / "kubeconfig", server=cluster.url, ca=ca, credentials=token)
+
+
+@pytest.fixture
+async def namespace(client: Client) -> AsyncIterator[str]:
+    name = f"slices-{time.time_ns():x}"
+    await client.create(_NAMESPACES, None, {"metadata": {"name": name}})
+    accounts = ApiResource("ServiceAccount", "serviceaccounts")
+
+    async def has_account() -> bool:
+        try:
+            await client.get(accounts, name, "default")
+        except NotFoundError:
+            return False
+        return True
+
+    await until(has_account)
+    yield name
+    await client.delete(_NAMESPACES, None, name)

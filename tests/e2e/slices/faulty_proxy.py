@@ -1,0 +1,104 @@
+"""A way to the API server on which some requests fail, before or after they had their effect."""
+
+import asyncio
+import random
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+_REFUSAL = (
+    b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
+    b"Connection: close\r\n\r\n%s"
+)
+_STATUS = b'{"kind":"Status","status":"Failure","reason":"InternalError","message":"a fault","code":500}'
+
+
+class FaultyProxy:
+    """Serves plain HTTP on 127.0.0.1, one request a connection, and sends it on to the API server.
+
+    `rate` of the requests fail: a third are answered 500, a third are dropped unsent, and of a third the
+    answer is lost.
+    """
+
+    def __init__(self, server: str, ca: Path, chance: random.Random, rate: float) -> None:
+        self._server, self._tls = urlsplit(server), ssl.create_default_context(cafile=str(ca))
+        self._chance, self._rate = chance, rate
+        self._serving: set[asyncio.Task[None]] = set()
+        self.requests = self.failed = 0
+
+    @asynccontextmanager
+    async def serve(self) -> AsyncIterator[str]:
+        """The address as a URL, while it serves."""
+        server = await asyncio.start_server(self._serve_one, "127.0.0.1", 0, limit=1 << 20)
+        try:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        finally:
+            server.close()
+            for task in list(self._serving):
+                task.cancel()
+            await asyncio.gather(*self._serving, return_exceptions=True)
+
+    async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        try:
+            with suppress(ConnectionError, asyncio.IncompleteReadError):
+                await self._answer(await reader.readuntil(b"\r\n\r\n"), reader, writer)
+        finally:
+            self._serving.discard(task)
+            writer.transport.abort()
+
+    async def _answer(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        lines = [
+            line
+            for line in head.split(b"\r\n")[:-2]
+            if not line.lower().startswith((b"connection:", b"host:"))
+        ]
+        length = next(
+            (int(one.split(b":")[1]) for one in lines if one.lower().startswith(b"content-length:")), 0
+        )
+        body = await reader.readexactly(length)
+        fault = self._fault()
+        if fault == "refused":
+            writer.write(_REFUSAL % (len(_STATUS), _STATUS))
+            await writer.drain()
+        if fault in ("refused", "unsent"):
+            return
+        upstream, onward = await asyncio.open_connection(
+            self._server.hostname, self._server.port, ssl=self._tls, limit=1 << 20
+        )
+        try:
+            host = f"Host: {self._server.netloc}".encode()
+            onward.write(b"\r\n".join((*lines, host, b"Connection: close", b"", b"")) + body)
+            await onward.drain()
+            relaying = asyncio.create_task(_relay(upstream, None if fault else writer))
+            hanging_up = asyncio.create_task(reader.read(1))
+            both = (relaying, hanging_up)
+            try:
+                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in both:
+                    task.cancel()
+                await asyncio.gather(*both, return_exceptions=True)
+            await writer.drain()
+        finally:
+            onward.transport.abort()
+
+    def _fault(self) -> str:
+        self.requests += 1
+        if self._chance.random() >= self._rate:
+            return ""
+        self.failed += 1
+        return self._chance.choice(("refused", "unsent", "unanswered"))
+
+
+async def _relay(upstream: asyncio.StreamReader, writer: asyncio.StreamWriter | None) -> None:
+    """Hands an answer on; without a writer its first part is awaited, and nobody gets it."""
+    while part := await upstream.read(1 << 16):
+        if writer is None:
+            return
+        writer.write(part)
+        await writer.drain()
