@@ -41,7 +41,7 @@ def _release(view: SlicesView) -> Step:
         left_s = 0.0 if view.is_forced else left(view, record.since_s, view.times.grace_s)
         return Step(record, None, left_s) if left_s > 0 else retire(view, pool, record)
     if view.pools or not _is_surely_absent(view):
-        return Step(record, None, _POLL_S)
+        return Step(record, None, _absent_in(view))
     return _end(view)
 
 
@@ -63,6 +63,11 @@ def _is_surely_absent(view: SlicesView) -> bool:
     if not record.pool or view.now_s < record.since_s:
         return True
     return view.pool is None and view.listed.asked_s - record.since_s >= view.times.lag_s
+
+
+def _absent_in(view: SlicesView) -> float:
+    """When to look again for the absence of a pool."""
+    return min(max(left(view, view.record.since_s, view.times.lag_s), 1.0), _POLL_S)
 
 
 def _pursue(view: SlicesView) -> Step:
@@ -189,7 +194,7 @@ def _give_up(view: SlicesView) -> Step:
     if pool is not None and pool.state != "deleting":
         return retire(view, pool, record)
     if pool is None and not _is_surely_absent(view):
-        return Step(record, None, _POLL_S)
+        return Step(record, None, _absent_in(view))
     if view.no_room is not None:
         return Step(record, None, _WAIT_S)
     if any(one.record.phase == "BackingOff" for one in view.members):

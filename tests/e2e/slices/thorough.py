@@ -36,7 +36,7 @@ from tests.unit.provisioner.manifests import PROVISION, job_spec
 JOB_SET_COUNT = int(os.environ.get("ACCELET_SLICES_JOB_SETS", "50"))
 KILLS = int(os.environ.get("ACCELET_SLICES_KILLS", "50"))
 SLICES, HOSTS, ROOM, FAULTS, SEED = 2, 4, 10, 0.1, 15
-WITHIN_S = 60.0 * JOB_SET_COUNT
+WITHIN_S = 600.0 + 60.0 * JOB_SET_COUNT
 HELD = frozenset(("Joined", "Ready", "Repairing", "Releasing"))
 SETTINGS = f"""
 version: v1

@@ -51,7 +51,7 @@ class SimulatedProvider:
         self._client, self._writer, self._settings = client, writer, settings
         self._cluster = cluster
         self._moved, self._counting = asyncio.Event(), asyncio.Lock()
-        self._renewed_s = 0.0
+        self._renewed_s: dict[str, float] = {}
 
     async def list_pools(self) -> PoolList:
         now_s = time.time()
@@ -100,32 +100,28 @@ class SimulatedProvider:
 
     async def _step(self) -> bool:
         """Whether anything is still to come."""
-        now_s = time.time()
-        renews = now_s - self._renewed_s >= _RENEW_S
-        self._renewed_s = now_s if renews else self._renewed_s
         places = asyncio.Semaphore(_AT_ONCE)
         try:
             kept = [one async for one in self._kept()]
         except KubeError as error:
             _log.warning("simulated machines stand still", error=str(error))
             return True
-        moves = await asyncio.gather(*(self._move(one, places, now_s, renews=renews) for one in kept))
-        return any(moves)
+        return any(await asyncio.gather(*(self._move(one, places) for one in kept)))
 
-    async def _move(self, kept: KeptPool, places: asyncio.Semaphore, now_s: float, *, renews: bool) -> bool:
+    async def _move(self, kept: KeptPool, places: asyncio.Semaphore) -> bool:
         """Makes or removes one pool's Nodes; whether some are still to come or go."""
         try:
             async with places:
                 if kept.pool.deleted_s is not None:
-                    if now_s >= kept.pool.deleted_s + self._settings.delete_s:
+                    if time.time() >= kept.pool.deleted_s + self._settings.delete_s:
                         await self._remove(kept)
                     return True
-                return not kept.pool.is_short and await self._make(kept, now_s, renews=renews)
+                return not kept.pool.is_short and await self._make(kept, time.time())
         except (KubeError, NotLeadingError) as error:
             _log.warning("simulated machines stand still", pool=kept.name, error=str(error))
             return True
 
-    async def _make(self, kept: KeptPool, now_s: float, *, renews: bool) -> bool:
+    async def _make(self, kept: KeptPool, now_s: float) -> bool:
         """Makes the Nodes whose time has come; whether some have still to."""
         waited_s = now_s - kept.pool.created_s - self._settings.create_s
         if waited_s < 0:
@@ -136,11 +132,13 @@ class SimulatedProvider:
             name = f"{kept.name}-{index}"
             if name not in found:
                 await self._register(kept, index)
-            if offers and (name not in found or not found[name].allocatable.get(TPU)):
+            if now_s - self._renewed_s.get(name, 0.0) >= _RENEW_S:
+                await self._renew(name)
+                self._renewed_s[name] = now_s
+            # A Node whose lease ran out once is ready only after its kubelet says so again.
+            if offers and not (name in found and found[name].allocatable.get(TPU) and found[name].is_ready):
                 patch = status_body(kept.pool, _now())
                 await self._writer.patch(NODES, None, name, patch, "merge", subresource="status")
-            if renews:
-                await self._renew(name)
         return not offers
 
     async def _register(self, kept: KeptPool, index: int) -> None:
@@ -148,7 +146,6 @@ class SimulatedProvider:
             await self._writer.create(NODES, None, node_body(kept.name, index, kept.pool))
         except ExistsError:
             _log.info("node is there already", node=f"{kept.name}-{index}")
-        await self._renew(f"{kept.name}-{index}")
 
     async def _renew(self, node: str) -> None:
         """What a kubelet does each ten seconds; without it the Node is taken for lost."""
@@ -171,6 +168,7 @@ class SimulatedProvider:
     async def _remove(self, kept: KeptPool) -> None:
         async for node in self._nodes(kept.name):
             await self._writer.delete(NODES, None, node.name, uid=node.uid)
+            self._renewed_s.pop(node.name, None)
         await self._writer.delete(CONFIG_MAPS, self._settings.namespace, kept.name)
 
     async def _is_short(self, plan: PoolPlan) -> bool:
