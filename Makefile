@@ -98,8 +98,8 @@ soak-tenants: .venv/.ready ## 2,000 random actions of hostile tenants, and 10,00
 e2e-dra: .venv/.ready ## storms of resource claims, nodes and agents that change, on real clusters 1.36 and 1.37: root and Go needed
 	@$(BIN)/pytest -m '' --timeout 3600 tests/e2e/dra/thorough.py
 
-e2e-provisioner: .venv/.ready ## JobSets by JobSet's own controller through faults and kills of the provisioner: root and Go needed
-	@$(BIN)/pytest -m '' --timeout 7200 tests/e2e/slices/thorough.py
+e2e-provisioner: .venv/.ready ## JobSets by JobSet's own controller through faults and kills of the provisioner, and by Kueue's: root and Go needed
+	@$(BIN)/pytest -m '' --timeout 7200 tests/e2e/slices/thorough.py tests/e2e/slices/queued.py
 
 image: ## the container image, with Docker or what DOCKER names
 	@$(DOCKER) build --tag $(IMAGE):$(VERSION) --build-arg VERSION=$(VERSION) \

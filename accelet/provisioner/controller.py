@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from accelet.control.errors import NotLeadingError
 from accelet.control.workqueue import WorkQueue
+from accelet.provisioner.bookings.keeper import BookingKeeper
 from accelet.provisioner.deciding.attempts import after_create
 from accelet.provisioner.deciding.decide import decide
 from accelet.provisioner.deciding.view import (
@@ -54,9 +55,9 @@ _WATCHED: Final = frozenset(("Joining", "Repairing"))
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is to be looked at: a request, an owner, or the pools of a mark that no request has."""
+    """What is to be looked at: a request, an owner, a booking, or pools of a mark that no request has."""
 
-    kind: Literal["request", "owner", "orphan"]
+    kind: Literal["request", "owner", "booking", "orphan"]
     key: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -75,11 +76,12 @@ class Controller:
         metrics: ProvisionerMetrics,
         *,
         events: SliceEvents,
+        bookings: BookingKeeper,
         cluster: str,
     ) -> None:
         self._state, self._writer, self._provider = state, writer, provider
         self._settings, self._metrics, self._events = settings, metrics, events
-        self._cluster = cluster
+        self._bookings, self._cluster = bookings, cluster
         self._queue: WorkQueue[Look] = WorkQueue()
         self._operations = Operations(
             provider,
@@ -98,6 +100,8 @@ class Controller:
             self.see_request(key)
         for owner in self._state.owners:
             self.see_owner(owner)
+        for booking in self._state.bookings.all():
+            self.see_booking(booking.key)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._provider.run())
             group.create_task(self._operations.run())
@@ -108,6 +112,9 @@ class Controller:
 
     def see_owner(self, key: OwnerKey) -> None:
         self._queue.add(Look("owner", key))
+
+    def see_booking(self, key: Key) -> None:
+        self._queue.add(Look("booking", key))
 
     def see_pool(self, pool: str) -> None:
         """A Node or a pod of a pool came, changed or went."""
@@ -143,6 +150,8 @@ class Controller:
                     return await self._look_at_request((namespace, name))
                 case "owner", (kind, namespace, name):
                     return await self._look_at_owner((kind, namespace, name))
+                case "booking", (namespace, name):
+                    return await self._bookings.look((namespace, name))
                 case _, (uid, *_):
                     return await self._look_at_orphan(uid)
         except NotLeadingError:

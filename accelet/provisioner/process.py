@@ -12,6 +12,7 @@ from accelet.control.lease import Terms
 from accelet.control.process import ControllerOptions, Surface, refreshed, run_controller
 from accelet.kube.apiresources import ApiResource
 from accelet.kube.objects import WireObject, read_object
+from accelet.provisioner.bookings.keeper import BookingKeeper
 from accelet.provisioner.controller import Controller
 from accelet.provisioner.events import SliceEvents
 from accelet.provisioner.metrics import ProvisionerMetrics
@@ -90,6 +91,7 @@ class ProvisionerWork:
             see_request=self._see_request,
             see_owner=self._see_owner,
             see_pool=self._see_pool,
+            see_booking=self._see_booking,
         )
         self._controller: Controller | None = None
 
@@ -112,6 +114,7 @@ class ProvisionerWork:
             self._settings,
             self._metrics,
             events=SliceEvents(self._surface.events.record),
+            bookings=BookingKeeper(self._surface.writer, writer, self._state),
             cluster=cluster,
         )
         self._metrics.is_leading.set(1)
@@ -143,3 +146,7 @@ class ProvisionerWork:
     def _see_pool(self, pool: str) -> None:
         if self._controller is not None:
             self._controller.see_pool(pool)
+
+    def _see_booking(self, key: Key) -> None:
+        if self._controller is not None:
+            self._controller.see_booking(key)

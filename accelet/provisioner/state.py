@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from accelet.kube.nodes import Node
 from accelet.kube.pods import Pod
+from accelet.provisioner.bookings.book import BookingBook
 from accelet.provisioner.deciding.room import BEGINNING, Counted, Limits, judge_room
 from accelet.provisioner.deciding.view import Member, SliceNode, SliceRecord, SlicesView, Times
 from accelet.provisioner.demand.owners import JobOwner
@@ -43,6 +44,7 @@ class ProvisionerState:
         self.listed: PoolList | None = None
         self.services: set[Key] = set()
         self.knows_services = False
+        self.bookings = BookingBook()
         self._chips: dict[str, int] = {}
         self._pods: dict[Key, str] = {}
         self._used: dict[str, set[Key]] = defaultdict(set)
@@ -125,7 +127,8 @@ class ProvisionerState:
         found = self.owners.get((owner.kind, request.namespace, owner.name))
         if found is None or found.uid != owner.uid:
             return Wish(f"the {owner.kind} {owner.name} is gone", is_ended=True)
-        why = why_not_asked(found, self.settings.demand)
+        is_booked = self.bookings.may_be_for(found.namespace, found.uid)
+        why = why_not_asked(found, self.settings.demand, is_booked=is_booked)
         return Wish(why, is_ended=found.is_finished or found.is_deleted)
 
     def set_service(self, key: Key, *, is_there: bool) -> list[Key]:

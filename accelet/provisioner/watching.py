@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
@@ -15,6 +16,7 @@ from accelet.kube.pods import Pod
 from accelet.kube.watching.reflector import Reflector
 from accelet.kube.watching.source import Scope, Source
 from accelet.kube.watching.store import Change
+from accelet.provisioner.bookings.booking import PROVISIONING_REQUESTS, Booking, parse_booking
 from accelet.provisioner.demand.owners import JobOwner, parse_job, parse_job_set, salvage_owner
 from accelet.provisioner.metrics import ProvisionerMetrics
 from accelet.provisioner.record import SliceRequest, parse_request
@@ -53,14 +55,17 @@ class Watching:
         see_request: Callable[[Key], None],
         see_owner: Callable[[OwnerKey], None],
         see_pool: Callable[[str], None],
+        see_booking: Callable[[Key], None],
     ) -> None:
         self._api, self._state, self._metrics = api, state, metrics
         self._tell_request, self._tell_owner, self._tell_pool = see_request, see_owner, see_pool
+        self._tell_booking = see_booking
         self._requests = self._reflect(Scope(SLICE_REQUESTS), parse_request, self._see_request)
         self._nodes = self._reflect(Scope(NODES, page_size=1000), parse_node, self._see_node)
         parse = partial(parse_pod, keeps_environment=False)
         self._pods = self._reflect(Scope(PODS, page_size=100), parse, self._see_pod)
         self._owners: dict[str, Reflector[JobOwner]] = {}
+        self._bookings = self._reflect(Scope(PROVISIONING_REQUESTS), parse_booking, self._see_booking)
 
     @property
     def is_synced(self) -> bool:
@@ -72,6 +77,7 @@ class Watching:
             for reflector in (self._requests, self._nodes, self._pods):
                 group.create_task(reflector.run())
             group.create_task(self._watch_services())
+            group.create_task(self._watch_bookings())
             for resource, parse in _OWNERS:
                 group.create_task(self._watch_owners(resource, parse))
 
@@ -99,6 +105,9 @@ class Watching:
                 self._state.known_kinds.discard(kind)
             else:
                 self._state.known_kinds.add(kind)
+        if self._state.bookings.is_known and self._bookings.is_synced:
+            with suppress(NotFoundError):
+                await self._bookings.refresh()
 
     async def _watch_owners(self, resource: ApiResource, parse: Callable[[RawObject], JobOwner]) -> None:
         """Watches a kind of owners once the cluster knows it."""
@@ -127,7 +136,25 @@ class Watching:
             for key in list(self._state.requests):
                 self._tell_request(key)
 
-    async def _is_served(self, resource: ApiResource) -> bool:
+    async def _watch_bookings(self) -> None:
+        """Watches ProvisioningRequests once the cluster knows them; till then nobody has booked."""
+        bookings = self._state.bookings
+        while True:
+            is_served = await self._is_served(PROVISIONING_REQUESTS)
+            if is_served:
+                break
+            bookings.is_known = is_served is False
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        bookings.is_known = False
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._bookings.run())
+            await self._bookings.synced()
+            bookings.is_known = True
+            for key in list(self._state.requests):
+                self._tell_request(key)
+
+    async def _is_served(self, resource: ApiResource) -> bool | None:
+        """Whether the cluster knows a kind; None where it did not answer."""
         try:
             await self._api.list_page(resource, None, {"limit": "1"})
         except NotFoundError:
@@ -135,7 +162,7 @@ class Watching:
         except KubeError as error:
             self._count(error)
             _log.warning("owners of this kind are not seen", kind=resource.kind, error=str(error))
-            return False
+            return None
         return True
 
     def _reflect(
@@ -158,6 +185,8 @@ class Watching:
             return
         for other in self._state.set_of(known):
             self._tell_request(other.key)
+        if known.spec.owner is not None:
+            self._tell_booking_of(known.spec.owner.uid)
         if change.after is None:
             self._see_end(known)
 
@@ -192,8 +221,26 @@ class Watching:
             self._state.owners.pop(key, None)
         self._tell_owner(key)
         owner = change.after or change.before
-        for request in self._state.of_owner(owner.uid) if owner is not None else ():
+        if owner is None:
+            return
+        self._tell_booking_of(owner.uid)
+        for request in self._state.of_owner(owner.uid):
             self._tell_request(request.key)
+
+    def _see_booking(self, change: Change[Booking]) -> None:
+        if change.after is not None:
+            self._state.bookings.set(change.after)
+        else:
+            self._state.bookings.remove(change.key)
+        self._tell_booking(change.key)
+        if self._state.bookings[change.key] is None:  # its slices are wanted no more, if they were
+            for key in [key for key in self._state.requests if key[0] == change.key[0]]:
+                self._tell_request(key)
+
+    def _tell_booking_of(self, owner: str) -> None:
+        booking = self._state.bookings.of_owner(owner)
+        if booking is not None:
+            self._tell_booking(booking.key)
 
     def _count(self, error: KubeError) -> None:
         self._metrics.faults.labels(type(error).__name__).inc()

@@ -20,6 +20,12 @@ from accelet.provisioner.pools.machines import Asked, Machines, Refusal, choose_
 PROVISION: Final = "accelet.dev/provision"
 """The annotation by which an owner asks for its slices: `"true"`."""
 
+BOOKING_CLASS: Final = "slice.accelet.dev"
+"""The class of the ProvisioningRequests by which a queue asks for slices."""
+
+BOOKED: Final = "autoscaling.x-k8s.io/provisioning-class-name"
+"""The annotation that a queue puts on the pods of what it lets run with a ProvisioningRequest."""
+
 SLICE_CLASS: Final = "accelet.dev/slice-class"
 DISABLED: Final = "tpu-provisioner.cloud.google.com/disable-autoprovisioning"
 EXCLUSIVE_TOPOLOGY: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
@@ -100,8 +106,11 @@ def derive_slices(owner: JobOwner, allowed_labels: Collection[str] = ()) -> Deri
     return Derived(tuple(replace(one, set_size=len(wanted)) for one in wanted))
 
 
-def why_not_asked(owner: JobOwner, demand: Demand) -> str | None:
-    """Why nothing is made for `owner` now, None if it asks for its slices."""
+def why_not_asked(owner: JobOwner, demand: Demand, *, is_booked: bool = False) -> str | None:
+    """Why nothing is made for `owner` now, None if it asks for its slices.
+
+    `is_booked`: a queue has a ProvisioningRequest for it, and will let it run once it has them.
+    """
     if owner.is_deleted:
         return "it is being deleted"
     if owner.is_finished:
@@ -109,11 +118,17 @@ def why_not_asked(owner: JobOwner, demand: Demand) -> str | None:
     if _is_disabled(owner):
         return f'the annotation {DISABLED}: "true" turns it off'
     asked = owner.annotations.get(PROVISION)
-    if asked == "false" or (demand == "opt-in" and asked != "true"):
+    has_queue = is_booked or _was_booked(owner)
+    if asked == "false" or (demand == "opt-in" and asked != "true" and not has_queue):
         return f'it does not ask: the annotation {PROVISION}: "true" does'
-    if owner.is_suspended:
+    if owner.is_suspended and not is_booked:
         return "it is suspended"
     return None
+
+
+def _was_booked(owner: JobOwner) -> bool:
+    """Whether a queue let it run with slices: its ProvisioningRequest may be deleted while it runs."""
+    return any(one.pod.annotations.get(BOOKED) == BOOKING_CLASS for one in owner.templates)
 
 
 def _is_disabled(owner: JobOwner) -> bool:

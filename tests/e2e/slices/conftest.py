@@ -1,20 +1,25 @@
 """A client of the cluster, and the provisioner's own account in it."""
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from accelet.kinds.slicerequest import SLICE_REQUESTS
 from accelet.kube.apiresources import CONFIG_MAPS, ApiResource
 from accelet.kube.client import Client
 from accelet.kube.errors import NotFoundError
+from accelet.provisioner.watching import JOB_SETS
 from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
 from tests.e2e.kustomize import DEPLOY, build
-from tests.e2e.slices.world import until
+from tests.e2e.slices.kueue import define, module_folder
+from tests.e2e.slices.world import is_served, until
 
 _ADMISSION, _RBAC = "admissionregistration.k8s.io", "rbac.authorization.k8s.io"
 _RESOURCES = {
@@ -78,3 +83,22 @@ async def namespace(client: Client) -> AsyncIterator[str]:
     await until(has_account)
     yield name
     await client.delete(_NAMESPACES, None, name)
+
+
+@pytest.fixture
+async def job_sets(
+    cluster: ControlPlane, client: Client, kubeconfig: Path, jobset_binaries: Binaries, tmp_path: Path
+) -> AsyncIterator[ControlPlane]:
+    """The cluster with JobSet's kind and its own controller."""
+    module = await asyncio.to_thread(module_folder, "jobset", "sigs.k8s.io/jobset")
+    await define(client, [module / "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"])
+    for resource in (JOB_SETS, SLICE_REQUESTS):
+        await until(partial(is_served, client, resource))
+    with (tmp_path / "jobset.log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            jobset_binaries.path("jobset"), f"--kubeconfig={cluster.kubeconfig}", stdout=log, stderr=log
+        )
+    yield cluster
+    assert process.returncode is None, (tmp_path / "jobset.log").read_text()[-2000:]
+    process.terminate()
+    await process.wait()

@@ -8,17 +8,13 @@ import asyncio
 import json
 import os
 import random
-import subprocess
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from accelet.kinds.slicerequest import SLICE_REQUESTS
 from accelet.kube.apiresources import CONFIG_MAPS, NODES, PODS, ApiResource
@@ -26,16 +22,15 @@ from accelet.kube.client import Client
 from accelet.provisioner.demand.selectors import NODE_POOL
 from accelet.provisioner.demand.slices import TPU
 from accelet.provisioner.watching import JOB_SETS
-from tests.e2e.cluster.binaries import MODULES_FOLDER, Binaries
 from tests.e2e.cluster.building import Progress
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.slices.faulty_proxy import FaultyProxy
-from tests.e2e.slices.world import Kubelets, count, is_served, provisioner, until
-from tests.unit.provisioner.manifests import PROVISION, job_spec
+from tests.e2e.slices.jobset import HOSTS, SLICES, job_set
+from tests.e2e.slices.world import Kubelets, count, provisioner, until
 
 JOB_SET_COUNT = int(os.environ.get("ACCELET_SLICES_JOB_SETS", "50"))
 KILLS = int(os.environ.get("ACCELET_SLICES_KILLS", "50"))
-SLICES, HOSTS, ROOM, FAULTS, SEED = 2, 4, 10, 0.1, 15
+ROOM, FAULTS, SEED = 10, 0.1, 15
 WITHIN_S = 600.0 + 60.0 * JOB_SET_COUNT
 HELD = frozenset(("Joined", "Ready", "Repairing", "Releasing"))
 SETTINGS = f"""
@@ -49,38 +44,8 @@ rest_s: 1
 limits: {{slices: {SLICES * ROOM}}}
 simulated: {{create_s: 1, join_s: 0.5, delete_s: 0.5}}
 """
-_CRDS = ApiResource("CustomResourceDefinition", "customresourcedefinitions", "apiextensions.k8s.io")
-_KEYS = ("exclusive-topology", "node-selector")
 
 pytestmark = pytest.mark.timeout(7200)
-
-
-def job_set(name: str) -> dict[str, Any]:
-    """As JobSet's webhook would have filled it in."""
-    spec = job_spec(topology="4x4", pods=HOSTS, restartPolicy="Never")
-    spec["template"]["spec"]["tolerations"] = [{"key": TPU, "operator": "Exists"}]
-    bound = {
-        f"alpha.jobset.sigs.k8s.io/{key}": value for key, value in zip(_KEYS, (NODE_POOL, ""), strict=True)
-    }
-    job = {"metadata": {"annotations": bound}, "spec": spec | {"backoffLimit": 0}}
-    replicated = {"name": "w", "replicas": SLICES, "groupName": "default", "template": job}
-    return {
-        "apiVersion": JOB_SETS.api_version,
-        "kind": "JobSet",
-        "metadata": {"name": name, "annotations": PROVISION},
-        "spec": {
-            "replicatedJobs": [replicated],
-            "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
-            "successPolicy": {"operator": "All", "targetReplicatedJobs": []},
-            "startupPolicy": {"startupPolicyOrder": "AnyOrder"},
-        },
-    }
-
-
-def _module_folder() -> Path:
-    words = ["go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/jobset"]
-    done = subprocess.run(words, cwd=MODULES_FOLDER / "jobset", stdout=subprocess.PIPE, check=True, text=True)
-    return Path(done.stdout.strip())
 
 
 @dataclass(frozen=True)
@@ -94,30 +59,8 @@ class Site:
 
 
 @pytest.fixture
-def site(job_sets: None, cluster: ControlPlane, client: Client, kubeconfig: Path, namespace: str) -> Site:
-    return Site(cluster, client, kubeconfig, namespace)
-
-
-@pytest.fixture
-async def job_sets(
-    cluster: ControlPlane, client: Client, kubeconfig: Path, jobset_binaries: Binaries, tmp_path: Path
-) -> AsyncIterator[None]:
-    """JobSet's kind and its own controller."""
-    module = await asyncio.to_thread(_module_folder)
-    path = module / "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
-    definition = yaml.load(path.read_text(), yaml.CSafeLoader)
-    await client.patch(_CRDS, None, "jobsets.jobset.x-k8s.io", definition, "apply")
-
-    for resource in (JOB_SETS, SLICE_REQUESTS):
-        await until(partial(is_served, client, resource))
-    with (tmp_path / "jobset.log").open("wb") as log:
-        process = await asyncio.create_subprocess_exec(
-            jobset_binaries.path("jobset"), f"--kubeconfig={cluster.kubeconfig}", stdout=log, stderr=log
-        )
-    yield
-    assert process.returncode is None, (tmp_path / "jobset.log").read_text()[-2000:]
-    process.terminate()
-    await process.wait()
+def site(job_sets: ControlPlane, client: Client, kubeconfig: Path, namespace: str) -> Site:
+    return Site(job_sets, client, kubeconfig, namespace)
 
 
 @dataclass

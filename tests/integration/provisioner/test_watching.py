@@ -89,6 +89,7 @@ async def _standby(world: World, folder: Path) -> AsyncIterator["Standby"]:
         see_request=lambda _: None,
         see_owner=lambda _: None,
         see_pool=lambda _: None,
+        see_booking=lambda _: None,
     )
     task = asyncio.create_task(watching.run())
     try:

@@ -91,7 +91,7 @@ class World:
             if SLICE_SET not in labels or kept or spec.get("unschedulable"):
                 continue
             owner = labels[SLICE_SET].rpartition("-")[0]
-            if owner not in owners or owners[owner].get("status"):
+            if owner not in owners or owners[owner].get("status") or owners[owner]["spec"].get("suspend"):
                 continue
             if f"{owner}.{name}" not in pods:
                 self._check_whole(labels[SLICE_SET])

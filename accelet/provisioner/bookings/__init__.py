@@ -1,0 +1,1 @@
+"""ProvisioningRequests of our class: what a queue asks for a JobSet or Job before it lets it run."""

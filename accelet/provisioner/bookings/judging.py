@@ -1,0 +1,85 @@
+"""What is said of a booking: pure, from its slices."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from accelet.provisioner.bookings.booking import Booking, ConditionType, Words
+from accelet.provisioner.deciding.view import SliceRecord
+
+_MOST_MESSAGE: Final = 1000
+_AGAIN_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class BookedSlices:
+    """What there is for a booking.
+
+    `refused` is why nothing can be made for it, None if something can. `size` is how many slices are asked
+    for. `is_suspended`: the queue has not let the JobSet or Job run yet, or no more.
+    """
+
+    records: Sequence[SliceRecord] = ()
+    size: int = 0
+    is_suspended: bool = True
+    refused: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is to be said by condition; `again_s`: by then it may be another, without any event."""
+
+    said: Mapping[ConditionType, Words]
+    again_s: float | None = None
+
+
+def judge_booking(booking: Booking, found: BookedSlices, now_s: float, hold_s: float) -> Verdict:
+    """What is said of a booking that is in force.
+
+    Failed has Kueue ask anew after a while, CapacityRevoked ends the workload, and BookingExpired has
+    it ask anew unless it runs: slices that wait for a workload longer than `hold_s` are given back.
+    """
+    refused = found.refused or next((one.why for one in found.records if one.phase == "Refused"), None)
+    if refused is not None:
+        return _failed("Refused", refused)
+    was_had = booking.holds("Provisioned")
+    resting = [one.why for one in found.records if one.phase == "BackingOff" and _is_news(one, booking)]
+    if resting and was_had and not found.is_suspended:
+        return Verdict({"CapacityRevoked": (True, "SliceLost", _cut(resting[0]))})
+    if resting:
+        return _failed("NoCapacity", resting[0])
+    return _judge_hold(booking, found, now_s, hold_s) if was_had else _judge_coming(found, hold_s)
+
+
+def _judge_coming(found: BookedSlices, hold_s: float) -> Verdict:
+    ready = sum(one.phase == "Ready" for one in found.records)
+    accepted: Words = (True, "SlicesRequested", f"{found.size} slices are asked for")
+    if found.records and ready == len(found.records) == found.size:
+        words: Words = (True, "SlicesReady", f"{ready} slices are ready")
+        return Verdict({"Accepted": accepted, "Provisioned": words}, hold_s)
+    late = next((one for one in found.records if one.phase != "Ready" and one.why), None)
+    why = f"{ready} of {found.size} slices are ready" + (f"; {late.why}" if late else "")
+    return Verdict({"Accepted": accepted, "Provisioned": (False, "SlicesComing", _cut(why))}, _AGAIN_S)
+
+
+def _judge_hold(booking: Booking, found: BookedSlices, now_s: float, hold_s: float) -> Verdict:
+    if not found.is_suspended:
+        return Verdict({})
+    left_s = min(booking.since_s("Provisioned") + hold_s - now_s, hold_s)
+    if left_s > 0:
+        return Verdict({}, left_s)
+    why = f"the workload did not run within {hold_s / 60:.0f} min; its slices are given back"
+    return Verdict({"BookingExpired": (True, "NotUsed", why)})
+
+
+def _is_news(record: SliceRecord, booking: Booking) -> bool:
+    """Whether it rests since an attempt for this very booking; the API server's times are whole seconds."""
+    return record.since_s >= booking.created_s
+
+
+def _failed(reason: str, why: str) -> Verdict:
+    return Verdict({"Provisioned": (False, reason, _cut(why)), "Failed": (True, reason, _cut(why))})
+
+
+def _cut(text: str) -> str:
+    return text[:_MOST_MESSAGE]

@@ -1,0 +1,178 @@
+"""Kueue's own manager beside the control plane, with the webhooks that JobSets and its own kinds need."""
+
+import asyncio
+import base64
+import json
+import shutil
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from accelet.kube.apiresources import ApiResource
+from accelet.kube.client import Client
+from accelet.kube.errors import ApiError, ExistsError
+from accelet.provisioner.bookings.booking import PROVISIONING_REQUESTS
+from tests.e2e.cluster.binaries import MODULES_FOLDER, Binaries
+from tests.e2e.cluster.control_plane import LOOPBACK, ControlPlane
+from tests.e2e.slices.world import is_served, until
+
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+CRDS = ApiResource("CustomResourceDefinition", "customresourcedefinitions", "apiextensions.k8s.io")
+_WEBHOOKS = {
+    kind: ApiResource(kind, f"{kind.lower()}s", "admissionregistration.k8s.io")
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+}
+_SERVED = {"clusterqueues", "cohorts", "jobs", "jobsets", "resourceflavors", "workloads", "workloads/status"}
+# Kueue reads the certificate of its metrics from /etc/kueue, wherever it runs: it gets an /etc of its own.
+_IN_OWN_ETC = 'mount --bind "$1" /etc && shift && exec "$@"'
+
+
+def _kueue(kind: str, plural: str) -> ApiResource:
+    return ApiResource(kind, plural, "kueue.x-k8s.io", "v1beta2")
+
+
+WORKLOADS = _kueue("Workload", "workloads")
+_CONFIGS = _kueue("ProvisioningRequestConfig", "provisioningrequestconfigs")
+_CHECKS = _kueue("AdmissionCheck", "admissionchecks")
+_FLAVORS = _kueue("ResourceFlavor", "resourceflavors")
+_CLUSTER_QUEUES = _kueue("ClusterQueue", "clusterqueues")
+_LOCAL_QUEUES = _kueue("LocalQueue", "localqueues")
+
+
+def module_folder(module: str, package: str) -> Path:
+    """Where Go keeps the source of a package that one of our modules pins."""
+    words = ["go", "list", "-m", "-f", "{{.Dir}}", package]
+    done = subprocess.run(words, cwd=MODULES_FOLDER / module, stdout=subprocess.PIPE, check=True, text=True)
+    return Path(done.stdout.strip())
+
+
+async def define(client: Client, files: Iterable[Path]) -> None:
+    """Makes the kinds that files define."""
+    for file in files:
+        definition = yaml.load(file.read_text(), yaml.CSafeLoader)
+        await client.patch(CRDS, None, definition["metadata"]["name"], definition, "apply")
+
+
+@asynccontextmanager
+async def kueue(
+    cluster: ControlPlane, client: Client, binaries: Binaries, folder: Path
+) -> AsyncIterator[Path]:
+    """Runs Kueue, and takes its webhooks out again at the end. Gives its log."""
+    source = module_folder("kueue", "sigs.k8s.io/kueue")
+    apis = module_folder("kueue", "k8s.io/autoscaler/cluster-autoscaler/apis")
+    await define(client, sorted((source / "config/components/crd/bases").glob("*.yaml")))
+    await define(client, [apis / "config/crd/autoscaling.x-k8s.io_provisioningrequests.yaml"])
+    for resource in (PROVISIONING_REQUESTS, WORKLOADS, _CLUSTER_QUEUES, _LOCAL_QUEUES, _CHECKS):
+        await until(lambda resource=resource: is_served(client, resource))
+    port, health, metrics = (_free_port() for _ in range(3))
+    certificates = _certificates(cluster, folder)
+    config = folder / "kueue.yaml"
+    config.write_text(json.dumps(_config(port, health, metrics, certificates)))
+    words = ["unshare", "--mount", "--propagation=private", "sh", "-c", _IN_OWN_ETC, "sh", folder / "etc"]
+    words += [binaries.path("kueue"), f"--config={config}", f"--kubeconfig={cluster.kubeconfig}"]
+    log = folder / "kueue.log"
+    with log.open("wb") as out:
+        process = await asyncio.create_subprocess_exec(*words, stdout=out, stderr=out)
+    await _apply_webhooks(cluster, client, source, port)
+    try:
+        yield log
+        assert process.returncode is None, log.read_text()[-3000:]
+    finally:
+        for kind, resource in _WEBHOOKS.items():
+            await client.delete(resource, None, f"kueue-{kind.lower()}")
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+
+
+async def make_queue(client: Client, namespace: str, *, chips: int, attempts: int) -> None:
+    """A queue `tpus` of so many chips that asks for slices, anew that many times after a failure."""
+    retries = {"backoffLimitCount": attempts, "backoffBaseSeconds": 1, "backoffMaxSeconds": 2}
+    asks = {"provisioningClassName": "slice.accelet.dev", "managedResources": ["google.com/tpu"]}
+    await _create(client, _CONFIGS, None, "slices", asks | {"retryStrategy": retries})
+    parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": "slices"}
+    controller = "kueue.x-k8s.io/provisioning-request"
+    await _create(client, _CHECKS, None, "slices", {"controllerName": controller, "parameters": parameters})
+    await _create(client, _FLAVORS, None, "tpus", {})
+    quota = {"name": "google.com/tpu", "nominalQuota": chips}
+    group = {"coveredResources": ["google.com/tpu"], "flavors": [{"name": "tpus", "resources": [quota]}]}
+    checks = {"admissionChecks": [{"name": "slices"}]}
+    queue = {"namespaceSelector": {}, "resourceGroups": [group], "admissionChecksStrategy": checks}
+    await _create(client, _CLUSTER_QUEUES, None, "tpus", queue)
+    await _create(client, _LOCAL_QUEUES, namespace, "tpus", {"clusterQueue": "tpus"})
+
+
+async def _create(
+    client: Client, resource: ApiResource, namespace: str | None, name: str, spec: dict[str, Any]
+) -> None:
+    """Makes an object once Kueue's webhooks answer."""
+    body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}}
+
+    async def is_made() -> bool:
+        try:
+            await client.create(resource, namespace, body | {"spec": spec})
+        except ExistsError:
+            return True
+        except ApiError as error:
+            if "failed calling webhook" in str(error):
+                return False
+            raise
+        return True
+
+    await until(is_made)
+
+
+async def _apply_webhooks(cluster: ControlPlane, client: Client, source: Path, port: int) -> None:
+    authority = cluster.authority.keys.certificate.read_bytes()
+    documents = yaml.load_all(
+        (source / "config/components/webhook/manifests.yaml").read_text(), yaml.CSafeLoader
+    )
+    for document in documents:
+        kept = [one for one in document["webhooks"] if _SERVED.issuperset(one["rules"][0]["resources"])]
+        for webhook in kept:
+            path = webhook["clientConfig"]["service"]["path"]
+            url = f"https://{LOOPBACK}:{port}{path}"
+            webhook["clientConfig"] = {"url": url, "caBundle": _base64(authority)}
+        name = f"kueue-{document['kind'].lower()}"
+        body = document | {"metadata": {"name": name}, "webhooks": kept}
+        await client.patch(_WEBHOOKS[document["kind"]], None, name, body, "apply")
+
+
+def _certificates(cluster: ControlPlane, folder: Path) -> Path:
+    keys = cluster.authority.issue("kueue", common_name="kueue", addresses=(f"IP:{LOOPBACK}",))
+    serving, metrics = folder / "serving", folder / "etc/kueue/metrics/certs"
+    for place in (serving, metrics):
+        place.mkdir(parents=True)
+        shutil.copy(keys.certificate, place / "tls.crt")
+        shutil.copy(keys.key, place / "tls.key")
+    return serving
+
+
+def _config(port: int, health: int, metrics: int, certificates: Path) -> dict[str, Any]:
+    return {
+        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+        "kind": "Configuration",
+        "health": {"healthProbeBindAddress": f"{LOOPBACK}:{health}"},
+        "metrics": {"bindAddress": f"{LOOPBACK}:{metrics}"},
+        "webhook": {"host": LOOPBACK, "port": port, "certDir": str(certificates)},
+        "leaderElection": {"leaderElect": False},
+        "internalCertManagement": {"enable": False},
+        "featureGates": {"VisibilityOnDemand": False},
+        "integrations": {"frameworks": ["batch/job", "jobset.x-k8s.io/jobset"]},
+    }
+
+
+def _base64(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind((LOOPBACK, 0))
+        port: int = listener.getsockname()[1]
+        return port
