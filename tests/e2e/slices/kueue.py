@@ -6,7 +6,7 @@ import json
 import shutil
 import socket
 import subprocess
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ _WEBHOOKS = {
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 }
 _SERVED = {"clusterqueues", "cohorts", "jobs", "jobsets", "resourceflavors", "workloads", "workloads/status"}
+_MOST_STARTS = 20
 # Kueue reads the certificate of its metrics from /etc/kueue, wherever it runs: it gets an /etc of its own.
 _IN_OWN_ETC = 'mount --bind "$1" /etc && shift && exec "$@"'
 
@@ -76,18 +77,32 @@ async def kueue(
     words = ["unshare", "--mount", "--propagation=private", "sh", "-c", _IN_OWN_ETC, "sh", folder / "etc"]
     words += [binaries.path("kueue"), f"--config={config}", f"--kubeconfig={cluster.kubeconfig}"]
     log = folder / "kueue.log"
-    with log.open("wb") as out:
-        process = await asyncio.create_subprocess_exec(*words, stdout=out, stderr=out)
+    running = asyncio.create_task(_keep_running(words, log))
     await _apply_webhooks(cluster, client, source, port)
     try:
         yield log
-        assert process.returncode is None, log.read_text()[-3000:]
+        assert not running.done(), log.read_text()[-3000:]
     finally:
         for kind, resource in _WEBHOOKS.items():
             await client.delete(resource, None, f"kueue-{kind.lower()}")
-        if process.returncode is None:
-            process.terminate()
-        await process.wait()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def _keep_running(words: Sequence[str | Path], log: Path) -> None:
+    """Starts it again where it ends, as a Deployment would: right after its kinds were defined it may not
+    find them.
+    """
+    for _ in range(_MOST_STARTS):
+        with log.open("ab") as out:
+            process = await asyncio.create_subprocess_exec(*words, stdout=out, stderr=out)
+        try:
+            await process.wait()
+        finally:
+            if process.returncode is None:
+                process.terminate()
+                await process.wait()
+        await asyncio.sleep(1)
 
 
 async def make_queue(client: Client, namespace: str, *, chips: int, attempts: int) -> None:
@@ -124,7 +139,7 @@ async def _create(
             raise
         return True
 
-    await until(is_made)
+    await until(is_made, 600)
 
 
 async def _apply_webhooks(cluster: ControlPlane, client: Client, source: Path, port: int) -> None:

@@ -1,14 +1,12 @@
 """The GKE provider against a fake GKE, alone and with the provisioner, and with Google's own client."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from accelet.control.errors import NotLeadingError
-from accelet.control.process import Surface
 from accelet.fakeapi import FakeApi
 from accelet.provisioner.demand.owners import parse_job
 from accelet.provisioner.demand.requests import spec_of
@@ -17,25 +15,15 @@ from accelet.provisioner.planning import Identity, plan_pool
 from accelet.provisioner.pools.plan import PoolPlan, pool_name
 from accelet.provisioner.pools.pool import Trouble
 from accelet.provisioner.pools.tiers import Attempt, Tier
-from accelet.provisioner.process import Provisioner, ProvisionerOptions
 from accelet.provisioner.providers.gke.provider import GkeProvider
 from accelet.provisioner.providers.gke.transport import NoTokens, Transport
-from accelet.provisioner.providers.protocol import Provider, ProviderError
-from accelet.provisioner.settings import GkeSettings, ProvisionerSettings
+from accelet.provisioner.providers.protocol import ProviderError
 from tests.fakegke.machines import machines
 from tests.fakegke.server import FakeGke
 from tests.integration.kube.waiting import eventually
-from tests.integration.provisioner.conftest import QUICK, TIMES
+from tests.integration.provisioner.gke_runs import SETTINGS, provisioner_on_gke
 from tests.integration.provisioner.world import NODES, REQUESTS, World, open_world
 from tests.unit.provisioner.manifests import job
-
-SETTINGS = ProvisionerSettings(
-    version="v1",
-    provider="gke",
-    zones=("us-east5-a", "us-east5-b"),
-    gke=GkeSettings(project="p", location="us-east5", cluster="c"),
-    **TIMES,
-)
 
 
 @pytest.fixture
@@ -174,22 +162,6 @@ async def test_nothing_is_sent_once_the_lease_is_lost(gke: FakeGke) -> None:
     assert (await provider.list_pools()).pools == (), "to look is no act"
 
 
-@asynccontextmanager
-async def _provisioner(world: World, gke: FakeGke, folder: Path) -> AsyncIterator[None]:
-    kubeconfig = world.api.write_kubeconfig(folder / "kubeconfig")
-
-    def make(surface: Surface, cluster: str) -> Provider:
-        return GkeProvider(Transport(gke.url, NoTokens()), SETTINGS, cluster, surface.writer.may_write)
-
-    options = ProvisionerOptions(kubeconfig, terms=QUICK)
-    task = asyncio.create_task(Provisioner(options, SETTINGS, make, GkeProvider.pool_label).run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
 @pytest.fixture
 def world() -> Iterator[World]:
     with FakeApi(bookmark_s=1.0) as api, open_world(api) as world:
@@ -201,7 +173,7 @@ async def test_a_job_set_gets_gke_pools_in_the_zone_that_has_room(
 ) -> None:
     gke.state.capacity = {(False, "us-east5-a"): 1}
     with machines(gke.state, world.state):
-        async with _provisioner(world, gke, tmp_path):
+        async with provisioner_on_gke(world, gke, tmp_path):
             world.ask("train")
             await eventually(lambda: world.phases() == ["Ready", "Ready"], within_s=20)
             assert {one["status"]["zone"] for one in world.objects(REQUESTS)} == {"us-east5-a", "us-east5-b"}
@@ -221,9 +193,9 @@ async def test_kills_and_lost_answers_leak_no_pool(world: World, gke: FakeGke, t
         world.ask("one")
         world.ask("two")
         for pause_s in (0.4, 0.7, 1.0):
-            async with _provisioner(world, gke, tmp_path):
+            async with provisioner_on_gke(world, gke, tmp_path):
                 await asyncio.sleep(pause_s)
-        async with _provisioner(world, gke, tmp_path):
+        async with provisioner_on_gke(world, gke, tmp_path):
             await eventually(lambda: world.phases() == ["Ready"] * 4, within_s=30)
             assert len(gke.state.pools) == 4
             world.finish("one")

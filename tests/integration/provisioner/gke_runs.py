@@ -1,0 +1,40 @@
+"""The provisioner with a fake GKE."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from accelet.control.process import Surface
+from accelet.provisioner.process import Provisioner, ProvisionerOptions
+from accelet.provisioner.providers.gke.provider import GkeProvider
+from accelet.provisioner.providers.gke.transport import NoTokens, Transport
+from accelet.provisioner.providers.protocol import Provider
+from accelet.provisioner.settings import GkeSettings, ProvisionerSettings
+from tests.fakegke.server import FakeGke
+from tests.integration.provisioner.conftest import QUICK, TIMES
+from tests.integration.provisioner.world import World
+
+SETTINGS = ProvisionerSettings(
+    version="v1",
+    provider="gke",
+    zones=("us-east5-a", "us-east5-b"),
+    gke=GkeSettings(project="p", location="us-east5", cluster="c"),
+    **TIMES,
+)
+
+
+@asynccontextmanager
+async def provisioner_on_gke(world: World, gke: FakeGke, folder: Path) -> AsyncIterator[None]:
+    kubeconfig = world.api.write_kubeconfig(folder / "kubeconfig")
+
+    def make(surface: Surface, cluster: str) -> Provider:
+        return GkeProvider(Transport(gke.url, NoTokens()), SETTINGS, cluster, surface.writer.may_write)
+
+    options = ProvisionerOptions(kubeconfig, terms=QUICK)
+    task = asyncio.create_task(Provisioner(options, SETTINGS, make, GkeProvider.pool_label).run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
