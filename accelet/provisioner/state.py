@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from accelet.kube.nodes import Node
 from accelet.kube.pods import Pod
 from accelet.provisioner.bookings.book import BookingBook
-from accelet.provisioner.deciding.room import BEGINNING, Counted, Limits, judge_room
+from accelet.provisioner.deciding.room import BEGINNING, Counted, Limits, RoomBook
 from accelet.provisioner.deciding.view import Member, SliceNode, SliceRecord, SlicesView, Times
 from accelet.provisioner.demand.owners import JobOwner
 from accelet.provisioner.demand.slices import why_not_asked
@@ -45,7 +45,10 @@ class ProvisionerState:
         self.services: set[Key] = set()
         self.knows_services = False
         self.bookings = BookingBook()
-        self._chips: dict[str, int] = {}
+        self._keys: dict[str, Key] = {}
+        self._room, self._chips = RoomBook(), dict[str, int]()
+        self._counted_list: PoolList | None = None
+        self._pools_of: dict[str, frozenset[str]] = {}
         self._pods: dict[Key, str] = {}
         self._used: dict[str, set[Key]] = defaultdict(set)
         self._of_pool: dict[str, set[str]] = defaultdict(set)
@@ -63,13 +66,20 @@ class ProvisionerState:
     def set_request(self, request: SliceRequest) -> None:
         """Takes a request over, unless a newer version is known: watches lag behind our own writes."""
         known = self.requests.get(request.key)
-        if known is None or known.uid != request.uid or not _is_older(request, known):
-            self.requests[request.key] = request
+        if known is not None and known.uid == request.uid and _is_older(request, known):
+            return
+        if known is not None and known.uid != request.uid:
+            self.remove_request(known.key, known.uid)
+        self.requests[request.key] = request
+        self._keys[request.uid] = request.key
+        self._room.set(self._counted(request))
 
     def remove_request(self, key: Key, uid: str) -> None:
         if (known := self.requests.get(key)) is not None and known.uid == uid:
             del self.requests[key]
             self._chips.pop(uid, None)
+            self._keys.pop(uid, None)
+            self._room.remove(uid)
 
     def set_node(self, node: Node) -> str | None:
         """Takes a Node over; returns the pool it is of."""
@@ -112,7 +122,8 @@ class ProvisionerState:
         return next((one for one in self.requests.values() if one.status.pool == pool), None)
 
     def request_with(self, uid: str) -> SliceRequest | None:
-        return next((one for one in self.requests.values() if one.uid == uid), None)
+        key = self._keys.get(uid)
+        return None if key is None else self.requests[key]
 
     def of_owner(self, uid: str) -> list[SliceRequest]:
         return [one for one in self.requests.values() if one.spec.owner and one.spec.owner.uid == uid]
@@ -207,18 +218,29 @@ class ProvisionerState:
             return "the provisioner is paused: its settings say so"
         if self._limits == Limits():
             return None
+        self._see_pools(listed)
+        return self._room.judge(self._counted(request), self._limits)
+
+    def _see_pools(self, listed: PoolList) -> None:
+        """Counts anew what the list has changed."""
+        if listed is self._counted_list:
+            return
+        self._counted_list = listed
         pools: dict[str, set[str]] = defaultdict(set)
         for pool in listed.pools:
             pools[pool.mark].add(pool.name)
-        every = [self._counted(one, frozenset(pools.get(one.uid, ()))) for one in self.requests.values()]
-        return judge_room(self._counted(request, frozenset(pools.get(request.uid, ()))), every, self._limits)
+        before, self._pools_of = self._pools_of, {uid: frozenset(names) for uid, names in pools.items()}
+        for uid in before.keys() | self._pools_of.keys():
+            request = self.request_with(uid)
+            if request is not None and before.get(uid) != self._pools_of.get(uid):
+                self._room.set(self._counted(request))
 
-    def _counted(self, one: SliceRequest, pools: frozenset[str]) -> Counted:
+    def _counted(self, one: SliceRequest) -> Counted:
         if one.uid not in self._chips:
             machines = machines_of(one.spec)
             self._chips[one.uid] = machines.chips if isinstance(machines, Machines) else 0
-        chips = self._chips[one.uid]
-        return Counted(one.uid, one.set_key, one.spec.slice_set.size, chips, one.record, pools)
+        pools = self._pools_of.get(one.uid, frozenset())
+        return Counted(one.uid, one.set_key, one.spec.slice_set.size, self._chips[one.uid], one.record, pools)
 
 
 def is_work(pod: Pod) -> bool:

@@ -1,6 +1,6 @@
 """Whether the limits leave room for one more slice, or for the whole of a set."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,36 +50,76 @@ class Counted:
         return self.record.phase in _ACTIVE
 
 
-def judge_room(wanted: Counted, every: Iterable[Counted], limits: Limits) -> str | None:
-    """Why `wanted` may have no new pool now, None if it may.
+@dataclass(frozen=True, slots=True)
+class RoomUse:
+    """How much is used, or will be once the sets that are begun are whole."""
 
-    A set counts as a whole from its first pool on, so that none is begun that could not be ended.
-    """
-    sets = _by_set(every)
-    own = sets.pop(wanted.set_key, [wanted])
-    size = wanted.set_size
-    if not limits.allow(size, size * wanted.chips):
-        return f"{size} slices of {wanted.chips} chips are more than there ever may be: {limits}"
-    slices = chips = 0
-    for members in sets.values():
-        used = _use(members)
-        slices, chips = slices + used, chips + used * members[0].chips
-    others = sum(max(1, one.held) for one in own if one.uid != wanted.uid)
-    mine = others + max(0, size - len(own)) + wanted.held + 1
-    slices, chips = slices + mine, chips + mine * wanted.chips
-    if limits.allow(slices, chips):
-        return None
-    return f"waits for room: with it there would be {slices} slices of {chips} chips in all; {limits}"
+    slices: int = 0
+    chips: int = 0
+
+    def __add__(self, other: "RoomUse") -> "RoomUse":
+        return RoomUse(self.slices + other.slices, self.chips + other.chips)
+
+    def __sub__(self, other: "RoomUse") -> "RoomUse":
+        return RoomUse(self.slices - other.slices, self.chips - other.chips)
 
 
-def _by_set(every: Iterable[Counted]) -> dict[tuple[str, str], list[Counted]]:
-    sets: dict[tuple[str, str], list[Counted]] = {}
-    for one in every:
-        sets.setdefault(one.set_key, []).append(one)
-    return sets
+class RoomBook:
+    """What all requests use, kept up with each change: to judge one costs what its own set has."""
+
+    def __init__(self) -> None:
+        self._sets: dict[tuple[str, str], dict[str, Counted]] = {}
+        self._set_of: dict[str, tuple[str, str]] = {}
+        self._all = RoomUse()
+
+    def set(self, counted: Counted) -> None:
+        """Takes a request over as it is now."""
+        if self._set_of.get(counted.uid) != counted.set_key:
+            self.remove(counted.uid)
+        members = self._sets.setdefault(counted.set_key, {})
+        self._all -= _use_of(members)
+        members[counted.uid] = counted
+        self._all += _use_of(members)
+        self._set_of[counted.uid] = counted.set_key
+
+    def remove(self, uid: str) -> None:
+        key = self._set_of.pop(uid, None)
+        if key is None:
+            return
+        members = self._sets[key]
+        self._all -= _use_of(members)
+        del members[uid]
+        self._all += _use_of(members)
+        if not members:
+            del self._sets[key]
+
+    def judge(self, wanted: Counted, limits: Limits) -> str | None:
+        """Why `wanted`, as it was taken over, may have no new pool now; None if it may.
+
+        A set counts as a whole from its first pool on, so that none is begun that could not be ended.
+        """
+        size = wanted.set_size
+        if not limits.allow(size, size * wanted.chips):
+            return f"{size} slices of {wanted.chips} chips are more than there ever may be: {limits}"
+        own = self._sets[wanted.set_key]
+        others = sum(max(1, one.held) for one in own.values() if one.uid != wanted.uid)
+        mine = others + max(0, size - len(own)) + wanted.held + 1
+        with_it = self._all - _use_of(own) + RoomUse(mine, mine * wanted.chips)
+        if limits.allow(with_it.slices, with_it.chips):
+            return None
+        return (
+            f"waits for room: with it there would be {with_it.slices} slices of {with_it.chips} chips "
+            f"in all; {limits}"
+        )
 
 
-def _use(members: list[Counted]) -> int:
-    if not any(one.is_active for one in members):
-        return sum(one.held for one in members)
-    return sum(max(1, one.held) for one in members) + max(0, members[0].set_size - len(members))
+def _use_of(members: Mapping[str, Counted]) -> RoomUse:
+    """That of one set."""
+    if not members:
+        return RoomUse()
+    one, held = next(iter(members.values())), [max(1, member.held) for member in members.values()]
+    if any(member.is_active for member in members.values()):
+        slices = sum(held) + max(0, one.set_size - len(members))
+    else:
+        slices = sum(member.held for member in members.values())
+    return RoomUse(slices, slices * one.chips)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from accelet.provisioner.deciding.attempts import after_create
 from accelet.provisioner.deciding.decide import decide
-from accelet.provisioner.deciding.room import BEGINNING, Counted, Limits, judge_room
+from accelet.provisioner.deciding.room import BEGINNING, Counted, Limits, RoomBook
 from accelet.provisioner.deciding.view import (
     Action,
     Close,
@@ -213,8 +213,9 @@ class World:
     # What a leader sees.
 
     def view(self, request: SimRequest) -> SlicesView:
-        counted = [self.counted(one) for one in self.requests.values()]
-        own = self.counted(request)
+        room = RoomBook()
+        for one in self.requests.values():
+            room.set(self.counted(one))
         return SlicesView(
             name=request.name,
             uid=request.uid,
@@ -233,7 +234,7 @@ class World:
             unwanted=request.unwanted,
             is_ended=request.ended,
             is_deleted=request.deleted,
-            no_room=judge_room(own, counted, self.limits),
+            no_room=room.judge(self.counted(request), self.limits),
             fingerprint=request.fingerprint,
             no_service=request.no_service,
             times=TIMES,
