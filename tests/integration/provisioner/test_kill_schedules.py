@@ -1,4 +1,4 @@
-"""The provisioner with a fake GKE, killed between any two of its writes; `make soak` runs all schedules."""
+"""The provisioner with a fake GKE, killed between any two of its writes."""
 
 import random
 import threading
@@ -71,14 +71,9 @@ class _CutGke(FakeGke):
         return self._cut.judge(counts=True)
 
 
-def _schedules() -> list[object]:
-    """One for every run of the tests, the rest for long ones."""
-    return [
-        seed if seed == 0 else pytest.param(seed, marks=pytest.mark.thorough) for seed in range(SCHEDULES)
-    ]
-
-
-@pytest.mark.parametrize("seed", _schedules())
+@pytest.mark.thorough
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(SCHEDULES))
 async def test_a_kill_between_any_two_writes_loses_nothing(seed: int, tmp_path: Path) -> None:
     chance, cut = random.Random(seed), Cut()
     with FakeApi(bookmark_s=1.0) as api, open_world(api) as world, _CutGke(cut) as gke:
