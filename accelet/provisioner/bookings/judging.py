@@ -26,14 +26,14 @@ class BookedSlices:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class BookingVerdict:
     """What is to be said by condition; `again_s`: by then it may be another, without any event."""
 
     said: Mapping[ConditionType, Words]
     again_s: float | None = None
 
 
-def judge_booking(booking: Booking, found: BookedSlices, now_s: float, hold_s: float) -> Verdict:
+def judge_booking(booking: Booking, found: BookedSlices, now_s: float, hold_s: float) -> BookingVerdict:
     """What is said of a booking that is in force.
 
     Failed has Kueue ask anew after a while, CapacityRevoked ends the workload, and BookingExpired has
@@ -45,31 +45,31 @@ def judge_booking(booking: Booking, found: BookedSlices, now_s: float, hold_s: f
     was_had = booking.holds("Provisioned")
     resting = [one.why for one in found.records if one.phase == "BackingOff" and _is_news(one, booking)]
     if resting and was_had and not found.is_suspended:
-        return Verdict({"CapacityRevoked": (True, "SliceLost", _cut(resting[0]))})
+        return BookingVerdict({"CapacityRevoked": (True, "SliceLost", _cut(resting[0]))})
     if resting:
         return _failed("NoCapacity", resting[0])
     return _judge_hold(booking, found, now_s, hold_s) if was_had else _judge_coming(found, hold_s)
 
 
-def _judge_coming(found: BookedSlices, hold_s: float) -> Verdict:
+def _judge_coming(found: BookedSlices, hold_s: float) -> BookingVerdict:
     ready = sum(one.phase == "Ready" for one in found.records)
     accepted: Words = (True, "SlicesRequested", f"{found.size} slices are asked for")
     if found.records and ready == len(found.records) == found.size:
         words: Words = (True, "SlicesReady", f"{ready} slices are ready")
-        return Verdict({"Accepted": accepted, "Provisioned": words}, hold_s)
+        return BookingVerdict({"Accepted": accepted, "Provisioned": words}, hold_s)
     late = next((one for one in found.records if one.phase != "Ready" and one.why), None)
     why = f"{ready} of {found.size} slices are ready" + (f"; {late.why}" if late else "")
-    return Verdict({"Accepted": accepted, "Provisioned": (False, "SlicesComing", _cut(why))}, _AGAIN_S)
+    return BookingVerdict({"Accepted": accepted, "Provisioned": (False, "SlicesComing", _cut(why))}, _AGAIN_S)
 
 
-def _judge_hold(booking: Booking, found: BookedSlices, now_s: float, hold_s: float) -> Verdict:
+def _judge_hold(booking: Booking, found: BookedSlices, now_s: float, hold_s: float) -> BookingVerdict:
     if not found.is_suspended:
-        return Verdict({})
+        return BookingVerdict({})
     left_s = min(booking.since_s("Provisioned") + hold_s - now_s, hold_s)
     if left_s > 0:
-        return Verdict({}, left_s)
+        return BookingVerdict({}, left_s)
     why = f"the workload did not run within {hold_s / 60:.0f} min; its slices are given back"
-    return Verdict({"BookingExpired": (True, "NotUsed", why)})
+    return BookingVerdict({"BookingExpired": (True, "NotUsed", why)})
 
 
 def _is_news(record: SliceRecord, booking: Booking) -> bool:
@@ -77,8 +77,8 @@ def _is_news(record: SliceRecord, booking: Booking) -> bool:
     return record.since_s >= booking.created_s
 
 
-def _failed(reason: str, why: str) -> Verdict:
-    return Verdict({"Provisioned": (False, reason, _cut(why)), "Failed": (True, reason, _cut(why))})
+def _failed(reason: str, why: str) -> BookingVerdict:
+    return BookingVerdict({"Provisioned": (False, reason, _cut(why)), "Failed": (True, reason, _cut(why))})
 
 
 def _cut(text: str) -> str:

@@ -12,7 +12,7 @@ from accelet.kube.errors import ConflictError, MalformedObjectError, NotFoundErr
 from accelet.kube.pods import Pod
 from accelet.provisioner.bookings.booking import PROVISIONING_REQUESTS, Booking, parse_booking, status_of
 from accelet.provisioner.bookings.demand import with_booked_pods
-from accelet.provisioner.bookings.judging import BookedSlices, Verdict, judge_booking
+from accelet.provisioner.bookings.judging import BookedSlices, BookingVerdict, judge_booking
 from accelet.provisioner.bookings.reading import BookingReader
 from accelet.provisioner.deciding.view import SliceRecord
 from accelet.provisioner.demand.owners import JobOwner
@@ -132,7 +132,7 @@ class BookingKeeper:
             await self._write(booking, verdict, slice_set or booking.slice_set, now_s)
         return verdict.again_s
 
-    async def _write(self, booking: Booking, verdict: Verdict, slice_set: str, now_s: float) -> None:
+    async def _write(self, booking: Booking, verdict: BookingVerdict, slice_set: str, now_s: float) -> None:
         before = status_of(booking, {}, booking.slice_set, now_s)
         after = status_of(booking, verdict.said, slice_set, now_s)
         patch = status_patch(before, after, booking.resource_version)
