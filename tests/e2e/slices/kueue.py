@@ -74,7 +74,16 @@ async def kueue(
     certificates = _certificates(cluster, folder)
     config = folder / "kueue.yaml"
     config.write_text(json.dumps(_config(port, health, metrics, certificates)))
-    words = ["unshare", "--mount", "--propagation=private", "sh", "-c", _IN_OWN_ETC, "sh", folder / "etc"]
+    words: list[str | Path] = [
+        "unshare",
+        "--mount",
+        "--propagation=private",
+        "sh",
+        "-c",
+        _IN_OWN_ETC,
+        "sh",
+        folder / "etc",
+    ]
     words += [binaries.path("kueue"), f"--config={config}", f"--kubeconfig={cluster.kubeconfig}"]
     log = folder / "kueue.log"
     running = asyncio.create_task(_keep_running(words, log))
