@@ -27,7 +27,7 @@ class Queue:
         raw["metadata"] = {"name": "train"}
         raw["spec"]["suspend"] = True
         self._owner = world.state.create(JOB_SETS, "ml", raw)
-        reference = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": kind, "name": "train"}
+        reference: dict[str, Any] = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": kind, "name": "train"}
         reference |= {"uid": self._owner["metadata"]["uid"], "controller": True}
         body = {"metadata": {"name": "train-load", "ownerReferences": [reference]}}
         self._workload = world.state.create(WORKLOADS, "ml", body)
@@ -40,7 +40,11 @@ class Queue:
         name = f"train-load-slices-{attempt}"
         body = {"metadata": {"name": f"ppt-{name}"}, "template": {"spec": spec}}
         self._world.state.create(TEMPLATES, "ml", body)
-        owner = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "name": "train-load"}
+        owner: dict[str, Any] = {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "Workload",
+            "name": "train-load",
+        }
         owner |= {"uid": self._workload["metadata"]["uid"], "controller": True}
         pods = [{"podTemplateRef": {"name": f"ppt-{name}"}, "count": count}]
         request: dict[str, Any] = {
