@@ -6,7 +6,7 @@ DOCKER ?= docker
 IMAGE ?= accelet
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' accelet/__init__.py)
 
-.PHONY: help demo test check lock audit release test-release e2e e2e-versions e2e-storms e2e-dra e2e-doctor e2e-tenants e2e-provisioner bench bench-scheduler bench-provisioner bench-storm launchers schema crds policies bench-identity thorough soak soak-tenants proto image clean
+.PHONY: help demo test check lock audit release test-release e2e e2e-versions e2e-storms e2e-dra e2e-doctor e2e-tenants e2e-provisioner bench bench-scheduler bench-provisioner bench-tasks bench-storm launchers schema crds policies bench-identity thorough soak soak-tenants proto image clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -114,6 +114,9 @@ bench-scheduler: .venv/.ready ## the scheduler's planning times and distances, b
 
 bench-provisioner: .venv/.ready ## the provisioner's decisions a second, its memory with 1,000 slices, its requests a slice
 	@$(BIN)/python -m benches.provisioner
+
+bench-tasks: .venv/.ready ## from submit to Job of GPU tasks, memory with 1,000 of them, status writes in a life
+	@$(BIN)/python -m benches.tasks
 
 bench: .venv/.ready ## speed and memory beside a bare plugin; takes about four minutes
 	@$(BIN)/python -m benches.agent

@@ -34,8 +34,8 @@ from accelet.runtime.logs import Log
 _log = Log(__name__)
 
 _PARALLEL: Final = 8
-_FIGURES_S: Final = 1.0
-"""How often figures are written of which nothing follows."""
+_FIGURES_S: Final = 3.0
+"""How often figures and reasons are written of which nothing follows."""
 
 _PODS_AGAIN_S: Final = 2.0
 _TAKEN_S: Final = 60.0

@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 import yaml
 
+from accelet.gputask.original import IMAGE
 from accelet.kinds.gputask import GPU_TASKS
 from accelet.kube.apiresources import CONFIG_MAPS, JOBS, NODES, PODS, ApiResource
 from accelet.kube.client import Client
 from accelet.kube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError, TooManyError
 from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
-from tests.e2e.cluster.images import BUSYBOX_IMAGE
+from tests.e2e.cluster.images import BUSYBOX_IMAGE, busybox_image
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
 from tests.e2e.cluster.node import Node
 from tests.e2e.kustomize import DEPLOY, build
@@ -384,6 +385,7 @@ spec:
   gpu-amount: "1"
   priority: ""
 """
+_TICKS = 20
 
 
 @pytest.fixture
@@ -438,6 +440,45 @@ async def test_kubectl_knows_accelet(
 
     assert (process.returncode, problem) == (0, b"")
     assert "shown" in shown.decode()
+
+
+async def test_the_originals_manifest_runs_unchanged_and_goes_on(  # noqa: PLR0917 - fixtures
+    originals: dict[str, Any],
+    node: Node,
+    kubeconfig: Path,
+    user: Client,
+    client: Client,
+    cluster: ControlPlane,
+    namespace: str,
+    tmp_path: Path,
+) -> None:
+    image = busybox_image(tmp_path, f"docker.io/{IMAGE}", ["sleep", "2147483647"])
+    node.containerd.import_image(image)
+    labelled = {"metadata": {"labels": {"falldio.com/gpu": "a100"}}}
+    await client.patch(NODES, None, node.name, labelled, "merge")
+
+    async def pod() -> dict[str, Any] | None:
+        found = await _found(user, _ORIGINALS, namespace, "gpu-task") or {}
+        page = await user.list_page(PODS, namespace, {"labelSelector": "accelet.dev/task=gpu-task"})
+        runs = (found.get("status") or {}).get("phase") == "Running"
+        return json.loads(bytes(page.items[0])) if runs and page.items else None
+
+    async with (
+        _offered(client, node, "falldio.com/gpu", 1),
+        running(tmp_path, "scheduler", "--kubeconfig", str(cluster.kubeconfig)),
+        _controller(kubeconfig, tmp_path, "serve_original: true\n"),
+    ):
+        await user.create(_ORIGINALS, namespace, originals)
+        await _until(pod)
+        first = await pod()
+        assert first is not None
+        assert first["spec"]["nodeName"] == node.name
+        assert first["spec"]["containers"][0]["image"] == IMAGE
+        for _ in range(_TICKS):
+            await asyncio.sleep(0.5)
+            now = await pod()
+            assert now is not None
+            assert now["metadata"]["uid"] == first["metadata"]["uid"]
 
 
 _PANICS = [

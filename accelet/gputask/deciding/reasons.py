@@ -95,7 +95,7 @@ def _admitted(view: TaskView, job: TaskJob) -> ConditionWord:
 
 
 def _placed(view: TaskView, job: TaskJob) -> ConditionWord:
-    placed = sum(bool(pod.node) and not pod.has_ended for pod in view.own_pods) + job.succeeded
+    placed = sum(bool(pod.node) and not pod.has_ended for pod in view.own_pods) + _done(view, job)
     if job.is_suspended:
         return ConditionWord("Placed", "False", "NotAdmitted", "has no pods while it is suspended")
     if placed >= job.parallelism:
@@ -123,9 +123,14 @@ def _running(view: TaskView, job: TaskJob) -> ConditionWord:
     live = [pod for pod in view.own_pods if not pod.has_ended]
     ready = sum(pod.is_ready for pod in live)
     least = min(view.task.least, job.parallelism) if view.task.is_elastic else job.parallelism
-    if ready + job.succeeded >= least:
+    if ready + _done(view, job) >= least:
         return ConditionWord("Running", "True", "Running")
     stuck = next((pod for pod in live if pod.waiting in _IMAGE), None)
     if stuck is not None:
         return ConditionWord("Running", "False", "ImagePull", f"rank {stuck.rank}: {stuck.waiting}")
     return ConditionWord("Running", "False", "Starting", f"{ready} of {job.parallelism} ranks are ready")
+
+
+def _done(view: TaskView, job: TaskJob) -> int:
+    """How many ranks are done: the Job counts them a while after their pods have ended."""
+    return max(job.succeeded, sum(pod.phase == "Succeeded" for pod in view.own_pods))

@@ -82,10 +82,10 @@ def status_of(view: TaskView, record: TaskRecord) -> GPUTaskStatus:
 
 
 def is_urgent(before: GPUTaskStatus, after: GPUTaskStatus) -> bool:
-    """Whether more has changed than figures that people like to see: those may wait a little."""
+    """Whether more has changed than figures and reasons that people like to see: those may wait a little."""
 
     def essence(status: GPUTaskStatus) -> object:
-        truths = [(one.type, one.status, one.reason) for one in status.conditions]
+        truths = [(one.type, one.status) for one in status.conditions]
         record = replace(record_of(status), done="")
         return record, status.phase, status.observed_generation, status.job, truths
 

@@ -65,12 +65,12 @@ def pause_image(folder: Path) -> Path:
     return image.write(folder / "pause.tar")
 
 
-def busybox_image(folder: Path, name: str = BUSYBOX_IMAGE) -> Path:
+def busybox_image(folder: Path, name: str = BUSYBOX_IMAGE, entrypoint: Sequence[str] = ("/bin/sh",)) -> Path:
     """A shell and the usual small commands."""
     commands = subprocess.run([BUSYBOX, "--list"], check=True, capture_output=True, text=True).stdout.split()
     links = [Link(f"bin/{name}", "busybox") for name in commands if name != "busybox"]
     layer = write_layer([Copied("bin/busybox", BUSYBOX), *links], folder / "busybox-layer.tar")
-    return Image(name, [layer], ["/bin/sh"], {"PATH": "/bin"}).write(folder / "busybox.tar")
+    return Image(name, [layer], entrypoint, {"PATH": "/bin"}).write(folder / "busybox.tar")
 
 
 def _digest(path: Path) -> str:

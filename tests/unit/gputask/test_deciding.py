@@ -263,6 +263,14 @@ def test_a_task_that_has_begun_with_fewer_ranks_runs_and_says_how_many() -> None
     assert (world.task.status.why, world.made) == ("", 1)
 
 
+def test_a_task_of_which_ranks_are_done_before_its_job_counts_them_still_runs() -> None:
+    world = _start(replicas=2)
+    _end(world, 0, 0)
+    world.act(world.think())
+
+    assert world.task.status.phase == "Running"
+
+
 def test_a_deadline_that_passed_between_two_attempts_ends_the_task() -> None:
     world = _start(replicas=2, deadline_seconds=60, on_failure=failure(retries=5))
     _end(world, 0, 1)
