@@ -152,8 +152,10 @@ async def test_workloads_of_other_kinds_are_refused(world: World, start: Start) 
 
 async def test_slices_that_nobody_uses_are_given_back(world: World, start: Start) -> None:
     queue = Queue(world)
-    async with start(hold_s=1.5):
+    async with start():
         queue.book(1)
+        await eventually(lambda: "Provisioned" in queue.said(), within_s=WITHIN_S)
+    async with start(hold_s=0.5):
         await eventually(lambda: "BookingExpired" in queue.said(), within_s=WITHIN_S)
         await eventually(
             lambda: world.phases() == ["Pending"] * 2 and not world.objects(NODES), within_s=WITHIN_S
