@@ -77,6 +77,10 @@ class _WireAffinity(Wire, frozen=True):
     pod_anti_affinity: dict[str, object] | None = None
 
 
+class _WireSchedulingGroup(Wire, frozen=True):
+    pod_group_name: str | None = None
+
+
 class _WireSpec(Wire, frozen=True):
     containers: list[_WireContainer]
     init_containers: list[_WireContainer] | None = None
@@ -87,6 +91,7 @@ class _WireSpec(Wire, frozen=True):
     scheduling_gates: list[_WireNamed] | None = None
     priority: int | None = None
     preemption_policy: str | None = None
+    scheduling_group: _WireSchedulingGroup | None = None
     scheduler_name: str | None = None
     node_selector: dict[str, str] | None = None
     affinity: _WireAffinity | None = None
@@ -179,6 +184,7 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
         ending_s=_ENDING_S if (given := _bounded(spec.termination_grace_period_seconds)) is None else given,
         gates=tuple(share_text(gate.name) for gate in spec.scheduling_gates or ()),
         priority=spec.priority or 0,
+        pod_group=(spec.scheduling_group.pod_group_name or None) if spec.scheduling_group else None,
         may_preempt=spec.preemption_policy != "Never",
         scheduler_name=share_text(spec.scheduler_name or "default-scheduler"),
         node_selector=spec.node_selector or EMPTY,

@@ -51,8 +51,8 @@ class Pod:
     containers are given to end. `has_pod_rules` is true where pod affinity, anti-affinity or topology spread
     constrain it. `claimed_resources` are the extended resources, each by container and name, that a resource
     claim serves. `host_ports` are the ports of its node that its containers take, by address, protocol and
-    number. `may_preempt` is false where its `preemptionPolicy` is `Never`. `level_requests` are the
-    pod-level ones. `statuses` is keyed by container name, of both lists.
+    number. `pod_group` is the name of its PodGroup. `may_preempt` is false where its `preemptionPolicy` is
+    `Never`. `level_requests` are the pod-level ones. `statuses` is keyed by container name, of both lists.
     """
 
     namespace: str
@@ -75,6 +75,7 @@ class Pod:
     gates: tuple[str, ...] = ()
     priority: int = 0
     may_preempt: bool = True
+    pod_group: str | None = None
     scheduler_name: str = "default-scheduler"
     node_selector: Mapping[str, str] = field(default_factory=no_labels)
     required_terms: tuple[NodeTerm, ...] | None = None

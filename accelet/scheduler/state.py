@@ -24,7 +24,7 @@ from accelet.scheduler.gangs.grouping import (
     in_order,
     is_gated,
     make_gang,
-    owner_key,
+    owner_keys,
 )
 from accelet.scheduler.gangs.jobs import JobTerms
 from accelet.scheduler.gangs.noting import is_noted_only
@@ -86,6 +86,7 @@ class SchedulerState:
         self._asked: dict[ObjectKey, PodAsk] = {}
         self._gangs: dict[GangKey, Gang | None] = {}
         self._owned: defaultdict[GangKey, set[GangKey]] = defaultdict(set)
+        self._owners_of: defaultdict[GangKey, set[GangKey]] = defaultdict(set)
         self._exclusions = Exclusions()
         self._assumed: dict[ObjectKey, Record] = {}
         self._planned_on: defaultdict[str, set[ObjectKey]] = defaultdict(set)
@@ -141,7 +142,9 @@ class SchedulerState:
         self.pods[pod.key] = pod
         gang = gang_key(pod, self.prefix)
         self._members[gang].add(pod.key)
-        self._owned[owner_key(gang, pod)].add(gang)
+        for owner in owner_keys(gang, pod):
+            self._owned[owner].add(gang)
+            self._owners_of[gang].add(owner)
         if is_gated(pod, self.prefix):
             self._gated[gang].add(pod.key)
         self._charge(pod)
@@ -384,8 +387,11 @@ class SchedulerState:
             index[gang].discard(pod.key)
             if not index[gang]:
                 del index[gang]
-        owner = owner_key(gang, pod)
-        if gang not in self._members and owner in self._owned:
+        if gang not in self._members:
+            self._forget_owners_of(gang)
+
+    def _forget_owners_of(self, gang: GangKey) -> None:
+        for owner in self._owners_of.pop(gang, ()):
             self._owned[owner].discard(gang)
             if not self._owned[owner]:
                 del self._owned[owner]

@@ -37,6 +37,8 @@ OWNERS = (
     ApiResource("JAXJob", "jaxjobs", "kubeflow.org"),
     ApiResource("RayCluster", "rayclusters", "ray.io"),
     ApiResource("SparkApplication", "sparkapplications", "sparkoperator.k8s.io", "v1beta2"),
+    ApiResource("PodGroup", "podgroups", "scheduling.k8s.io", "v1beta1"),
+    ApiResource("PodGroup", "podgroups", "scheduling.k8s.io", "v1alpha2"),
 )
 """Kinds that say how many pods they make at one time. A cluster need not know all of them."""
 

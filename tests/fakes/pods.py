@@ -25,6 +25,7 @@ def pod(
     tolerations: Sequence[Toleration] = (),
     priority: int = 0,
     may_preempt: bool = True,
+    pod_group: str | None = None,
     created_s: float = 0.0,
 ) -> Pod:
     """A pod, by default of one container that asks for nothing; it runs if it is `on` a node."""
@@ -42,6 +43,7 @@ def pod(
         gates=tuple(gates),
         priority=priority,
         may_preempt=may_preempt,
+        pod_group=pod_group,
         node_selector=selector or {},
         required_terms=terms,
         tolerations=tuple(tolerations),

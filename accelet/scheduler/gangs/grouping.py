@@ -10,11 +10,13 @@ from accelet.scheduler.cards.needs import CARD_RESOURCES
 from accelet.scheduler.cluster.shape import PodAsk, PodShape, asked_by
 from accelet.scheduler.gangs.annotations import Said
 from accelet.scheduler.gangs.levels import (
+    POD_GROUP_TOPOLOGY,
     LevelName,
     check_slices,
     read_preferred_level,
     read_required_level,
 )
+from accelet.scheduler.gangs.podgroups import POD_GROUP, PodGroupTerms
 from accelet.scheduler.gangs.rank import SPARK_ROLE, rank_of
 from accelet.scheduler.gangs.workload import Workload
 
@@ -174,9 +176,15 @@ def in_order(gangs: Iterable[Gang]) -> list[Gang]:
 def gang_key(pod: Pod, prefix: str = GATE_PREFIX) -> GangKey:
     """Which gang a pod is of.
 
-    Its JobSet, Kubeflow job, LeaderWorkerSet group or Job by label, else its owner, else its label
-    `name`, else its gate. A pod that waits for cards alone is a gang of its own.
+    Its PodGroup, its JobSet, Kubeflow job, LeaderWorkerSet group or Job by label, else its owner, else its
+    label `name`, else its gate. A pod that waits for cards alone is a gang of its own.
     """
+    if pod.pod_group:
+        return GangKey(pod.namespace, pod.pod_group, POD_GROUP)
+    return _ungrouped_key(pod, prefix)
+
+
+def _ungrouped_key(pod: Pod, prefix: str) -> GangKey:
     labels, namespace = pod.labels, pod.namespace
     if CARDS_GATE in pod.gates and not any(gate.startswith(prefix) for gate in pod.gates):
         return GangKey(namespace, pod.name, _ALONE)
@@ -234,18 +242,34 @@ class Owners:
         return key
 
     def find(self, gang: GangKey, member: Pod) -> Workload | None:
-        return self._by_kind.get(owner_key(gang, member))
+        return self._by_kind.get(owner_keys(gang, member)[0])
+
+    def maker_of_all(self, gang: GangKey, member: Pod) -> Workload | None:
+        """The object that makes the gang's pods: of a PodGroup's, what they would be a gang of without it."""
+        return self._by_kind.get(owner_keys(gang, member)[1 if gang.kind == POD_GROUP else 0])
+
+    def maker_of(self, pod: Pod) -> Workload | None:
+        """The object that makes a pod of a PodGroup: its Job, or what it would be a gang of without it."""
+        return self.job_of(pod) or self.maker_of_all(gang_key(pod), pod)
 
     def _key(self, kind: str, namespace: str, name: str) -> GangKey:
         # Kubeflow labels pods with the name of their job, but not with its kind.
         return GangKey(namespace, name, _KUBEFLOW_JOBS.get(kind, kind))
 
 
-def owner_key(gang: GangKey, member: Pod) -> GangKey:
-    """The key of the object that says how many pods the gang of this pod has."""
+def owner_keys(gang: GangKey, member: Pod) -> tuple[GangKey, ...]:
+    """The keys of the objects that say something of the gang of this pod, first that of the whole gang.
+
+    Of a PodGroup's pods these are the group, what they would be a gang of without it, which may be larger,
+    and their Job.
+    """
+    if gang.kind == POD_GROUP:
+        own = _ungrouped_key(member, GATE_PREFIX)
+        jobs = (GangKey(gang.namespace, one.name, one.kind) for one in member.owners if one.is_controller)
+        return (gang, *owner_keys(own, member), *jobs)
     if gang.kind == "LeaderWorkerSet":
-        return GangKey(gang.namespace, member.labels.get(_LEADER_WORKER, ""), gang.kind)
-    return gang
+        return (GangKey(gang.namespace, member.labels.get(_LEADER_WORKER, ""), gang.kind),)
+    return (gang,)
 
 
 def make_gang(
@@ -262,22 +286,20 @@ def make_gang(
     members = [pod for pod in pods if not pod.is_terminal and pod.deleted_s is None]
     if not any(is_gated(pod, prefix) for pod in members):
         return None
-    workload = owners.find(key, members[0])
+    workload = owners.maker_of_all(key, members[0])
     groups = workload.groups if workload else ()
     ranked = sorted(members, key=lambda pod: rank_of(pod, groups))
     gated = tuple(pod for pod in ranked if is_gated(pod, prefix))
     said = Said(gated)
-    size = 1 if key.kind == _ALONE else said.number(GANG_SIZE)
-    if size is None and workload is not None and workload.is_leader_first:
-        size = None if any(map(_is_ready_leader, members)) else 1
-    if size is None and key.kind == "LeaderWorkerSet":
-        size = said.number(_LEADER_WORKER_SIZE)
-    if size is None and workload is not None:
-        size = workload.size
-    least = said.number(GANG_MIN)
+    size, least = _size(key, members, owners, said), said.number(GANG_MIN)
     if least is not None and size is not None and least > size:
         said.object_to(f"{GANG_MIN} is {least}, but the gang has {size} pods")
     required, preferred = read_required_level(said), read_preferred_level(said)
+    if key.kind == POD_GROUP:
+        terms = _terms_of_group(owners.find(key, members[0]), size, required, said)
+        least = max(least or 0, terms.least or 0)
+        least = None if least in (0, size) else least
+        required = LevelName(POD_GROUP_TOPOLOGY, terms.topology) if terms.topology else required
     check_slices(said)
     # Where all take the same port of their node, no two of them can share one, as kube-scheduler judges it.
     is_exclusive = said.truth(EXCLUSIVE) or bool(frozenset.intersection(*(pod.host_ports for pod in members)))
@@ -304,6 +326,49 @@ def make_gang(
         newest_s=max(pod.created_s for pod in gated),
         runs_s=max(_runs_s(pod, workload) for pod in gated),
     )
+
+
+def _size(key: GangKey, members: Sequence[Pod], owners: Owners, said: Said) -> int | None:
+    """How many pods the gang has in all, None if nobody says."""
+    size = 1 if key.kind == _ALONE else said.number(GANG_SIZE)
+    if size is None and key.kind == POD_GROUP:
+        return _size_of_group(members, owners)
+    workload = owners.find(key, members[0])
+    if size is None and workload is not None and workload.is_leader_first:
+        size = None if any(map(_is_ready_leader, members)) else 1
+    if size is None and key.kind == "LeaderWorkerSet":
+        size = said.number(_LEADER_WORKER_SIZE)
+    if size is None and workload is not None:
+        size = workload.size
+    return size
+
+
+def _size_of_group(members: Sequence[Pod], owners: Owners) -> int | None:
+    """How many pods the makers of a PodGroup's pods make; None where one of them is not known."""
+    makers: dict[GangKey, int] = {}
+    for pod in members:
+        maker = owners.maker_of(pod)
+        if maker is None:
+            return None
+        makers[GangKey(maker.namespace, maker.name, maker.kind)] = maker.size
+    return sum(makers.values())
+
+
+def _terms_of_group(
+    group: Workload | None, size: int | None, required: LevelName | None, said: Said
+) -> PodGroupTerms:
+    """What a PodGroup says of its gang: kube-scheduler binds none before `minCount` have a place."""
+    terms = group.pod_group if group else None
+    if terms is None:
+        said.object_to("its PodGroup is not there, or may not be read")
+        return PodGroupTerms()
+    if terms.objection is not None:
+        said.object_to(terms.objection)
+    if terms.topology is not None and required is not None:
+        said.object_to(f"both {required.annotation} and its PodGroup name a required level: one may")
+    if terms.least is not None and size is not None and terms.least > size:
+        said.object_to(f"minCount of its PodGroup is {terms.least}, but the gang has {size} pods")
+    return terms
 
 
 def _runs_s(pod: Pod, workload: Workload | None) -> float:

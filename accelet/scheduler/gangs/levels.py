@@ -10,6 +10,8 @@ from accelet.scheduler.gangs.annotations import Said
 REQUIRED_LEVEL = "accelet.dev/required-level"
 PREFERRED_LEVEL = "accelet.dev/preferred-level"
 
+POD_GROUP_TOPOLOGY = "the topology key of its PodGroup"
+
 _KUEUE = "kueue.x-k8s.io/podset-"
 KUEUE_REQUIRED = f"{_KUEUE}required-topology"
 KUEUE_PREFERRED = f"{_KUEUE}preferred-topology"
@@ -18,7 +20,10 @@ _KUEUE_SLICES = (f"{_KUEUE}slice-required-topology", f"{_KUEUE}slice-size")
 
 @dataclass(frozen=True, slots=True)
 class LevelName:
-    """A level as an annotation names it: ours by its name, Kueue's by a label that nodes have for it."""
+    """A level as somebody names it: we by its name, Kueue and PodGroups by a label that nodes have for it.
+
+    `annotation` is where that is said.
+    """
 
     annotation: str
     text: str
@@ -28,7 +33,7 @@ class LevelName:
         Raises:
             UnknownLevelError: there is no such level; a sentence for people.
         """
-        is_label = self.annotation.startswith(_KUEUE)
+        is_label = self.annotation.startswith(_KUEUE) or self.annotation == POD_GROUP_TOPOLOGY
         for names in scheme.label_sets if is_label else (scheme.levels,):
             if self.text in names:
                 return names.index(self.text)

@@ -23,6 +23,13 @@ from accelet.scheduler.gangs.jobs import (
     may_suspend,
     retries_left,
 )
+from accelet.scheduler.gangs.podgroups import (
+    POD_GROUP,
+    PodGroupTerms,
+    WireConstraints,
+    WireSchedulingPolicy,
+    pod_group_terms,
+)
 from accelet.scheduler.gangs.staging import JobStage, WireDependency, WireJobState, count_indexes, pods_now
 
 
@@ -35,6 +42,7 @@ class Workload:
     leader (the driver of a Spark application) is ready. Of pods that are made in stages, only those count
     that are made now. A Job ends `deadline_s` after `started_s` at the latest, if it says so, and has
     `job_terms`. `is_queued` says that Kueue admits it.
+    A PodGroup has no size of its own but `pod_group`.
     """
 
     kind: str
@@ -49,6 +57,7 @@ class Workload:
     deadline_s: int | None = None
     job_terms: JobTerms | None = None
     is_queued: bool = False
+    pod_group: PodGroupTerms | None = None
 
     @property
     def ends_by_s(self) -> float | None:
@@ -108,6 +117,9 @@ class _WireSpec(Wire, frozen=True):
     worker_group_specs: list[WireWorkerGroup] | None = None
     executor: WireExecutor | None = None
     dynamic_allocation: WireDynamicAllocation | None = None
+    scheduling_policy: WireSchedulingPolicy | None = None
+    scheduling_constraints: WireConstraints | None = None
+    parent_composite_pod_group_name: str | None = None
 
 
 class _WireStatus(Wire, frozen=True):
@@ -144,7 +156,7 @@ def group_order(group: str) -> tuple[int, str]:
 
 
 def parse_workload(raw: RawObject, kind: str = "") -> Workload:
-    """A Job, JobSet, LeaderWorkerSet, a Kubeflow job, or any other object with `spec.replicas`.
+    """A Job, JobSet, LeaderWorkerSet, a Kubeflow job, a PodGroup, or any object with `spec.replicas`.
 
     Items of the API server's lists do not say their `kind`.
 
@@ -154,7 +166,8 @@ def parse_workload(raw: RawObject, kind: str = "") -> Workload:
     wire = read_object(raw, kind or "workload", _WireWorkload)
     kind = wire.kind or kind
     metadata, spec, status = wire.metadata, wire.spec or _WireSpec(), wire.status or _WireStatus()
-    size, groups = _size_with_head(kind, spec) or _size(kind, spec, status)
+    group = _pod_group_terms(metadata.name, spec) if kind == POD_GROUP else None
+    size, groups = (0, ()) if group else _size_with_head(kind, spec) or _size(kind, spec, status)
     if size is None:
         problem = "does not say how many pods run at a time"
         raise MalformedObjectError(kind, metadata.namespace or "", metadata.name, "spec", problem)
@@ -171,7 +184,13 @@ def parse_workload(raw: RawObject, kind: str = "") -> Workload:
         deadline_s=_deadline_s(spec) if kind == "Job" else None,
         job_terms=_job_terms(metadata, spec, status) if kind == "Job" else None,
         is_queued=is_queued(metadata.labels or {}),
+        pod_group=group,
     )
+
+
+def _pod_group_terms(name: str, spec: _WireSpec) -> PodGroupTerms:
+    parent = spec.parent_composite_pod_group_name
+    return pod_group_terms(name, spec.scheduling_policy, spec.scheduling_constraints, parent)
 
 
 def _size_with_head(kind: str, spec: _WireSpec) -> tuple[int, tuple[str, ...]] | None:
