@@ -24,6 +24,8 @@ from resourcemanager.matching.inquiry import (
     AskCheckpoint,
     AskShown,
     Doubt,
+    FollowEnd,
+    FollowWatch,
     Match,
     NoProof,
     ReadPod,
@@ -42,6 +44,8 @@ _QUESTIONS = {
     AskCheckpoint: "checkpoint",
     ReadPod: "read-pod",
     ReadPods: "read-pods",
+    FollowWatch: "watch",
+    FollowEnd: "watch",
 }
 """What metrics call the questions of a search."""
 
@@ -105,8 +109,9 @@ class IdentityAllocator:
         if kubelet == self._kubelet:
             return False
         self._search.forget_kubelet()
-        self._admissions = Admissions(listed=frozenset(self._pods.pods()))
-        self._manager.meet_kubelet()
+        known = frozenset(self._pods.pods())
+        self._admissions = Admissions(listed=known)
+        self._manager.meet_kubelet(known)
         await self._reconciler.follow_checkpoint(is_after_answers=True)
         return True
 

@@ -31,6 +31,10 @@ LOOK_S = 0.05
 MOST_LOOK_S = 1.0
 """The longest between two looks: a kubelet that cannot write its checkpoint never says so."""
 
+FOLLOW_S = 2.0
+"""The longest it is waited at once for the watch to show what a list has shown, and with it what was deleted
+before. A watch that is not behind has shown it already."""
+
 FAILING_S = 0.1
 """The longest a call waits for what lately could not be found out."""
 
@@ -146,14 +150,22 @@ class Screener:
         backoff = Backoff(first_s=0.05, most_s=5.0)
         while number == self._round:
             try:
-                await self._ask_each(await self._pods.read_pods(), number)
+                if await self._is_complete(pods := await self._pods.read_pods()):
+                    await self._ask_each(pods, number)
+                    break
+                self._problem = "The watch of this node's pods is behind."
             except (KubeError, PodResourcesError) as error:
                 self._problem = str(error)
-                await asyncio.sleep(backoff.wait_s)
-                backoff = backoff.failed()
-            else:
-                break
+            await asyncio.sleep(backoff.wait_s)
+            backoff = backoff.failed()
         self._problem = None
+
+    async def _is_complete(self, pods: Mapping[PodUid, Pod]) -> bool:
+        """Whether it is known which pods were deleted up to this list: no list tells of those."""
+        behind = [pods[uid] for uid in self._pods.unwatched() if uid in pods]
+        if self._screening.is_known or not behind:
+            return True
+        return await self._pods.follow(max(behind, key=_version), FOLLOW_S)
 
     async def _ask(self, pods: Sequence[Pod]) -> AsyncIterator[tuple[Pod, PodRecord | None]]:
         """What the kubelet shows of each; before 1.34 by its one way to show any."""
@@ -172,12 +184,21 @@ class Screener:
         is_called = self._is_called.is_set()
         screening = self._screening.again(is_during_call=is_called)
         unasked = screening.list_unasked(pods, self._manager.ledger)
+        are_hidden = False
         async for pod, shown in self._ask(list(unasked)):
             screening = screening.with_after(pod, shown, self._manager.ledger)
+            are_hidden |= shown is None
+        if are_hidden and not screening.is_known:
+            await self._pods.read_pods()  # which of them wait, and which are gone
+        screening = screening.with_lost(self._pods.deleted().values(), self._manager.ledger)
         if screening.lacking and not is_called and self._is_called.is_set():
             await self._ask_each(pods, number)  # the caller is among them, and may not have been shown before
         elif number == self._round:
             self._screening = screening
+
+
+def _version(pod: Pod) -> int:
+    return int(pod.resource_version) if pod.resource_version.isdecimal() else 0
 
 
 def _list_tokens(checkpoint: Checkpoint) -> frozenset[str]:

@@ -22,6 +22,8 @@ from resourcemanager.matching.inquiry import (
     AskShown,
     CallFacts,
     Doubt,
+    FollowEnd,
+    FollowWatch,
     Match,
     NoProof,
     Podresources,
@@ -31,6 +33,10 @@ from resourcemanager.matching.inquiry import (
 )
 
 MakeSearch = Callable[[ResourceManager, Reconciler, PodView, PodResources], "Searching"]
+
+FOLLOW_S = 2.5
+"""How long a call waits, over the time it has, for the watch to show what was read. The kubelet admits no
+other pod meanwhile, but those that are bound by then need not be waited for."""
 
 _GRPC_OF_134 = (1, 70)
 """Kubernetes up to 1.33 calls plugins with grpc-go 1.68 and older, 1.34 with 1.72."""
@@ -86,7 +92,7 @@ class Search:
         pods = admissions.put_in_order(self._pods.pods())
         asked: list[Question] = []
         try:
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout(within_s) as limit:
                 await self._reconciler.follow_checkpoint()
                 evidence = CallFacts(
                     size=size,
@@ -96,17 +102,19 @@ class Search:
                     # A watch cannot tell that it is not behind; whose name may come again is read for that.
                     is_watch_current=False,
                     can_read=self._pods.can_read,
+                    can_follow=self._pods.can_follow,
                     admissions=admissions,
                     deleted=self._pods.deleted(),
+                    unwatched=self._pods.unwatched(),
                 )
-                return await self._pursue(evidence, asked)
+                return await self._pursue(evidence, asked, limit)
         except TimeoutError:
             reason = f"The kubelet or the API server did not answer within {within_s:.1f} s."
             return FoundCaller(NoProof(Doubt.UNANSWERED, reason), pods, asked)
         except PodResourcesError as error:
             return FoundCaller(NoProof(Doubt.UNANSWERED, str(error)), pods, asked)
 
-    async def _pursue(self, begun: CallFacts, asked: list[Question]) -> FoundCaller:
+    async def _pursue(self, begun: CallFacts, asked: list[Question], limit: asyncio.Timeout) -> FoundCaller:
         evidence = begun
         while True:
             step = next_step(evidence)
@@ -114,7 +122,10 @@ class Search:
                 return FoundCaller(step, evidence.pods, asked)
             asked.append(step)
             try:
-                evidence = await self._ask(step, evidence)
+                if isinstance(step, FollowWatch | FollowEnd):
+                    evidence = await self._follow(step, evidence, limit)
+                else:
+                    evidence = await self._ask(step, evidence)
             except MethodDisabledError:
                 if not self._has_get:
                     raise
@@ -126,7 +137,26 @@ class Search:
             return Podresources.LIST_ALL
         return Podresources.GET_ALL if is_before_134(kubelet) else Podresources.GET_ACTIVE
 
-    async def _ask(self, question: Question, evidence: CallFacts) -> CallFacts:
+    async def _follow(
+        self, question: FollowWatch | FollowEnd, evidence: CallFacts, limit: asyncio.Timeout
+    ) -> CallFacts:
+        """Waits for the watch; the call has so much longer."""
+        began_s = asyncio.get_running_loop().time()
+        due_s = limit.when() or began_s
+        limit.reschedule(due_s + FOLLOW_S)
+        match question:
+            case FollowWatch(pod):
+                is_told = await self._pods.follow(pod, FOLLOW_S)
+                told = evidence.with_followed(pod, self._pods.deleted())
+            case FollowEnd(pod):
+                is_told = await self._pods.follow_end(pod, FOLLOW_S)
+                told = evidence.with_end(pod, self._pods.deleted())
+        limit.reschedule(due_s + asyncio.get_running_loop().time() - began_s)
+        return told if is_told else evidence.without_watch()
+
+    async def _ask(
+        self, question: AskShown | AskAllShown | AskCheckpoint | ReadPod | ReadPods, evidence: CallFacts
+    ) -> CallFacts:
         match question:
             case AskShown(name):
                 return evidence.with_shown(name, await self._pod_resources.get(*name))

@@ -1,6 +1,6 @@
 """One resource's present state behind plain methods."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -100,9 +100,9 @@ class ResourceManager:
         )
         self._others = {ledger.resource: ledger for ledger in ledgers if ledger.holdings}
 
-    def meet_kubelet(self) -> None:
+    def meet_kubelet(self, known: Set[PodUid]) -> None:
         """Another life of the kubelet has begun."""
-        self._ledger = self._ledger.of_new_kubelet()
+        self._ledger = self._ledger.of_new_kubelet(known)
 
     def list_cards(self, pods: Mapping[PodUid, Pod]) -> tuple[NodeCard, ...]:
         """The cards as schedulers are told them: as well as the kubelet is told that they are.

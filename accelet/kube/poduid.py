@@ -1,7 +1,7 @@
 """Which pod is meant: the UID by which a kubelet knows it, and whether its name may come again."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NewType
 
 from accelet.kube.pods import Pod
@@ -23,10 +23,15 @@ def kubelet_uid(pod: Pod) -> PodUid:
     return PodUid(pod.annotations.get(_MIRROR) or pod.uid)
 
 
-def index_pods(pods: Iterable[Pod]) -> Mapping[PodUid, Pod]:
-    """The pods by the UID the kubelet uses. No mirror takes the place of the pod whose own UID it is."""
+def index_pods(
+    pods: Iterable[Pod], was_pod: Callable[[PodUid], bool] = lambda _: False
+) -> Mapping[PodUid, Pod]:
+    """The pods by the UID the kubelet uses. No mirror takes the place of the pod whose own UID it is, or was.
+
+    `was_pod` says whether that was the UID of a pod that the API server has no longer.
+    """
     known = tuple(pods)
-    found = {kubelet_uid(pod): pod for pod in known}
+    found = {uid: pod for pod in known if (uid := kubelet_uid(pod)) == pod.uid or not was_pod(uid)}
     return found | {PodUid(pod.uid): pod for pod in known if not pod.is_mirror}
 
 

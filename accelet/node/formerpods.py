@@ -34,18 +34,29 @@ class FormerPods:
     def __init__(self) -> None:
         self._pods: dict[PodUid, Pod] = {}
         self._noted_s: dict[PodUid, float] = {}
+        self._ends: set[PodUid] = set()
         self._mirrors = 0
         self._parts = 0
 
-    def note(self, pod: Pod, now_s: float) -> None:
-        """The pod was deleted at `now_s`, seconds of a monotonic clock."""
+    def note(self, pod: Pod, now_s: float, *, is_end: bool = False) -> None:
+        """The pod was deleted at `now_s`, seconds of a monotonic clock; `is_end`: it is as it was then."""
         uid = PodUid(pod.uid)
         self._forget(uid)
         if count_parts(pod) <= MOST_PARTS_OF_POD:
             self._pods[uid], self._noted_s[uid] = strip_pod(pod), now_s
             self._mirrors += pod.is_mirror
             self._parts += count_parts(pod)
+            if is_end:
+                self._ends.add(uid)
         self._prune(now_s)
+
+    def __contains__(self, uid: str) -> bool:
+        """Whether the pod with this UID of its own is remembered."""
+        return uid in self._pods
+
+    def has_end(self, uid: str) -> bool:
+        """Whether the pod with this UID of its own is remembered as it was at its end."""
+        return uid in self._ends
 
     def pods(self, now_s: float) -> Iterable[Pod]:
         """Those that are remembered, the first deleted first."""
@@ -68,6 +79,7 @@ class FormerPods:
     def _forget(self, uid: PodUid) -> None:
         if (pod := self._pods.pop(uid, None)) is not None:
             del self._noted_s[uid]
+            self._ends.discard(uid)
             self._mirrors -= pod.is_mirror
             self._parts -= count_parts(pod)
 

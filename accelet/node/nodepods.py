@@ -17,6 +17,7 @@ from accelet.kube.pods import Pod
 from accelet.kube.poduid import PodUid, index_pods, leave_out_forged
 from accelet.kube.recording.eventlog import Message, Subject
 from accelet.kube.recording.events import EventRecorder
+from accelet.kube.watching.position import WatchPosition
 from accelet.kube.watching.reflector import Reflector
 from accelet.kube.watching.source import Scope
 from accelet.kube.watching.store import Change
@@ -36,7 +37,8 @@ CONNECT_S = 5.0
 to load where the processor is shared, and the kubelet admits pods meanwhile."""
 
 REST_S = 5.0
-"""After a read that failed, so long nobody waits for another."""
+"""After a read that failed, so long nobody waits for another; nor for a watch that was too far behind, until
+it has shown what was waited for."""
 
 _PAGE = 25
 """A pod may have a megabyte and a half."""
@@ -65,9 +67,13 @@ class NodePods:
         self._node_uid: str | None = None
         self._pods: dict[str, Pod] = {}
         self._former = FormerPods()
+        self._position = WatchPosition()
+        self._listed: dict[PodUid, str] = {}
         self._tried = asyncio.Event()
         self._synced = asyncio.Event()
         self._failed_at = float("-inf")
+        self._was_behind_at = float("-inf")
+        self._is_awaited: Callable[[], bool] = lambda: False
 
     async def run(self) -> None:
         """Watches for ever."""
@@ -84,6 +90,7 @@ class NodePods:
             parse_pod,
             changed=self._take_change,
             failed=lambda _: self._count_failure(),
+            watched=self._take_position,
             salvage=parse_bare_pod,
         )
         recorder = EventRecorder(client, REPORTER, self._node_name)
@@ -99,6 +106,7 @@ class NodePods:
             self._client = self._reflector = self._recorder = None
             self._synced.clear()
             self._pods.clear()
+            self._listed.clear()
 
     def _report_no_connection(self, error: ConfigurationError) -> None:
         self._tried.set()
@@ -115,9 +123,21 @@ class NodePods:
     def _take_change(self, change: Change[Pod]) -> None:
         if change.before is not None and change.after is None:
             self._pods.pop(change.before.uid, None)
-            self._former.note(change.before, time.monotonic())
+            if change.before.uid not in self._former:
+                self._former.note(change.before, time.monotonic())
         elif change.after is not None:
             self._pods[change.after.uid] = change.after
+            if change.before is None and not self._position.has_reached(change.after.resource_version):
+                self._listed[PodUid(change.after.uid)] = change.after.resource_version
+
+    def _take_position(self, resource_version: str, deleted: Pod | None) -> None:
+        """The watch has come to here. How a pod was at its end no list can tell that has overtaken it."""
+        if deleted is not None:
+            self._former.note(deleted, time.monotonic(), is_end=True)
+        self._position.advance(resource_version)
+        if self._listed:
+            later = self._listed.items()
+            self._listed = {uid: at for uid, at in later if not self._position.has_reached(at)}
 
     async def _read_node(self, client: Client) -> None:
         """Reads now and then which Node this is, by which the mirrors of its static pods are known."""
@@ -143,8 +163,28 @@ class NodePods:
     def can_read(self) -> bool:
         return self._client is not None and time.monotonic() - self._failed_at > REST_S
 
+    def unwatched(self) -> frozenset[PodUid]:
+        return frozenset(self._listed)
+
+    @property
+    def can_follow(self) -> bool:
+        return time.monotonic() - self._was_behind_at > REST_S or self._is_awaited()
+
+    async def follow(self, pod: Pod, within_s: float) -> bool:
+        return await self._follow(lambda: self._position.has_reached(pod.resource_version), within_s)
+
+    async def follow_end(self, pod: Pod, within_s: float) -> bool:
+        return await self._follow(lambda: self._former.has_end(pod.uid), within_s)
+
+    async def _follow(self, is_awaited: Callable[[], bool], within_s: float) -> bool:
+        if await self._position.until(is_awaited, within_s):
+            return True
+        self._was_behind_at, self._is_awaited = time.monotonic(), is_awaited
+        return False
+
     def pods(self) -> Mapping[PodUid, Pod]:
-        return index_pods(leave_out_forged(self._pods.values(), self._node_uid))
+        believed = leave_out_forged(self._pods.values(), self._node_uid)
+        return index_pods(believed, self._former.__contains__)
 
     def deleted(self) -> Mapping[PodUid, Pod]:
         return self._former.index(time.monotonic(), self._node_uid)

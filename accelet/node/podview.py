@@ -29,6 +29,23 @@ class PodView(Protocol):
         """Those that went a moment ago, as last seen."""
         ...
 
+    def unwatched(self) -> frozenset[PodUid]:
+        """Those of `pods` that a list has shown and the watch not yet, nor who had their names before."""
+        ...
+
+    async def follow(self, pod: Pod, within_s: float) -> bool:
+        """Waits until the watch has shown this version of the pod, and all before it; whether it has."""
+        ...
+
+    @property
+    def can_follow(self) -> bool:
+        """Whether waiting for the watch is worth the time: it was not too far behind just now."""
+        ...
+
+    async def follow_end(self, pod: Pod, within_s: float) -> bool:
+        """Waits until the watch has shown how this pod, which is gone, was at its end; whether it has."""
+        ...
+
     async def synced(self, within_s: float) -> bool:
         """Waits until the pods have been listed once; whether they have."""
         ...

@@ -1,6 +1,6 @@
 """Who holds which devices of one resource, as far as the kubelet's own records and our answers tell."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -77,11 +77,21 @@ class Ledger:
     """Every id in the last checkpoint, also of pods that are gone: the kubelet frees lazily."""
 
     has_read_checkpoint: bool = False
-    checkpointed_pods: frozenset[PodUid] = frozenset()
-    """The pods in the last checkpoint that this life of the kubelet wrote."""
+    checkpointed_pods: Mapping[PodUid, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
+    """The pods in the last checkpoint that this life of the kubelet wrote, and their containers there."""
 
-    freed: frozenset[PodUid] = frozenset()
-    """The pods it had in its checkpoint and has no longer: for the kubelet they have ended."""
+    freed: Mapping[PodUid, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
+    """The pods it had in its checkpoint and has no longer: for the kubelet they have ended. With their
+    containers that had devices."""
+
+    inherited: Mapping[PodUid, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
+    """The containers that had devices from the kubelet's life before this one."""
+
+    inherited_tokens: frozenset[str] = frozenset()
+    """The names of our answers that it had recorded."""
+
+    has_inherited: bool = False
+    """Whether this life of the kubelet is known to have taken over what that one recorded."""
 
     @cached_property
     def held(self) -> frozenset[DeviceId]:
@@ -101,6 +111,11 @@ class Ledger:
             for key, one in self.holdings.items()
         }
         return replace(self, holdings=MappingProxyType(holdings))
+
+    @cached_property
+    def released(self) -> frozenset[PodUid]:
+        """The pods that hold nothing any more of what the checkpoint still lists as theirs."""
+        return frozenset(key.pod_uid for key, one in self.holdings.items() if one.is_released)
 
     @property
     def knows_init_containers(self) -> bool:
@@ -133,9 +148,26 @@ class Ledger:
         others = tuple(one for one in self.in_flight if answer.owner is None or one.owner != answer.owner)
         return replace(self, in_flight=(*others, answer))
 
-    def of_new_kubelet(self) -> "Ledger":
-        """As another life of the kubelet begins, which may have lost its records."""
-        return replace(self, checkpointed_pods=frozenset(), freed=frozenset())
+    def of_new_kubelet(self, known: Set[PodUid]) -> "Ledger":
+        """As another life of the kubelet begins, which may have lost its records.
+
+        It admits pods anew that the API server has; `known` are those. What was freed of others stays so.
+        """
+        freed = {uid: containers for uid, containers in self.freed.items() if uid not in known}
+        tokens = frozenset(one.token for one in self.holdings.values() if one.token and one.is_recorded)
+        return replace(
+            self,
+            checkpointed_pods=MappingProxyType({}),
+            freed=MappingProxyType(freed),
+            inherited=MappingProxyType({**self.inherited, **self.freed, **self.checkpointed_pods}),
+            inherited_tokens=tokens,
+            has_inherited=False,
+        )
+
+    def served(self, pod_uid: PodUid) -> frozenset[str]:
+        """The containers of the pod, if it has ended, that had devices and that no kubelet has forgotten."""
+        inherited = self.inherited.get(pod_uid, frozenset()) if self.has_inherited else frozenset()
+        return self.freed.get(pod_uid, frozenset()) | inherited
 
     @cached_property
     def _recorded(self) -> Mapping[PodUid, Mapping[str, frozenset[DeviceId]]]:

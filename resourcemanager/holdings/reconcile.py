@@ -123,12 +123,35 @@ def reconcile(ledger: Ledger, view: View) -> Reconciled:
 def _note_freed(before: Ledger, after: Ledger, view: View, known: "_Pods") -> Ledger:
     """The kubelet takes devices from pods that have ended, and from no other, as long as it lives."""
     if view.checkpoint is None or not view.is_of_this_kubelet:
-        return replace(after, checkpointed_pods=before.checkpointed_pods, freed=before.freed)
-    now = frozenset(PodUid(one.pod_uid) for one in view.checkpoint if one.resource == after.resource)
-    freed = (before.freed | before.checkpointed_pods) - now
+        return replace(
+            after,
+            checkpointed_pods=before.checkpointed_pods,
+            freed=before.freed,
+            inherited=before.inherited,
+            inherited_tokens=before.inherited_tokens,
+            has_inherited=before.has_inherited,
+        )
+    now: dict[PodUid, frozenset[str]] = {}
+    for one in view.checkpoint:
+        if one.resource == after.resource:
+            uid = PodUid(one.pod_uid)
+            now[uid] = now.get(uid, frozenset()) | {one.container}
+    tokens = {one.annotations.get(ALLOCATION_ANNOTATION) for one in view.checkpoint}
+    inherited: Mapping[PodUid, frozenset[str]] = before.inherited
+    remembered = {**before.freed, **before.checkpointed_pods}
+    freed = {uid: containers for uid, containers in remembered.items() if uid not in now}
     if known.by_uid is not None:
-        freed &= known.by_uid.keys() | view.former | {key.pod_uid for key in after.holdings}
-    return replace(after, checkpointed_pods=now, freed=freed)
+        kept = known.by_uid.keys() | view.former | {key.pod_uid for key in after.holdings}
+        freed = {uid: containers for uid, containers in freed.items() if uid in kept}
+        inherited = {uid: containers for uid, containers in inherited.items() if uid in kept}
+    return replace(
+        after,
+        checkpointed_pods=MappingProxyType(now),
+        freed=MappingProxyType(freed),
+        inherited=MappingProxyType(dict(inherited)),
+        inherited_tokens=before.inherited_tokens,
+        has_inherited=before.has_inherited or not before.inherited_tokens.isdisjoint(tokens),
+    )
 
 
 def pods_to_ask(ledger: Ledger, pods: Sequence[Pod] | None) -> tuple[ObjectKey, ...]:

@@ -45,16 +45,27 @@ watch has not shown yet; so they are read once some have been asked for in vain,
 from collections.abc import Sequence
 
 from accelet.kube.pods import Pod
-from accelet.kube.poduid import may_recur
-from resourcemanager.matching.doubts import accept_single, doubt_former, doubt_name, doubt_rival
+from accelet.kube.poduid import kubelet_uid, may_recur
+from resourcemanager.matching.doubts import (
+    accept_single,
+    doubt_former,
+    doubt_hidden_rival,
+    doubt_name,
+    doubt_rival,
+    doubt_watch,
+)
 from resourcemanager.matching.exclusion import exclude_others
 from resourcemanager.matching.inquiry import (
     AskCheckpoint,
     AskShown,
     CallFacts,
+    FollowEnd,
+    FollowWatch,
     Match,
+    NoProof,
     Podresources,
     Proof,
+    Question,
     ReadPod,
     ReadPods,
     Step,
@@ -66,6 +77,7 @@ from resourcemanager.matching.openings import (
     list_living,
     list_rivals,
     may_show_former,
+    may_start_hidden,
     needs_checkpoint,
 )
 
@@ -84,57 +96,71 @@ def next_step(evidence: CallFacts) -> Step:
 
 
 def _find_visible(evidence: CallFacts) -> Step:
+    """Whoever is certainly shown without its devices; a pod in doubt is passed over until nobody is left."""
     living = list_living(evidence)
+    doubts: list[NoProof] = []
     for pod in living:
         if is_past_admission(pod, evidence):
             continue
         if pod.key not in evidence.shown:
             may_lag = evidence.can_read and evidence.reads == 0 and len(evidence.shown) >= GETS_BEFORE_READ
             return ReadPods(after_s=0) if may_lag else AskShown(pod.key)
-        found = list(find_openings(pod, Proof.VISIBLE, evidence))
-        if found:
-            return (
-                _verify_name(pod, evidence)
-                or _consider_former(pod, found, evidence)
-                or _ask_rivals(found, evidence)
-            )
+        if found := list(find_openings(pod, Proof.VISIBLE, evidence)):
+            step = _verify_name(pod, evidence)
+            if step is None:
+                return _ask_rivals(found, evidence)
+            if not isinstance(step, NoProof):
+                return step
+            doubts.append(step)
     if evidence.can_read and evidence.reads == 0:
         return ReadPods(after_s=0)
-    return _find_gap(living, evidence)
+    return doubts[0] if doubts else _find_gap(living, evidence)
 
 
-def _verify_name(pod: Pod, evidence: CallFacts) -> Step | None:
-    if evidence.is_watch_current or pod.key in evidence.verified or not may_recur(pod):
+def _verify_name(pod: Pod, evidence: CallFacts) -> Question | NoProof | None:
+    """What to find out before the pod is believed to be what is shown under its name, or why it is not."""
+    if not may_recur(pod):
         return None
-    return ReadPod(pod.key) if evidence.can_read else doubt_name(pod)
-
-
-def _consider_former(pod: Pod, found: Sequence[Match], evidence: CallFacts) -> Step | None:
-    """What to do where the name lately was another pod's, which the kubelet may still show or be admitting.
-
-    If the former pod has all it asks for, what is shown may be that one, and the call for anybody.
-    """
+    if not (evidence.is_watch_current or pod.key in evidence.verified):
+        return ReadPod(pod.key) if evidence.can_read else doubt_name(pod)
+    if kubelet_uid(pod) in evidence.unwatched:
+        return FollowWatch(pod) if evidence.can_follow else doubt_watch(pod)
     if former := find_former_openings(pod, evidence):
         return doubt_former(pod, former)
-    if not may_show_former(pod, evidence):
-        return None
-    for other in list_living(evidence, with_former=True):
-        if other.key == pod.key or is_past_admission(other, evidence):
-            continue
-        if other.key not in evidence.shown:
-            return AskShown(other.key)
-        if others := list(find_openings(other, Proof.VISIBLE, evidence)):
-            return accept_single([*found, *others], evidence)
-    return None
+    return doubt_former(pod, ()) if may_show_former(pod, evidence) else None
 
 
 def _ask_rivals(found: Sequence[Match], evidence: CallFacts) -> Step:
     for rival in list_rivals(evidence):
-        if rival.key not in evidence.shown:
-            return AskShown(rival.key)
-        if any(find_openings(rival, Proof.VISIBLE, evidence)):
-            return _verify_name(rival, evidence) or doubt_rival(rival, evidence)
+        if step := _ask_rival(rival, evidence):
+            return step
     return accept_single(found, evidence)
+
+
+def _ask_rival(rival: Pod, evidence: CallFacts) -> Step | None:
+    """What to find out about it, or that it is one; None if no container of it can be starting.
+
+    The kubelet hides a pod that it was told to remove before it stops starting it, and no other (1.33 to
+    1.37, HandlePodRemoves; podWorkerLoop ends a pod only between two syncs). So one that is hidden and that
+    the API server has still had ended before, or waits for its admission.
+    """
+    uid = kubelet_uid(rival)
+    if uid in evidence.missing and evidence.can_follow:
+        return FollowEnd(rival)
+    if uid not in evidence.pods:
+        return doubt_hidden_rival(rival, evidence)
+    if rival.key not in evidence.shown:
+        return AskShown(rival.key)
+    if any(find_openings(rival, Proof.VISIBLE, evidence)):
+        return _verify_rival(rival, evidence) or doubt_rival(rival, evidence)
+    if uid in evidence.read_since_shown or not may_start_hidden(uid, rival, evidence):
+        return None
+    return ReadPod(rival.key) if evidence.can_read else doubt_hidden_rival(rival, evidence)
+
+
+def _verify_rival(rival: Pod, evidence: CallFacts) -> Step | None:
+    is_verified = evidence.is_watch_current or rival.key in evidence.verified or not may_recur(rival)
+    return None if is_verified or not evidence.can_read else ReadPod(rival.key)
 
 
 def _find_gap(living: Sequence[Pod], evidence: CallFacts) -> Step:

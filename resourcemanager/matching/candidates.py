@@ -1,6 +1,6 @@
 """What one pod may be asking for, read against the ledger and against what podresources shows of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 from accelet.kube.pods import Container, Pod
@@ -32,11 +32,16 @@ def list_needs(pod: Pod, resource: str) -> tuple[Need, ...]:
     )
 
 
-def lacks_devices(pod: Pod, ledger: Ledger, size: int) -> bool:
-    """Whether a request of this size is one that no record of the kubelet shows as met."""
+def lacks_devices(pod: Pod, ledger: Ledger, size: int, served: Set[str] = frozenset()) -> bool:
+    """Whether a request of this size is one that no record of the kubelet shows as met.
+
+    `served` are containers that had devices once.
+    """
     recorded = ledger.recorded(kubelet_uid(pod))
     return size > 0 and any(
-        container.name not in recorded and _size(container, pod, ledger.resource) == size
+        container.name not in recorded
+        and container.name not in served
+        and _size(container, pod, ledger.resource) == size
         for container in pod.all_containers
     )
 
@@ -87,9 +92,7 @@ def is_same_pod(pod: Pod, shown: ShownPod, ledger: Ledger) -> bool:
     records give devices to have them. Podresources has no UID to compare.
     """
     names = {container.name for container in shown.containers}
-    main = {container.name for container in pod.containers}
-    sidecars = {container.name for container in pod.init_containers if container.is_sidecar}
-    if not main <= names <= main | sidecars:
+    if not {container.name for container in pod.containers} <= names <= list_shown_containers(pod):
         return False
     recorded = ledger.recorded(kubelet_uid(pod))
     return all(
@@ -97,6 +100,12 @@ def is_same_pod(pod: Pod, shown: ShownPod, ledger: Ledger) -> bool:
         for container in shown.containers
         if container.name in recorded
     )
+
+
+def list_shown_containers(pod: Pod) -> frozenset[str]:
+    """The names of the containers that podresources shows of the pod: all but its plain init containers."""
+    sidecars = (container for container in pod.init_containers if container.is_sidecar)
+    return frozenset(container.name for container in (*pod.containers, *sidecars))
 
 
 def _possible_next(needs: tuple[Need, ...], ledger: Ledger) -> Iterator[Need]:

@@ -50,17 +50,26 @@ def doubt_rival(rival: Pod, evidence: CallFacts) -> NoProof:
     )
 
 
+def doubt_hidden_rival(rival: Pod, evidence: CallFacts) -> NoProof:
+    return NoProof(
+        Doubt.RIVAL,
+        f"Pod {_name(rival)}, which is gone or ending, was on this node without the {_amount(evidence)}"
+        " it asks for, so the call may be for a container of it that is starting still.",
+    )
+
+
 def doubt_former(pod: Pod, former: Sequence[Match]) -> NoProof:
-    """`former` are in the order of their deletion, which is that in which the kubelet comes to them.
+    """`former` are the openings of former pods, in the order of their deletion, in which the kubelet comes to
+    them.
 
     Whichever of them the call is for, the kubelet is past the first once that is refused; the others may
-    still come.
+    still come. Empty where it is not known which former pod it is, if one.
     """
     return NoProof(
         Doubt.SEVERAL,
         f"Pod {_name(pod)} was made anew after a former one of its name had been deleted by force, and the"
         " kubelet does not tell which of the two it asks for.",
-        former=former[0].owner.pod_uid,
+        former=former[0].owner.pod_uid if former else None,
     )
 
 
@@ -76,6 +85,14 @@ def doubt_name(pod: Pod) -> NoProof:
     return NoProof(
         Doubt.UNVERIFIED,
         f"The API server does not answer, and the kubelet may be admitting a newer pod {_name(pod)}.",
+    )
+
+
+def doubt_watch(pod: Pod) -> NoProof:
+    return NoProof(
+        Doubt.UNVERIFIED,
+        f"The watch of this node's pods is behind and has not shown pod {_name(pod)}; the kubelet may be"
+        " admitting a former one of its name.",
     )
 
 

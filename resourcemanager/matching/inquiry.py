@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
-from accelet.kube.poduid import PodUid, index_pods
+from accelet.kube.poduid import PodUid, index_pods, kubelet_uid
 from resourcemanager.holdings.evidence import ContainerKey, ShownPod
 from resourcemanager.holdings.ledger import Ledger
 from resourcemanager.matching.admissions import Admissions
@@ -96,6 +96,24 @@ class ReadPods:
 
 
 @dataclass(frozen=True, slots=True)
+class FollowWatch:
+    """Wait until the watch has shown this pod, and so whoever had its name before; `CallFacts.with_followed`,
+    or `without_watch` where it is too far behind.
+    """
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class FollowEnd:
+    """Wait until the watch has shown how this pod, which was not found any more, was at its end;
+    `CallFacts.with_end`, or `without_watch`.
+    """
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
 class Match:
     """The call is for this container."""
 
@@ -116,7 +134,7 @@ class NoProof:
     former: PodUid | None = None
 
 
-Question = AskShown | AskAllShown | AskCheckpoint | ReadPod | ReadPods
+Question = AskShown | AskAllShown | AskCheckpoint | ReadPod | ReadPods | FollowWatch | FollowEnd
 Step = Question | Match | NoProof
 
 
@@ -128,10 +146,12 @@ class CallFacts:
     at first the watch's, then what was read.
     `podresources`: what kind of podresources service there is.
     `is_watch_current`: nobody needs to doubt that the watch has delivered what happened up to about now.
-    `can_read`: the API server can be asked.
+    `can_read`: the API server can be asked. `can_follow`: the watch shows in time what was read.
     `admissions`: what is remembered of this kubelet.
     `deleted`: pods that the API server no longer has and the kubelet may still show, as last seen.
-    The rest is filled in by the methods; `missing` are those of `deleted` of which a read alone tells.
+    `unwatched`: those of `pods` that were read and that the watch has not shown yet, nor who had their names.
+    The rest is filled in by the methods; `missing` are those of `deleted` of which a read alone tells,
+    `read_since_shown` those of `pods` that were read after podresources had been asked for them.
     """
 
     size: int
@@ -140,13 +160,16 @@ class CallFacts:
     podresources: Podresources = Podresources.GET_ACTIVE
     is_watch_current: bool = True
     can_read: bool = True
+    can_follow: bool = True
     admissions: Admissions = field(default_factory=Admissions)
     deleted: Mapping[PodUid, Pod] = field(default_factory=lambda: MappingProxyType({}))
+    unwatched: frozenset[PodUid] = frozenset()
     shown: Mapping[ObjectKey, ShownPod | None] = field(default_factory=lambda: MappingProxyType({}))
     shown_twice: frozenset[ObjectKey] = frozenset()
     is_all_shown: bool = False
     missing: frozenset[PodUid] = frozenset()
     verified: frozenset[ObjectKey] = frozenset()
+    read_since_shown: frozenset[PodUid] = frozenset()
     reads: int = 0
     has_asked_checkpoint: bool = False
 
@@ -171,17 +194,30 @@ class CallFacts:
         """`pod` is what the API server has under `name` on this node, None if nothing."""
         others = [one for one in self.pods.values() if one.key != name]
         read = self._with_read([*others, pod] if pod else others)
-        return replace(read, verified=self.verified | {name})
+        return replace(
+            read,
+            verified=self.verified | {name},
+            read_since_shown=self.read_since_shown | self._shown_of([pod] if pod else []),
+        )
 
     def with_pods(self, pods: Iterable[Pod]) -> "CallFacts":
         """`pods` are all that the API server has for this node."""
+        pods = tuple(pods)
         read = self._with_read(pods)
         names = {pod.key for pod in (*self.pods.values(), *read.pods.values())}
-        return replace(read, verified=self.verified | names, reads=self.reads + 1)
+        return replace(
+            read,
+            verified=self.verified | names,
+            read_since_shown=self.read_since_shown | self._shown_of(pods),
+            reads=self.reads + 1,
+        )
+
+    def _shown_of(self, pods: Iterable[Pod]) -> frozenset[PodUid]:
+        return frozenset(kubelet_uid(pod) for pod in pods if pod.key in self.shown)
 
     def _with_read(self, pods: Iterable[Pod]) -> "CallFacts":
         """With what was read, in the order known so far; first what is new, since the watch lags."""
-        found = index_pods(pods)
+        found = index_pods(pods, self._was_pod)
         missing = {uid: pod for uid, pod in self.pods.items() if uid not in found}
         new = [uid for uid in found if uid not in self.pods]
         return replace(
@@ -189,7 +225,34 @@ class CallFacts:
             pods={uid: found[uid] for uid in (*new, *self.pods) if uid in found},
             deleted={**self.deleted, **missing},
             missing=self.missing | missing.keys(),
+            unwatched=self.unwatched | set(new),
         )
+
+    def _was_pod(self, uid: PodUid) -> bool:
+        pod = self.pods.get(uid) or self.deleted.get(uid)
+        return pod is not None and not pod.is_mirror
+
+    def with_followed(self, pod: Pod, deleted: Mapping[PodUid, Pod]) -> "CallFacts":
+        """The watch has shown `pod`; `deleted` are the pods that it has shown to be deleted by now."""
+        # A mirror that anybody can have forged is not one of a pod that is gone.
+        lost = {uid for uid, one in deleted.items() if not one.is_mirror}
+        pods = {uid: one for uid, one in self.pods.items() if not (one.is_mirror and uid in lost)}
+        return replace(
+            self,
+            pods=pods,
+            deleted={**self.deleted, **deleted},
+            missing=self.missing - deleted.keys(),
+            unwatched=self.unwatched - {kubelet_uid(pod)},
+        )
+
+    def with_end(self, pod: Pod, deleted: Mapping[PodUid, Pod]) -> "CallFacts":
+        """The watch has shown the end of `pod`; `deleted` as for `with_followed`."""
+        followed = self.with_followed(pod, deleted)
+        return replace(followed, missing=followed.missing - {kubelet_uid(pod)})
+
+    def without_watch(self) -> "CallFacts":
+        """The watch did not show in time what was read."""
+        return replace(self, can_follow=False)
 
     def without_api_server(self) -> "CallFacts":
         """The API server did not answer."""

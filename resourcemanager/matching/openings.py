@@ -2,11 +2,21 @@
 
 from collections.abc import Iterable, Iterator
 
+from accelet.accelerators.device import DeviceId
 from accelet.kube.pods import Pod
 from accelet.kube.poduid import PodUid, kubelet_uid
-from resourcemanager.holdings.evidence import ContainerKey
-from resourcemanager.matching.candidates import find_gaps, find_next, has_all, lacks_devices, list_needs
-from resourcemanager.matching.inquiry import CallFacts, Match, Proof
+from resourcemanager.holdings.evidence import ContainerKey, ShownPod
+from resourcemanager.holdings.ledger import Ledger
+from resourcemanager.matching.candidates import (
+    find_gaps,
+    find_next,
+    has_all,
+    is_same_pod,
+    lacks_devices,
+    list_needs,
+    list_shown_containers,
+)
+from resourcemanager.matching.inquiry import CallFacts, Match, Podresources, Proof
 
 
 def list_living(evidence: CallFacts, *, with_former: bool = False) -> tuple[Pod, ...]:
@@ -21,16 +31,32 @@ def list_living(evidence: CallFacts, *, with_former: bool = False) -> tuple[Pod,
 def list_rivals(evidence: CallFacts) -> tuple[Pod, ...]:
     """The pods past their admission of which a container may be starting without its devices.
 
-    Also those that the API server has no longer, while no other has their name.
+    Also those that the API server has no longer: the kubelet hides a pod before it stops starting it.
     """
-    names = {pod.key for pod in evidence.pods.values()}
     # Of deleted pods there may be thousands: what is cheap to tell comes first.
-    return _put_dying_last(
+    deleted = (
         pod
-        for uid, pod in {**evidence.deleted, **evidence.pods}.items()
+        for uid, pod in evidence.deleted.items()
         if is_past_admission(pod, evidence)
-        and (uid in evidence.pods or pod.key not in names)
-        and _may_want(uid, pod, evidence)
+        and uid not in evidence.pods
+        and uid not in evidence.ledger.released
+        and may_start_hidden(uid, pod, evidence)
+    )
+    living = (
+        pod
+        for uid, pod in evidence.pods.items()
+        if is_past_admission(pod, evidence) and _may_want(uid, pod, evidence)
+    )
+    return (*deleted, *_put_dying_last(living))
+
+
+def may_start_hidden(uid: PodUid, pod: Pod, evidence: CallFacts) -> bool:
+    """Whether a container that never had such devices may be starting in a pod that is not shown."""
+    return (
+        not pod.is_terminal
+        and not pod.is_mirror  # anybody can forge one, which the kubelet does not start
+        and uid not in evidence.admissions.turned_away
+        and lacks_devices(pod, evidence.ledger, evidence.size, served=evidence.ledger.served(uid))
     )
 
 
@@ -48,10 +74,16 @@ def _may_want(uid: PodUid, pod: Pod, evidence: CallFacts) -> bool:
 
 
 def list_former(pod: Pod, evidence: CallFacts) -> tuple[Pod, ...]:
-    """The pods that had the name of `pod` before it, and had not ended when they were deleted.
+    """The pods that had the name of `pod` before it and may still be what is shown under it.
 
-    Somebody deleted them by force: else the kubelet has them end before the API server forgets them.
+    Somebody deleted them by force: else the kubelet has them end before the API server forgets them. Those
+    whose devices it has taken back since, or that it turned away, have ended for the kubelet as well.
+    That a holding was released does not tell it: podresources shows names, and may show the former pod.
     """
+    shown = evidence.shown.get(pod.key)
+    if shown is None:
+        return ()
+    ledger = evidence.ledger
     return tuple(
         one
         for uid, one in evidence.deleted.items()
@@ -59,6 +91,9 @@ def list_former(pod: Pod, evidence: CallFacts) -> tuple[Pod, ...]:
         and one.namespace == pod.namespace
         and uid not in evidence.pods
         and not one.is_terminal
+        and uid not in ledger.freed
+        and uid not in evidence.admissions.turned_away
+        and _may_be(one, shown, evidence)
     )
 
 
@@ -78,11 +113,32 @@ def find_former_openings(pod: Pod, evidence: CallFacts) -> tuple[Match, ...]:
 
 
 def may_show_former(pod: Pod, evidence: CallFacts) -> bool:
-    """Whether what is shown under the pod's name may be a former one that has all it asks for."""
+    """Whether what is shown under the pod's name may be a former one that is past its admission."""
     shown = evidence.shown.get(pod.key)
     return shown is not None and any(
-        has_all(former, shown, evidence.ledger) for former in list_former(pod, evidence)
+        is_past_admission(former, evidence) or has_all(former, shown, evidence.ledger)
+        for former in list_former(pod, evidence)
     )
+
+
+def _may_be(pod: Pod, shown: ShownPod, evidence: CallFacts) -> bool:
+    """Whether what is shown can be this pod. Kubelets from 1.34 show all sidecars."""
+    shows_sidecars = evidence.podresources is Podresources.GET_ACTIVE
+    if shows_sidecars and {one.name for one in shown.containers} != list_shown_containers(pod):
+        return False
+    return is_same_pod(pod, shown, evidence.ledger) and not _is_of_another(pod, shown, evidence.ledger)
+
+
+def _is_of_another(pod: Pod, shown: ShownPod, ledger: Ledger) -> bool:
+    """Whether devices are shown that, by all that is known, a container of that name in another pod has."""
+    for container in shown.containers:
+        own = ContainerKey(kubelet_uid(pod), container.name)
+        for device in container.devices.get(ledger.resource, frozenset()):
+            holders = ledger.holders(DeviceId(device))
+            known = {holder.container for holder in holders if holder is not None}
+            if own not in holders and None not in holders and container.name in known:
+                return True
+    return False
 
 
 def needs_checkpoint(evidence: CallFacts) -> bool:
@@ -107,7 +163,7 @@ def find_openings(pod: Pod, proof: Proof, evidence: CallFacts) -> Iterator[Match
     Of one past its admission nothing is proven: another of its containers may be starting.
     """
     shown = evidence.shown.get(pod.key)
-    if shown is None:
+    if shown is None or not _may_be(pod, shown, evidence):
         return
     is_past = is_past_admission(pod, evidence)
     find = find_gaps if is_past else find_next

@@ -5,7 +5,7 @@ shown without its devices. So whoever is shown so at a registration, when no cal
 Pods that are bound once the kubelet knows the resource cannot be among them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -37,6 +37,16 @@ class Screening:
     def with_after(self, pod: Pod, shown: ShownPod | None, ledger: Ledger) -> "Screening":
         return replace(self, after={**self.after, kubelet_uid(pod): _lacks(pod, shown, ledger)})
 
+    def with_lost(self, pods: Iterable[Pod], ledger: Ledger) -> "Screening":
+        """`pods` are those that the API server had until lately, and that nobody can be asked for any more.
+
+        One that the kubelet admitted without devices it may be starting still, though it hides it already.
+        """
+        if self.is_known:
+            return self
+        lost = {kubelet_uid(pod): True for pod in pods if may_be_skipped(pod, ledger)}
+        return replace(self, after={**self.after, **lost})
+
     def again(self, *, is_during_call: bool) -> "Screening":
         """Before everybody is asked for after the registration, for the first time or again."""
         return replace(self, after=MappingProxyType({}), is_during_call=is_during_call)
@@ -59,10 +69,13 @@ class Screening:
     def skipped(self) -> frozenset[PodUid]:
         """The pods that were, or may have been, admitted without devices.
 
-        While a call is waiting, a single one that was not shown so before the registration is the caller.
+        While a call is waiting, a single one that was not shown so before the registration is the caller. One
+        that was not asked for then may be either, unless the kubelet knew the resource all the time.
         """
-        is_caller = self.is_during_call and len(self.lacking) == 1 and not _found(self.before)
-        return frozenset() if is_caller else self.lacking
+        lacking = self.lacking
+        is_told = self.is_known or lacking <= self.before.keys()
+        is_caller = self.is_during_call and len(lacking) == 1 and is_told and not _found(self.before)
+        return frozenset() if is_caller else lacking
 
 
 def may_be_skipped(pod: Pod, ledger: Ledger) -> bool:

@@ -49,6 +49,8 @@ class Reflector(Generic[T]):
 
     `changed` is called on the event loop for each change, after the store has it; `failed` for each fault
     (a request that failed, an object that is malformed), so that it can be counted. Neither may raise.
+    `watched` is called, before `changed`, for each version that the watch has come to, with the object that
+    was deleted there as it was then: also where `refresh` has overtaken it. It may not raise either.
     A malformed object stays as it was last; of one never seen before, `salvage` may say what is still to be
     known.
     """
@@ -61,6 +63,7 @@ class Reflector(Generic[T]):
         *,
         changed: Callable[[Change[T]], None] | None = None,
         failed: Callable[[KubeError], None] | None = None,
+        watched: Callable[[str, T | None], None] | None = None,
         salvage: Callable[[msgspec.Raw], T] | None = None,
         pace: Pace | None = None,
         uniform: Uniform = random.uniform,
@@ -68,6 +71,7 @@ class Reflector(Generic[T]):
     ) -> None:
         self._source, self._scope, self._parse = source, scope, parse
         self._changed, self._failed, self._salvage = changed, failed, salvage
+        self._watched = watched
         self._pace, self._uniform, self._clock = pace or Pace(), uniform, clock
         self._listing = asyncio.Lock()
         self._synced = asyncio.Event()
@@ -137,6 +141,8 @@ class Reflector(Generic[T]):
                     items.append(item)
         # The watch may have overtaken a list asked for on the side. Our own list decides in any case: when
         # the API server's database was restored from a backup, its versions are lower than what we knew.
+        if is_own and self._watched is not None:
+            self._watched(resource_version, None)
         if is_own or self.store.is_older_than(resource_version):
             for changes in self.store.replacing(items, unreadable, resource_version):
                 self._tell(changes)
@@ -180,6 +186,9 @@ class Reflector(Generic[T]):
         if event.type == "ERROR":
             raise api_error(f"watch of {kind}s", 0, bytes(event.object))
         who = read_identity(event.object, kind)
+        if self._watched is not None:
+            deleted = self._read(event.object, []) if event.type == "DELETED" else None
+            self._watched(who.resource_version, None if deleted is None else deleted.value)
         match event.type:
             case "BOOKMARK":
                 self.store.advance(who.resource_version)

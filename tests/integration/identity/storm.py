@@ -261,6 +261,8 @@ async def blow(folder: Path, version: str, containers: int, lives: int, seed: in
             for _ in range(lives):
                 async with agent(folder, path, storm.world.kubeconfig) as running:
                     await kubelet.resource(GPU).devices(healthy=CARDS * SHARES, timeout_s=60)
+                    # A pod bound within 0.05 s of a registration may be refused: it may have come before it.
+                    await running.knows_pods()
                     await storm.blow(containers // lives)
                     note_matches(storm.counts, running)
     return storm

@@ -29,10 +29,22 @@ async def test_pod_made_anew_under_its_name_is_not_taken_for_the_old_one(folder:
     async with node(folder, lag_s=1.0) as world, served(world, folder, tiles_config(), devices=20) as running:
         old = world.create(gpu_pod("db-0", "card0", "card0:gt0"), owner=STATEFUL_SET)
         await until(lambda: old.uid in running.pods_known())
+        world.patch(old, {"status": {"phase": "Failed"}})
         world.delete(old)
         new = await world.admit(gpu_pod("db-0", "card1", "card1:gt1"), owner=STATEFUL_SET)
-        assert old.uid in running.pods_known()
         assert (cards(new), mask(new)) == (["card1"], "1")
+
+
+async def test_pod_made_anew_after_a_deletion_by_force_is_refused_once(folder: Path) -> None:
+    async with node(folder, lag_s=0.3) as world, served(world, folder, tiles_config(), devices=20):
+        await until(lambda: world.api.count(path="/pods", watch=True) > 0)  # a list tells of no deletion
+        old = world.create(gpu_pod("db-0", "card0", "card0:gt0"), owner=STATEFUL_SET)
+        world.delete(old)  # the watch has shown neither; the kubelet may be admitting it
+        new = await world.admit(gpu_pod("db-0", "card1", "card1:gt1"), owner=STATEFUL_SET)
+        assert "deleted by force" in refusal(new)
+        await world.remove(new)
+        again = await world.admit(gpu_pod("db-0", "card1", "card1:gt1"), owner=STATEFUL_SET)
+        assert (cards(again), mask(again)) == (["card1"], "1")
 
 
 async def test_watch_that_lags_is_helped_by_a_read(folder: Path) -> None:

@@ -115,6 +115,7 @@ class World:
     async def remove(self, record: PodRecord) -> None:
         """The pod is gone, for the API server and for the kubelet."""
         await self.kubelet.remove(record)
+        self.patch(record.pod, {"status": {"phase": "Succeeded"}})  # as a kubelet does before it lets it go
         self.delete(record.pod)
 
     def events(self) -> list[tuple[str, str, str]]:

@@ -40,3 +40,19 @@ async def test_read_where_there_is_no_way_to_connect_fails_at_once(tmp_path: Pat
     async with just_started(tmp_path / "no-kubeconfig") as pods:
         with pytest.raises(UnavailableError, match="no connection"):
             await pods.read_pods()
+
+
+async def test_end_of_a_pod_that_a_list_overtook_is_waited_for(tmp_path: Path) -> None:
+    with FakeApi() as api:
+        api.state.create("api/v1/pods", "ml", raw_pod("one", on="node"))
+        async with just_started(api.write_kubeconfig(tmp_path / "kubeconfig")) as pods:
+            assert await pods.synced(5.0)
+            (one,) = pods.pods().values()
+            api.lag_s = 60.0
+            api.state.delete("api/v1/pods", ("ml", "one"))
+            assert await pods.read_pods() == {}
+            assert not await pods.follow_end(one, 0.01)
+            assert not pods.can_follow
+            api.lag_s = 0.0
+            assert await pods.follow_end(one, 10.0)
+            assert pods.can_follow

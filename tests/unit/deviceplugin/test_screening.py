@@ -8,7 +8,7 @@ import msgspec
 
 from accelet.accelerators.simulated import SimulatedSettings
 from accelet.kube.objects import ObjectKey
-from accelet.kube.pods import Pod
+from accelet.kube.pods import Container, Pod
 from accelet.kube.poduid import PodUid
 from accelet.kubelet.paths import KubeletPaths
 from accelet.kubelet.podresources import PodResources
@@ -40,6 +40,19 @@ class NoPods:
     def deleted(self) -> Mapping[PodUid, Pod]:
         return {}
 
+    def unwatched(self) -> frozenset[PodUid]:
+        return frozenset()
+
+    @property
+    def can_follow(self) -> bool:
+        return True
+
+    async def follow(self, pod: Pod, within_s: float) -> bool:
+        return True
+
+    async def follow_end(self, pod: Pod, within_s: float) -> bool:
+        return True
+
     async def synced(self, within_s: float) -> bool:
         return True
 
@@ -51,6 +64,55 @@ class NoPods:
 
     def report(self, pod: Pod, reason: str, note: str) -> None:
         raise AssertionError("there is no pod")
+
+
+class LaggingPods(NoPods):
+    """A `PodView` whose watch is behind until `is_behind` is False; then it has shown a deletion as well."""
+
+    new, lost = (
+        Pod("ns", "new", uid="new"),
+        Pod("ns", "lost", uid="lost", containers=(Container("main", limits={"r/x": 1}),)),
+    )
+
+    def __init__(self) -> None:
+        self.is_behind = True
+        self.followed = asyncio.Event()
+
+    def unwatched(self) -> frozenset[PodUid]:
+        return frozenset({PodUid("new")} if self.is_behind else ())
+
+    def deleted(self) -> Mapping[PodUid, Pod]:
+        return {} if self.is_behind else {PodUid("lost"): self.lost}
+
+    async def follow(self, pod: Pod, within_s: float) -> bool:
+        assert pod is self.new
+        self.followed.set()
+        return not self.is_behind
+
+    async def read_pods(self) -> Mapping[PodUid, Pod]:
+        return {PodUid("new"): self.new}
+
+
+async def test_it_is_not_known_who_was_skipped_before_the_watch_has_shown_who_was_deleted(
+    tmp_path: Path,
+) -> None:
+    pods, backend = LaggingPods(), msgspec.convert({"cards": []}, SimulatedSettings).backend()
+    paths = KubeletPaths(tmp_path)
+    paths.device_plugins.mkdir()
+    async with PodResources(paths.pod_resources_socket) as pod_resources:
+        manager = ResourceManager(ResourceRules("r/x"), backend)
+        screener = Screener(manager, SilentRecords(paths), pods, pod_resources)
+        await screener.begin(Admissions(), is_new_kubelet=True)
+        running = asyncio.create_task(screener.run())
+        try:
+            assert await screener.result(0.0) is None  # a call of the kubelet
+            await asyncio.wait_for(pods.followed.wait(), 10)
+            assert await screener.result(0.0) is None
+            pods.is_behind = False
+            await asyncio.wait_for(screener.done(), 10)
+            assert await screener.result(0.0) == frozenset({PodUid("lost")})
+        finally:
+            running.cancel()
 
 
 async def test_kubelet_that_stays_silent_is_looked_at_about_once_a_second_and_a_call_ends_it(

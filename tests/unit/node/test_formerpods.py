@@ -54,6 +54,16 @@ def test_of_more_pods_than_there_is_room_for_the_last_are_remembered() -> None:
     assert names(former, 0.0) == [str(index) for index in range(MOST_PARTS - kept, MOST_PARTS)]
 
 
+def test_end_of_a_pod_is_known_once_it_was_noted_as_such_and_while_it_is_remembered() -> None:
+    former = FormerPods()
+    former.note(pod("a"), 0.0)
+    assert not former.has_end("uid-a")
+    former.note(pod("a"), 1.0, is_end=True)
+    assert former.has_end("uid-a")
+    former.note(pod("b"), 1.0 + KEPT_S)
+    assert not former.has_end("uid-a")
+
+
 def test_huge_pod_takes_no_others_place() -> None:
     former = FormerPods()
     former.note(pod("small"), 0.0)

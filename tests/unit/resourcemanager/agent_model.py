@@ -20,6 +20,8 @@ from resourcemanager.matching.inquiry import (
     AskShown,
     CallFacts,
     Doubt,
+    FollowEnd,
+    FollowWatch,
     Match,
     NoProof,
     ReadPod,
@@ -29,6 +31,8 @@ from resourcemanager.matching.screening import Screening
 from tests.unit.resourcemanager.kubelet_model import Call, Node, R
 
 MOST_QUESTIONS = 200
+FOLLOW_MS = 2500
+SCREEN_MS = 2000
 
 
 @dataclass
@@ -51,7 +55,6 @@ class Agent:
     phantoms: list[object] = field(default_factory=list)
     doubts: list[NoProof] = field(default_factory=list)
     corrections: int = 0
-    seen_deleted: frozenset[PodUid] = frozenset()
     seen_kubelet: int = 0
     seen_agent: int = 0
 
@@ -63,26 +66,39 @@ class Agent:
         self.remember()
         self.is_screened = False
         self.screening = Screening(self.node.knows_resource)
-        for pod in list(self.screening.list_unasked(self.index(self.node.watched()), self.ledger)):
-            self.screening = self.screening.with_before(pod, self.node.get(pod.key), self.ledger)
+        for pod in list(self.screening.list_unasked(self.index(self.node.watched()), self.screened_by())):
+            self.screening = self.screening.with_before(pod, self.node.get(pod.key), self.screened_by())
         self.screen(is_during_call=False)
 
     def screen(self, *, is_during_call: bool) -> None:
-        if self.is_screened or (pods := self.node.read()) is None:
+        if self.is_screened or (pods := self.node.list_anew()) is None or not self.is_complete(pods):
             return
         self.screening = self.screening.again(is_during_call=is_during_call)
-        for pod in list(self.screening.list_unasked(self.index(pods), self.ledger)):
-            self.screening = self.screening.with_after(pod, self.node.get(pod.key), self.ledger)
+        for pod in list(self.screening.list_unasked(self.index(pods), self.screened_by())):
+            self.screening = self.screening.with_after(pod, self.node.get(pod.key), self.screened_by())
+        self.screening = self.screening.with_lost(self.node.believe(self.node.deleted()), self.screened_by())
         self.is_screened = True
 
+    def is_complete(self, pods: tuple[Pod, ...]) -> bool:
+        """Waits until it is known which pods were deleted up to this list; whether it is."""
+        behind = [pod for pod in pods if pod.uid in self.node.unwatched()]
+        if self.screening.is_known or not behind:
+            return True
+        return self.node.follow(max(behind, key=lambda pod: int(pod.resource_version)), SCREEN_MS)
+
+    def screened_by(self) -> Ledger:
+        return self.ledger
+
     def index(self, pods: tuple[Pod, ...]) -> Mapping[PodUid, Pod]:
-        return index_pods(pods)
+        lost = {pod.uid for pod in self.node.deleted() if not pod.is_mirror}
+        return index_pods(pods, lambda uid: uid in lost)
 
     def remember(self) -> None:
         """A new agent knows nothing; a new kubelet begins anew, and its checkpoint has what it took over."""
         node = self.node
         if node.agent_generation != self.seen_agent:
             self.seen_agent, self.seen_kubelet = node.agent_generation, node.kubelet_generation
+            node.watch_anew()
             self.ledger, self.admissions = Ledger(R), Admissions()
             self.keep_ledger(is_after_answers=False)
         elif node.kubelet_generation != self.seen_kubelet:
@@ -91,15 +107,18 @@ class Agent:
             self.keep_ledger(is_after_answers=True)
 
     def forget_kubelet(self) -> None:
-        self.admissions = Admissions(listed=frozenset(self.index(self.node.watched())))
-        self.ledger = self.ledger.of_new_kubelet()
+        known = frozenset(self.index(self.node.watched()))
+        self.admissions = Admissions(listed=known)
+        self.ledger = self.ledger.of_new_kubelet(known)
 
     def answer(self, call: Call) -> dict[str, str] | None:
-        if self.node.random.random() < 0.5:  # else news of the checkpoint is not yet here
-            self.keep_ledger(is_after_answers=False)
+        self.keep_ledger(is_after_answers=False)
         if self.node.random.random() < 0.2:
             self.keep_ledger_with_podresources()
+        generation = self.node.agent_generation
         step = self.match(call)
+        if generation != self.node.agent_generation:
+            return None  # nobody is there any more to give the answer
         self.count(call, step)
         token = f"t{self.counts.total()}"
         if isinstance(step, Match) and step.proof.is_exact:
@@ -127,16 +146,9 @@ class Agent:
             self.counts["inexact" if call.is_admission else "unproven beside a registration"] += 1
         elif step.owner == call.truth:
             self.counts["right"] += 1
-        elif self.is_doomed(call, step):
-            self.counts["doomed"] += 1
         else:
             self.wrong.append((call, step))
             self.counts["wrong"] += 1
-
-    def is_doomed(self, call: Call, match: Match) -> bool:
-        """Whether the pod was deleted by force, unseen by the watch, and taken for whom has its name now."""
-        namesakes = {pod.key for pod in self.node.deleted_by_force if pod.uid == call.truth.pod_uid}
-        return match.pod.key in namesakes and call.truth.pod_uid not in self.seen_deleted
 
     def match(self, call: Call) -> Match | NoProof:
         node = self.node
@@ -151,9 +163,9 @@ class Agent:
             podresources=node.mode,
             is_watch_current=node.with_.lag_ms == 0,
             admissions=admissions,
-            deleted=self.index(node.deleted()),
+            deleted=index_pods(node.believe(node.deleted())),
+            unwatched=node.unwatched(),
         )
-        self.seen_deleted = frozenset(evidence.deleted)
         for _ in range(MOST_QUESTIONS):
             step = next_step(evidence)
             self.questions[type(step).__name__] += 1
@@ -177,14 +189,30 @@ class Agent:
                     )
                 case ReadPods(after_s):
                     node.pass_time(int(after_s * 1000))
-                    pods = node.read()
+                    pods = node.list_anew()
                     evidence = evidence.without_api_server() if pods is None else evidence.with_pods(pods)
+                case FollowWatch() | FollowEnd():
+                    evidence = self.follow(step, evidence)
         raise AssertionError("it never ends")
+
+    def follow(self, question: FollowWatch | FollowEnd, evidence: CallFacts) -> CallFacts:
+        node, pod = self.node, question.pod
+        if isinstance(question, FollowWatch):
+            is_told, with_told = node.follow(pod, FOLLOW_MS), evidence.with_followed
+        else:
+            is_told, with_told = node.follow_end(pod, FOLLOW_MS), evidence.with_end
+        deleted = index_pods(node.believe(node.deleted()))
+        return with_told(pod, deleted) if is_told else evidence.without_watch()
 
     def keep_ledger(self, *, is_after_answers: bool) -> None:
         node = self.node
         is_current = node.checkpoint_generation == node.kubelet_generation
-        self.take(View(node.checkpoint, {}, node.watched(), is_after_answers, is_current))
+        self.take(
+            View(node.checkpoint, {}, node.watched(), is_after_answers, is_current, former=self.former())
+        )
+
+    def former(self) -> frozenset[PodUid]:
+        return frozenset(index_pods(self.node.believe(self.node.deleted())))
 
     def keep_ledger_with_podresources(self) -> None:
         """As it does at each scan; now and then its checkpoint cannot be read."""
@@ -193,7 +221,7 @@ class Agent:
         shown = {name: node.get(name) for name in pods_to_ask(self.ledger, pods)}
         checkpoint = node.checkpoint if node.random.random() < 0.7 else None
         is_current = node.checkpoint_generation == node.kubelet_generation
-        self.take(View(checkpoint, shown, pods, is_of_this_kubelet=is_current))
+        self.take(View(checkpoint, shown, pods, is_of_this_kubelet=is_current, former=self.former()))
 
     def take(self, view: View) -> None:
         result = reconcile(self.ledger, view)

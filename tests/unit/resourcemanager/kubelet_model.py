@@ -6,7 +6,7 @@ the truth about every call. Time is in ms; everything random comes from one seed
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
@@ -56,12 +56,18 @@ NODE = Owner("Node", "node", NODE_UID, is_controller=True)
 
 @dataclass
 class Watch:
-    """The events of the API server up to some time ago; it never runs backwards."""
+    """The events of the API server up to some time ago; it never runs backwards.
+
+    `shown` are the pods as its events had them. A list that overtakes them tells neither how a pod was at its
+    end nor which pods were made and deleted meanwhile; of that the events tell later (`listed`: up to which).
+    """
 
     lag_ms: int
     seen: int = 0
     pods: dict[str, Pod] = field(default_factory=dict)
     deleted: dict[str, Pod] = field(default_factory=dict)
+    shown: dict[str, Pod] = field(default_factory=dict)
+    listed: int = 0
 
     def catch_up(self, log: list[tuple[int, str, Pod | None]], now_ms: int) -> list[tuple[str, Pod | None]]:
         events = []
@@ -70,10 +76,22 @@ class Watch:
             self.seen += 1
             events.append((uid, pod))
             if pod is None:
-                self.deleted[uid] = self.pods.pop(uid)
+                self.deleted[uid] = self.shown.pop(uid)
+            else:
+                self.shown[uid] = pod
+            if self.seen <= self.listed:
+                continue
+            if pod is None:
+                self.pods.pop(uid, None)
             else:
                 self.pods[uid] = pod
         return events
+
+    def take_list(self, pods: Mapping[str, Pod], position: int) -> None:
+        self.deleted |= {uid: pod for uid, pod in self.pods.items() if uid not in pods}
+        kept = [uid for uid in self.pods if uid in pods]
+        self.pods = {uid: pods[uid] for uid in (*kept, *pods)}
+        self.listed = position
 
 
 class Node:
@@ -103,6 +121,12 @@ class Node:
         self.kubelet_generation = 0
         self.agent_generation = 0
         self.registrations = 0
+        self.stopping: dict[str, tuple[int, Pod, Container]] = {}
+        """Pods that it has removed while it was about to ask for devices for a container, and until when."""
+        self.starting: set[str] = set()
+        """Pods of which a container is starting without its devices: during its call."""
+        self.admitting = ""
+        """The UID of the pod it is admitting: of that one no container starts before it is admitted."""
         self.knows_resource = True
         self.is_served = True
         self.began: dict[str, int] = {}
@@ -127,7 +151,8 @@ class Node:
         if disturbances.forgotten_pods:
             self.knows_resource = self.is_served = False
             self.at(0, lambda: self.create("db-0"))
-            self.at(self.random.randrange(100, 1500), self.register)
+            soon = self.random.randrange(20, 100)  # few are admitted without devices
+            self.at(self.random.choice([soon, self.random.randrange(100, 1500)]), self.register)
         if disturbances.forced_deletions:
             for _ in range(8):
                 soon = self.batch + self.random.randrange(100)  # while many wait
@@ -152,6 +177,10 @@ class Node:
             do()
         self.now_ms = until
         self.agent_watch.catch_up(self.log, self.now_ms)
+        if self.starting and not self.admitting:
+            self.receive()
+            while self.queue and isinstance(self.queue[0], str):
+                self.handle(self.queue.pop(0))
 
     # The API server and the controllers.
 
@@ -225,7 +254,8 @@ class Node:
         """Somebody deletes a pod that the kubelet has not ended, and mostly makes it anew, as another pod."""
         if not (found := [pod for pod in self.api.values() if not pod.is_mirror]):
             return
-        pod = self.random.choice([one for one in found if may_recur(one)] or found)
+        lacking = [one for one in found if one.uid in self.forgotten and self.random.random() < 0.5]
+        pod = self.random.choice(lacking or [one for one in found if may_recur(one)] or found)
         self.deleted_by_force.append(pod)
         self.remove(pod.uid)
         if may_recur(pod):
@@ -277,7 +307,11 @@ class Node:
     def handle(self, event: Pod | str) -> None:
         """What the watch told, in its turn: also a pod that somebody has deleted since is admitted first."""
         if isinstance(event, str):
-            self.known.pop(event, None)
+            pod = self.known.pop(event, None)
+            if pod is not None and self.is_served and event in self.forgotten - self.inactive:
+                container = self.random.choice(pod.all_containers)
+                if ContainerKey(PodUid(event), container.name) not in self.devices:
+                    self.stopping[event] = self.now_ms + self.random.randrange(2000), pod, container
         else:
             self.admit(event)
 
@@ -285,7 +319,9 @@ class Node:
         """One pod, from being known to running or turned away."""
         generation = self.kubelet_generation
         self.known[pod.uid] = pod
+        self.forgotten.discard(pod.uid)  # by a former kubelet; nothing of it runs, or it would not be here
         self.began[pod.uid] = self.registrations
+        self.admitting = pod.uid
         for _ in self.admission(pod):
             self.pass_time(3)
             self.maybe_restart_container()
@@ -293,6 +329,7 @@ class Node:
                 self.restart_kubelet()
             if generation != self.kubelet_generation:
                 return
+        self.admitting = ""
         if pod.uid in self.inactive:
             self.later(1, 100, lambda: self.post_end(pod.uid, "Failed", generation))
             return
@@ -373,13 +410,21 @@ class Node:
         """The pod's containers end, or it is deleted."""
         if uid not in self.known:
             return
+        if uid in self.starting:  # one worker does one thing after the other for a pod
+            self.later(1, 30, lambda: self.finish(uid))
+            return
         self.inactive.add(uid)
         if self.random.random() < 0.5:
             generation = self.kubelet_generation
             self.later(0, 100, lambda: self.post_end(uid, "Succeeded", generation))
             return
         pod = self.known[uid]
-        self.later(0, 100, lambda: self.remove(uid))
+
+        def remove() -> None:
+            self.update(uid, phase="Succeeded")  # the kubelet writes its end before it lets it go
+            self.remove(uid)
+
+        self.later(0, 100, remove)
         if pod.owners and pod.owners[0].kind == "StatefulSet":
             self.later(101, 200, lambda: self.create(pod.name))
 
@@ -398,8 +443,9 @@ class Node:
             is_rejected, self.knows_resource = True, False
             self.forgotten |= self.known.keys()
         static = [pod for pod in self.known.values() if pod.uid.startswith("static")]
-        ended = {uid for uid in self.inactive if uid in self.api and self.api[uid].phase == "Running"}
-        self.known, self.inactive = {}, ended
+        ended = {uid for uid in self.inactive if uid in self.api and self.api[uid].statuses}
+        self.known, self.inactive, self.stopping = {}, ended, {}
+        self.starting, self.admitting = set(), ""
         self.answers = {
             ContainerKey(PodUid(entry.pod_uid), entry.container): entry.annotations
             for entry in (() if is_rejected else self.checkpoint)
@@ -417,7 +463,7 @@ class Node:
         self.queue = []
         self.heard = {pod.uid for pod in batch}
         for pod in batch:
-            if pod.phase == "Running":
+            if pod.phase == "Running" or pod.uid in ended:
                 self.known[pod.uid] = pod
                 if pod.uid in ended:
                     self.later(0, 100, partial(self.post_end, pod.uid, "Succeeded", self.kubelet_generation))
@@ -425,15 +471,22 @@ class Node:
                 self.queue.append(pod)
 
     def restart_agent(self) -> None:
-        """It is away for a while; it has forgotten all that it does not read."""
+        """It is away for a while; it has forgotten all that it does not read. Calls under way fail."""
         self.agent_generation += 1
+        self.stopping = {}
         self.is_served = False
         self.later(0, 300, self.register)
 
     def register(self) -> None:
         """The agent finds out what it has to know before, and then the kubelet knows the resource."""
-        if not self.is_served:
+        if self.is_served:
+            return
+        if self.with_.forced_deletions and (self.queue or self.kubelet_watch.seen < len(self.log)):
+            # An agent that begins knows of no deletion; that the kubelet is behind as well is not played.
+            self.later(1, 20, self.register)
+        else:
             self.registering()
+            self.stopping = {}
             self.knows_resource = self.is_served = True
             self.registrations += 1
             self.write_checkpoint()  # as after each list of devices
@@ -445,12 +498,27 @@ class Node:
         self.queue.append(self.draw_pod(f"static-{number}", f"static-{number}"))
 
     def maybe_restart_container(self) -> None:
-        """A forgotten pod's container starts again: a call beside whatever is being admitted."""
-        for uid in sorted(self.forgotten & self.known.keys() - self.inactive):
-            if not uid.startswith("static") and self.random.random() < 0.03:
+        """A forgotten pod's container starts again: a call beside whatever is being admitted.
+
+        Also one that is deleted at this moment, and that podresources shows no longer.
+        """
+        for uid, (until_ms, stopped, container) in list(self.stopping.items()):
+            if self.random.random() < 0.1 or self.now_ms > until_ms:
+                del self.stopping[uid]
+                if self.is_served and self.now_ms <= until_ms:
+                    self.start(stopped, container)
+        for uid in sorted(self.forgotten & self.known.keys() - self.inactive - {self.admitting}):
+            if uid in self.known and not uid.startswith("static") and self.random.random() < 0.03:
                 pod = self.known[uid]
                 if self.is_served:
-                    self.allocate(pod, self.random.choice(pod.all_containers))
+                    self.start(pod, self.random.choice(pod.all_containers))
+
+    def start(self, pod: Pod, container: Container) -> None:
+        """A worker of the pod asks. If no pod is being admitted, the kubelet hears of removals meanwhile."""
+        if pod.uid not in self.starting:
+            self.starting.add(pod.uid)
+            self.allocate(pod, container)
+            self.starting.discard(pod.uid)
 
     # What the agent can ask.
 
@@ -475,8 +543,38 @@ class Node:
             ),
         )
 
+    def watch_anew(self) -> None:
+        """Another agent begins with a list, and knows nothing of what was deleted before."""
+        self.agent_watch = Watch(
+            self.with_.lag_ms, len(self.log), dict(self.api), shown=dict(self.api), listed=len(self.log)
+        )
+
+    def believe(self, pods: Iterable[Pod]) -> tuple[Pod, ...]:
+        return tuple(leave_out_forged(pods, NODE_UID))
+
     def watched(self) -> tuple[Pod, ...]:
-        return tuple(leave_out_forged(self.agent_watch.pods.values(), NODE_UID))
+        return self.believe(self.agent_watch.pods.values())
+
+    def unwatched(self) -> frozenset[PodUid]:
+        return frozenset(map(PodUid, self.agent_watch.pods.keys() - self.agent_watch.shown.keys()))
+
+    def follow(self, pod: Pod, within_ms: int) -> bool:
+        """Waits until the watch has shown the pod, if only to be gone since; whether it has."""
+        return self.wait(lambda: pod.uid in {*self.agent_watch.shown, *self.agent_watch.deleted}, within_ms)
+
+    def follow_end(self, pod: Pod, within_ms: int) -> bool:
+        """Waits until the watch has shown how the pod was at its end; whether it has."""
+        watch = self.agent_watch
+        return self.wait(lambda: pod.uid in watch.deleted and pod.uid not in watch.shown, within_ms)
+
+    def wait(self, is_so: Callable[[], bool], within_ms: int) -> bool:
+        until = self.now_ms + within_ms
+        generation = self.agent_generation
+        while not is_so() and self.now_ms < until:
+            if generation != self.agent_generation:
+                return False  # nobody is waiting any more
+            self.pass_time(20)
+        return is_so()
 
     def deleted(self) -> tuple[Pod, ...]:
         return tuple(self.agent_watch.deleted.values())
@@ -485,6 +583,10 @@ class Node:
         """The pods as they are now; None if the API server does not answer."""
         if self.with_.api_server_fails and self.random.random() < 0.3:
             return None
-        # A list that is no older than the question overtakes the watch.
-        self.agent_watch.catch_up(self.log, self.now_ms + self.agent_watch.lag_ms)
-        return tuple(leave_out_forged(self.api.values(), NODE_UID))
+        return self.believe(self.api.values())
+
+    def list_anew(self) -> tuple[Pod, ...] | None:
+        """The same, and what is known of the pods is now as of this list, which overtakes the watch."""
+        if (pods := self.read()) is not None:
+            self.agent_watch.take_list(self.api, len(self.log))
+        return pods

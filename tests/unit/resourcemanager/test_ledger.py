@@ -452,5 +452,5 @@ def test_pod_whose_devices_were_freed_is_remembered_for_as_long_as_it_is_asked_a
     gone = View(checkpoint=[], shown={}, pods=[], is_of_this_kubelet=True, former=frozenset({PodUid("1")}))
     denied = replace(gone, shown=hidden("pod-1"))
     ledger = after(EMPTY, had, gone, denied, denied, gone).ledger
-    assert ledger.freed == {"1"}
-    assert after(ledger, replace(gone, former=frozenset())).ledger.freed == frozenset()
+    assert ledger.freed == {"1": {"main"}}
+    assert after(ledger, replace(gone, former=frozenset())).ledger.freed == {}

@@ -24,6 +24,8 @@ from resourcemanager.matching.inquiry import (
     AskShown,
     CallFacts,
     Doubt,
+    FollowEnd,
+    FollowWatch,
     Match,
     NoProof,
     Podresources,
@@ -94,6 +96,8 @@ class World:
     api: Sequence[Pod] | None = ()
     later: Sequence[Sequence[Pod]] = ()
     """What further reads of all pods find."""
+    watch: Sequence[Pod] | None = ()
+    """The pods that it shows to be deleted once it has been followed; None where it stays behind."""
     checkpointed: Ledger | None = None
     asked: list[Step] = field(default_factory=list)
 
@@ -117,6 +121,18 @@ class World:
                         evidence.without_api_server()
                         if self.api is None
                         else evidence.with_pod(name, found[0] if found else None)
+                    )
+                case FollowWatch(one):
+                    evidence = (
+                        evidence.without_watch()
+                        if self.watch is None
+                        else evidence.with_followed(one, index_pods(self.watch))
+                    )
+                case FollowEnd(one):
+                    evidence = (
+                        evidence.without_watch()
+                        if self.watch is None
+                        else evidence.with_end(one, index_pods(self.watch))
                     )
                 case ReadPods():
                     pods = reads.pop(0) if len(reads) > 1 else reads[0]
@@ -203,19 +219,28 @@ def test_former_pod_that_has_all_is_not_taken_for_the_new_one() -> None:
     new, caller = pod("db-0", uid="new"), pod("b")
     world = World(shows(record(former), record(caller)), api=[new, caller])
     known = replace(evidence(new, caller), deleted=index_pods([former]))
-    assert doubt_of(world.resolve(known)) is Doubt.SEVERAL
+    assert owner_of(world.resolve(known)) == ("uid-b", "main")  # who is shown for certain
 
 
-def test_new_pod_is_found_where_nobody_else_waits() -> None:
+def test_new_pod_is_not_told_from_a_former_one_that_asks_for_nothing() -> None:
     former, new = pod("db-0", container("main", 0), uid="former"), pod("db-0", uid="new")
     known = replace(evidence(new, pod("b")), deleted=index_pods([former]))
+    world = World(shows(record(new)), api=[new, pod("b")])
+    assert doubt_of(world.resolve(known)) is Doubt.SEVERAL  # a static pod may be meant
+
+
+def test_new_pod_is_told_from_a_former_one_by_its_sidecars() -> None:
+    former = pod("db-0", container("main", 0), uid="former")
+    new = pod("db-0", uid="new", init=[container("side", 0, sidecar=True)])
+    known = replace(evidence(new), deleted=index_pods([former]))
     assert owner_of(World(shows(record(new))).resolve(known)) == ("new", "main")
+    assert doubt_of(World(shows(record(former)), api=[new]).resolve(known)) is Doubt.NOBODY
 
 
 def test_former_pod_that_may_be_in_admission_is_a_doubt_once() -> None:
     former, new = pod("db-0", uid="former"), pod("db-0", uid="new")
     known = replace(evidence(new), deleted=index_pods([former]))
-    step = World(shows(record(former))).resolve(known)
+    step = World(shows(record(former)), api=[new]).resolve(known)
     assert doubt_of(step) is Doubt.SEVERAL
     assert isinstance(step, NoProof)
     after = note_answer(known.admissions, step, is_refused=True, known={PodUid("former")})
@@ -228,7 +253,7 @@ def test_of_several_former_pods_a_refusal_rules_out_the_first_alone() -> None:
     known = replace(evidence(new), deleted=index_pods([first, second]))
     uids = {PodUid("first"), PodUid("second")}
     for shown in (first, second):  # the kubelet comes to one after the other
-        step = World(shows(record(shown))).resolve(known)
+        step = World(shows(record(shown)), api=[new]).resolve(known)
         assert doubt_of(step) is Doubt.SEVERAL
         assert isinstance(step, NoProof)
         assert step.former == shown.uid
@@ -238,10 +263,49 @@ def test_of_several_former_pods_a_refusal_rules_out_the_first_alone() -> None:
 
 def test_former_pod_that_had_its_devices_is_no_doubt() -> None:
     former, new = running(pod("db-0", uid="former")), pod("db-0", uid="new")
-    known = replace(evidence(new, pod("b")), deleted=index_pods([former]))
+    known = replace(evidence(new, ledger=books(("former", "main", "d0"))), deleted=index_pods([former]))
     world = World(shows(record(new)))
     assert owner_of(world.resolve(known)) == ("new", "main")
     assert world.asked == [AskShown(("ns", "db-0"))]
+
+
+def test_former_pod_that_ran_without_its_devices_is_a_rival() -> None:
+    former, new = running(pod("db-0", uid="former")), pod("db-0", uid="new")
+    known = replace(evidence(new), deleted=index_pods([former]))
+    assert isinstance(World(shows(record(new))).resolve(known), NoProof)
+
+
+def test_pod_that_podresources_hides_is_a_rival_only_if_the_api_server_has_it_no_longer() -> None:
+    rival, one = running(pod("r")), pod("web-5d9f-x7k2p", owner=REPLICA_SET)
+    known, shown = evidence(one, rival), shows(record(one))
+    world = World(shown, api=[one, rival])
+    assert owner_of(world.resolve(known)) == ("uid-web-5d9f-x7k2p", "main")
+    assert world.asked[-1] == ReadPod(("ns", "r"))
+    assert doubt_of(World(shown, api=None).resolve(known)) is Doubt.RIVAL
+    gone = World(shown, api=[one], watch=[rival])
+    assert doubt_of(gone.resolve(known)) is Doubt.RIVAL
+    assert gone.asked[-2:] == [ReadPod(("ns", "r")), FollowEnd(rival)]
+    assert doubt_of(World(shown, api=[one], watch=None).resolve(known)) is Doubt.RIVAL
+
+
+def test_pod_that_is_gone_is_no_rival_once_the_watch_has_shown_that_it_ended() -> None:
+    rival, one = running(pod("r")), pod("web-5d9f-x7k2p", owner=REPLICA_SET)
+    world = World(shows(record(one)), api=[one], watch=[replace(rival, phase="Succeeded")])
+    assert owner_of(world.resolve(evidence(one, rival))) == ("uid-web-5d9f-x7k2p", "main")
+
+
+def test_read_before_podresources_was_asked_does_not_tell_that_a_hidden_pod_is_no_rival() -> None:
+    rival, one = running(pod("r")), pod("web-5d9f-x7k2p", owner=REPLICA_SET)
+    read = evidence(rival).with_pods([one, rival])
+    world = World(shows(record(one)), api=[one], watch=None)
+    assert doubt_of(world.resolve(read)) is Doubt.RIVAL
+
+
+def test_former_pod_whose_devices_the_kubelet_has_taken_back_is_no_doubt() -> None:
+    former, new = running(pod("db-0", uid="former")), pod("db-0", uid="new")
+    ledger = replace(books(), freed={PodUid("former"): frozenset({"main"})})
+    known = replace(evidence(new, ledger=ledger), deleted=index_pods([former]))
+    assert owner_of(World(shows(record(new))).resolve(known)) == ("new", "main")
 
 
 def test_former_pod_that_ended_is_no_doubt() -> None:
@@ -273,6 +337,14 @@ def test_pod_that_alone_lacks_devices_during_a_call_is_the_caller() -> None:
     assert both.skipped == {"uid-p", "uid-q"}
 
 
+def test_pod_that_was_deleted_by_force_before_it_could_be_asked_for_may_have_been_skipped() -> None:
+    one, lost = pod("p"), pod("lost")
+    begun = Screening().again(is_during_call=True).with_after(one, record(one), books())
+    ended = replace(pod("e"), phase="Succeeded")
+    assert begun.with_lost([lost, ended], books()).skipped == {"uid-p", "uid-lost"}
+    assert Screening(is_known=True).with_lost([lost], books()).skipped == frozenset()
+
+
 def test_pod_that_lacks_devices_while_nobody_calls_may_have_been_skipped() -> None:
     one = pod("p")
     begun = Screening().again(is_during_call=False)
@@ -282,7 +354,7 @@ def test_pod_that_lacks_devices_while_nobody_calls_may_have_been_skipped() -> No
 def test_kubelet_that_knew_the_resource_need_not_be_asked_twice() -> None:
     one, ended, served = pod("p"), replace(pod("e"), phase="Failed"), pod("s")
     pods = index_pods([one, ended, served])
-    ledger = replace(books(("uid-s", "main", "d")), checkpointed_pods=frozenset({PodUid("uid-s")}))
+    ledger = replace(books(("uid-s", "main", "d")), checkpointed_pods={PodUid("uid-s"): frozenset({"main"})})
     assert list(Screening().list_unasked(pods, ledger)) == [one]
     assert list(screen(Screening(), (one, None)).list_unasked(pods, ledger)) == [one]
     assert list(screen(Screening(is_known=True), (one, None)).list_unasked(pods, ledger)) == []
@@ -407,7 +479,7 @@ def test_pod_the_watch_has_not_delivered_is_read() -> None:
     one = pod("p")
     world = World(shows(record(one)), api=[one])
     assert owner_of(world.resolve(replace(evidence(), is_watch_current=False))) == ("uid-p", "main")
-    assert world.asked == [ReadPods(after_s=0), AskShown(("ns", "p"))]
+    assert world.asked == [ReadPods(after_s=0), AskShown(("ns", "p")), FollowWatch(one)]
 
 
 def test_of_many_that_wait_few_are_asked_for_before_the_watch_is_doubted() -> None:
@@ -416,7 +488,7 @@ def test_of_many_that_wait_few_are_asked_for_before_the_watch_is_doubted() -> No
     world = World(shows(record(first)), api=[*waiting, first])
     asked = [AskShown(("ns", f"w{number}")) for number in range(GETS_BEFORE_READ)]
     assert owner_of(world.resolve(evidence(*waiting))) == ("uid-first", "main")
-    assert world.asked == [*asked, ReadPods(after_s=0), AskShown(("ns", "first"))]
+    assert world.asked == [*asked, ReadPods(after_s=0), AskShown(("ns", "first")), FollowWatch(first)]
 
 
 def test_all_that_wait_are_asked_for_where_nobody_can_be_read() -> None:
@@ -431,7 +503,74 @@ def test_newer_pod_of_the_same_name_is_not_taken_for_the_one_we_know() -> None:
     new = replace(old, uid="new")
     world = World(shows(record(new)), api=[new])
     assert owner_of(world.resolve(replace(evidence(old), is_watch_current=False))) == ("new", "main")
-    assert world.asked == [AskShown(("ns", "db-0")), ReadPod(("ns", "db-0"))]
+    assert world.asked == [AskShown(("ns", "db-0")), ReadPod(("ns", "db-0")), FollowWatch(new)]
+
+
+def test_pod_that_was_read_is_believed_once_the_watch_has_shown_who_had_its_name() -> None:
+    former, new = pod("db-0", uid="former"), pod("db-0", uid="new")
+    unknown = replace(evidence(), is_watch_current=False)
+    shown = shows(record(former))
+    assert doubt_of(World(shown, api=[new], watch=None).resolve(unknown)) is Doubt.UNVERIFIED
+    assert doubt_of(World(shown, api=[new], watch=[former]).resolve(unknown)) is Doubt.SEVERAL
+    ended = replace(former, phase="Failed")
+    assert owner_of(World(shown, api=[new], watch=[ended]).resolve(unknown)) == ("new", "main")
+    assert owner_of(World(shown, api=[new], watch=[]).resolve(unknown)) == ("new", "main")
+
+
+def test_pod_whose_name_does_not_recur_is_believed_though_the_watch_is_behind() -> None:
+    one = pod("web-5d9f-x7k2p", owner=REPLICA_SET)
+    world = World(shows(record(one)), api=[one], watch=None)
+    step = world.resolve(replace(evidence(), is_watch_current=False))
+    assert owner_of(step) == ("uid-web-5d9f-x7k2p", "main")
+
+
+def test_pod_that_nobody_can_verify_does_not_hide_one_that_is_shown_for_certain() -> None:
+    one, other = pod("db-0"), pod("web-5d9f-x7k2p", owner=REPLICA_SET)
+    world = World(shows(record(one), record(other)), api=None)
+    step = world.resolve(replace(evidence(one, other), is_watch_current=False))
+    assert owner_of(step) == ("uid-web-5d9f-x7k2p", "main")
+
+
+def test_mirror_is_not_taken_for_the_pod_that_the_watch_shows_to_be_deleted() -> None:
+    former, new = pod("db-0", uid="former"), pod("db-0", uid="new")
+    said = {"kubernetes.io/config.mirror": "former"}
+    forged = replace(pod("forged"), annotations=said)
+    world = World(shows(record(former)), api=[new, forged], watch=[former])
+    assert doubt_of(world.resolve(evidence())) is Doubt.SEVERAL
+
+
+def test_deleted_pod_that_lacks_devices_may_be_starting_still() -> None:
+    gone, new = running(pod("gone")), pod("web-5d9f-x7k2p", owner=REPLICA_SET)
+    known = replace(evidence(new), deleted=index_pods([gone]))
+    step = World(shows(record(new)), api=[new]).resolve(known)
+    assert doubt_of(step) is Doubt.RIVAL
+    assert isinstance(step, NoProof)
+    assert "gone or ending" in step.reason
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        replace(running(pod("gone")), phase="Succeeded"),
+        running(pod("gone", container("main", 2))),
+        pod("gone"),
+    ],
+)
+def test_deleted_pod_that_ended_or_asks_another_number_or_was_not_admitted_is_no_rival(gone: Pod) -> None:
+    new = pod("web-5d9f-x7k2p", owner=REPLICA_SET)
+    known = replace(evidence(new), deleted=index_pods([gone]))
+    assert owner_of(World(shows(record(new)), api=[new]).resolve(known)) == ("uid-web-5d9f-x7k2p", "main")
+
+
+def test_deleted_pod_whose_devices_were_freed_is_a_rival_by_what_it_never_had() -> None:
+    gone, new = running(pod("gone", container("a"), container("b"))), pod("web-5d9f-x7k2p", owner=REPLICA_SET)
+    uid = PodUid("uid-gone")
+    part = replace(
+        evidence(new), deleted=index_pods([gone]), ledger=replace(books(), freed={uid: frozenset({"a"})})
+    )
+    whole = replace(part, ledger=replace(books(), freed={uid: frozenset({"a", "b"})}))
+    assert doubt_of(World(shows(record(new)), api=[new]).resolve(part)) is Doubt.RIVAL
+    assert owner_of(World(shows(record(new)), api=[new]).resolve(whole)) == ("uid-web-5d9f-x7k2p", "main")
 
 
 def test_current_watch_needs_no_read() -> None:
@@ -548,7 +687,8 @@ def test_pod_that_has_gone_is_no_rival_by_the_name_another_has_now() -> None:
     gone, heir = running(pod("db-0", init=init, uid="gone")), running(pod("db-0", init=init, uid="heir"))
     new = pod("web-5d9f-x7k2p", version=2, owner=REPLICA_SET)
     ledger = books(("heir", "init", "d"), ("heir", "main", "d"))
-    world = World(shows(record(heir, main="d"), record(new)), api=[heir, new])
+    ended = replace(gone, phase="Failed")
+    world = World(shows(record(heir, main="d"), record(new)), api=[heir, new], watch=[ended])
     step = world.resolve(replace(evidence(gone, new, ledger=ledger), is_watch_current=False))
     assert owner_of(step) == ("uid-web-5d9f-x7k2p", "main")
 
