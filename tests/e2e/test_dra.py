@@ -10,23 +10,18 @@ from random import Random
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.e2e.agent import device_pod
 from tests.e2e.cluster.building import Progress
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.https_client import Client, Json, RefusedError
 from tests.e2e.cluster.node import Node
-from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.cluster.workspace import Workspace
-from tests.e2e.dra.oracle import VIEW, Part, parts_of, seen_in
+from tests.e2e.dra.oracle import parts_of, seen_in
 from tests.e2e.dra.requests import templates
-from tests.e2e.dra.site import CLAIMS, GROUPS, LABEL, PODS, PROJECT, SLICES, Site, dra_site
+from tests.e2e.dra.roles import STAY, allocated, log_of, run_each_role
+from tests.e2e.dra.site import CLAIMS, LABEL, PODS, SLICES, Site, dra_site
 from tests.e2e.dra.storm import kill_agent, kill_kubelet, run
-
-EXAMPLES = PROJECT / "examples" / "dra"
-ROLES = sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
-STAY = f"{VIEW}; env | grep TPU_; echo end; sleep 3600"
 
 
 @pytest.fixture(scope="module")
@@ -48,23 +43,6 @@ def site(whole_site: Site) -> Iterator[Site]:
     whole_site.clean()
 
 
-def example(name: str) -> list[Json]:
-    """The claim template and a pod of one of the examples, with the image there is and a script to look."""
-    template, pod = yaml.safe_load_all((EXAMPLES / f"{name}.yaml").read_text())
-    shown = device_pod(name, {}, script=STAY)
-    shown["spec"]["resourceClaims"] = pod["spec"]["resourceClaims"]
-    shown["spec"]["containers"][0]["resources"] = pod["spec"]["containers"][0]["resources"]
-    return [template, shown]
-
-
-def allocated(site: Site, pod: str) -> list[Json]:
-    """The results of the claim that was made for a pod."""
-    items = json.loads(site.admin.client.send("GET", CLAIMS))["items"]
-    (claim,) = (c for c in items if c["metadata"]["ownerReferences"][0]["name"] == pod)
-    results: list[Json] = claim["status"]["allocation"]["devices"]["results"]
-    return results
-
-
 def tried(site: Site, pod: Json, namespace: str = "default") -> Json:
     """A pod's spec as the API server would have it."""
     path = PODS.replace("default", namespace)
@@ -72,31 +50,8 @@ def tried(site: Site, pod: Json, namespace: str = "default") -> Json:
     return spec
 
 
-def log_of(site: Site, pod: str) -> str:
-    return wait_until(
-        f"{pod} has looked",
-        lambda: log if "end\n" in (log := site.admin.log(pod)) else None,
-        timeout_s=30,
-        evidence=lambda: site.admin.log(pod) + site.admin.describe_pod(pod),
-    )
-
-
 def test_each_role_sees_exactly_what_its_claim_was_given(site: Site) -> None:
-    made = {name: example(name) for name in ROLES}
-    given: set[Part] = set()
-    for template, pod in made.values():
-        site.user.apply(template)
-        site.user.apply(pod)
-    for name in made:
-        site.admin.wait_for_phase(name, "Running")
-        parts = parts_of(allocated(site, name))
-        assert seen_in(log_of(site, name), GROUPS) == parts
-        if name != "monitor":
-            assert given.isdisjoint(parts)
-            given |= parts
-    assert len({card for _, card, _ in parts_of(allocated(site, "two-tiles-of-one-card"))}) == 1
-    chips = log_of(site, "four-chips").splitlines()
-    assert {"TPU_CHIPS_PER_PROCESS_BOUNDS=1,4,1", "TPU_PROCESS_BOUNDS=1,1,1"} <= set(chips)
+    run_each_role(site)
 
 
 def test_classic_pod_gets_tiles_by_their_old_name(site: Site) -> None:
@@ -151,7 +106,7 @@ def test_forty_claims_with_a_kill_of_agent_and_of_kubelet(site: Site, say: Progr
     for template in templates():
         site.user.apply(template)
     storm = run(site, Random(14), 40, [kill_agent(site), kill_kubelet(site)], timeout_s=480)
-    assert storm.wrong == []
+    assert not storm.wrong, "\n".join(storm.wrong)
     site.wait_until_nothing_is_left()
     say(f"dra: {storm.summary}")
 

@@ -19,6 +19,7 @@ from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.cluster.workspace import Workspace
 from tests.e2e.dra.oracle import VIEW, Part, seen_in
 from tests.e2e.dra.requests import templates
+from tests.e2e.dra.roles import run_each_role
 from tests.e2e.dra.site import CARDS, GROUPS, Site, dra_site
 from tests.e2e.dra.storm import kill_agent, kill_kubelet, run
 
@@ -62,6 +63,10 @@ def site(whole_site: Site) -> Iterator[Site]:
     whole_site.clean()
 
 
+def test_each_role_sees_exactly_what_its_claim_was_given(site: Site) -> None:
+    run_each_role(site)
+
+
 @pytest.mark.parametrize("number", range(STORMS))
 def test_storm_of_claims_with_kills_of_agent_and_of_kubelet(site: Site, number: int, say: Progress) -> None:
     """300 claims and twenty kills of each in all."""
@@ -69,7 +74,7 @@ def test_storm_of_claims_with_kills_of_agent_and_of_kubelet(site: Site, number: 
     blows = [kill_agent(site)] * KILLS + [kill_kubelet(site)] * KILLS
     random.shuffle(blows)
     storm = run(site, random, CLAIMS_IN_A_STORM, blows, timeout_s=1200)
-    assert storm.wrong == []
+    assert not storm.wrong, "\n".join(storm.wrong)
     site.wait_until_nothing_is_left()
     say(f"{site.node.name}: {storm.summary}")
 
@@ -85,7 +90,7 @@ def test_agents_replace_one_another_while_pods_arrive(site: Site) -> None:
         agents.reverse()
 
     storm = run(site, Random(SEED), 60, [replace] * 4, timeout_s=900)
-    assert storm.wrong == []
+    assert not storm.wrong, "\n".join(storm.wrong)
     assert agents[0] is site.agent
 
 
