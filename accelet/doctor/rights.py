@@ -55,6 +55,7 @@ NODE_LABELS = (*_rights("nodes", "get"),)
 DRA = (
     *_rights("resourceslices", "get list watch create update delete", "resource.k8s.io"),
     *_rights("resourceclaims", "get", "resource.k8s.io"),
+    *_rights("resourceclaims/status", "patch", "resource.k8s.io"),
     *_rights("nodes", "get"),
     *_rights("pods", "get"),
     *_rights("events", "create patch", "events.k8s.io"),

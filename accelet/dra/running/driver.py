@@ -11,6 +11,7 @@ from accelet.dra.errors import DraError, NotYetError
 from accelet.dra.metrics import DraMetrics
 from accelet.dra.pool import DevicePool
 from accelet.dra.preparing.decide import DriverOffer
+from accelet.dra.preparing.entry import Entry
 from accelet.dra.preparing.grant import hardware_of
 from accelet.dra.preparing.notices import sick_units
 from accelet.dra.publishing.build import build_pool
@@ -18,7 +19,6 @@ from accelet.dra.publishing.keeping import is_gone, keep_held
 from accelet.dra.publishing.served import ServedResource
 from accelet.dra.publishing.taints import taints_of
 from accelet.dra.running.changes import RecordChanges
-from accelet.dra.running.claimevents import ClaimEvents
 from accelet.dra.running.claimreader import ClaimReader
 from accelet.dra.running.claims import Claims, HeldUnits
 from accelet.dra.running.lateapi import Connect, LateApi
@@ -28,6 +28,8 @@ from accelet.dra.running.publisher import Publisher
 from accelet.dra.running.reconciler import ClaimReconciler
 from accelet.dra.running.records import ClaimRecords
 from accelet.dra.running.sockets import Sockets
+from accelet.dra.telling.claimconditions import ClaimConditions
+from accelet.dra.telling.claimevents import ClaimEvents
 from accelet.runtime.logs import Log
 
 HELD_LOOK_S = 5.0
@@ -71,6 +73,7 @@ class NodeDriver:
         self._told_left_out: tuple[str, ...] = ()
         self._sick: Mapping[UnitId, str] = {}
         self._events = ClaimEvents(connect, options.node)
+        self._conditions = ClaimConditions(connect, options.driver)
         self.publisher = Publisher(connect, options.driver, options.node)
         api = LateApi(connect)
         changes = RecordChanges(self._records, lambda: self._offer, root=options.root, boot=options.boot)
@@ -114,6 +117,7 @@ class NodeDriver:
                 "sockets": self._sockets.run,
                 "prepared claims": self._reconciler.run,
                 "events": self._events.run,
+                "conditions": self._conditions.run,
             }.items():
                 tasks.create_task(run(), name=f"{name} of {self._options.driver}")
 
@@ -171,6 +175,7 @@ class NodeDriver:
             return
         self._metrics.prepared.labels(self._options.driver).set(len(entries))
         self._events.tell(entries.values(), self._sick)
+        self._tell_conditions(entries.values())
         self._prepared = frozenset(
             unit for entry in entries.values() for hold in entry.holds for unit, _ in hold.atoms
         )
@@ -183,6 +188,11 @@ class NodeDriver:
             return
         self._looked_at = frozenset(served) & self._expected
         self._refresh()
+
+    def _tell_conditions(self, entries: Collection[Entry]) -> None:
+        """Not before all was looked at once: what was not looked at is neither ill nor well."""
+        if not self._expected - self._served.keys():
+            self._conditions.tell(entries, self._sick)
 
     def _report_left_out(self, pool: DevicePool) -> None:
         self._metrics.unpublished.labels(self._options.driver).set(len(pool.left_out))

@@ -142,7 +142,8 @@ def _bare(name: str, containers: list[Json]) -> Json:
         "kind": "Pod",
         "metadata": {"name": name},
         "spec": {
-            "restartPolicy": "Never",
+            # A kubelet that is killed takes the starts of containers with it that are under way.
+            "restartPolicy": "OnFailure",
             "hostNetwork": True,
             "terminationGracePeriodSeconds": 0,
             "containers": containers,

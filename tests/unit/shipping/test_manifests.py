@@ -270,6 +270,8 @@ def test_dra_needs_slices_claims_pods_nodes_and_events_and_lists_no_claims() -> 
     assert rules == {
         ("resource.k8s.io", "resourceslices"): ["get", "list", "watch", "create", "update", "delete"],
         ("resource.k8s.io", "resourceclaims"): ["get"],
+        ("resource.k8s.io", "resourceclaims/status"): ["patch"],
+        ("resource.k8s.io", "resourceclaims/driver"): ["associated-node:patch"],
         ("", "nodes"): ["get"],
         ("", "pods"): ["get"],
         ("events.k8s.io", "events"): ["create", "patch"],

@@ -1,0 +1,1 @@
+"""What the holders of claims are told of their devices: Events, and conditions in the status of the claim."""
