@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from accelet.accelerators.backend import Backend, Tiles
-from accelet.accelerators.device import DeviceId
-from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.device import DeviceId, Health
+from accelet.accelerators.inventory import Inventory, list_ill
 from accelet.assignments.nodecards import NodeCard, list_node_cards
 from accelet.kube.pods import Pod
 from accelet.kube.poduid import PodUid
@@ -85,6 +85,10 @@ class ResourceManager:
         self._listing = next_listing(before, self._inventory, held)
         return before
 
+    @property
+    def _told(self) -> Mapping[DeviceId, Health]:
+        return {device: entry.health for device, entry in self._listing.entries.items()}
+
     def reconcile_ledger(self, view: View) -> Reconciled:
         """Brings the ledger in line with what can be seen; returns what changed."""
         reconciled = reconcile(self._ledger, view)
@@ -104,14 +108,17 @@ class ResourceManager:
         """Another life of the kubelet has begun."""
         self._ledger = self._ledger.of_new_kubelet(known)
 
+    def list_ill(self) -> Mapping[str, str]:
+        """The units that the kubelet is told to be ill, by PCI address or id, each with its reason."""
+        return list_ill(self._inventory, self._told)
+
     def list_cards(self, pods: Mapping[PodUid, Pod]) -> tuple[NodeCard, ...]:
         """The cards as schedulers are told them: as well as the kubelet is told that they are.
 
         `pods` are those of this node; whoever holds a device and is none of them counts as unassigned.
         """
-        told = {device: entry.health for device, entry in self._listing.entries.items()}
         unassigned = count_unassigned(self._ledger, self._inventory, pods, self._assignments)
-        return tuple(list_node_cards(self.rules.resource, self._inventory, unassigned, told))
+        return tuple(list_node_cards(self.rules.resource, self._inventory, unassigned, self._told))
 
     def steer(self, found: Match | NoProof, size: int, pods: Mapping[PodUid, Pod]) -> Steering:
         """Where the container that was found is to be steered."""

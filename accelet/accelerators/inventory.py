@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
-from accelet.accelerators.device import Device, DeviceId, UnitId
+from accelet.accelerators.device import Device, DeviceId, Health, UnitId
+
+NOTHING_TOLD: Mapping[DeviceId, Health] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +75,16 @@ class Inventory:
         """The units by their DRM names."""
         named = ((devices[0].card, unit) for unit, devices in self.by_unit.items())
         return MappingProxyType({card: unit for card, unit in named if card is not None})
+
+
+def list_ill(inventory: Inventory, told: Mapping[DeviceId, Health] = NOTHING_TOLD) -> dict[str, str]:
+    """The units of which a device is ill, by their PCI address or id, each with its first reason.
+
+    `told` is the health that the kubelet was told, where it is another than was found.
+    """
+    ill: dict[str, str] = {}
+    for device in inventory.devices:
+        reason = told.get(device.id, device.health).reason
+        if reason is not None:
+            ill.setdefault(device.pci or device.unit, reason)
+    return ill

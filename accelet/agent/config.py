@@ -13,6 +13,7 @@ from accelet.accelerators.backend import Backend
 from accelet.accelerators.files.backend import GenericDevice
 from accelet.accelerators.intel.monitoring import MonitoringMode, monitoring_resources
 from accelet.accelerators.scancache import ScanCache, uncached
+from accelet.accelerators.sensors.settings import SensorSettings
 from accelet.accelerators.settings import Settings, overlap
 from accelet.assignments.nodecards import capacity_names
 from accelet.dra.names import explain_not_for_dra
@@ -78,11 +79,16 @@ class ResourceConfig:
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """Everything that is served, in the order of the file, and where its cards are told."""
+    """Everything that is served, in the order of the file, and where its cards are told.
+
+    `sensors` None: nobody looks at what cards do.
+    """
 
     resources: tuple[ResourceConfig, ...]
     publish_cards: bool = False
     nfd_features: str | None = None
+    sensors: SensorSettings | None = None
+    health_events: bool = False
 
     def served_by(self, serve: Serve) -> tuple[ResourceConfig, ...]:
         """The resources that pods come by in this way."""
@@ -109,7 +115,8 @@ class ConfigHead(msgspec.Struct, frozen=True, kw_only=True):
     `monitoring` adds Intel's monitoring resources under their usual names. `devices` is the block of
     generic-device-plugin as it stands; its resources are named `domain/name`. `publish_cards` has the
     agent tell the cards of resources that follow assignments on its Node, `nfd_features` in a feature file
-    of Node Feature Discovery at this path on the host.
+    of Node Feature Discovery at this path on the host. With `sensors` the agent looks at what Intel's cards
+    do; with `health_events` it says on its Node which devices fall ill and are well again.
     """
 
     version: Literal["v1"]
@@ -118,6 +125,8 @@ class ConfigHead(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[GenericDevice, ...] = ()
     publish_cards: bool = False
     nfd_features: FeatureFilePath | None = None
+    sensors: SensorSettings | None = None
+    health_events: bool = False
 
 
 DEFAULT_CONFIG = """\
@@ -178,7 +187,7 @@ def _read_file(reader: Reader, root: yaml.Node) -> AgentConfig:
     _report_nothing_to_tell(reader, entries, head, configs)
     if head.publish_cards:
         _report_published_names(reader, placed)
-    return AgentConfig(configs, head.publish_cards, head.nfd_features)
+    return AgentConfig(configs, head.publish_cards, head.nfd_features, head.sensors, head.health_events)
 
 
 def _report_nothing_to_tell(

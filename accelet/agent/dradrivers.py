@@ -4,15 +4,15 @@ Imported only where something is served so: the way to the API server costs 20 M
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from accelet.accelerators.backend import Backend
-from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.inventory import Inventory, list_ill
 from accelet.accelerators.settings import NodeFacts
 from accelet.agent.config import ResourceConfig
-from accelet.agent.service import SharedParts
+from accelet.agent.service import HeldUnit, SharedParts
 from accelet.assignments.nodecards import NodeCard
 from accelet.dra.names import DRIVERS, driver_of
 from accelet.dra.pool import Effect
@@ -107,6 +107,7 @@ class DraResource:
             await self._discovery.run()
         finally:
             self._shared.locks.release(self.name)
+            self._shared.tell_health(self.name, {})
             if self._node is not None:
                 self._node.report(self.name, ())
 
@@ -138,6 +139,10 @@ class DraResource:
     def knows_holders(self) -> bool:
         return True
 
+    def held_units(self) -> Iterable[HeldUnit]:
+        """None: claims hold them."""
+        return ()
+
     def forget_metrics(self) -> None:
         self._metrics.forget()
 
@@ -147,7 +152,7 @@ class DraResource:
 
     def _scan(self) -> Inventory:
         """Reads the hardware; on a thread."""
-        inventory = self._backend.scan(self._shared.root)
+        inventory = self._shared.ailments.applied_to(self._backend.scan(self._shared.root))
         if inventory.remember is not None:
             self._shared.memory.keep(self.name, inventory.remember)
         return inventory
@@ -159,6 +164,7 @@ class DraResource:
         addresses = [device.pci for device in found.devices]
         roots = await asyncio.to_thread(read_pcie_roots, self._shared.root, addresses)
         sick: Effect = "NoExecute" if self.config.unhealthy == "evict" else "NoSchedule"
+        self._shared.tell_health(self.name, list_ill(found))
         self._driver.take(ServedResource(self.name, self._backend, found, roots, sick))
 
 

@@ -3,6 +3,7 @@
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 import accelet
+from accelet.agent.cardmetrics import CardMetrics
 from accelet.dra.metrics import DraMetrics
 from accelet.node.metrics import NodeMetrics
 from deviceplugin.metrics import PluginMetrics
@@ -16,6 +17,7 @@ class AgentMetrics:
         self.node = NodeMetrics(registry)
         self.plugins = PluginMetrics(registry, self.node)
         self.dra = DraMetrics(registry)
+        self.cards = CardMetrics(registry)
         self.kubelet_restarts = Counter(
             "accelet_kubelet_restarts_total", "Times kubelet.sock was replaced.", registry=registry
         )

@@ -1,13 +1,14 @@
 """The whole agent process: configuration, resources, probes, and what they watch together."""
 
 import asyncio
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accelet.accelerators.scancache import CachedScans
+from accelet.agent.cardsensors import CardSensors
 from accelet.agent.config import AgentConfig, ResourceConfig
 from accelet.agent.configfile import ConfigFile
 from accelet.agent.discarding import Discarding
@@ -20,12 +21,14 @@ from accelet.dra.running.held import has_record
 from accelet.dra.running.places import DEFAULT_CDI_FOLDER
 from accelet.kubelet.paths import KubeletPaths
 from accelet.kubelet.podresources import PodResources
+from accelet.node.ailments import Ailments
 from accelet.node.audit import Audit
 from accelet.node.discovery import LOOK_FRESH_S
 from accelet.node.inventorymemory import MEMORY_FILE, InventoryMemory
 from accelet.node.kubeletdirectory import KubeletDirectory
 from accelet.node.kubeletrecords import KubeletRecords
 from accelet.node.namelocks import UNIT_LOCKS, NameLocks
+from accelet.node.nodeview import NodeView
 from accelet.node.publishing.cards import CardPublishing
 from accelet.node.unitlocks import UnitLocks
 from accelet.runtime.logs import Log
@@ -38,6 +41,7 @@ from deviceplugin.sockets import remove_stale_sockets
 
 if TYPE_CHECKING:
     from accelet.agent.apiaccess import ApiAccess
+    from accelet.agent.cardholders import CardHolders
     from accelet.agent.dradrivers import DraDrivers
 
 _HINT_DIRECTORIES = ("dev", "dev/dri", "dev/vfio", "dev/accel")
@@ -81,6 +85,7 @@ class Agent:
         self._cards = CardPublishing(
             options.node_name, options.root, lambda: self._services, self.metrics.node
         )
+        self._ailments = Ailments()
         self._shared = SharedParts(
             options.root,
             options.paths,
@@ -90,8 +95,19 @@ class Agent:
             InventoryMemory(options.paths.device_plugins / MEMORY_FILE),
             self.metrics,
             self._cards.refresh,
+            self._tell_health,
+            self._ailments,
             options.node_ip,
         )
+        self._sensors = CardSensors(
+            options.root,
+            self._shared.scan_cache,
+            self.metrics.cards,
+            self._ailments,
+            self._services.note_hardware_hint,
+        )
+        self._holders: CardHolders | None = None
+        self._health_view: NodeView | None = None
         self._discarding = Discarding(options.root)
         self._api: ApiAccess | None = None
         self._drivers: DraDrivers | None = None
@@ -109,7 +125,9 @@ class Agent:
         config = self._config_file.load()
         async with AsyncExitStack() as stack:
             if self._options.http is not None:
-                probes = ProbeServer(self._options.http, self.metrics.registry, self.readiness)
+                probes = ProbeServer(
+                    self._options.http, self.metrics.registry, self.readiness, guard=lambda: self._holders
+                )
                 stack.callback(probes.close)
                 self.probe_port = probes.port
             watcher = DirectoryWatcher()
@@ -133,6 +151,8 @@ class Agent:
             tasks.create_task(Audit(self._options.paths, self._services.audited).run(), name="audit")
             tasks.create_task(self._discarding.run(), name="discarded folders")
             tasks.create_task(self._fan_out_hardware_hints(), name="hints")
+            count_error = self.metrics.cards.count_failure
+            tasks.create_task(supervise("sensors", self._sensors.run, count_error), name="sensors")
             tasks.create_task(self._follow_config(tasks), name="config")
             features, count = self._cards.features, self.metrics.node.feature_file_failures.inc
             tasks.create_task(supervise("feature file", features.run, count), name="feature file")
@@ -161,6 +181,7 @@ class Agent:
 
     async def _apply(self, config: AgentConfig, tasks: asyncio.TaskGroup) -> None:
         self._cards.pause()
+        self._look_at_cards(config, tasks)
         for resource in config.resources:
             self._discarding.look_in(resource.settings.folder_parents)
         self._apply_drivers(config.served_by("dra"), tasks)
@@ -169,6 +190,25 @@ class Agent:
             self._reach_api(tasks).follow_node()
         self._cards.resume(is_on_node=config.publish_cards, feature_file=config.nfd_features)
         self.metrics.config_loaded_at.set_to_current_time()
+
+    def _look_at_cards(self, config: AgentConfig, tasks: asyncio.TaskGroup) -> None:
+        self._health_view = self._reach_api(tasks).follow_node() if config.health_events else None
+        self._sensors.apply(config.sensors)
+        if config.sensors is None or not config.sensors.holders:
+            self.metrics.cards.show_holders((), ())
+            self._holders = None
+        elif self._holders is None:
+            # As with ApiAccess.
+            from accelet.agent.cardholders import CardHolders  # noqa: PLC0415
+
+            api = self._reach_api(tasks)
+            self._holders = CardHolders(
+                api.connect, api.follow_pods(), self._services, self._sensors, self.metrics.cards
+            )
+
+    def _tell_health(self, resource: str, ill: Mapping[str, str]) -> None:
+        if self._health_view is not None:
+            self._health_view.report_health(resource, ill)
 
     def _make(self, config: ResourceConfig, tasks: asyncio.TaskGroup) -> ResourceService:
         node = self._reach_api(tasks).follow_node() if config.settings.wants_node_labels else None

@@ -2,14 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from accelet.accelerators.folders import restore_folders
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.settings import NodeFacts
 from accelet.agent.config import ResourceConfig
-from accelet.agent.service import SharedParts
+from accelet.agent.service import HeldUnit, SharedParts
 from accelet.assignments.nodecards import NodeCard
 from accelet.dra.names import driver_of
 from accelet.dra.running.held import keep_off, read_held_units
@@ -121,6 +121,7 @@ class DevicePluginResource:
                     tasks.create_task(self._identity.run(), name=f"screening {self.name}")
         finally:
             self._shared.locks.release(self.name)
+            self._shared.tell_health(self.name, {})
             if self._node is not None:
                 self._node.report(self.name, ())
 
@@ -175,6 +176,14 @@ class DevicePluginResource:
     def knows_holders(self) -> bool:
         return self._pods is None or self._pods.is_synced
 
+    def held_units(self) -> Iterator[HeldUnit]:
+        by_id, ledger = self._manager.inventory.by_id, self._manager.ledger
+        for device in sorted(ledger.held & by_id.keys()):
+            pci = by_id[device].pci
+            for owner in ledger.holders(device):
+                if pci is not None and owner is not None:
+                    yield HeldUnit(pci, owner)
+
     def forget_metrics(self) -> None:
         self._metrics.forget()
         self._node_metrics.forget()
@@ -194,7 +203,7 @@ class DevicePluginResource:
 
         Called on a thread.
         """
-        inventory = self._manager.backend.scan(self._shared.root)
+        inventory = self._shared.ailments.applied_to(self._manager.backend.scan(self._shared.root))
         if inventory.remember is not None:
             self._shared.memory.keep(self.name, inventory.remember)
         driver = driver_of(self.config.settings)
@@ -210,6 +219,7 @@ class DevicePluginResource:
             await self._ended_pods.free()
         await self._restore_folders()
         self._shared.refresh_cards()
+        self._shared.tell_health(self.name, self._manager.list_ill())
 
     async def _restore_folders(self) -> None:
         """Makes folders again that containers mount and the host has lost: they start anew without a call."""

@@ -1,6 +1,6 @@
 """What the agent's process needs of a resource, whatever it is served by, and what it gives to each."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -9,12 +9,22 @@ from accelet.accelerators.scancache import ScanCache
 from accelet.agent.config import ResourceConfig
 from accelet.agent.metrics import AgentMetrics
 from accelet.kubelet.paths import KubeletPaths
+from accelet.node.ailments import Ailments
 from accelet.node.audit import Audited
 from accelet.node.inventorymemory import InventoryMemory
 from accelet.node.kubeletrecords import KubeletRecords
 from accelet.node.publishing.cards import CardSource
 from accelet.node.unitlocks import UnitLocks
 from accelet.runtime.probes import Check
+from resourcemanager.holdings.evidence import ContainerKey
+
+
+@dataclass(frozen=True, slots=True)
+class HeldUnit:
+    """A container that has a unit of a resource, or a part of it; `pci` is the unit's PCI address."""
+
+    pci: str
+    owner: ContainerKey
 
 
 class ResourceService(CardSource, Protocol):
@@ -52,9 +62,17 @@ class ResourceService(CardSource, Protocol):
         """The Node's labels are others."""
         ...
 
+    def held_units(self) -> Iterable[HeldUnit]:
+        """Who holds which of its units, where containers do: claims hold what is served through DRA."""
+        ...
+
     def forget_metrics(self) -> None:
         """It is configured no more."""
         ...
+
+
+TellHealth = Callable[[str, Mapping[str, str]], None]
+"""Is told of a resource, by its name, which of its units are ill now: each with its reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +80,8 @@ class SharedParts:
     """What all resources of a process have in common. `root` is the folder where the host's files are seen,
     `node_ip` the node's address where it is known.
 
-    `refresh_cards` is to be called when the cards, or who holds them, were looked at and may be others.
+    `refresh_cards` is to be called when the cards, or who holds them, were looked at and may be others,
+    `tell_health` after each scan. `ailments` are what others know to be wrong with units.
     """
 
     root: Path
@@ -73,4 +92,6 @@ class SharedParts:
     memory: InventoryMemory
     metrics: AgentMetrics
     refresh_cards: Callable[[], None]
+    tell_health: TellHealth
+    ailments: Ailments
     node_ip: str | None = None

@@ -6,7 +6,6 @@ The form is that of docs/cards.schema.json.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Annotated
 
 import msgspec
@@ -19,7 +18,7 @@ from accelet.accelerators.device import (
     TileLink,
     UnitId,
 )
-from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.inventory import NOTHING_TOLD, Inventory
 from accelet.assignments.assignment import MAX_COUNT, MAX_TILE
 from accelet.kube.objects import MOST_ANNOTATED
 from accelet.runtime.excerpts import printable
@@ -28,7 +27,6 @@ NODE_CARDS_ANNOTATION = "accelet.dev/cards"
 MILLICORES = 1000
 """Of every card, whatever it is: a container that asks for 500 wants half of its time."""
 
-NOTHING_TOLD: Mapping[DeviceId, Health] = MappingProxyType({})
 
 _VERSION = 1
 _MAX_MEMORY = 2**50

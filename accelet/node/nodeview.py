@@ -22,3 +22,10 @@ class NodeView(Protocol):
         It replaces what was reported of the resource before. Never blocks and never fails.
         """
         ...
+
+    def report_health(self, resource: str, ill: Mapping[str, str]) -> None:
+        """Has Events on the Node say which of this resource's units fell ill, and which are well again.
+
+        `ill` are those that are ill now, each with its reason. Never blocks and never fails.
+        """
+        ...

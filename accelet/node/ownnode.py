@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from random import uniform
+from typing import Literal
 
 from accelet.kube.apiresources import NODES
 from accelet.kube.client import Client
@@ -30,6 +31,7 @@ _FIRST_RETRY_S = 1.0
 
 REPORTER = "accelet.dev/agent"
 REASON = "HardwareContradiction"
+ILL, WELL = "DeviceUnhealthy", "DeviceHealthy"
 _ACTION = "Discover"
 _log = Log(__name__)
 
@@ -60,6 +62,7 @@ class OwnNode:
         self._recorder: EventRecorder | None = None
         self._labels: Mapping[str, str] = no_labels()
         self._contradictions: dict[str, tuple[str, ...]] = {}
+        self._ill: dict[str, Mapping[str, str]] = {}
         self._has_read = asyncio.Event()
         self._failing = Failing(
             _log,
@@ -95,12 +98,20 @@ class OwnNode:
             if sentence not in before:
                 self._say(resource, sentence)
 
+    def report_health(self, resource: str, ill: Mapping[str, str]) -> None:
+        before = self._ill.pop(resource, {})
+        if ill:
+            self._ill[resource] = dict(ill)
+        for unit, reason in ill.items():
+            if before.get(unit) != reason:
+                self._say(resource, f"{unit} is ill: {reason}", ILL)
+        for unit in before.keys() - ill.keys():
+            self._say(resource, f"{unit} is well again", WELL, "Normal")
+
     async def _read_on(self, client: Client) -> None:
         backoff = Backoff(first_s=min(_FIRST_RETRY_S, self._read_s / 30), most_s=self._read_s)
         while True:
-            for resource, contradictions in self._contradictions.items():
-                for sentence in contradictions:
-                    self._say(resource, sentence)
+            self._say_what_stands()
             try:
                 node = parse_node(await client.get(NODES, None, self._node_name))
             except KubeError as error:
@@ -123,9 +134,23 @@ class OwnNode:
         self._count_failure()
         self._failing.failed(error)
 
-    def _say(self, resource: str, sentence: str) -> None:
+    def _say_what_stands(self) -> None:
+        for resource, contradictions in self._contradictions.items():
+            for sentence in contradictions:
+                self._say(resource, sentence)
+        for resource, ill in self._ill.items():
+            for unit, reason in ill.items():
+                self._say(resource, f"{unit} is ill: {reason}", ILL)
+
+    def _say(
+        self,
+        resource: str,
+        sentence: str,
+        reason: str = REASON,
+        kind: Literal["Normal", "Warning"] = "Warning",
+    ) -> None:
         if self._recorder is not None:
             # The kubelet's way to name its Node: also known where the Node cannot be read, and what
             # `kubectl describe node` looks for.
             subject = Subject("Node", self._node_name, uid=self._node_name)
-            self._recorder.record(Message(subject, "Warning", REASON, _ACTION, f"{resource}: {sentence}"))
+            self._recorder.record(Message(subject, kind, reason, _ACTION, f"{resource}: {sentence}"))

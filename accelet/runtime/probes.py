@@ -4,9 +4,10 @@ import asyncio
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Protocol, TypeVar
 from urllib.parse import parse_qs
 
 from prometheus_client import CollectorRegistry
@@ -31,6 +32,35 @@ class Check:
     name: str
     is_ok: bool
     detail: str
+
+
+class Refusal(Enum):
+    """Why somebody may not read /metrics."""
+
+    NO_TOKEN = HTTPStatus.UNAUTHORIZED, "a token is needed: Authorization: Bearer TOKEN"
+    NOBODY = HTTPStatus.UNAUTHORIZED, "the API server does not know this token"
+    NOT_ALLOWED = HTTPStatus.FORBIDDEN, "its owner needs the verb get on the path /metrics"
+    NOT_ANSWERED = HTTPStatus.SERVICE_UNAVAILABLE, "the API server did not say whether this token may read"
+
+    @property
+    def answer(self) -> HttpAnswer:
+        status, sentence = self.value
+        plain = _text(status, sentence)
+        is_challenge = status is HTTPStatus.UNAUTHORIZED
+        more = (("WWW-Authenticate", "Bearer"),) if is_challenge else ()
+        return HttpAnswer(status, plain.body, (*plain.headers, *more))
+
+
+class MetricsGuard(Protocol):
+    """Decides who may read /metrics, on the event loop that is watched."""
+
+    async def admit(self, token: str | None) -> Refusal | None:
+        """None where the owner of this token may; `token` is None where there was none."""
+        ...
+
+
+def _anybody() -> MetricsGuard | None:
+    return None
 
 
 class AddressError(Exception):
@@ -63,19 +93,21 @@ class ProbeServer:
         ready: Callable[[], Sequence[Check]],
         *,
         pages: Mapping[str, Page] = _NO_PAGES,
+        guard: Callable[[], MetricsGuard | None] = _anybody,
         loop_answers_s: float = LOOP_ANSWERS_S,
         bounds: Bounds = DEFAULT_BOUNDS,
     ) -> None:
         """Listens at once; an event loop that says nothing for `loop_answers_s` is stuck.
 
-        `pages` are for who asks from this host's or pod's own address alone.
+        `pages` are for who asks from this host's or pod's own address alone. `guard` says who guards /metrics
+        at the moment, None for nobody; it is called on the server's thread.
 
         Raises:
             AddressError: the address cannot be listened on.
         """
         self._loop = asyncio.get_running_loop()
         self._ready = ready
-        self._loop_answers_s, self._pages = loop_answers_s, pages
+        self._loop_answers_s, self._pages, self._guard = loop_answers_s, pages, guard
         self._metrics = make_wsgi_app(registry)
         try:
             listener = _listen(address)
@@ -93,7 +125,7 @@ class ProbeServer:
         if request.method not in ("GET", "HEAD"):
             return _text(HTTPStatus.METHOD_NOT_ALLOWED, "only GET")
         if request.path == "/metrics":
-            return self._answer_metrics(request)
+            return await self._refuse(request) or self._answer_metrics(request)
         if request.path == "/healthz":
             return _text(HTTPStatus.OK, "ok") if await self._on_loop(lambda: True) else _STUCK
         if request.path == "/readyz":
@@ -102,6 +134,22 @@ class ProbeServer:
         if request.is_local and request.path in self._pages:
             return await self._answer_page(self._pages[request.path])
         return _text(HTTPStatus.NOT_FOUND, "there are /healthz, /readyz and /metrics")
+
+    async def _refuse(self, request: HttpRequest) -> HttpAnswer | None:
+        """The answer to whoever may not read /metrics."""
+        guard = self._guard()
+        if guard is None:
+            return None
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        given = token.strip() if scheme.lower() == "bearer" else None
+        try:
+            async with asyncio.timeout(self._loop_answers_s):
+                refusal = await asyncio.wrap_future(
+                    asyncio.run_coroutine_threadsafe(guard.admit(given), self._loop)
+                )
+        except TimeoutError:
+            return _STUCK
+        return None if refusal is None else refusal.answer
 
     def _answer_metrics(self, request: HttpRequest) -> HttpAnswer:
         """What the library's own server would say, which speaks WSGI."""

@@ -1,0 +1,88 @@
+"""One look at one card."""
+
+import errno
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from accelet.accelerators.hostfiles import read_text
+from accelet.accelerators.sensors.layout import Layout, find_layout
+from accelet.accelerators.sensors.sample import Sample
+from accelet.accelerators.sensors.source import Source, read_number, read_samples
+
+LAYOUT_S = 600.0
+"""How long what a card has to tell is believed: a driver may be bound anew, and limits be changed."""
+
+_LONGEST_TEXT = 4096
+_GONE = (errno.ENOENT, errno.ENODEV, errno.ENXIO)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a card said at `at_s`, of a clock that never goes back.
+
+    `samples` are as the kernel has them: counters from wherever they began. `suspended_s` is how long the
+    card has slept since it was found. `errors` is how many files could not be read; not those that are gone.
+    """
+
+    at_s: float
+    is_active: bool
+    suspended_s: float = 0.0
+    samples: tuple[Sample, ...] = ()
+    errors: int = 0
+
+
+@dataclass(slots=True)
+class CardReader:
+    """Reads one card again and again; `card` is its DRM name. Not safe for several threads at once."""
+
+    device: Path
+    card: str | None
+    _layout: Layout | None = None
+    _limits: tuple[Sample, ...] = ()
+    _found_at: float = field(default=float("-inf"))
+
+    def read(self) -> Reading:
+        """Blocks on files, some of which the card's firmware answers: seconds, where it is being reset."""
+        at_s = time.monotonic()
+        power = f"{self.device}/power"
+        suspended_s = (read_number(read_text(f"{power}/runtime_suspended_time") or "") or 0) / 1000
+        # A card whose kernel knows nothing of sleep is awake.
+        if read_text(f"{power}/runtime_status") not in ("active", "unsupported", None):
+            return Reading(at_s, is_active=False, suspended_s=suspended_s)
+        files = _Files(os.path.realpath(self.device))
+        if self._layout is None or at_s - self._found_at > LAYOUT_S:
+            self._layout, self._found_at = find_layout(Path(files.folder), self.card), at_s
+            self._limits = tuple(files.read_all(self._layout.limits))
+        samples = (*files.read_all(self._layout.sources), *self._limits)
+        if files.gone:
+            self._layout = None
+        return Reading(at_s, is_active=True, suspended_s=suspended_s, samples=samples, errors=files.errors)
+
+
+@dataclass(slots=True)
+class _Files:
+    folder: str
+    gone: int = 0
+    errors: int = 0
+
+    def read_all(self, sources: tuple[Source, ...]) -> Iterator[Sample]:
+        for source in sources:
+            text = self._read(f"{self.folder}/{source.path}")
+            if text is not None:
+                yield from read_samples(source, text)
+
+    def _read(self, path: str) -> str | None:
+        try:
+            file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                return os.read(file, _LONGEST_TEXT).decode(errors="replace").strip()
+            finally:
+                os.close(file)
+        except OSError as error:
+            # A fan that somebody else has just read has nothing new to say (EAGAIN): no fault.
+            self.gone += error.errno in _GONE
+            self.errors += error.errno not in (*_GONE, errno.EAGAIN)
+            return None
