@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -47,6 +47,12 @@ class CardMetrics(Collector):
             ["pci"],
             registry=registry,
         )
+        self.look_seconds = Histogram(
+            "accelet_card_look_duration_seconds",
+            "Time of one look at all cards.",
+            buckets=(0.001, 0.005, 0.025, 0.1, 0.5, 2.0, 10.0),
+            registry=registry,
+        )
         self._failures = Counter(
             "accelet_card_look_failures_total",
             "Looks at the cards that ended by a fault of the agent.",
@@ -65,8 +71,8 @@ class CardMetrics(Collector):
         self._held, self._memory = tuple(held), tuple(memory)
 
     def describe(self) -> list[Family]:
-        """As the library wants it of what names no metric before it is collected."""
-        return []
+        """All there may be, without samples."""
+        return [*(_family(metric) for metric in METRICS), _holders(()), _pod_memory(())]
 
     def collect(self) -> Iterator[Family]:
         cards, held, memory = self._cards, self._held, self._memory
@@ -74,11 +80,9 @@ class CardMetrics(Collector):
         for pci, samples in cards.items():
             for sample in samples:
                 families[sample.metric].add_metric([pci, *sample.labels], sample.value)
-        yield from (family for family in families.values() if family.samples)
-        if held:
-            yield _holders(held)
-        if memory:
-            yield _pod_memory(memory)
+        yield from families.values()
+        yield _holders(held)
+        yield _pod_memory(memory)
 
 
 def _family(metric: Metric) -> Family:

@@ -78,7 +78,8 @@ class CardSensors:
                     self._forget()
                     await self._has_settings.wait()
                 else:
-                    await self._look(settings)
+                    with self._metrics.look_seconds.time():
+                        await self._look(settings)
                     await wait_for_hint(self._has_settings, settings.every_s)
         finally:
             self._forget()

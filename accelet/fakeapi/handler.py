@@ -135,7 +135,7 @@ class Handler(BaseHTTPRequestHandler):
             return {"gitVersion": self._api.version}
         place = split_path(path)
         if self.command == "POST" and place.resource in REVIEWS:
-            return answer_review(place.resource, body, self._api.forbidden, self._api.clock_ahead_s)
+            return answer_review(place.resource, body, self._api.authority, self._api.clock_ahead_s)
         if place.subresource == "status" and not has_status(place.resource):
             raise RefusedError(404, "NotFound", "the server could not find the requested resource")
         state = self._api.state

@@ -9,6 +9,7 @@ from typing import Self
 from accelet.fakeapi.faults import Fault
 from accelet.fakeapi.handler import HttpServer, SeenRequest
 from accelet.fakeapi.history import Key
+from accelet.fakeapi.reviews import Authority
 from accelet.fakeapi.state import State
 
 
@@ -16,8 +17,8 @@ class FakeApi:
     """Start with `with FakeApi() as api`; `api.state` has the objects, `api.faults` what goes wrong.
 
     Watches are `lag_s` behind; lists and reads never are. `clock_ahead_s` is by how much the clock is ahead
-    by which reviews are answered, `version` what /version says. `logs` are what pods wrote, by namespace and
-    name; who follows one gets no more than is there.
+    by which reviews are answered, `authority` what they say, `version` what /version says. `logs` are what
+    pods wrote, by namespace and name; who follows one gets no more than is there.
     """
 
     def __init__(self, *, token: str | None = None, bookmark_s: float = 0.05) -> None:
@@ -32,7 +33,7 @@ class FakeApi:
         self.lag_s = 0.0
         self.clock_ahead_s = 0.0
         self.version = "v1.36.0"
-        self.forbidden: set[tuple[str, str]] = set()
+        self.authority = Authority()
         self.streams = 0
         self.generation = 0
         self.breaks = False
@@ -71,7 +72,7 @@ class FakeApi:
 
     def forbid(self, verb: str, resource: str) -> None:
         """Has reviews say that nobody may do this; requests are answered as before."""
-        self.forbidden.add((verb, resource))
+        self.authority.forbidden.add((verb, resource))
 
     def end_watches(self, *, broken: bool = False) -> None:
         """Ends all watches: as a server that shuts down, or as a connection that breaks."""
