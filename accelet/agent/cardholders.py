@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Iterator
 
 from accelet.agent.cardmetrics import CardMetrics, HeldCard, PodMemory
 from accelet.agent.cardsensors import CardSensors
+from accelet.agent.metricsaccess import MetricsAccess
 from accelet.agent.services import ResourceServices
 from accelet.kube.client import Client
-from accelet.node.metricsaccess import MetricsAccess
 from accelet.node.podview import PodView
 from accelet.runtime.probes import Refusal
 

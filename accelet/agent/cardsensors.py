@@ -5,18 +5,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from accelet.accelerators.ailments import Ailments
 from accelet.accelerators.device import UnitId
 from accelet.accelerators.intel.card import Card
 from accelet.accelerators.intel.scan import CardFinder
 from accelet.accelerators.scancache import ScanCache
 from accelet.accelerators.sensors.account import Account
+from accelet.accelerators.sensors.cardlook import CardLook, CardReader
 from accelet.accelerators.sensors.heat import Heat
 from accelet.accelerators.sensors.podmemory import CardMemory, read_card_memory
-from accelet.accelerators.sensors.reading import CardReader, Reading
 from accelet.accelerators.sensors.sample import MEMORY_SIZE, Sample
 from accelet.accelerators.sensors.settings import SensorSettings
 from accelet.agent.cardmetrics import CardMetrics
-from accelet.node.ailments import Ailments
 from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
 from accelet.runtime.threads import Workers
@@ -30,6 +30,11 @@ _BUS = "sys/bus/pci/devices"
 _log = Log(__name__)
 
 
+def _until_next(every_s: float) -> float:
+    """To the next multiple of it, as scans are made, so that the cards need not be found again for a look."""
+    return every_s - asyncio.get_running_loop().time() % every_s
+
+
 @dataclass(slots=True)
 class _Looked:
     """One card and what is known of it; `hanging` is a look at it that has not come back."""
@@ -38,7 +43,7 @@ class _Looked:
     reader: CardReader
     account: Account = field(default_factory=Account)
     heat: Heat = field(default_factory=Heat)
-    hanging: "asyncio.Task[Reading] | None" = None
+    hanging: "asyncio.Task[CardLook] | None" = None
 
 
 class CardSensors:
@@ -80,7 +85,7 @@ class CardSensors:
                 else:
                     with self._metrics.look_seconds.time():
                         await self._look(settings)
-                    await wait_for_hint(self._has_settings, settings.every_s)
+                    await wait_for_hint(self._has_settings, _until_next(settings.every_s))
         finally:
             self._forget()
             self._workers.close()
@@ -113,7 +118,7 @@ class CardSensors:
             if known is None or known.card.name != card.name:
                 self._cards[unit] = _Looked(card, CardReader(self._root / _BUS / str(card.pci), card.name))
 
-    async def _read(self, looked: _Looked) -> Reading | None:
+    async def _read(self, looked: _Looked) -> CardLook | None:
         """None where the card did not answer in time; its thread waits on, and nobody asks it meanwhile."""
         errors = self._metrics.read_errors.labels(str(looked.card.pci))
         if looked.hanging is not None and not looked.hanging.done():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from accelet.accelerators.ailments import Ailments
 from accelet.accelerators.scancache import CachedScans
 from accelet.agent.cardsensors import CardSensors
 from accelet.agent.config import AgentConfig, ResourceConfig
@@ -21,7 +22,6 @@ from accelet.dra.running.held import has_record
 from accelet.dra.running.places import DEFAULT_CDI_FOLDER
 from accelet.kubelet.paths import KubeletPaths
 from accelet.kubelet.podresources import PodResources
-from accelet.node.ailments import Ailments
 from accelet.node.audit import Audit
 from accelet.node.discovery import LOOK_FRESH_S
 from accelet.node.inventorymemory import MEMORY_FILE, InventoryMemory

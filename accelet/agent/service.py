@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from accelet.accelerators.ailments import Ailments
 from accelet.accelerators.scancache import ScanCache
 from accelet.agent.config import ResourceConfig
 from accelet.agent.metrics import AgentMetrics
 from accelet.kubelet.paths import KubeletPaths
-from accelet.node.ailments import Ailments
 from accelet.node.audit import Audited
 from accelet.node.inventorymemory import InventoryMemory
 from accelet.node.kubeletrecords import KubeletRecords

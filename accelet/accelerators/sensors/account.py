@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from accelet.accelerators.sensors.reading import Reading
+from accelet.accelerators.sensors.cardlook import CardLook
 from accelet.accelerators.sensors.sample import AWAKE, ENERGY, IS_ACTIVE, PCIE_ERRORS, Sample
 
 MOST_WATTS = 5000.0
@@ -38,7 +38,7 @@ class Account:
     awake: Mapping[Labels, Counter] = field(default_factory=lambda: MappingProxyType({}))
     samples: tuple[Sample, ...] = ()
 
-    def followed_by(self, reading: Reading) -> "Account":
+    def followed_by(self, reading: CardLook) -> "Account":
         """After one more look. Of a card that sleeps, the counters stand and nothing else is told."""
         energy, awake = dict(self.energy), dict(self.awake)
         for sample in reading.samples:
@@ -56,7 +56,7 @@ class Account:
         return Account(MappingProxyType(energy), MappingProxyType(awake), told)
 
 
-def _add_energy(before: Counter | None, joules: float, reading: Reading) -> Counter:
+def _add_energy(before: Counter | None, joules: float, reading: CardLook) -> Counter:
     if before is None:
         return Counter(joules, reading.at_s)
     more, passed_s = joules - before.last, reading.at_s - before.at_s
@@ -67,7 +67,7 @@ def _add_energy(before: Counter | None, joules: float, reading: Reading) -> Coun
     return Counter(joules, reading.at_s, total=before.total)
 
 
-def _add_awake(before: Counter | None, idle_s: float, reading: Reading) -> Counter:
+def _add_awake(before: Counter | None, idle_s: float, reading: CardLook) -> Counter:
     """A card that sleeps rests too, though its own counter may not say so.
 
     After a reset the card's counter begins anew, which drivers take for its wrap of 91 minutes: time in which

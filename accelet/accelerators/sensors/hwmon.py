@@ -10,14 +10,14 @@ from pathlib import Path
 from accelet.accelerators.hostfiles import read_names, read_text
 from accelet.accelerators.sensors import sample
 from accelet.accelerators.sensors.sample import Metric
-from accelet.accelerators.sensors.source import Source, as_label
+from accelet.accelerators.sensors.sensorfile import SensorFile, as_label
 
 _DRIVERS = ("i915", "xe")
 _CHANNEL = re.compile(r"(temp|energy|power|in|fan)([0-9]{1,2})_([a-z_]{1,16})")
 _HOTTEST, _MOST_WATTS, _MOST_VOLTS, _MOST_RPM = 150.0, 5000.0, 100.0, 100_000.0
 
 
-def find_hwmon(device: Path) -> Iterator[Source]:
+def find_hwmon(device: Path) -> Iterator[SensorFile]:
     """A card has one folder of its driver; sensors of its network or memory chips have other names."""
     for name in read_names(device / "hwmon"):
         folder = f"hwmon/{name}"
@@ -26,7 +26,7 @@ def find_hwmon(device: Path) -> Iterator[Source]:
             return
 
 
-def _find_channels(device: Path, folder: str) -> Iterator[Source]:
+def _find_channels(device: Path, folder: str) -> Iterator[SensorFile]:
     sensors: dict[tuple[str, str], str] = {}
     for name in read_names(device / folder):
         channel = _CHANNEL.fullmatch(name)
@@ -55,24 +55,24 @@ def _sensor(device: Path, folder: str, kind: str, number: str) -> str:
     return f"{kind}{number}"
 
 
-_Make = Callable[[str, str, str], Source | None]
+_Make = Callable[[str, str, str], SensorFile | None]
 
 
 def _value(metric: Metric, scale: float, least: float, most: float) -> _Make:
-    return lambda path, sensor, _: Source(path, metric, (sensor,), scale, least, most)
+    return lambda path, sensor, _: SensorFile(path, metric, (sensor,), scale, least, most)
 
 
-def _power_limit(path: str, sensor: str, what: str) -> Source | None:
+def _power_limit(path: str, sensor: str, what: str) -> SensorFile | None:
     """0 says that the limit is off."""
     if what not in ("max", "rated_max", "cap", "crit"):
         return None
-    return Source(path, sample.POWER_LIMIT, (sensor, what), 1e-6, 1e-6, _MOST_WATTS)
+    return SensorFile(path, sample.POWER_LIMIT, (sensor, what), 1e-6, 1e-6, _MOST_WATTS)
 
 
-def _temperature_limit(path: str, sensor: str, what: str) -> Source | None:
+def _temperature_limit(path: str, sensor: str, what: str) -> SensorFile | None:
     if what not in ("max", "crit", "emergency"):
         return None
-    return Source(path, sample.TEMPERATURE_LIMIT, (sensor, what), 1e-3, 1.0, _HOTTEST)
+    return SensorFile(path, sample.TEMPERATURE_LIMIT, (sensor, what), 1e-3, 1.0, _HOTTEST)
 
 
 _CHANNELS: dict[tuple[str, str], _Make] = {

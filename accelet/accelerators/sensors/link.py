@@ -8,7 +8,7 @@ from pathlib import Path
 
 from accelet.accelerators.hostfiles import read_names, read_text
 from accelet.accelerators.sensors import sample
-from accelet.accelerators.sensors.source import Source
+from accelet.accelerators.sensors.sensorfile import SensorFile
 
 _BRIDGE, _INTEL = "0x0604", "0x8086"
 _SEVERITIES = ("correctable", "nonfatal", "fatal")
@@ -16,7 +16,7 @@ _WIDTHS = {"current_link_width": sample.LINK_WIDTH, "max_link_width": sample.LIN
 _SPEEDS = {"current_link_speed": sample.LINK_SPEED, "max_link_speed": sample.LINK_SPEED_LIMIT}
 
 
-def find_link(device: Path) -> Iterator[Source]:
+def find_link(device: Path) -> Iterator[SensorFile]:
     """A card with a switch of its own says of itself that it has one slow lane: its link is the switch's.
 
     Errors are counted at each end, so those of the card and of its switch are added up.
@@ -25,14 +25,14 @@ def find_link(device: Path) -> Iterator[Source]:
     names = read_names(device / up)
     for name in names:
         if name in _WIDTHS:
-            yield Source(f"{up}{name}", _WIDTHS[name], least=1.0, most=32.0)
+            yield SensorFile(f"{up}{name}", _WIDTHS[name], least=1.0, most=32.0)
         elif name in _SPEEDS:
-            yield Source(f"{up}{name}", _SPEEDS[name], scale=1e9, form="speed")
+            yield SensorFile(f"{up}{name}", _SPEEDS[name], scale=1e9, form="speed")
     for place in ("", "../", "../../") if up else ("",):
         present = read_names(device / place)
         for severity in _SEVERITIES:
             if f"aer_dev_{severity}" in present:
-                yield Source(f"{place}aer_dev_{severity}", sample.PCIE_ERRORS, (severity,), form="errors")
+                yield SensorFile(f"{place}aer_dev_{severity}", sample.PCIE_ERRORS, (severity,), form="errors")
 
 
 def _is_intel_bridge(folder: Path) -> bool:

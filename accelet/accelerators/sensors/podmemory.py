@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from accelet.accelerators.hostfiles import MOST_BYTES, read_names, read_text
 from accelet.accelerators.pci import PciAddress
-from accelet.accelerators.sensors.source import as_label
+from accelet.accelerators.sensors.sensorfile import as_label
 
 MOST_PODS = 512
 """A kubelet runs 110 pods unless it is told otherwise."""

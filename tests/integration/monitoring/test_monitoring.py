@@ -22,6 +22,7 @@ from accelet.fakeapi import FakeApi
 from accelet.gputask.metrics import TaskMetrics
 from accelet.provisioner.metrics import ProvisionerMetrics
 from accelet.scheduler.metrics import SchedulerMetrics
+from tests.shown_cards import labels_of_cards
 
 PROJECT = Path(__file__).parents[3]
 MONITORING = PROJECT / "deploy" / "monitoring"
@@ -79,10 +80,11 @@ def labels_of_each() -> Mapping[str, set[str]]:
     SchedulerMetrics(registry)
     ProvisionerMetrics(registry)
     TaskMetrics(registry)
-    found = {}
+    found, of_cards = {}, labels_of_cards()
     for collected in (registry, AgentMetrics().registry):
         for name, collector in collected._names_to_collectors.items():
-            found[name] = set(collector._labelnames)  # type: ignore[attr-defined]  # no public way to ask
+            # No public way to ask.
+            found[name] = set(getattr(collector, "_labelnames", ())) | set(of_cards.get(name, ()))
     return found
 
 

@@ -9,9 +9,11 @@ import pytest
 
 from accelet.agent.metrics import AgentMetrics
 from deviceplugin import plugin
+from tests.shown_cards import labels_of_cards
 
 PROJECT = Path(__file__).parent.parent.parent.parent
 OPERATING = (PROJECT / "docs" / "operating.md").read_text()
+SENSORS = (PROJECT / "docs" / "sensors.md").read_text()
 AGENT_SOURCES = [
     *(PROJECT / "deviceplugin").rglob("*.py"),
     *(PROJECT / "accelet" / "agent").rglob("*.py"),
@@ -32,13 +34,13 @@ def metrics() -> dict[str, tuple[str, ...]]:
     for family in registry.collect():
         name = family.name + ("_total" if family.type == "counter" else "")
         collector = registry._names_to_collectors[name]
-        named[name] = tuple(collector._labelnames)  # type: ignore[attr-defined]  # no public way to ask
-    return named
+        named[name] = tuple(getattr(collector, "_labelnames", ()))  # no public way to ask
+    return {**named, **labels_of_cards()}
 
 
-def rows(heading: str) -> Iterator[list[str]]:
+def rows(heading: str, document: str = OPERATING) -> Iterator[list[str]]:
     """The cells of the tables below a heading, without their heads."""
-    section = re.split(r"^## ", OPERATING, flags=re.MULTILINE)
+    section = re.split(r"^## ", document, flags=re.MULTILINE)
     (text,) = (part for part in section if part.startswith(heading))
     for line in text.splitlines():
         if line.startswith("|"):
@@ -72,7 +74,7 @@ def messages_of(call: ast.Call) -> Iterator[str]:
 def test_table_of_metrics_lists_exactly_those_there_are() -> None:
     listed = {
         cells[0].strip("`"): tuple(label for label in cells[1].split(", ") if label)
-        for cells in rows("Metrics")
+        for cells in (*rows("Metrics"), *rows("Metrics", SENSORS))
         if cells[0].startswith("`")
     }
     assert listed == metrics()

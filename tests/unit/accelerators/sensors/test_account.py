@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.accelerators.sensors.account import DOUBTS, MOST_WATTS, Account
-from accelet.accelerators.sensors.reading import Reading
+from accelet.accelerators.sensors.cardlook import CardLook
 from accelet.accelerators.sensors.sample import (
     AWAKE,
     ENERGY,
@@ -23,13 +23,13 @@ CARD, GT = ("card",), ("0", "0")
 
 def look(
     at_s: float, *, joules: float | None = None, idle_s: float | None = None, suspended_s: float = 0.0
-) -> Reading:
+) -> CardLook:
     samples = [Sample(ENERGY, joules, CARD)] if joules is not None else []
     samples += [Sample(AWAKE, idle_s, GT)] if idle_s is not None else []
-    return Reading(at_s, is_active=True, suspended_s=suspended_s, samples=tuple(samples))
+    return CardLook(at_s, is_active=True, suspended_s=suspended_s, samples=tuple(samples))
 
 
-def follow(looks: Sequence[Reading]) -> list[Account]:
+def follow(looks: Sequence[CardLook]) -> list[Account]:
     accounts = [Account()]
     for reading in looks:
         accounts.append(accounts[-1].followed_by(reading))
@@ -58,10 +58,10 @@ def test_a_counter_that_was_set_anew_is_believed_after_some_looks() -> None:
 
 
 def test_a_card_that_sleeps_keeps_its_counters_and_tells_nothing_else() -> None:
-    awake = Reading(
+    awake = CardLook(
         0, is_active=True, samples=(Sample(ENERGY, 5.0, CARD), Sample(TEMPERATURE, 60.0, ("pkg",)))
     )
-    asleep = Account().followed_by(awake).followed_by(Reading(10, is_active=False))
+    asleep = Account().followed_by(awake).followed_by(CardLook(10, is_active=False))
     assert asleep.samples == (Sample(IS_ACTIVE, 0.0), Sample(ENERGY, 0.0, CARD))
 
 
@@ -71,7 +71,7 @@ def test_time_asleep_is_no_time_awake() -> None:
 
 
 def test_errors_at_both_ends_are_added_up() -> None:
-    reading = Reading(0, is_active=True, samples=(Sample(PCIE_ERRORS, 2.0, ("fatal",)),) * 3)
+    reading = CardLook(0, is_active=True, samples=(Sample(PCIE_ERRORS, 2.0, ("fatal",)),) * 3)
     assert told(Account().followed_by(reading), PCIE_ERRORS) == 6.0
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from accelet.accelerators.hostfiles import read_text
-from accelet.accelerators.sensors.layout import Layout, find_layout
+from accelet.accelerators.sensors.cardfiles import CardFiles, find_files
 from accelet.accelerators.sensors.sample import Sample
-from accelet.accelerators.sensors.source import Source, read_number, read_samples
+from accelet.accelerators.sensors.sensorfile import SensorFile, read_number, read_samples
 
-LAYOUT_S = 600.0
+FILES_S = 600.0
 """How long what a card has to tell is believed: a driver may be bound anew, and limits be changed."""
 
 _LONGEST_TEXT = 4096
@@ -20,7 +20,7 @@ _GONE = (errno.ENOENT, errno.ENODEV, errno.ENXIO)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CardLook:
     """What a card said at `at_s`, of a clock that never goes back.
 
     `samples` are as the kernel has them: counters from wherever they began. `suspended_s` is how long the
@@ -40,26 +40,26 @@ class CardReader:
 
     device: Path
     card: str | None
-    _layout: Layout | None = None
+    _files: CardFiles | None = None
     _limits: tuple[Sample, ...] = ()
     _found_at: float = field(default=float("-inf"))
 
-    def read(self) -> Reading:
+    def read(self) -> CardLook:
         """Blocks on files, some of which the card's firmware answers: seconds, where it is being reset."""
         at_s = time.monotonic()
         power = f"{self.device}/power"
         suspended_s = (read_number(read_text(f"{power}/runtime_suspended_time") or "") or 0) / 1000
         # A card whose kernel knows nothing of sleep is awake.
         if read_text(f"{power}/runtime_status") not in ("active", "unsupported", None):
-            return Reading(at_s, is_active=False, suspended_s=suspended_s)
+            return CardLook(at_s, is_active=False, suspended_s=suspended_s)
         files = _Files(os.path.realpath(self.device))
-        if self._layout is None or at_s - self._found_at > LAYOUT_S:
-            self._layout, self._found_at = find_layout(Path(files.folder), self.card), at_s
-            self._limits = tuple(files.read_all(self._layout.limits))
-        samples = (*files.read_all(self._layout.sources), *self._limits)
+        if self._files is None or at_s - self._found_at > FILES_S:
+            self._files, self._found_at = find_files(Path(files.folder), self.card), at_s
+            self._limits = tuple(files.read_all(self._files.limits))
+        samples = (*files.read_all(self._files.sources), *self._limits)
         if files.gone:
-            self._layout = None
-        return Reading(at_s, is_active=True, suspended_s=suspended_s, samples=samples, errors=files.errors)
+            self._files = None
+        return CardLook(at_s, is_active=True, suspended_s=suspended_s, samples=samples, errors=files.errors)
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class _Files:
     gone: int = 0
     errors: int = 0
 
-    def read_all(self, sources: tuple[Source, ...]) -> Iterator[Sample]:
+    def read_all(self, sources: tuple[SensorFile, ...]) -> Iterator[Sample]:
         for source in sources:
             text = self._read(f"{self.folder}/{source.path}")
             if text is not None:

@@ -20,7 +20,7 @@ _NO_LABEL = re.compile(r"[^a-z0-9_.-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SensorFile:
     """`path` is that of the file below the folder of its card. A number counts in units of `scale`.
 
     What is not from `least` to `most`, in the metric's units, is nonsense, and no sample. `reasons` are those
@@ -43,7 +43,7 @@ def read_number(text: str) -> int | None:
     return number if number is None or -(2**63) <= number < 2**63 else None
 
 
-def read_samples(source: Source, text: str) -> Iterator[Sample]:
+def read_samples(source: SensorFile, text: str) -> Iterator[Sample]:
     """What the text of a source says; nothing where it says nonsense."""
     if source.form == "reasons":
         held = {as_label(reason, "other") for reason in text.split()[:MOST_REASONS]} - {"none"}
@@ -60,7 +60,7 @@ def as_label(text: str, otherwise: str) -> str:
     return _NO_LABEL.sub("-", text.strip().lower()).strip("-")[:LONGEST_LABEL] or otherwise
 
 
-def _read_value(source: Source, text: str) -> float | None:
+def _read_value(source: SensorFile, text: str) -> float | None:
     if source.form == "speed":
         speed = _SPEED.fullmatch(text)
         return float(speed[1]) * source.scale if speed else None

@@ -10,10 +10,10 @@ from watchdog.events import FileOpenedEvent, FileSystemEvent, FileSystemEventHan
 from watchdog.observers import Observer
 
 from accelet.accelerators.sensors import sample
-from accelet.accelerators.sensors.layout import MOST_SOURCES
-from accelet.accelerators.sensors.reading import CardReader, Reading
+from accelet.accelerators.sensors.cardfiles import MOST_SOURCES
+from accelet.accelerators.sensors.cardlook import CardLook, CardReader
 from accelet.accelerators.sensors.sample import Metric
-from accelet.accelerators.sensors.source import LONGEST_LABEL, Form, Source, as_label, read_samples
+from accelet.accelerators.sensors.sensorfile import LONGEST_LABEL, Form, SensorFile, as_label, read_samples
 from tests.synthetic.gpus import Gpu, write_gpus
 from tests.synthetic.sensors import (
     device,
@@ -28,11 +28,11 @@ I915 = Gpu(3, "0000:03:00.0")
 XE = Gpu(4, "0000:04:00.0", driver="xe", device="0xe20b", tiles=1)
 
 
-def read(root: Path, gpu: Gpu) -> Reading:
+def read(root: Path, gpu: Gpu) -> CardLook:
     return CardReader(device(root, gpu), f"card{gpu.card}").read()
 
 
-def values(reading: Reading, metric: Metric) -> dict[tuple[str, ...], float]:
+def values(reading: CardLook, metric: Metric) -> dict[tuple[str, ...], float]:
     return {one.labels: pytest.approx(one.value) for one in reading.samples if one.metric is metric}
 
 
@@ -210,7 +210,7 @@ def test_a_tree_of_nonsense_has_bounds(tmp_path: Path) -> None:
     ),
 )
 def test_no_text_of_a_kernel_is_more_than_it_may_be(form: Form, text: str) -> None:
-    source = Source("path", sample.IS_THROTTLED, ("0", "0"), 1e-3, 1.0, 150.0, form, ("pl1",))
+    source = SensorFile("path", sample.IS_THROTTLED, ("0", "0"), 1e-3, 1.0, 150.0, form, ("pl1",))
     found = list(read_samples(source, text))
     assert len(found) <= 17
     for one in found:
