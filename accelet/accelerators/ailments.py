@@ -23,7 +23,7 @@ class Ailments:
     def applied_to(self, inventory: Inventory) -> Inventory:
         """The inventory with the devices of these units unhealthy; what the scan found wrong stays."""
         reasons = self._reasons
-        if not reasons.keys() & inventory.by_unit.keys():
+        if not reasons:
             return inventory
         devices = tuple(
             replace(device, health=Health(reasons[device.unit]))

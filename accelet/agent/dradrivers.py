@@ -107,7 +107,7 @@ class DraResource:
             await self._discovery.run()
         finally:
             self._shared.locks.release(self.name)
-            self._shared.tell_health(self.name, {})
+            self._shared.tell_health(self.name, dict)
             if self._node is not None:
                 self._node.report(self.name, ())
 
@@ -164,7 +164,7 @@ class DraResource:
         addresses = [device.pci for device in found.devices]
         roots = await asyncio.to_thread(read_pcie_roots, self._shared.root, addresses)
         sick: Effect = "NoExecute" if self.config.unhealthy == "evict" else "NoSchedule"
-        self._shared.tell_health(self.name, list_ill(found))
+        self._shared.tell_health(self.name, lambda: list_ill(found))
         self._driver.take(ServedResource(self.name, self._backend, found, roots, sick))
 
 

@@ -1,7 +1,7 @@
 """The whole agent process: configuration, resources, probes, and what they watch together."""
 
 import asyncio
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -206,9 +206,9 @@ class Agent:
                 api.connect, api.follow_pods(), self._services, self._sensors, self.metrics.cards
             )
 
-    def _tell_health(self, resource: str, ill: Mapping[str, str]) -> None:
+    def _tell_health(self, resource: str, list_ill: Callable[[], Mapping[str, str]]) -> None:
         if self._health_view is not None:
-            self._health_view.report_health(resource, ill)
+            self._health_view.report_health(resource, list_ill())
 
     def _make(self, config: ResourceConfig, tasks: asyncio.TaskGroup) -> ResourceService:
         node = self._reach_api(tasks).follow_node() if config.settings.wants_node_labels else None

@@ -71,8 +71,8 @@ class ResourceService(CardSource, Protocol):
         ...
 
 
-TellHealth = Callable[[str, Mapping[str, str]], None]
-"""Is told of a resource, by its name, which of its units are ill now: each with its reason."""
+TellHealth = Callable[[str, Callable[[], Mapping[str, str]]], None]
+"""Is told of a resource, by its name, how to learn which of its units are ill now: each with its reason."""
 
 
 @dataclass(frozen=True, slots=True)
