@@ -118,7 +118,7 @@ bench-provisioner: .venv/.ready ## the provisioner's decisions a second, its mem
 bench-tasks: .venv/.ready ## from submit to Job of GPU tasks, memory with 1,000 of them, status writes in a life
 	@$(BIN)/python -m benches.tasks
 
-bench: .venv/.ready ## speed and memory beside a bare plugin; takes about four minutes
+bench: .venv/.ready ## speed and memory beside a bare plugin; takes about six minutes
 	@$(BIN)/python -m benches.agent
 
 proto: ## generate accelet/kubelet/api from proto/

@@ -25,6 +25,7 @@ from benches.agent.matching import measure_matching
 from benches.agent.processes import compile_ahead
 from benches.agent.restarting import measure_restarts
 from benches.agent.resting import measure_rest
+from benches.agent.sensing import measure_sensors
 from benches.agent.starting import measure_start
 
 Measurement = Callable[[Path], Awaitable[Section | tuple[Section, ...]]]
@@ -36,6 +37,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     "restart": measure_restarts,
     "rest": measure_rest,
     "list": measure_long_list,
+    "sensors": measure_sensors,
 }
 
 PLACE = next(folder for folder in ("/dev/shm", "/tmp") if Path(folder).is_dir())  # noqa: S108 - the folder in it is ours
@@ -48,7 +50,7 @@ _COLOURS = {"met": "green", "missed": "red"}
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 @click.argument("only", nargs=-1, type=click.Choice(list(MEASUREMENTS)))
 def main(only: tuple[str, ...], *, as_json: bool) -> None:
-    """Measure the agent beside a bare gRPC plugin, all of it or ONLY some; takes about four minutes."""
+    """Measure the agent beside a bare gRPC plugin, all of it or ONLY some; takes about six minutes."""
     compile_ahead()
     machine = _machine()
     chosen = [MEASUREMENTS[name] for name in only or MEASUREMENTS]

@@ -1,4 +1,4 @@
-"""Who may read the metrics that name pods, by a real API server and as the shipped rights let the agent ask."""
+"""Who may read the metrics that name pods, by a real API server."""
 
 import json
 from collections.abc import Iterator
