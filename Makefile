@@ -6,7 +6,7 @@ DOCKER ?= docker
 IMAGE ?= accelet
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' accelet/__init__.py)
 
-.PHONY: help demo test check lock audit release test-release e2e e2e-versions e2e-storms e2e-dra e2e-doctor e2e-tenants e2e-provisioner bench bench-scheduler bench-provisioner bench-tasks bench-storm launchers schema crds policies bench-identity thorough soak soak-tenants proto image clean
+.PHONY: help demo test check lock audit release test-release e2e e2e-versions e2e-storms e2e-dra e2e-doctor e2e-tenants e2e-provisioner bench bench-scheduler bench-provisioner bench-tasks bench-storm launchers screenshots schema crds policies bench-identity thorough soak soak-tenants proto image clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -135,6 +135,9 @@ schema: .venv/.ready ## write the JSON schemas of the configuration, of a node's
 	@$(BIN)/python -m accelet.assignments.cardsschema > docs/cards.schema.json
 	@$(BIN)/python -m accelet.cli.drawing.jsonforms > docs/output.schema.json
 	@$(BIN)/python -m accelet.fakekubelet.scenario > docs/scenario.schema.json
+
+screenshots: .venv/.ready ## the pictures of the page in docs/images, of a simulated cluster: Debian's chromium needed
+	@$(BIN)/python -m tests.screenshots docs/images
 
 bench-storm: .venv/.ready ## storms of pods on a real kubelet, beside the same without assignments: root and Go needed
 	@$(BIN)/python -m tests.e2e.bench_storm

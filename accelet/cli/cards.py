@@ -10,7 +10,6 @@ from accelet.cli.drawing.cards import print_cards
 from accelet.cli.drawing.output import Output
 from accelet.cli.options import choose_kubeconfig, own_kubeconfig_option
 from accelet.cli.reading.cardobjects import CardObjects
-from accelet.cli.reading.claimedcards import with_claimed
 from accelet.cli.reading.objectfiles import OBJECT_FILE, read_objects, read_scheduler_settings, refuse_twins
 from accelet.cli.reading.schedulerport import IN_ITS_POD, with_lingering
 from accelet.dra.names import GPU_DRIVER
@@ -20,6 +19,7 @@ from accelet.kube.errors import ConfigurationError, KubeError
 from accelet.kube.nodes import parse_node
 from accelet.kube.objects import RawObject
 from accelet.kube.podparser import parse_pod
+from accelet.overview.claimedcards import with_claimed
 from accelet.runtime.probes import AddressError
 from accelet.runtime.run import EXIT_FAILED
 from accelet.scheduler.cards.view import ClusterView, view_cluster

@@ -3,7 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
-EXTRAS: Final[Mapping[str, str]] = {"kubernetes": "cluster", "numpy": "scheduler", "urllib3": "cluster"}
+EXTRAS: Final[Mapping[str, str]] = {
+    "kubernetes": "cluster",
+    "numpy": "scheduler",
+    "starlette": "ui",
+    "urllib3": "cluster",
+    "uvicorn": "ui",
+}
 """The extra that brings a package."""
 
 

@@ -27,10 +27,10 @@ def test_everything_missing_is_said_at_once_with_its_remedy() -> None:
         "The real cluster cannot start on this machine:",
         "  - root: namespaces, mounts and cgroups are made",
         "    sudo make e2e",
-        "  - Debian packages: busybox-static, mount, openssl, runc, util-linux",
+        "  - Debian packages: busybox-static, chromium, mount, openssl, runc, util-linux",
         (
             "    as root: apt-get update && apt-get install --yes --no-install-recommends"
-            " busybox-static mount openssl runc util-linux"
+            " busybox-static chromium mount openssl runc util-linux"
         ),
         "  - Go 1.26 or newer to build Kubernetes (found: none)",
         (

@@ -260,6 +260,10 @@ class CardAccount:
         node = self._places.get(pod)
         return () if node is None else self._nodes[node].holders[pod]
 
+    def place(self, pod: ObjectKey) -> str | None:
+        """The node with whose cards a pod is charged."""
+        return self._places.get(pod)
+
     def is_charged(self, pod: ObjectKey) -> bool:
         """Whether a pod holds anything of any node's cards."""
         return pod in self._places

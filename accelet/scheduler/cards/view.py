@@ -135,7 +135,29 @@ def view_cluster(nodes: Iterable[Node], book: CardAccount) -> ClusterView:
     """The nodes, in order of their names, as `book` counts their cards."""
     ordered = sorted(nodes, key=lambda node: node.name)
     views = tuple(_view_node(node, book) for node in ordered)
-    return ClusterView(views, tuple(_totals(views, book)))
+    return ClusterView(views, merge_totals(total for view in views for total in _totals(view, book)))
+
+
+def merge_totals(totals: Iterable[TotalView]) -> tuple[TotalView, ...]:
+    """One total for each resource, of those of parts of a cluster, in order of the resources' names."""
+    merged: dict[str, TotalView] = {}
+    for total in totals:
+        known = merged.get(total.resource)
+        merged[total.resource] = total if known is None else _merge(known, total)
+    return tuple(merged[resource] for resource in sorted(merged))
+
+
+def _merge(one: TotalView, other: TotalView) -> TotalView:
+    return TotalView(
+        resource=one.resource,
+        cards=one.cards + other.cards,
+        cards_free=one.cards_free + other.cards_free,
+        tiles=one.tiles + other.tiles,
+        tiles_free=one.tiles_free + other.tiles_free,
+        largest_tiles=max(one.largest_tiles, other.largest_tiles),
+        largest_millicores=max(one.largest_millicores, other.largest_millicores),
+        largest_memory_bytes=max(one.largest_memory_bytes, other.largest_memory_bytes),
+    )
 
 
 def _view_node(node: Node, book: CardAccount) -> NodeCardsView:
@@ -238,12 +260,11 @@ def _conflicts(card: NodeCard, state: CardState, holders: Sequence[HolderView]) 
         yield f"it has {state.share_total - state.shares} holders and {state.share_total} shares"
 
 
-def _totals(nodes: Iterable[NodeCardsView], book: CardAccount) -> Iterator[TotalView]:
+def _totals(node: NodeCardsView, book: CardAccount) -> Iterator[TotalView]:
     by_resource: defaultdict[str, list[tuple[CardView, CardState]]] = defaultdict(list)
-    for node in nodes:
-        for card, state in zip(node.cards, book.states(node.name) or (), strict=True):
-            by_resource[card.resource].append((card, state))
-    for resource, some in sorted(by_resource.items()):
+    for card, state in zip(node.cards, book.states(node.name) or (), strict=True):
+        by_resource[card.resource].append((card, state))
+    for resource, some in by_resource.items():
         tiles_free = [sum(tile.state == "free" for tile in card.tiles) for card, _ in some]
         open_to_more = [
             state for _, state in some if state.room_for(Amounts()) or state.room_for(Amounts(tiles=1))

@@ -14,6 +14,7 @@ GO_NEEDED = (1, 26)
 PACKAGE_OF_COMMAND: Mapping[str, str] = {
     "runc": "runc",
     "busybox": "busybox-static",
+    "chromium": "chromium",
     "openssl": "openssl",
     "ip": "iproute2",
     "mount": "mount",

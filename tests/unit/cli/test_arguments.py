@@ -17,7 +17,7 @@ from accelet.cli.options import choose_kubeconfig
 COMMANDS = main.list_commands(main.make_context("accelet", [], resilient_parsing=True))
 SERVING = {
     *("agent", "doctor", "scheduler", "demo", "conformance", "fake-kubelet", "explain", "provisioner"),
-    "task-controller",
+    *("task-controller", "ui"),
 }
 """These begin work that lasts, or ask what runs here; what is tried of them stays wrong."""
 

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.cli import main
-from accelet.cli.reading.claimedcards import with_claimed
 from accelet.dra.names import GPU_DRIVER
 from accelet.dra.preparing.claim import AllocatedClaim, parse_held
 from accelet.dra.publishing.build import build_pool
@@ -22,6 +21,7 @@ from accelet.dra.publishing.slices import render_all
 from accelet.dra.publishing.taints import taints_of
 from accelet.fakeapi.firstfit import FirstFit, FitRequest
 from accelet.kube.errors import MalformedObjectError
+from accelet.overview.claimedcards import with_claimed
 from accelet.scheduler.cards.view import NO_CARDS, ClusterView, NodeCardsView
 from tests.fakes.manifests import raw_node
 from tests.unit.dra.strategies import GIB, gpu, gpus, small_gpu_nodes

@@ -1,0 +1,1 @@
+"""A cluster as people look at it, for commands and for the page of `accelet ui`: values and no I/O."""

@@ -1,0 +1,161 @@
+// Follows the picture and draws what has changed; keys, filters and the search.
+
+import { byId, make } from "./dom.js";
+import { Details } from "./details.js";
+import { Lists } from "./lists.js";
+import { NodeMap } from "./map.js";
+import { FILTERS, STATES, apply, emptyPicture } from "./model.js";
+
+const picture = emptyPicture();
+const details = new Details(picture);
+const map = new NodeMap(picture, (name) => details.show(name));
+const lists = new Lists(picture, find);
+const search = byId("search");
+const dirty = new Set();
+
+function find(text) {
+  search.value = text;
+  findNow();
+}
+
+function findNow() {
+  const query = search.value.trim().toLowerCase();
+  map.find(query);
+  lists.query = query;
+  drawSoon(Object.keys(picture));
+}
+
+let isDue = false;
+function drawSoon(sections) {
+  for (const section of sections) dirty.add(section);
+  if (isDue) return;
+  isDue = true;
+  // Not only when the page is looked at: a hidden page is to be up to date when it is shown.
+  setTimeout(() => {
+    isDue = false;
+    draw();
+  }, 0);
+}
+
+function draw() {
+  const started = performance.now();
+  const sections = new Set(dirty);
+  dirty.clear();
+  if (sections.has("about")) drawAbout(picture.about.get("cluster") ?? {});
+  if (sections.has("nodes") || sections.has("about")) {
+    drawFilters(map.draw());
+    details.draw();
+  }
+  lists.draw(sections.has("about") ? ["waiting", "plans", "tasks", "slices"] : sections);
+  document.documentElement.dataset.drawn = String(Math.round(performance.now() - started));
+  document.documentElement.dataset.draws = String(Number(document.documentElement.dataset.draws ?? 0) + 1);
+}
+
+function drawAbout(about) {
+  byId("totals").replaceChildren(...(about.totals ?? []).map(drawTotal));
+  const notes = about.notes ?? [];
+  byId("notes").hidden = !notes.length;
+  byId("notes").replaceChildren(...notes.map((note) => make("p", {}, note)));
+  document.documentElement.dataset.whole = String(about.is_whole ?? false);
+}
+
+function drawTotal(total) {
+  const hasCards = Boolean(total.cards);
+  const [free, all] = hasCards ? [total.tiles_free ?? 0, total.tiles ?? 0] : [(total.offered ?? 0) - (total.taken ?? 0), total.offered ?? 0];
+  const rest = hasCards ? `${(total.cards_free ?? 0).toLocaleString("en")} of ${total.cards.toLocaleString("en")} cards wholly free` : "";
+  const bar = make("span", { class: "bar", "aria-hidden": "true" }, make("i", { class: "tile held" }), make("i", { class: "tile free" }));
+  bar.firstChild.style.flexGrow = String(Math.max(0, all - free));
+  bar.lastChild.style.flexGrow = String(Math.max(0, free));
+  return make("div", { class: "total", data: { resource: total.resource } },
+    make("span", { class: "resource" }, total.resource),
+    make("span", { class: "big" }, make("b", {}, free.toLocaleString("en")), ` of ${all.toLocaleString("en")} ${hasCards ? "tiles " : ""}free`),
+    bar,
+    make("span", { class: "facts" }, rest));
+}
+
+function drawFilters(counts) {
+  byId("filters").replaceChildren(...Object.entries(FILTERS).map(([key, filter]) =>
+    make("button", { type: "button", "aria-pressed": String(map.filter === key), data: { filter: key }, on: { click: () => choose(key) } },
+      filter.name, " ", make("b", {}, counts[key].toLocaleString("en")))));
+}
+
+function choose(filter) {
+  map.filter = filter;
+  drawSoon(["nodes"]);
+}
+
+byId("legend").replaceChildren(...Object.entries(STATES).map(([state, words]) =>
+  make("li", {}, make("span", { class: `tile ${state}` }), words)));
+
+// Light and dark: as the machine says, until somebody chooses.
+const theme = localStorage.getItem("theme");
+if (theme) document.documentElement.dataset.theme = theme;
+function turn() {
+  const isDark = document.documentElement.dataset.theme
+    ? document.documentElement.dataset.theme === "dark"
+    : matchMedia("(prefers-color-scheme: dark)").matches;
+  document.documentElement.dataset.theme = isDark ? "light" : "dark";
+  localStorage.setItem("theme", document.documentElement.dataset.theme);
+}
+
+byId("theme").addEventListener("click", turn);
+byId("help").addEventListener("click", () => byId("keys").showModal());
+byId("expand").addEventListener("click", () => map.setAll(true));
+byId("collapse").addEventListener("click", () => map.setAll(false));
+search.addEventListener("input", findNow);
+
+const KEYS = {
+  "/": () => search.focus(),
+  "?": () => byId("keys").showModal(),
+  e: () => map.setAll(true),
+  c: () => map.setAll(false),
+  t: turn,
+  f: () => {
+    const keys = Object.keys(FILTERS);
+    choose(keys[(keys.indexOf(map.filter) + 1) % keys.length]);
+  },
+  Escape: () => search.value && find(""),
+};
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  const isTyping = event.target === search;
+  if (isTyping && event.key === "Escape") {
+    find("");
+    search.blur();
+  } else if (!isTyping && Object.hasOwn(KEYS, event.key)) {
+    event.preventDefault();
+    KEYS[event.key]();
+  }
+});
+
+function say(kind, text) {
+  byId("state").className = kind;
+  byId("state").textContent = text;
+}
+
+const stream = new EventSource("events");
+stream.addEventListener("picture", (event) => {
+  for (const section of Object.values(picture)) section.clear();
+  map.forget();
+  take(event);
+  drawSoon(Object.keys(picture));
+});
+stream.addEventListener("change", take);
+stream.addEventListener("error", () => {
+  if (stream.readyState === EventSource.CLOSED) say("bad", "not served any more: run accelet ui again");
+  else say("wait", "the connection is gone; trying again …");
+});
+
+function take(event) {
+  const message = JSON.parse(event.data);
+  const changed = apply(picture, message);
+  map.forget([...Object.keys(message.put.nodes ?? {}), ...(message.gone.nodes ?? [])]);
+  drawSoon(changed);
+  document.documentElement.dataset.version = String(message.version);
+  const isWhole = picture.about.get("cluster")?.is_whole;
+  say(isWhole ? "live" : "wait", isWhole ? `live · ${new Date().toLocaleTimeString("en", { hour12: false })}` : "reading the cluster …");
+}
+
+// Ages grow although nothing changes.
+setInterval(() => drawSoon(["waiting"]), 10_000);

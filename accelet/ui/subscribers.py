@@ -1,0 +1,78 @@
+"""The browsers that look: each is told of changes, and one that does not keep up gets the whole anew."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Final
+
+from accelet.overview.changes import compare, render_event, whole
+from accelet.overview.picture import Picture
+
+MOST_SUBSCRIBERS: Final = 16
+ALIVE_S: Final = 15.0
+"""So often is something sent, so that a browser and a tunnel notice when the other end is gone."""
+
+_ALIVE: Final = b": alive\n\n"
+
+
+class Subscribers:
+    """The picture of now, and those who are shown it.
+
+    Nobody has a queue: whoever has sent all it had compares the picture that its browser has with the newest.
+    A slow one misses what was between, and never holds more than two pictures.
+    """
+
+    def __init__(self) -> None:
+        self._picture = Picture()
+        self._version = 0
+        self._changed = asyncio.Condition()
+        self._count = 0
+        self._is_over = False
+
+    @property
+    def is_full(self) -> bool:
+        return self._count >= MOST_SUBSCRIBERS
+
+    @property
+    def count(self) -> int:
+        return self._count
+
+    async def show(self, picture: Picture) -> None:
+        """A new picture, for everybody."""
+        async with self._changed:
+            if compare(self._picture, picture).is_empty:
+                return
+            self._picture, self._version = picture, self._version + 1
+            self._changed.notify_all()
+
+    async def end(self) -> None:
+        """Ends all streams."""
+        async with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+
+    async def follow(self, alive_s: float = ALIVE_S) -> AsyncIterator[bytes]:
+        """Server-sent events: the whole picture, then what changes of it, until the end."""
+        self._count += 1
+        try:
+            seen, version = self._picture, self._version
+            yield render_event("picture", whole(seen), version)
+            while not self._is_over:
+                if not await self._news(version, alive_s):
+                    yield _ALIVE
+                    continue
+                newest, version = self._picture, self._version
+                change = compare(seen, newest)
+                seen = newest
+                if not change.is_empty:
+                    yield render_event("change", change, version)
+        finally:
+            self._count -= 1
+
+    async def _news(self, version: int, within_s: float) -> bool:
+        """Waits for a newer picture, or the end; whether there is any in time."""
+        try:
+            async with asyncio.timeout(within_s), self._changed:
+                await self._changed.wait_for(lambda: self._version != version or self._is_over)
+        except TimeoutError:
+            return False
+        return True

@@ -1,0 +1,155 @@
+"""The page in a real browser: on a real cluster it says what `accelet cards` says; no text is markup."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accelet.assignments.assignment import Assignment, unit
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION, render_own
+from accelet.fakeapi import FakeApi
+from tests.browser import Tab, open_tab
+from tests.e2e.cluster.control_plane import ControlPlane
+from tests.e2e.cluster.images import BUSYBOX_IMAGE
+from tests.e2e.cluster.workloads import Workloads
+from tests.e2e.simulated_nodes import card_nodes
+from tests.fakes.nodes import place
+from tests.integration.ui.cluster import MARKUP, PODS, add_node, add_task, fill_small
+from tests.integration.ui.conftest import page_of
+from tests.unit.scheduler.card_values import I915, card
+
+ACCELET = Path(sys.executable).with_name("accelet")
+ARTEFACTS = "ACCELET_ARTEFACTS"
+WHOLE = "document.documentElement.dataset.whole === 'true'"
+TILES = """[...document.querySelectorAll('#tree .node')].flatMap((node) =>
+  [...node.querySelectorAll('.card[data-card]')].flatMap((card) =>
+    [...card.querySelectorAll('.tile')].map((tile) => [
+      node.dataset.node, card.dataset.card, Number(tile.dataset.tile), tile.dataset.state,
+      tile.title.split('\\n').slice(1)])))"""
+NODES = {f"page-{number}": [card(0), card(1)] for number in range(2)}
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def tab() -> Iterator[Tab]:
+    with open_tab() as tab:
+        tab.look(width=1280, height=800, dark=False)
+        yield tab
+
+
+def keep(tab: Tab, name: str, folder: Path) -> None:
+    """A picture of what is seen now, where it can be looked at afterwards."""
+    kept = Path(os.environ.get(ARTEFACTS, folder))
+    kept.mkdir(parents=True, exist_ok=True)
+    assert tab.screenshot(kept / f"{name}.png").stat().st_size > 1000
+
+
+@contextmanager
+def holding(workloads: Workloads, holders: dict[str, tuple[str, int, tuple[int, ...]]]) -> Iterator[None]:
+    """Pods that are bound to nodes and hold tiles of a card there."""
+    pods = []
+    for name, (node, number, tiles) in holders.items():
+        said = render_own(Assignment({"main": {I915: (unit(card(number).id, *tiles),)}}))
+        asks = {I915: "1", "gpu.intel.com/tiles": str(len(tiles))}
+        main = {"name": "main", "image": BUSYBOX_IMAGE, "resources": {"limits": asks}}
+        spec = {"nodeName": node, "containers": [main], "terminationGracePeriodSeconds": 0}
+        metadata = {"name": name, "namespace": "default", "annotations": {ASSIGNMENT_ANNOTATION: said}}
+        pods.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    path = "/api/v1/namespaces/default/pods"
+    try:
+        for pod in pods:
+            workloads.client.send("POST", path, pod)
+        yield
+    finally:
+        for name in holders:
+            workloads.client.send("DELETE", f"{path}/{name}", {"gracePeriodSeconds": 0})
+
+
+def said_by_cards(kubeconfig: Path) -> list[list[Any]]:
+    words = [str(ACCELET), "cards", "--json", "--kubeconfig", str(kubeconfig)]
+    shown = json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout)
+    return sorted(
+        [node["name"], one["id"], tile["tile"], tile["state"], sorted(tile["holders"])]
+        for node in shown["nodes"]
+        for one in node["cards"]
+        for tile in one["tiles"]
+    )
+
+
+def said_by_page(tab: Tab) -> list[list[Any]]:
+    return sorted([*found[:4], sorted(found[4])] for found in tab.evaluate(TILES))
+
+
+def test_page_says_what_the_command_says_on_a_real_cluster(
+    cluster: ControlPlane, workloads: Workloads, tab: Tab, tmp_path: Path
+) -> None:
+    holders = {"page-train": ("page-0", 0, (0, 1)), "page-serve": ("page-1", 1, (0,))}
+    with card_nodes(cluster.client, NODES), page_of(Path(cluster.kubeconfig)) as page:
+        tab.open(page.next_link())
+        tab.until(f"{WHOLE} && document.querySelectorAll('#tree .node').length >= 2")
+        with holding(workloads, holders):
+            tab.until("document.querySelectorAll('#tree .tile.held').length === 3")
+            assert said_by_page(tab) == said_by_cards(Path(cluster.kubeconfig))
+            keep(tab, "real-cluster", tmp_path)
+        tab.until("document.querySelectorAll('#tree .tile.held').length === 0")
+        assert said_by_page(tab) == said_by_cards(Path(cluster.kubeconfig))
+        assert page.end() == 0
+
+
+def test_texts_of_others_are_never_markup_and_nothing_else_is_asked(tab: Tab, tmp_path: Path) -> None:
+    with FakeApi() as api:
+        fill_small(api)
+        add_node(api, "hostile", labels=place(MARKUP, "s9", "h9"), cards=[card(0, ill=MARKUP)])
+        add_task(api, "loud", {"phase": "Waiting", "why": MARKUP, "where": MARKUP, "lastEnd": MARKUP})
+        gate = {"schedulingGates": [{"name": MARKUP}]}
+        asks = {"resources": {"requests": {"nvidia.com/gpu": "1"}}}
+        body = {"metadata": {"name": "gated"}, "spec": {**gate, "containers": [{"name": "main", **asks}]}}
+        api.state.create(PODS, "ml", body)
+        with page_of(api.write_kubeconfig(tmp_path / "kubeconfig")) as page:
+            tab.open(page.next_link())
+            tab.until(f"{WHOLE} && document.querySelectorAll('.node').length === 5")
+            tab.evaluate("document.querySelector('[data-node=hostile]').click()")
+            text = tab.evaluate("document.body.innerText")
+            assert text.count(MARKUP) >= 5
+            assert tab.evaluate("document.title") == "accelet"
+            assert tab.evaluate("document.querySelectorAll('img').length") == 1
+            assert tab.evaluate("document.querySelectorAll('script').length") == 1
+            assert all(address.startswith(f"http://127.0.0.1:{page.port}/") for address in tab.requested)
+            keep(tab, "hostile-texts", tmp_path)
+
+
+def test_page_is_found_through_by_keys_in_light_and_dark(tab: Tab, tmp_path: Path) -> None:
+    with FakeApi() as api:
+        fill_small(api)
+        with page_of(api.write_kubeconfig(tmp_path / "kubeconfig")) as page:
+            tab.open(page.next_link())
+            tab.until(f"{WHOLE} && document.querySelectorAll('.node').length === 4")
+            colour = "getComputedStyle(document.body).backgroundColor"
+            light = tab.evaluate(colour)
+            tab.look(width=1280, height=800, dark=True)
+            assert tab.evaluate(colour) != light
+            keep(tab, "small-dark", tmp_path)
+            tab.press("t", "t")
+            tab.until(f"{colour} === {json.dumps(light)}")
+            tab.press("/", "/")
+            tab.until("document.activeElement.id === 'search'")
+            for letter in "serve-7c9":
+                tab.press(letter, letter)
+            tab.until("document.querySelectorAll('.node').length === 1")
+            assert tab.evaluate("document.querySelectorAll('.tile.hit').length") == 1
+            tab.press("Escape")
+            tab.until("document.querySelectorAll('.node').length === 4")
+            tab.evaluate("document.querySelector('.node').focus()")
+            first = tab.evaluate("document.activeElement.dataset.node")
+            tab.press("ArrowRight")
+            tab.until(f"document.activeElement.dataset.node !== {json.dumps(first)}")
+            tab.evaluate("document.activeElement.click()")
+            tab.until("document.getElementById('details').open")
+            assert "ml/train-1/main" in tab.evaluate("document.getElementById('what').innerText")

@@ -1,0 +1,1 @@
+"""The page, as far as it needs no sockets."""
