@@ -2,7 +2,6 @@
 
 import base64
 import json
-import shutil
 import subprocess
 import tempfile
 import time
@@ -17,6 +16,8 @@ BROWSER = "chromium"
 _START_S = 60.0
 _ANSWER_S = 60.0
 _LOOK_S = 0.05
+_WAIT = f"new Promise((done) => setTimeout(done, {_LOOK_S * 1000}))"
+_NAVIGATED = ("navigated", "context was destroyed", "Cannot find context", "default execution context")
 _FLAGS = (
     "--headless=new",
     "--no-sandbox",  # Chromium's own needs another user than root
@@ -37,8 +38,8 @@ class BrowserError(Exception):
     """The browser did not do what it was told to; says what."""
 
 
-def browser_is_there() -> bool:
-    return shutil.which(BROWSER) is not None
+class NavigatedError(BrowserError):
+    """The page that was asked is not there any more: another one has come."""
 
 
 class Tab:
@@ -71,11 +72,13 @@ class Tab:
     def until(self, expression: str, within_s: float = 60.0) -> Any:
         """Waits until an expression is true; its value."""
         ends_s = time.monotonic() + within_s
-        wait = f"new Promise((done) => setTimeout(done, {_LOOK_S * 1000}))"
         while time.monotonic() < ends_s:
-            if value := self.evaluate(f"Boolean(globalThis.document && document.body) && ({expression})"):
-                return value
-            self.evaluate(wait)
+            try:
+                if value := self.evaluate(f"Boolean(globalThis.document && document.body) && ({expression})"):
+                    return value
+                self.evaluate(_WAIT)
+            except NavigatedError:
+                continue  # what was asked for went with the page; the next one is asked
         text = self.evaluate("document.body.innerText")
         raise BrowserError(f"not so within {within_s:g} s: {expression}; the page says {text!r}; {self.told}")
 
@@ -108,7 +111,8 @@ class Tab:
             message = json.loads(self._socket.recv())
             if message.get("id") == self._count:
                 if "error" in message:
-                    raise BrowserError(f"{method}: {message['error']}")
+                    text = f"{method}: {message['error']}"
+                    raise (NavigatedError if any(sign in text for sign in _NAVIGATED) else BrowserError)(text)
                 return dict(message["result"])
             self._hear(message.get("method", ""), message.get("params", {}))
 
