@@ -3,7 +3,7 @@
 import asyncio
 import time
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 
 from accelet.accelerators.device import DeviceId
@@ -52,7 +52,15 @@ _QUESTIONS = {
 _REASONS = {"mismatch": "AssignmentMismatch", "conflict": "AssignmentConflict"}
 REFUSED = "AllocationRefused"
 
+DoubtWithin = Callable[[float], Awaitable[str]]
+"""Why assignments are not believed, said within so many seconds; empty where they are."""
+
 _log = Log(__name__)
+
+
+async def undoubted(_: float) -> str:
+    """For who relies on nobody, or knows that others see to it."""
+    return ""
 
 
 class IdentityAllocator:
@@ -71,6 +79,7 @@ class IdentityAllocator:
         search: Searching,
         screener: Screener,
         metrics: ResourceMetrics,
+        doubt_within: DoubtWithin = undoubted,
     ) -> None:
         self._manager = manager
         self._log = _log.bind(resource=manager.rules.resource)
@@ -83,6 +92,7 @@ class IdentityAllocator:
         self._lock = asyncio.Lock()
         self._preferred: tuple[frozenset[DeviceId], FoundCaller] | None = None
         self._screener = screener
+        self._doubt_within = doubt_within
         self._admissions = Admissions()
 
     async def run(self) -> None:
@@ -157,8 +167,12 @@ class IdentityAllocator:
 
     async def _find(self, size: int, kubelet: str, within_s: float) -> FoundCaller:
         started = time.perf_counter()
-        skipped = await self._screener.result(within_s)
-        if skipped is None:
+        doubt = await self._doubt_within(within_s)
+        skipped = await self._screener.result(within_s - (time.perf_counter() - started))
+        if doubt:
+            sentence = f"Assignments are not believed yet: {doubt}."
+            found = FoundCaller(NoProof(Doubt.UNGUARDED, sentence), self._pods.pods())
+        elif skipped is None:
             found = FoundCaller(NoProof(Doubt.UNANSWERED, self._screener.problem), self._pods.pods())
         else:
             self._admissions = replace(self._admissions, skipped=skipped)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from accelet.kube.client import Client
+from accelet.kube.watching.reliance import Reliance
 from accelet.node.apiconnection import ApiConnection
 from accelet.node.metrics import NodeMetrics
 from accelet.node.nodepods import NodePods
@@ -17,6 +18,9 @@ from accelet.runtime.logs import Log
 from accelet.runtime.supervise import supervise
 
 _log = Log(__name__)
+
+GUARDS = ("accelet-assignments",)
+"""The policies without which anybody writes assignments."""
 
 
 class ApiAccess:
@@ -41,6 +45,7 @@ class ApiAccess:
         self._publisher = publisher
         self._pods: NodePods | None = None
         self._node: OwnNode | None = None
+        self._policies: Reliance | None = None
 
     def follow_pods(self) -> NodePods:
         if self._pods is None:
@@ -62,6 +67,18 @@ class ApiAccess:
             )
             self._tasks.create_task(supervise("the Node", self._node.run, count), name="the Node")
         return self._node
+
+    def follow_policies(self) -> Reliance:
+        """Whether nobody but a scheduler can write assignments."""
+        if self._policies is None:
+            missing = self._metrics.policies_missing.set
+            self._policies = Reliance(GUARDS, lambda is_in_force: missing(not is_in_force))
+            run = self._look_at_policies(self._policies)
+            self._tasks.create_task(run, name="policies")
+        return self._policies
+
+    async def _look_at_policies(self, policies: Reliance) -> None:
+        await policies.run(await self.connect())
 
     async def connect(self) -> Client:
         """The client of this process, as soon as there is one."""

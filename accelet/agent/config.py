@@ -89,6 +89,7 @@ class AgentConfig:
     nfd_features: str | None = None
     sensors: SensorSettings | None = None
     health_events: bool = False
+    require_policies: bool = False
 
     def served_by(self, serve: Serve) -> tuple[ResourceConfig, ...]:
         """The resources that pods come by in this way."""
@@ -117,6 +118,8 @@ class ConfigHead(msgspec.Struct, frozen=True, kw_only=True):
     agent tell the cards of resources that follow assignments on its Node, `nfd_features` in a feature file
     of Node Feature Discovery at this path on the host. With `sensors` the agent looks at what Intel's cards
     do; with `health_events` it says on its Node which devices fall ill and are well again.
+    `require_policies`: no assignment is followed before the policies have been seen in force that keep others
+    from writing one.
     """
 
     version: Literal["v1"]
@@ -127,6 +130,7 @@ class ConfigHead(msgspec.Struct, frozen=True, kw_only=True):
     nfd_features: FeatureFilePath | None = None
     sensors: SensorSettings | None = None
     health_events: bool = False
+    require_policies: bool = False
 
 
 DEFAULT_CONFIG = """\
@@ -187,7 +191,14 @@ def _read_file(reader: Reader, root: yaml.Node) -> AgentConfig:
     _report_nothing_to_tell(reader, entries, head, configs)
     if head.publish_cards:
         _report_published_names(reader, placed)
-    return AgentConfig(configs, head.publish_cards, head.nfd_features, head.sensors, head.health_events)
+    return AgentConfig(
+        configs,
+        head.publish_cards,
+        head.nfd_features,
+        head.sensors,
+        head.health_events,
+        head.require_policies,
+    )
 
 
 def _report_nothing_to_tell(
@@ -196,10 +207,15 @@ def _report_nothing_to_tell(
     head: ConfigHead,
     configs: Sequence[ResourceConfig],
 ) -> None:
-    """Cards of other resources are no scheduler's business, so there would never be any to tell."""
+    """Other resources are no scheduler's business: there would be no cards to tell, and nothing to forge."""
     if reader.problems or any(config.rules.following is not None for config in configs):
         return
-    for key, is_wanted in (("publish_cards", head.publish_cards), ("nfd_features", head.nfd_features)):
+    wishes = {
+        "publish_cards": head.publish_cards,
+        "nfd_features": head.nfd_features,
+        "require_policies": head.require_policies,
+    }
+    for key, is_wanted in wishes.items():
         if is_wanted:
             reader.report(
                 entries[key][0], key, "means nothing without a resource with assignment: annotations"

@@ -112,6 +112,7 @@ class Agent:
         self._api: ApiAccess | None = None
         self._drivers: DraDrivers | None = None
         self._sources: PodSources | None = None
+        self._requires_policies = False
         self.probe_port: int | None = None
 
     async def run(self) -> None:
@@ -188,6 +189,9 @@ class Agent:
         await self._services.apply(config.resources, lambda resource: self._make(resource, tasks), tasks)
         if config.publish_cards:
             self._reach_api(tasks).follow_node()
+        self._requires_policies = config.require_policies
+        if config.require_policies:
+            self._reach_api(tasks).follow_policies()
         self._cards.resume(is_on_node=config.publish_cards, feature_file=config.nfd_features)
         self.metrics.config_loaded_at.set_to_current_time()
 
@@ -237,8 +241,14 @@ class Agent:
         if self._sources is None:
             pods = self._reach_api(tasks).follow_pods()
             pod_resources = PodResources(self._options.paths.pod_resources_socket)
-            self._sources = PodSources(pods, pod_resources, self._make_search)
+            self._sources = PodSources(pods, pod_resources, self._make_search, self._doubt_within)
         return self._sources
+
+    async def _doubt_within(self, seconds: float) -> str:
+        """Why assignments are not believed, if they are not."""
+        if not self._requires_policies or self._api is None:
+            return ""
+        return await self._api.follow_policies().doubt_within(seconds)
 
     def _reach_api(self, tasks: asyncio.TaskGroup) -> "ApiAccess":
         if self._api is None:

@@ -22,7 +22,7 @@ from accelet.runtime.logs import Log
 from accelet.runtime.probes import Check
 from deviceplugin.allocator import PlainAllocator
 from deviceplugin.freeing import EndedPods
-from deviceplugin.identity import IdentityAllocator
+from deviceplugin.identity import DoubtWithin, IdentityAllocator, undoubted
 from deviceplugin.listingupdater import ListingUpdater, explain_too_long
 from deviceplugin.metrics import ResourceMetrics
 from deviceplugin.plugin import Plugin
@@ -39,11 +39,15 @@ CONFIRM_GATHER_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class PodSources:
-    """Where resources that follow assignments learn of pods, and what makes their search for a caller."""
+    """Where resources that follow assignments learn of pods, and what makes their search for a caller.
+
+    `doubt_within` says why assignments are not believed.
+    """
 
     pods: PodView
     pod_resources: PodResources
     make_search: MakeSearch = Search
+    doubt_within: DoubtWithin = undoubted
 
 
 class DevicePluginResource:
@@ -273,4 +277,5 @@ def _follow_pods(
         search=search,
         screener=screener,
         metrics=metrics,
+        doubt_within=sources.doubt_within,
     )

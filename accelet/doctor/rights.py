@@ -52,6 +52,19 @@ ASSIGNMENTS = (
 )
 CARDS = (*_rights("nodes", "get patch"), *_rights("nodes/status", "patch"))
 NODE_LABELS = (*_rights("nodes", "get"),)
+_ADMISSION = "admissionregistration.k8s.io"
+
+
+def _reads_policies(*names: str) -> tuple[Right, ...]:
+    return tuple(
+        right
+        for resource in ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
+        for name in names
+        for right in _rights(resource, "get", _ADMISSION, name=name)
+    )
+
+
+POLICIES = _reads_policies("accelet-assignments")
 DRA = (
     *_rights("resourceslices", "get list watch create update delete", "resource.k8s.io"),
     *_rights("resourceclaims", "get", "resource.k8s.io"),
@@ -77,6 +90,7 @@ SCHEDULER = (
     *_rights("configmaps", "get list watch create update delete"),
     *_rights("jobs", "list watch patch", "batch"),
     *_rights("events", "create patch", "events.k8s.io"),
+    *_reads_policies("accelet-assignments", "accelet-plans"),
     *_lease("scheduler"),
 )
 """Without the kinds of other projects, whose absence the scheduler says by itself."""
@@ -100,6 +114,7 @@ def agent_rights(config: AgentConfig) -> Iterator[tuple[Right, str]]:
     needs = (
         (any(one.rules.following is not None for one in config.resources), ASSIGNMENTS, "assignments"),
         (config.publish_cards, CARDS, "publishing cards"),
+        (config.require_policies, POLICIES, "requiring policies"),
         (any(one.settings.wants_node_labels for one in config.resources), NODE_LABELS, "the Node's labels"),
         (bool(config.served_by("dra")), DRA, "Dynamic Resource Allocation"),
     )

@@ -49,6 +49,11 @@ class NodeMetrics:
             "Failures to read this Node's labels at the API server.",
             registry=registry,
         )
+        self.policies_missing = Gauge(
+            "accelet_policies_missing",
+            "1 while a policy is not in force that the configuration requires.",
+            registry=registry,
+        )
         self.node_writes = Counter(
             "accelet_node_writes_total",
             "Changes made to this Node to publish its cards.",

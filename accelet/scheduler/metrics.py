@@ -38,4 +38,7 @@ class SchedulerMetrics:
         self.preempted = counter("preempted_pods", "Pods evicted for gangs of a higher priority.")
         self.faults = counter("api_faults", "Requests that failed, and malformed objects.", "kind")
         self.planning_faults = counter("planning_faults", "Gangs not planned by a fault of the scheduler.")
+        self.policies_missing = gauge(
+            "policies_missing", "1 while a policy is not in force that the settings require."
+        )
         self.is_leading = gauge("leading", "1 while this replica places gangs.")

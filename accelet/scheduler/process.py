@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from accelet.control.lease import Terms
 from accelet.control.process import ControllerOptions, Surface, refreshed, run_controller
+from accelet.kube.watching.reliance import Reliance
 from accelet.runtime.blocking import brief_collections, measure_blocking
 from accelet.runtime.clock import SYSTEM_CLOCK
 from accelet.runtime.probes import Check
@@ -23,6 +24,9 @@ from accelet.scheduler.writer import PlanWriter
 
 _TERMS = Terms(duration_s=6, renew_within_s=4.0, retry_s=1.0)
 """Shorter than usual: everything is written down, so that a change of leader costs nothing but this wait."""
+
+GUARDS = ("accelet-assignments", "accelet-plans")
+"""The policies without which anybody writes assignments and plans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,23 +88,34 @@ class SchedulerWork:
         self._api = surface.client
         self._writer = PlanWriter(surface.writer, self._state, metrics)
         self._controller: Controller | None = None
+        self._client = surface.client
+        self._policies = Reliance(GUARDS, lambda is_in_force: metrics.policies_missing.set(not is_in_force))
 
     def readiness(self) -> Sequence[Check]:
         awaited = self._watching.awaited_owners
+        doubt = self._policies.doubt if self._settings.require_policies else ""
         owners = f"waits for an answer about the kind {awaited}" if awaited else "every kind was looked for"
         return [
             Check("watches", self._watching.is_synced, "pods, nodes and plans have been seen once"),
             Check("owners", awaited is None, owners),
+            Check("policies", not doubt, doubt or "in force, or not required"),
         ]
 
     async def watch(self) -> None:
         with brief_collections():
             async with task_group() as group:
                 group.create_task(self._watching.run(), name="watching")
+                if self._settings.require_policies:
+                    group.create_task(self._policies.run(self._client), name="policies")
                 group.create_task(measure_blocking(self._metrics.blocked.observe), name="measure blocking")
 
     async def lead(self) -> None:
-        """Places gangs while this replica leads, from a state that has the former leader's last act."""
+        """Places gangs while this replica leads, from a state that has the former leader's last act.
+
+        What is written on pods and in plans is believed of nobody before only schedulers can have written it.
+        """
+        if self._settings.require_policies:
+            await self._policies.in_force()
         await self._watching.synced()
         await refreshed(self._watching.refresh)
         self._controller = Controller(

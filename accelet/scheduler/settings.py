@@ -62,7 +62,8 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     `starving_after_s` is after how long nodes are kept free for a waiting gang; `quiet_s` how long a gang of
     unknown size must have got no new pod; `stranded_after_s` after how long a pod that its node no longer
     takes is made anew. Nodes are kept free for at most `reserved_for_s`, and no larger share of the cluster
-    than `reserved_share`.
+    than `reserved_share`. `require_policies`: nothing is placed before the policies have been seen in force
+    that keep others from writing plans and assignments.
     """
 
     version: Literal["v1"]
@@ -74,6 +75,7 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     reserved_for_s: _Seconds = 3600.0
     reserved_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
     preemption: PreemptionSettings = PreemptionSettings()
+    require_policies: bool = False
 
     def problems(self) -> Sequence[Contradiction]:
         """What is wrong with the levels as a whole."""

@@ -59,6 +59,7 @@ class Doubt(Enum):
     STRANGER = "stranger"
     UNVERIFIED = "unverified"
     UNANSWERED = "unanswered"
+    UNGUARDED = "unguarded"
 
 
 @dataclass(frozen=True, slots=True)

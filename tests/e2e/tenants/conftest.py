@@ -1,6 +1,6 @@
 """One control plane for all attacks: deploy/ installed on it, a scheduler, nodes that publish cards."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -8,6 +8,7 @@ from accelet.accelerators.device import UnitId
 from accelet.assignments.nodecards import NodeCard
 from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
+from tests.e2e.cluster.https_client import Json
 from tests.e2e.cluster.workspace import Workspace
 from tests.e2e.kustomize import DEPLOY, build
 from tests.e2e.simulated_nodes import card_nodes
@@ -34,11 +35,18 @@ def two_tile_cards(count: int = 4) -> list[NodeCard]:
 
 
 @pytest.fixture(scope="package")
-def control_plane(workspace: Workspace, binaries: Binaries) -> Iterator[ControlPlane]:
+def manifests(binaries: Binaries) -> Sequence[Json]:
+    """What deploy/ installs."""
+    return build(DEPLOY, binaries.path("kubectl"))
+
+
+@pytest.fixture(scope="package")
+def control_plane(
+    workspace: Workspace, binaries: Binaries, manifests: Sequence[Json]
+) -> Iterator[ControlPlane]:
     """One of its own: the policies would judge other tests."""
     with ControlPlane(workspace.part("tenants"), binaries) as control_plane:
         control_plane.start()
-        manifests = build(DEPLOY, binaries.path("kubectl"))
         nodes = dict.fromkeys(NODES, two_tile_cards())
         with installed(control_plane, manifests), card_nodes(control_plane.client, nodes):
             yield control_plane
@@ -46,11 +54,20 @@ def control_plane(workspace: Workspace, binaries: Binaries) -> Iterator[ControlP
 
 @pytest.fixture(scope="package")
 def scheduler(
-    control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+    control_plane: ControlPlane, manifests: Sequence[Json], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SchedulerProcess]:
+    """With the settings that are shipped."""
     folder = tmp_path_factory.mktemp("scheduler")
+    (settings,) = (
+        each["data"]["config.yaml"]
+        for each in manifests
+        if (each["kind"], each["metadata"]["name"]) == ("ConfigMap", "accelet-scheduler")
+    )
+    (folder / "config.yaml").write_text(settings)
     process = SchedulerProcess(
-        scheduler_kubeconfig(control_plane, folder / "kubeconfig"), folder / "scheduler.log"
+        scheduler_kubeconfig(control_plane, folder / "kubeconfig"),
+        folder / "config.yaml",
+        folder / "scheduler.log",
     )
     process.start()
     yield process

@@ -2,8 +2,7 @@
 
 import json
 from collections.abc import Iterator
-
-import pytest
+from contextlib import contextmanager
 
 from accelet.scheduler.gangs.grouping import GangKey
 from accelet.scheduler.record import LABEL, Placement, Record
@@ -53,8 +52,8 @@ def test_label_cannot_be_put_on_or_taken_off_later(mallory: Tenant) -> None:
     assert "is a plan of the scheduler" in mallory.refusal("PATCH", path, change)
 
 
-@pytest.fixture
-def unguarded(control_plane: ControlPlane) -> Iterator[None]:
+@contextmanager
+def plans_unguarded(control_plane: ControlPlane) -> Iterator[None]:
     """Takes the policy away for a while: what is written now is there when it is in force again."""
     path = f"{COLLECTIONS['ValidatingAdmissionPolicyBinding']}/accelet-plans"
     binding = json.loads(control_plane.client.send("GET", path))
@@ -70,26 +69,26 @@ def unguarded(control_plane: ControlPlane) -> Iterator[None]:
     wait_until("plans are guarded", lambda: refusal(control_plane.client, "POST", trial, plan), timeout_s=30)
 
 
-@pytest.mark.usefixtures("unguarded")
 def test_plan_from_before_the_policy_gives_no_more_than_is_asked_for(
-    mallory: Tenant, alice: Tenant, scheduler: SchedulerProcess
+    mallory: Tenant, alice: Tenant, scheduler: SchedulerProcess, control_plane: ControlPlane
 ) -> None:
     scheduler.stop()
     seen = mallory.make("Pod", tile_pod("greedy"))
-    mallory.make("ConfigMap", forged(mallory, seen))
+    with plans_unguarded(control_plane):
+        mallory.make("ConfigMap", forged(mallory, seen))
     alice.make("Pod", tile_pod("modest"))
     scheduler.start()
     assert len(assigned_tiles(wait_until_placed(alice, "modest"))) == 1
     assert len(assigned_tiles(wait_until_placed(mallory, "greedy"))) == 1
 
 
-@pytest.mark.usefixtures("unguarded")
 def test_config_map_of_a_plans_name_is_not_taken_for_a_plan(
-    mallory: Tenant, alice: Tenant, scheduler: SchedulerProcess
+    mallory: Tenant, alice: Tenant, scheduler: SchedulerProcess, control_plane: ControlPlane
 ) -> None:
     scheduler.stop()
     seen = mallory.make("Pod", tile_pod("greedy"))
-    mallory.make("ConfigMap", unlabelled(forged(mallory, seen)))
+    with plans_unguarded(control_plane):
+        mallory.make("ConfigMap", unlabelled(forged(mallory, seen)))
     alice.make("Pod", tile_pod("modest"))
     scheduler.start()
     wait_until_placed(alice, "modest")

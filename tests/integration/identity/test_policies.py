@@ -137,3 +137,31 @@ async def test_preferred_choice_skipped_by_the_kubelet_changes_nothing(folder: P
     async with node(folder) as world, served(world, folder, tiles_config(1, shares=1), devices=1):
         record = await world.admit(gpu_pod("only", "card0", "card0:gt1"))
         assert mask(record) == "1"
+
+
+async def test_nothing_is_followed_before_the_policy_is_in_force(folder: Path) -> None:
+    """Which a configuration may require: before that, anybody may have written the assignment."""
+    required = "require_policies: true\n"
+    async with node(folder) as world, served(world, folder, tiles_config(), required, devices=20) as running:
+        record = await world.admit(gpu_pod("early", "card0", "card0:gt1"))
+        assert "not believed yet: there is no ValidatingAdmissionPolicy accelet-assignments" in refusal(
+            record
+        )
+        assert sample(running, "accelet_matches_total", proof="none-unguarded") == 1
+        kinds = "apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
+        spec = {"policyName": "accelet-assignments", "validationActions": ["Deny"]}
+        for kind, body in (("ies", {}), ("ybindings", {"spec": spec})):
+            metadata = {"name": "accelet-assignments"}
+            world.api.state.create(f"{kinds}{kind}", "", {"metadata": metadata, **body})
+        registry = running.metrics.registry
+        await until(lambda: registry.get_sample_value("accelet_policies_missing") == 0)
+        assert mask(await world.admit(gpu_pod("late", "card0", "card0:gt1"))) == "1"
+
+
+async def test_a_configuration_that_requires_no_policies_any_more_follows_at_once(folder: Path) -> None:
+    required = "require_policies: true\n"
+    async with node(folder) as world, served(world, folder, tiles_config(), required, devices=20) as running:
+        loaded_at = configuration_loaded_at(running)
+        write_config(folder, tiles_config())
+        await until(lambda: configuration_loaded_at(running) != loaded_at)
+        assert mask(await world.admit(gpu_pod("p", "card0", "card0:gt1"))) == "1"

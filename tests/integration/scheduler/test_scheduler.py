@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections.abc import Sequence
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -443,3 +444,43 @@ async def test_metrics_and_readiness_say_how_it_goes(world: World, start: Start)
     ):
         assert line in metrics
     assert "[+] watches" in ready
+
+
+def guard(world: World, name: str, actions: Sequence[str] = ("Deny",)) -> None:
+    """A policy, and what binds it."""
+    kinds = "apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
+    world.state.create(f"{kinds}ies", "", {"metadata": {"name": name}})
+    spec = {"policyName": name, "validationActions": list(actions)}
+    world.state.create(f"{kinds}ybindings", "", {"metadata": {"name": name}, "spec": spec})
+
+
+async def test_nothing_is_placed_before_the_policies_are_in_force(world: World, start: Start) -> None:
+    world.add_nodes(1, 1, 2)
+    guard(world, "accelet-assignments")
+    world.add_job("train", 2)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    async with start(http=("127.0.0.1", port), require_policies=True):
+
+        def asks_for_plans() -> bool:
+            return world.api.count(method="GET", path="policies/accelet-plans") > 0
+
+        await eventually(asks_for_plans)
+        await eventually(lambda: world.api.count(method="POST", path="leases") > 0)
+        status, text = await asyncio.to_thread(look, port)
+        assert status == 503
+        assert "there is no ValidatingAdmissionPolicy accelet-plans" in text
+        assert not world.plans()
+        assert not world.is_bound("train", 2)
+        guard(world, "accelet-plans")
+        await eventually(lambda: world.is_bound("train", 2), within_s=30)
+
+
+def look(port: int) -> tuple[int, str]:
+    """What /readyz says."""
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as error:
+        with error:
+            return error.code, error.read().decode()

@@ -224,6 +224,12 @@ def test_cards_need_nodes_and_their_status_and_nothing_else() -> None:
     assert objects["ClusterRole"]["rules"] == [
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]},
         {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
+        {
+            "apiGroups": ["admissionregistration.k8s.io"],
+            "resources": ["validatingadmissionpolicies", "validatingadmissionpolicybindings"],
+            "resourceNames": ["accelet-assignments"],
+            "verbs": ["get"],
+        },
     ]
     binding = objects["ClusterRoleBinding"]
     assert binding["roleRef"]["name"] == objects["ClusterRole"]["metadata"]["name"]

@@ -10,7 +10,6 @@ from tests.e2e.tenants.test_absurd_values import (
 from tests.e2e.tenants.test_forged_plans import (
     test_config_map_of_a_plans_name_is_not_taken_for_a_plan,
     test_plan_from_before_the_policy_gives_no_more_than_is_asked_for,
-    unguarded,
 )
 from tests.e2e.tenants.test_poisoned_plans import test_quota_of_no_config_maps_refuses_that_gang_alone
 
@@ -23,5 +22,4 @@ __all__ = [
     "test_nobody_else_is_harmed",
     "test_plan_from_before_the_policy_gives_no_more_than_is_asked_for",
     "test_quota_of_no_config_maps_refuses_that_gang_alone",
-    "unguarded",
 ]

@@ -1,0 +1,93 @@
+"""Objects made at random that an API server stores, and what reads objects of their kind."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from accelet.dra.errors import ClaimError
+from accelet.kube.errors import MalformedObjectError
+from accelet.kube.objects import RawObject, read_page
+from tests.e2e.cluster.https_client import Client, Json, RefusedError
+from tests.e2e.tenants.readers import READERS
+
+_AT_ONCE = 48
+_WRITERS = 4
+_REFUSED = (400, 403, 409, 422, 504)
+"""504: it took longer than an API server gives itself."""
+
+_PATIENCE_S = 120.0
+
+
+@dataclass
+class Corpus:
+    """Objects of one kind that one account stores; from time to time all are read as a list, and go."""
+
+    kind: str
+    writer: Client
+    administrator: Client
+    collection: str
+    has_status: bool = False
+    stored: int = 0
+    unreadable: int = 0
+    refusals: list[str] = field(default_factory=list)
+    _made: list[Json] = field(default_factory=list)
+
+    def fill(self, strategy: st.SearchStrategy[Json], count: int) -> None:
+        """So many at random; to look for a smaller example would ask the API server for minutes."""
+
+        @settings(
+            max_examples=count,
+            phases=[Phase.generate],
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            database=None,
+        )
+        @given(strategy)
+        def one(body: Json) -> None:
+            self._made.append(body)
+            if len(self._made) == _AT_ONCE:
+                self._store()
+
+        one()
+        self._store()
+
+    def _store(self) -> None:
+        with ThreadPoolExecutor(_WRITERS) as writers:
+            answers = [answer for answer in writers.map(self._post, self._made) if answer is not None]
+        self._made.clear()
+        for answer in answers:
+            self._read(answer.encode())
+        self.stored += len(answers)
+        chosen = f"{self.collection}?labelSelector=corpus"
+        items = read_page(self.administrator.send("GET", chosen, None, _PATIENCE_S).encode(), self.kind).items
+        assert len(items) >= len(answers)  # those of the last time may not be gone yet
+        for item in items:
+            self._read(item)
+        way = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
+        self.administrator.send("DELETE", chosen, way, _PATIENCE_S)
+
+    def _post(self, body: Json) -> str | None:
+        """The object as it is stored; None where it is refused, which harms nobody."""
+        try:
+            answer = self.writer.send("POST", self.collection, body, _PATIENCE_S)
+            if not self.has_status:
+                return answer
+            named: Json = json.loads(answer)
+            path = f"{self.collection}/{named['metadata']['name']}/status"
+            return self.administrator.send("PUT", path, {**named, "status": body["status"]}, _PATIENCE_S)
+        except RefusedError as error:
+            assert error.status in _REFUSED, error  # noqa: PT017
+            self.refusals.append(str(error))
+            return None
+
+    def _read(self, raw: RawObject) -> None:
+        """By everything that reads this kind: it has a value, or says what is wrong with this object."""
+        for reader in READERS[self.kind]:
+            try:
+                reader(raw)
+            except (MalformedObjectError, ClaimError) as error:
+                self.unreadable += 1
+                assert len(str(error)) < 5_000  # noqa: PT017
