@@ -93,7 +93,7 @@ e2e-tenants: .venv/.ready ## attacks of tenants on pods of the image with their 
 
 soak-tenants: .venv/.ready ## 2,000 random actions of hostile tenants, and 10,000 objects that a real API server stores: root and Go needed
 	@$(BIN)/pytest --timeout 3000 tests/e2e/tenants/pods/soak.py
-	@ACCELET_HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m '' --timeout 7200 tests/e2e/tenants/pods/test_corpus.py
+	@ACCELET_HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m '' --timeout 7200 tests/e2e/tenants/test_corpus.py
 
 e2e-dra: .venv/.ready ## storms of resource claims, nodes and agents that change, on real clusters 1.36 and 1.37: root and Go needed
 	@$(BIN)/pytest -m '' --timeout 3600 tests/e2e/dra/thorough.py tests/e2e/dra/claim_rights.py

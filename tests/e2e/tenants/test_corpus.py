@@ -18,7 +18,7 @@ from tests.e2e.tenants.installation import SchedulerProcess, Tenant, acting_as, 
 from tests.e2e.tenants.stored import Corpus
 
 IS_SOAK = os.environ.get("ACCELET_HYPOTHESIS_PROFILE") == "soak"
-OBJECTS = 10_000 if IS_SOAK else 250
+OBJECTS = 10_000 if IS_SOAK else 150
 Say = Callable[[str], None]
 
 ACCELET, JOB_SETS = "/apis/accelet.dev/v1alpha1", "/apis/jobset.x-k8s.io/v1alpha2"
@@ -47,7 +47,7 @@ def test_whatever_is_stored_can_be_read(
     parts = list(corpora(mallory, control_plane))
     assert sum(share for *_, share in parts) == 100
     for one, strategy, share in parts:
-        one.fill(strategy, OBJECTS * share // 100)
+        one.fill(strategy, max(5, OBJECTS * share // 100))
         readings = f"{one.unreadable} readings said what is wrong"
         say(f"\n{one.kind}: {one.stored} stored, {len(one.refusals)} refused, {readings}")
         assert one.stored, one.refusals[-1:]
