@@ -1,8 +1,10 @@
 """Objects made at random that an API server stores, and what reads objects of their kind."""
 
 import json
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -13,7 +15,8 @@ from accelet.kube.objects import RawObject, read_page
 from tests.e2e.cluster.https_client import Client, Json, RefusedError
 from tests.e2e.tenants.readers import READERS
 
-_AT_ONCE = 48
+_AT_ONCE, _PAGE = 48, 8
+_CHOSEN = "labelSelector=corpus"
 _WRITERS = 4
 _REFUSED = (400, 403, 409, 422, 504)
 """504: it took longer than an API server gives itself."""
@@ -61,13 +64,23 @@ class Corpus:
         for answer in answers:
             self._read(answer.encode())
         self.stored += len(answers)
-        chosen = f"{self.collection}?labelSelector=corpus"
-        items = read_page(self.administrator.send("GET", chosen, None, _PATIENCE_S).encode(), self.kind).items
+        items = list(self._list())
         assert len(items) >= len(answers)  # those of the last time may not be gone yet
         for item in items:
             self._read(item)
         way = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
-        self.administrator.send("DELETE", chosen, way, _PATIENCE_S)
+        self.administrator.send("DELETE", f"{self.collection}?{_CHOSEN}", way, _PATIENCE_S)
+
+    def _list(self) -> Iterator[RawObject]:
+        """In pages that an API server can write within the minute that it gives itself."""
+        token = ""
+        while True:
+            path = f"{self.collection}?{_CHOSEN}&limit={_PAGE}&continue={quote(token)}"
+            page = read_page(self.administrator.send("GET", path, None, _PATIENCE_S).encode(), self.kind)
+            yield from page.items
+            token = page.continue_token
+            if not token:
+                return
 
     def _post(self, body: Json) -> str | None:
         """The object as it is stored; None where it is refused, which harms nobody."""

@@ -68,6 +68,13 @@ def test_nobody_else_is_harmed(
     assert scheduler.longest_line < 5_000
 
 
+def test_long_text_is_cut_where_it_is_said(mallory: Tenant, scheduler: SchedulerProcess) -> None:
+    mallory.make("Pod", gated("wordy", **{REQUIRED_LEVEL: "x" * 100_000}))
+    wait_until("she is told why it waits", lambda: mallory.events("wordy"), timeout_s=60)
+    assert scheduler.longest_line < 5_000
+    assert all(len(note.encode()) <= 1024 for _, note in mallory.events("wordy"))
+
+
 @pytest.mark.parametrize("depth", [1_200, 9_900])
 def test_depth_harms_nobody(depth: int, mallory: Tenant, alice: Tenant, scheduler: SchedulerProcess) -> None:
     text = json.dumps(deep_pod("deep", 1)).replace('{"f:a": {}}', '{"f:a":' * depth + "{}" + "}" * depth)

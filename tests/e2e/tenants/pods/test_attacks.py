@@ -5,6 +5,7 @@ import pytest
 from tests.e2e.tenants.test_absurd_values import (
     test_depth_harms_nobody,
     test_holder_resized_to_an_absurd_amount_keeps_its_tiles,
+    test_long_text_is_cut_where_it_is_said,
     test_nobody_else_is_harmed,
 )
 from tests.e2e.tenants.test_corpus import kinds, test_whatever_is_stored_can_be_read
@@ -26,6 +27,7 @@ __all__ = [
     "test_depth_harms_nobody",
     "test_gangs_of_unlike_pods_that_never_fit_keep_nobody_waiting",
     "test_holder_resized_to_an_absurd_amount_keeps_its_tiles",
+    "test_long_text_is_cut_where_it_is_said",
     "test_nobody_else_is_harmed",
     "test_plan_from_before_the_policy_gives_no_more_than_is_asked_for",
     "test_quota_of_no_config_maps_refuses_that_gang_alone",
