@@ -43,8 +43,13 @@ print("strict", bool(ssl.create_default_context().verify_flags & ssl.VERIFY_X509
 """A list of Nodes by each kubeconfig, and whether Python by itself holds authorities to the letter."""
 
 
-def test_command_of_the_project_runs_in_a_pod(node: Node, workloads: Workloads, tmp_path: Path) -> None:
-    node.containerd.import_image(python_image(IMAGE, tmp_path / "agent.tar"))
+@pytest.fixture(scope="module", autouse=True)
+def image(node: Node, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The image, on the node."""
+    node.containerd.import_image(python_image(IMAGE, tmp_path_factory.mktemp("image") / "agent.tar"))
+
+
+def test_command_of_the_project_runs_in_a_pod(workloads: Workloads) -> None:
     agent = {"name": "agent", "image": IMAGE, "imagePullPolicy": "Never", "args": ["--version"]}
     python = {
         **agent,
@@ -86,10 +91,9 @@ def trust(folder: Path, stack: ExitStack) -> Mapping[str, str]:
 
 
 def test_authority_without_key_usage_is_believed_and_strangers_are_not(
-    node: Node, workloads: Workloads, tmp_path: Path
+    workloads: Workloads, tmp_path: Path
 ) -> None:
     """As the authorities of EKS, older GKE and microk8s; Debian's Python alone would refuse them."""
-    node.containerd.import_image(python_image(IMAGE, tmp_path / "agent.tar"))
     with ExitStack() as stack:
         files = trust(tmp_path, stack)
         workloads.apply(
