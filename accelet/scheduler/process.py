@@ -88,7 +88,6 @@ class SchedulerWork:
         self._api = surface.client
         self._writer = PlanWriter(surface.writer, self._state, metrics)
         self._controller: Controller | None = None
-        self._client = surface.client
         self._policies = Reliance(GUARDS, lambda is_in_force: metrics.policies_missing.set(not is_in_force))
 
     def readiness(self) -> Sequence[Check]:
@@ -106,7 +105,7 @@ class SchedulerWork:
             async with task_group() as group:
                 group.create_task(self._watching.run(), name="watching")
                 if self._settings.require_policies:
-                    group.create_task(self._policies.run(self._client), name="policies")
+                    group.create_task(self._policies.run(self._api), name="policies")
                 group.create_task(measure_blocking(self._metrics.blocked.observe), name="measure blocking")
 
     async def lead(self) -> None:
