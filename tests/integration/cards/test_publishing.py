@@ -146,8 +146,9 @@ async def test_agent_that_starts_does_not_count_pods_that_ended_before(folder: P
     async with node(folder, version) as world:
         make_node(world.api)
         config = write_config(folder, resource(write_cards(folder, 1)))
-        async with agent(folder, config, world.kubeconfig):
+        async with agent(folder, config, world.kubeconfig) as running:
             await world.kubelet.resource(GPU).devices(healthy=10)
+            await running.knows_pods()
             gone = await world.admit(gpu_pod("gone", "card0", "card0:gt0"))
             await world.admit(a_pod("stays", limits={GPU: 2}))
         await world.remove(gone)
