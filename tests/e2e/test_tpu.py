@@ -65,6 +65,7 @@ def test_pod_that_asks_for_three_chips_reads_why_not(workloads: Workloads) -> No
     pod = workloads.wait_for_phase("three", "Failed")
 
     assert pod["status"]["reason"] == "UnexpectedAdmissionError"
+    assert not pod["status"].get("containerStatuses"), "by that a task knows that no program ran"
     assert (
         "3 TPU chips of this node cannot be used together: ask for 1, 2, 4 or 8" in pod["status"]["message"]
     )

@@ -4,8 +4,9 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from accelet.gputask.deciding.view import TaskRecord, TaskView
-from accelet.gputask.objects.jobs import TaskJob
+from accelet.gputask.objects.jobs import JobCondition, TaskJob
 from accelet.gputask.objects.manifests import is_disruption, is_fatal
+from accelet.gputask.objects.pods import TaskPod
 from accelet.gputask.objects.ranks import read_ranks, write_ranks
 
 MOST_ATTEMPTS: Final = 999
@@ -29,14 +30,21 @@ def judge(view: TaskView, job: TaskJob) -> AttemptEnd | None:
         return AttemptEnd("disrupted", _lost_text(lost)) if lost else AttemptEnd("completed")
     if job.failed is None or job.terminating or any(not pod.has_ended for pod in view.own_pods):
         return None
-    text = job.failed.message[:_MOST_TEXT] or job.failed.reason
-    if job.failed.reason == "DeadlineExceeded":
+    return _judge_failure(view, job, job.failed)
+
+
+def _judge_failure(view: TaskView, job: TaskJob, condition: JobCondition) -> AttemptEnd:
+    text = condition.message[:_MOST_TEXT] or condition.reason
+    if condition.reason == "DeadlineExceeded":
         return AttemptEnd("late", text)
     if is_fatal(job, view.task):
         return AttemptEnd("fatal", text)
     if is_disruption(job, view.task):
         return AttemptEnd("disrupted", text)
-    return AttemptEnd("failed", _failed_ranks(view) or text)
+    failed = _failed_pods(view)
+    if failed and all(pod.refusal for pod in failed):
+        return AttemptEnd("disrupted", f"a kubelet did not admit rank {failed[0].rank}: {failed[0].refusal}")
+    return AttemptEnd("failed", _failed_text(failed) or text)
 
 
 def is_undone(view: TaskView, job: TaskJob) -> str:
@@ -116,14 +124,20 @@ def _lost_text(lost: frozenset[int]) -> str:
     return f"rank {ranks} was told to end and did so with exit code 0, so that its Job takes it for done"
 
 
-def _failed_ranks(view: TaskView) -> str:
-    """Which ranks failed by themselves, as far as their pods are still there."""
+def _failed_pods(view: TaskView) -> list[TaskPod]:
+    """Those that failed by themselves, as far as they are still there, in order of their ranks."""
     failed = [
-        (pod.rank, pod.exit_code)
+        (pod.rank, pod)
         for pod in view.own_pods
         if pod.phase == "Failed" and pod.rank is not None and not (pod.is_deleted or pod.is_disrupted)
     ]
-    if not failed:
+    return [pod for _, pod in sorted(failed, key=lambda one: one[0])]
+
+
+def _failed_text(failed: list[TaskPod]) -> str:
+    """Which ranks failed, by the lowest whose program ran."""
+    pod = next((pod for pod in failed if not pod.refusal), None)
+    if pod is None:
         return ""
-    rank, code = min(failed, key=lambda one: one[0])
-    return f"rank {rank} failed" if code is None else f"rank {rank} ended with exit code {code}"
+    end = "failed" if pod.exit_code is None else f"ended with exit code {pod.exit_code}"
+    return f"rank {pod.rank} {end}"

@@ -24,7 +24,8 @@ class TaskPod:
     """A pod with the label of a task. `rank` is None where it has none.
 
     `job_uid` is of the Job that controls it, empty for one that was orphaned. `is_disrupted`: it was evicted,
-    preempted, or lost with its node. `waiting` is why its container does not start, `exit_code` how it ended.
+    preempted, or lost with its node. `refusal` is why its kubelet did not admit it, in a word, empty if it
+    did. `waiting` is why its container does not start, `exit_code` how it ended.
     `wait` is why it has no node, as the scheduler says.
     """
 
@@ -40,6 +41,7 @@ class TaskPod:
     is_ready: bool = False
     is_deleted: bool = False
     is_disrupted: bool = False
+    refusal: str = ""
     waiting: str = ""
     exit_code: int | None = None
     wait: WaitingReason | None = None
@@ -86,6 +88,7 @@ class _WireContainer(Wire, frozen=True):
 
 class _WireStatus(Wire, frozen=True):
     phase: str | None = None
+    reason: str | None = None
     conditions: list[WireCondition] | None = None
     container_statuses: list[_WireContainer] | None = None
     start_time: datetime | None = None
@@ -122,10 +125,17 @@ def parse_pod(raw: RawObject) -> TaskPod:
         is_ready="Ready" in held,
         is_deleted=metadata.deletion_timestamp is not None,
         is_disrupted="DisruptionTarget" in held,
+        refusal=share_text(_refusal(status)),
         waiting=share_text(waiting[:63]),
         exit_code=ended.exit_code if ended is not None else None,
         wait=parse_waiting(annotations.get(WAITING_ANNOTATION, "")),
     )
+
+
+def _refusal(status: _WireStatus) -> str:
+    """Kubelets give the pods that they do not admit a phase and a reason, and their containers no status."""
+    is_refused = status.phase == "Failed" and not status.container_statuses
+    return (status.reason or "")[:63] if is_refused else ""
 
 
 def _rank(text: str) -> int | None:

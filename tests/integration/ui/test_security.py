@@ -11,13 +11,22 @@ from accelet.ui.app import page_files
 from accelet.ui.server import MOST_CONNECTIONS
 from accelet.ui.subscribers import MOST_SUBSCRIBERS
 from tests.integration.ui.browsing import Browsing, ask
-from tests.integration.ui.conftest import PageProcess
+from tests.integration.ui.conftest import PageProcess, page_of
 
 Start = Callable[..., AbstractContextManager[PageProcess]]
 
 
+@pytest.fixture(scope="module")
+def browsing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browsing]:
+    """One page for all who leave it as they found it."""
+    with FakeApi() as api:
+        kubeconfig = api.write_kubeconfig(tmp_path_factory.mktemp("page") / "kubeconfig")
+        with page_of(kubeconfig) as page:
+            yield Browsing(page.next_link())
+
+
 @pytest.fixture
-def browsing(api: FakeApi, start: Start) -> Iterator[Browsing]:
+def own(start: Start) -> Iterator[Browsing]:
     with start() as page:
         yield Browsing(page.next_link())
 
@@ -90,21 +99,21 @@ def test_page_has_no_script_and_no_style_but_its_files_and_parses_no_markup() ->
             assert b"https://" not in content
 
 
-def test_those_who_hold_connections_keep_nobody_out(browsing: Browsing) -> None:
-    host, _, port = browsing.host.partition(":")
+def test_those_who_hold_connections_keep_nobody_out(own: Browsing) -> None:
+    host, _, port = own.host.partition(":")
     with ExitStack() as held:
         for _ in range(2 * MOST_CONNECTIONS):
             silent = held.enter_context(socket.create_connection((host, int(port)), timeout=60))
             silent.sendall(b"GET / HTTP/1.1\r\nHost: ")
-        assert browsing.get().status == 200
+        assert own.get().status == 200
         first = held.enter_context(socket.create_connection((host, int(port)), timeout=60))
         assert first.recv(1) == b"", "what asks nothing in time is closed"
 
 
-def test_more_pages_than_some_are_refused(browsing: Browsing) -> None:
+def test_more_pages_than_some_are_refused(own: Browsing) -> None:
     pages = [Browsing.__new__(Browsing) for _ in range(MOST_SUBSCRIBERS)]
     for page in pages:
-        page.__dict__.update(browsing.__dict__)
+        page.__dict__.update(own.__dict__)
         page.follow()
         page.take()
-    assert browsing.get("events").status == 503
+    assert own.get("events").status == 503

@@ -89,7 +89,9 @@ def test_every_task_ends_as_its_program_says_through_evictions_and_crashes(
     spec: dict[str, Any], chance: random.Random, steps: int
 ) -> None:
     world = TaskWorld(chance, make_task(spec=spec))
+    world.refusing = 0.1
     _disturb(world, chance, steps)
+    world.refusing = 0.0
     _settle(world)
 
     record = record_of(world.task.status)
@@ -168,6 +170,28 @@ def test_retries_end_and_say_what_was_wrong() -> None:
 
     failed = next(one for one in world.task.status.conditions if one.type == "Failed")
     assert (failed.reason, failed.message) == ("RetriesUsed", "rank 0 ended with exit code 3")
+
+
+def test_a_rank_that_no_kubelet_admits_is_a_disruption() -> None:
+    world = _start(replicas=2)
+    world.pods[1].phase = "Pending"
+    world.refuse(world.pods[1])
+    _run(world, lambda: world.task.status.attempt == 2)
+
+    status = world.task.status
+    assert (status.incidents, status.disruptions) == (0, 1)
+    assert status.last_end == "a kubelet did not admit rank 1: UnexpectedAdmissionError"
+
+
+def test_a_rank_that_failed_beside_one_that_was_not_admitted_is_an_incident() -> None:
+    world = _start(replicas=2, on_failure=failure(retries=1))
+    world.pods[0].phase = "Pending"
+    world.refuse(world.pods[0])
+    _end(world, 1, 5)
+    _run(world, lambda: world.task.status.attempt == 2)
+
+    assert world.task.status.incidents == 1
+    assert world.task.status.last_end == "rank 1 ended with exit code 5"
 
 
 def test_an_evicted_rank_that_saves_and_ends_with_0_is_not_taken_for_done() -> None:

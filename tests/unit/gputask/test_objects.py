@@ -271,3 +271,17 @@ def test_pods_and_jobs_of_another_namespace_are_nobodys_here() -> None:
     state.set_pod(parse_pod({"metadata": metadata, "spec": {}}))
 
     assert state.view(task, 1.0).pods == ()
+
+
+@pytest.mark.parametrize(
+    ("status", "refusal"),
+    [
+        ({"phase": "Failed", "reason": "UnexpectedAdmissionError"}, "UnexpectedAdmissionError"),
+        ({"phase": "Failed", "reason": "x" * 1000}, "x" * 63),
+        ({"phase": "Failed", "reason": "Evicted", "containerStatuses": [{"state": {}}]}, ""),
+        ({"phase": "Running", "reason": "Odd"}, ""),
+        ({"phase": "Failed"}, ""),
+    ],
+)
+def test_a_pod_that_its_kubelet_did_not_admit_has_no_container(status: dict[str, Any], refusal: str) -> None:
+    assert parse_pod({"metadata": {"name": "p"}, "spec": {}, "status": status}).refusal == refusal

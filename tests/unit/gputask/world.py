@@ -43,7 +43,7 @@ def failure(**values: object) -> TaskFailure:
 
 @dataclass
 class SimPod:
-    """`is_done`: the program came to its end, whatever its exit code says."""
+    """`done`: the program came to its end, whatever its exit code says; `refusal`: its kubelet's word."""
 
     job: str
     rank: int
@@ -54,6 +54,7 @@ class SimPod:
     suspended: bool = False
     done: bool = False
     code: int = 0
+    refusal: str = ""
 
 
 @dataclass
@@ -82,13 +83,15 @@ class TaskThought:
 
 
 class TaskWorld:
-    """`stubborn` is how often a program that is told to end ends with 0; `faulty` how often one fails."""
+    """`stubborn` is how often a program that is told to end ends with 0; `faulty` how often one fails;
+    `refusing` how often a kubelet does not admit a pod.
+    """
 
     def __init__(
         self, chance: random.Random, task: GpuTask, *, stubborn: float = 0.5, faulty: float = 0.2
     ) -> None:
         self.chance, self.task = chance, task
-        self.stubborn, self.faulty = stubborn, faulty
+        self.stubborn, self.faulty, self.refusing = stubborn, faulty, 0.0
         self.version = 1
         self.now_s = BEGIN_S
         self.jobs: dict[str, SimJob] = {}
@@ -230,7 +233,8 @@ class TaskWorld:
             is_ready=pod.phase == "Running",
             is_deleted=pod.deleted,
             is_disrupted=pod.disrupted,
-            exit_code=pod.code if pod.phase in ("Succeeded", "Failed") else None,
+            refusal=pod.refusal,
+            exit_code=pod.code if pod.phase in ("Succeeded", "Failed") and not pod.refusal else None,
         )
 
     # What others do.
@@ -304,6 +308,8 @@ class TaskWorld:
         if pod.deleted:
             is_lenient = pod.phase == "Running" and self.chance.random() < self.stubborn
             self.end(pod, 0 if is_lenient else 143)
+        elif pod.phase == "Pending" and self.chance.random() < self.refusing:
+            self.refuse(pod)
         elif pod.phase == "Pending":
             pod.phase = "Running"
         elif self.chance.random() < self.faulty:
@@ -311,6 +317,11 @@ class TaskWorld:
         else:
             pod.done = True
             self.end(pod, 0)
+
+    def refuse(self, pod: SimPod) -> None:
+        """A kubelet does not admit it."""
+        pod.refusal = "UnexpectedAdmissionError"
+        self.end(pod, 1)
 
     def end_told(self, code: int) -> None:
         """Ends all pods that were told to end."""
