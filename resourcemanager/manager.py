@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from accelet.accelerators.backend import Backend, Tiles
 from accelet.accelerators.device import DeviceId, Health
-from accelet.accelerators.inventory import Inventory, list_ill
+from accelet.accelerators.inventory import Inventory, list_health
 from accelet.assignments.nodecards import NodeCard, list_node_cards
 from accelet.kube.pods import Pod
 from accelet.kube.poduid import PodUid
@@ -108,9 +108,13 @@ class ResourceManager:
         """Another life of the kubelet has begun."""
         self._ledger = self._ledger.of_new_kubelet(known)
 
-    def list_ill(self) -> Mapping[str, str]:
-        """The units that the kubelet is told to be ill, by PCI address or id, each with its reason."""
-        return list_ill(self._inventory, self._told)
+    def list_health(self) -> Mapping[str, str | None]:
+        """Why each unit is ill that the kubelet is told of, by PCI address or id; None for a well one."""
+        found = list_health(self._inventory, self._told)
+        for device, entry in self._listing.entries.items():
+            if device not in self._inventory.by_id:
+                found.setdefault(device.rpartition("-s")[0] or device, entry.health.reason)
+        return found
 
     def list_cards(self, pods: Mapping[PodUid, Pod]) -> tuple[NodeCard, ...]:
         """The cards as schedulers are told them: as well as the kubelet is told that they are.

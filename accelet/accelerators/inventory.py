@@ -77,14 +77,15 @@ class Inventory:
         return MappingProxyType({card: unit for card, unit in named if card is not None})
 
 
-def list_ill(inventory: Inventory, told: Mapping[DeviceId, Health] = NOTHING_TOLD) -> dict[str, str]:
-    """The units of which a device is ill, by their PCI address or id, each with its first reason.
+def list_health(
+    inventory: Inventory, told: Mapping[DeviceId, Health] = NOTHING_TOLD
+) -> dict[str, str | None]:
+    """Why each unit is ill, by its PCI address or id: the first reason of its devices, None for a well one.
 
     `told` is the health that the kubelet was told, where it is another than was found.
     """
-    ill: dict[str, str] = {}
+    found: dict[str, str | None] = {}
     for device in inventory.devices:
-        reason = told.get(device.id, device.health).reason
-        if reason is not None:
-            ill.setdefault(device.pci or device.unit, reason)
-    return ill
+        unit, reason = device.pci or device.unit, told.get(device.id, device.health).reason
+        found[unit] = found.get(unit) or reason
+    return found

@@ -14,6 +14,7 @@ from accelet.node.metrics import NodeMetrics
 from accelet.node.nodepods import NodePods
 from accelet.node.ownnode import OwnNode
 from accelet.node.publishing.cardpublisher import CardPublisher
+from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
 from accelet.runtime.supervise import supervise
 
@@ -43,6 +44,7 @@ class ApiAccess:
         self._metrics = metrics
         self._labels_changed = labels_changed
         self._publisher = publisher
+        self._failing = Failing(_log, "no API server", level="error", named="reason")
         self._pods: NodePods | None = None
         self._node: OwnNode | None = None
         self._policies: Reliance | None = None
@@ -82,7 +84,9 @@ class ApiAccess:
 
     async def connect(self) -> Client:
         """The client of this process, as soon as there is one."""
-        return await self._connection.client(lambda error: _log.error("no API server", reason=str(error)))
+        client = await self._connection.client(self._failing.failed)
+        self._failing.worked()
+        return client
 
     def close(self) -> None:
         self._connection.close()

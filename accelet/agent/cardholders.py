@@ -34,10 +34,16 @@ class CardHolders:
     ) -> None:
         self._pods, self._services, self._sensors, self._metrics = pods, services, sensors, metrics
         self._access = MetricsAccess(connect)
+        self._is_over = False
+
+    def close(self) -> None:
+        """Nobody guards the metrics any more: from here on they name no pods."""
+        self._is_over = True
+        self._metrics.show_holders((), ())
 
     async def admit(self, token: str | None) -> Refusal | None:
         refusal = await self._access.admit(token)
-        if refusal is None:
+        if refusal is None and not self._is_over:
             self._metrics.show_holders(tuple(self._held())[:MOST_HELD], self._memory())
         return refusal
 

@@ -1,6 +1,7 @@
 """What cards do and who holds them, as Prometheus reads it."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -62,6 +63,11 @@ class CardMetrics(Collector):
 
     def count_failure(self) -> None:
         self._failures.inc()
+
+    def forget(self, pci: str) -> None:
+        """The card is gone, or nobody looks at it any more."""
+        with suppress(KeyError):  # it was never looked at
+            self.read_errors.remove(pci)
 
     def show(self, cards: Mapping[str, tuple[Sample, ...]]) -> None:
         """What is told of each card, by its PCI address, from here on."""

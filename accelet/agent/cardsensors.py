@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from accelet.accelerators.ailments import Ailments
 from accelet.accelerators.device import UnitId
 from accelet.accelerators.intel.card import Card
-from accelet.accelerators.intel.scan import CardFinder
+from accelet.accelerators.intel.scan import CardFinder, CardScan
+from accelet.accelerators.pci import PciAddress
 from accelet.accelerators.scancache import ScanCache
 from accelet.accelerators.sensors.account import Account
 from accelet.accelerators.sensors.cardlook import CardLook, CardReader
@@ -24,10 +26,24 @@ from accelet.runtime.waiting import wait_for_hint
 
 MOST_CARDS = 64
 READ_S = 5.0
-"""The longest that a look waits for one card: the firmware of one that is being reset does not answer."""
+"""The longest that a look waits for cards: the firmware of one that is being reset does not answer."""
+
+_USUAL_S = 0.25
+"""So long a card is waited for before the next one is asked beside it."""
 
 _BUS = "sys/bus/pci/devices"
 _log = Log(__name__)
+
+
+class Reader(Protocol):
+    """Reads one card again and again."""
+
+    def read(self) -> CardLook:
+        """Blocks, for seconds where the card is being reset."""
+        ...
+
+
+MakeReader = Callable[[Path, str | None], Reader]
 
 
 def _until_next(every_s: float) -> float:
@@ -36,14 +52,13 @@ def _until_next(every_s: float) -> float:
 
 
 @dataclass(slots=True)
-class _Looked:
-    """One card and what is known of it; `hanging` is a look at it that has not come back."""
+class _KnownCard:
+    """One card and what is known of it."""
 
     card: Card
-    reader: CardReader
+    reader: Reader
     account: Account = field(default_factory=Account)
     heat: Heat = field(default_factory=Heat)
-    hanging: "asyncio.Task[CardLook] | None" = None
 
 
 class CardSensors:
@@ -56,13 +71,21 @@ class CardSensors:
         metrics: CardMetrics,
         ailments: Ailments,
         changed: Callable[[], None],
+        *,
+        make_reader: MakeReader = CardReader,
+        read_s: float = READ_S,
     ) -> None:
-        """`ailments` are kept to which cards are too hot; `changed` is called when these are others."""
+        """`ailments` are kept to which cards are too hot; `changed` is called when these are others.
+
+        `make_reader` makes what reads a card, from its folder and its DRM name.
+        """
+        self._make_reader, self._read_s = make_reader, read_s
         self._root, self._metrics, self._ailments, self._changed = root, metrics, ailments, changed
         self._find = scan_cache(CardFinder)
         self._settings: SensorSettings | None = None
         self._has_settings = asyncio.Event()
-        self._cards: dict[UnitId, _Looked] = {}
+        self._cards: dict[UnitId, _KnownCard] = {}
+        self._asked: dict[PciAddress, asyncio.Task[CardLook]] = {}
         self._workers = Workers("sensors", MOST_CARDS)
         self._failing = Failing(_log, "cannot look for cards", "looks for cards again")
         self.memory = CardMemory()
@@ -75,6 +98,7 @@ class CardSensors:
 
     async def run(self) -> None:
         """Looks for ever."""
+        files = Workers("sensors-files", 2)
         try:
             while True:
                 self._has_settings.clear()
@@ -84,65 +108,82 @@ class CardSensors:
                     await self._has_settings.wait()
                 else:
                     with self._metrics.look_seconds.time():
-                        await self._look(settings)
+                        await self._look(settings, files)
                     await wait_for_hint(self._has_settings, _until_next(settings.every_s))
         finally:
-            self._forget()
-            self._workers.close()
+            files.close()
 
-    async def _look(self, settings: SensorSettings) -> None:
-        await self._find_cards()
-        for looked in list(self._cards.values()):
-            reading = await self._read(looked)
-            if reading is not None:
-                looked.account = looked.account.followed_by(reading)
-                looked.heat = looked.heat.followed_by(looked.account.samples, settings.heat_limits)
-        self.memory = await self._workers.run(lambda: read_card_memory(self._root, of_pods=settings.holders))
-        self._metrics.show({str(one.card.pci): self._samples(one) for one in self._cards.values()})
-        hot = {unit: reason for unit, one in self._cards.items() if (reason := one.heat.reason) is not None}
-        self._tell(hot)
-
-    async def _find_cards(self) -> None:
-        """Cards that are gone are forgotten; one that comes again in another place begins anew."""
+    async def _look(self, settings: SensorSettings, files: Workers) -> None:
+        """A card that does not answer in time is told without what is true of a moment only."""
         try:
-            scan = await self._workers.run(self._find, self._root)
-        except OSError as error:
-            self._failing.failed(error.strerror or "it cannot be listed")
-            return
-        self._failing.worked()
+            async with asyncio.timeout(self._read_s):
+                self._take_cards(await files.run(self._find, self._root))
+                of_pods = settings.holders
+                self.memory = await files.run(lambda: read_card_memory(self._root, of_pods=of_pods))
+        except (OSError, TimeoutError) as error:
+            self._failing.failed(getattr(error, "strerror", None) or "the files do not answer")
+        else:
+            self._failing.worked()
+        looks = await self._ask_all()
+        for unit, known in self._cards.items():
+            look = looks.get(unit)
+            if look is None:
+                known.account = known.account.without_gauges()
+            else:
+                known.account = known.account.followed_by(look)
+                known.heat = known.heat.followed_by(
+                    known.account.samples, settings.heat_limits, is_active=look.is_active
+                )
+        self._metrics.show({str(one.card.pci): self._samples(one) for one in self._cards.values()})
+        self._tell({unit: why for unit, one in self._cards.items() if (why := one.heat.reason) is not None})
+
+    def _take_cards(self, scan: CardScan) -> None:
+        """Cards that are gone are forgotten; one that comes again in another place begins anew."""
         found = {card.unit: card for card in scan.cards[:MOST_CARDS] if card.pci is not None}
         for unit in self._cards.keys() - found.keys():
-            del self._cards[unit]
+            self._metrics.forget(str(self._cards.pop(unit).card.pci))
         for unit, card in found.items():
             known = self._cards.get(unit)
             if known is None or known.card.name != card.name:
-                self._cards[unit] = _Looked(card, CardReader(self._root / _BUS / str(card.pci), card.name))
+                reader = self._make_reader(self._root / _BUS / str(card.pci), card.name)
+                self._cards[unit] = _KnownCard(card, reader)
 
-    async def _read(self, looked: _Looked) -> CardLook | None:
-        """None where the card did not answer in time; its thread waits on, and nobody asks it meanwhile."""
-        errors = self._metrics.read_errors.labels(str(looked.card.pci))
-        if looked.hanging is not None and not looked.hanging.done():
-            errors.inc()
-            return None
-        looked.hanging = asyncio.create_task(self._workers.run(looked.reader.read))
-        await asyncio.wait([looked.hanging], timeout=READ_S)
-        if not looked.hanging.done():
-            errors.inc()
-            return None
-        reading = looked.hanging.result()
-        looked.hanging = None
-        errors.inc(reading.errors)
-        return reading
+    async def _ask_all(self) -> Mapping[UnitId, CardLook]:
+        """What those said that answered in time. Who has not answered yet is not asked again."""
+        asked: dict[UnitId, asyncio.Task[CardLook]] = {}
+        for unit, known in self._cards.items():
+            pci = known.card.pci
+            assert pci is not None, "only such cards are taken"
+            if pci not in self._asked:
+                self._asked[pci] = asyncio.create_task(self._workers.run(known.reader.read))
+                await asyncio.wait([self._asked[pci]], timeout=min(_USUAL_S, self._read_s))
+            asked[unit] = self._asked[pci]
+        if asked:
+            await asyncio.wait(asked.values(), timeout=self._read_s)
+        looks = {}
+        for unit, task in asked.items():
+            pci = self._cards[unit].card.pci
+            errors = self._metrics.read_errors.labels(str(pci))
+            if task.done() and pci is not None:
+                del self._asked[pci]
+                looks[unit] = task.result()
+                errors.inc(looks[unit].errors)
+            else:
+                errors.inc()
+        return looks
 
-    def _samples(self, looked: _Looked) -> tuple[Sample, ...]:
+    def _samples(self, known: _KnownCard) -> tuple[Sample, ...]:
         sizes = (
             Sample(MEMORY_SIZE, float(size), (region,))
             for (pci, region), size in self.memory.sizes.items()
-            if pci == looked.card.pci
+            if pci == known.card.pci
         )
-        return (*looked.account.samples, *sizes)
+        return (*known.account.samples, *sizes)
 
     def _forget(self) -> None:
+        """Nobody is to look any more."""
+        for known in self._cards.values():
+            self._metrics.forget(str(known.card.pci))
         self._cards.clear()
         self.memory = CardMemory()
         self._metrics.show({})

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from accelet.accelerators.backend import Backend
-from accelet.accelerators.inventory import Inventory, list_ill
+from accelet.accelerators.inventory import Inventory, list_health
 from accelet.accelerators.settings import NodeFacts
 from accelet.agent.config import ResourceConfig
 from accelet.agent.service import HeldUnit, SharedParts
@@ -107,7 +107,7 @@ class DraResource:
             await self._discovery.run()
         finally:
             self._shared.locks.release(self.name)
-            self._shared.tell_health(self.name, dict)
+            self._shared.tell_health(self.name, None)
             if self._node is not None:
                 self._node.report(self.name, ())
 
@@ -164,7 +164,7 @@ class DraResource:
         addresses = [device.pci for device in found.devices]
         roots = await asyncio.to_thread(read_pcie_roots, self._shared.root, addresses)
         sick: Effect = "NoExecute" if self.config.unhealthy == "evict" else "NoSchedule"
-        self._shared.tell_health(self.name, lambda: list_ill(found))
+        self._shared.tell_health(self.name, lambda: list_health(found))
         self._driver.take(ServedResource(self.name, self._backend, found, roots, sick))
 
 

@@ -1,7 +1,7 @@
 """The whole agent process: configuration, resources, probes, and what they watch together."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from accelet.agent.configfile import ConfigFile
 from accelet.agent.discarding import Discarding
 from accelet.agent.metrics import AgentMetrics
 from accelet.agent.resource import DevicePluginResource, PodSources
-from accelet.agent.service import ResourceService, SharedParts
+from accelet.agent.service import ListHealth, ResourceService, SharedParts
 from accelet.agent.services import ResourceServices
 from accelet.dra.names import DRIVERS
 from accelet.dra.running.held import has_record
@@ -196,10 +196,13 @@ class Agent:
         self.metrics.config_loaded_at.set_to_current_time()
 
     def _look_at_cards(self, config: AgentConfig, tasks: asyncio.TaskGroup) -> None:
+        if self._health_view is not None and not config.health_events:
+            self._health_view.forget_health()
         self._health_view = self._reach_api(tasks).follow_node() if config.health_events else None
         self._sensors.apply(config.sensors)
         if config.sensors is None or not config.sensors.holders:
-            self.metrics.cards.show_holders((), ())
+            if self._holders is not None:
+                self._holders.close()
             self._holders = None
         elif self._holders is None:
             # As with ApiAccess.
@@ -210,9 +213,13 @@ class Agent:
                 api.connect, api.follow_pods(), self._services, self._sensors, self.metrics.cards
             )
 
-    def _tell_health(self, resource: str, list_ill: Callable[[], Mapping[str, str]]) -> None:
-        if self._health_view is not None:
-            self._health_view.report_health(resource, list_ill())
+    def _tell_health(self, resource: str, list_health: ListHealth | None) -> None:
+        if self._health_view is None:
+            return
+        if list_health is None:
+            self._health_view.forget_health(resource)
+        else:
+            self._health_view.report_health(resource, list_health())
 
     def _make(self, config: ResourceConfig, tasks: asyncio.TaskGroup) -> ResourceService:
         node = self._reach_api(tasks).follow_node() if config.settings.wants_node_labels else None

@@ -125,7 +125,7 @@ class DevicePluginResource:
                     tasks.create_task(self._identity.run(), name=f"screening {self.name}")
         finally:
             self._shared.locks.release(self.name)
-            self._shared.tell_health(self.name, dict)
+            self._shared.tell_health(self.name, None)
             if self._node is not None:
                 self._node.report(self.name, ())
 
@@ -223,7 +223,7 @@ class DevicePluginResource:
             await self._ended_pods.free()
         await self._restore_folders()
         self._shared.refresh_cards()
-        self._shared.tell_health(self.name, self._manager.list_ill)
+        self._shared.tell_health(self.name, self._manager.list_health)
 
     async def _restore_folders(self) -> None:
         """Makes folders again that containers mount and the host has lost: they start anew without a call."""

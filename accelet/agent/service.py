@@ -71,8 +71,11 @@ class ResourceService(CardSource, Protocol):
         ...
 
 
-TellHealth = Callable[[str, Callable[[], Mapping[str, str]]], None]
-"""Is told of a resource, by its name, how to learn which of its units are ill now: each with its reason."""
+ListHealth = Callable[[], Mapping[str, str | None]]
+"""The units that there are, each with why it is ill; None for a well one."""
+
+TellHealth = Callable[[str, ListHealth | None], None]
+"""Is told, of a resource by its name, how to learn how its units are; None once it is served no more."""
 
 
 @dataclass(frozen=True, slots=True)

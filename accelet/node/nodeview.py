@@ -23,9 +23,13 @@ class NodeView(Protocol):
         """
         ...
 
-    def report_health(self, resource: str, ill: Mapping[str, str]) -> None:
+    def report_health(self, resource: str, health: Mapping[str, str | None]) -> None:
         """Has Events on the Node say which of this resource's units fell ill, and which are well again.
 
-        `ill` are those that are ill now, each with its reason. Never blocks and never fails.
+        `health` says of each unit that there is why it is ill, None for a well one. Never blocks, never fails.
         """
+        ...
+
+    def forget_health(self, resource: str | None = None) -> None:
+        """Nothing more is said of the units of this resource, None for all: nobody looks at them."""
         ...

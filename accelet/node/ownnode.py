@@ -98,15 +98,24 @@ class OwnNode:
             if sentence not in before:
                 self._say(resource, sentence)
 
-    def report_health(self, resource: str, ill: Mapping[str, str]) -> None:
+    def report_health(self, resource: str, health: Mapping[str, str | None]) -> None:
+        """A unit that was ill and is no longer there is neither."""
         before = self._ill.pop(resource, {})
+        ill = {unit: reason for unit, reason in health.items() if reason is not None}
         if ill:
-            self._ill[resource] = dict(ill)
+            self._ill[resource] = ill
         for unit, reason in ill.items():
             if before.get(unit) != reason:
                 self._say(resource, f"{unit} is ill: {reason}", ILL)
         for unit in before.keys() - ill.keys():
-            self._say(resource, f"{unit} is well again", WELL, "Normal")
+            if unit in health:
+                self._say(resource, f"{unit} is well again", WELL, "Normal")
+
+    def forget_health(self, resource: str | None = None) -> None:
+        if resource is None:
+            self._ill.clear()
+        else:
+            self._ill.pop(resource, None)
 
     async def _read_on(self, client: Client) -> None:
         backoff = Backoff(first_s=min(_FIRST_RETRY_S, self._read_s / 30), most_s=self._read_s)

@@ -61,6 +61,7 @@ class WebServer:
     bounds: Bounds = Bounds()
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _open: dict[asyncio.StreamWriter, str] = field(default_factory=dict)
+    _answering: dict[asyncio.StreamWriter, asyncio.Task[HttpAnswer]] = field(default_factory=dict)
     _is_over: asyncio.Event = field(default_factory=asyncio.Event)
 
     def start(self, name: str) -> None:
@@ -93,12 +94,24 @@ class WebServer:
             self._open.pop(writer, None)
             writer.transport.abort()
 
+    async def _ask(self, request: HttpRequest, writer: asyncio.StreamWriter) -> HttpAnswer | None:
+        """None where the connection was closed meanwhile: nobody waits for an answer any more."""
+        answering = self._answering[writer] = asyncio.ensure_future(self.answer(request))
+        try:
+            await asyncio.wait([answering])
+        finally:
+            del self._answering[writer]
+            answering.cancel()
+        return None if answering.cancelled() else answering.result()
+
     def _close_one(self) -> None:
         counts = Counter(self._open.values())
         greediest = max(counts, key=counts.__getitem__)
         oldest = next(writer for writer, address in self._open.items() if address == greediest)
         del self._open[oldest]
         oldest.transport.abort()
+        if (answering := self._answering.get(oldest)) is not None:
+            answering.cancel()
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         is_head, is_local = False, is_loopback(self._open[writer])
@@ -114,7 +127,9 @@ class WebServer:
                 request = None
         async with asyncio.timeout(self.bounds.answer_s):
             if request is not None:
-                answer = await self.answer(request)
+                if (given := await self._ask(request, writer)) is None:
+                    return
+                answer = given
                 is_head = request.method == "HEAD"
             writer.write(_render(answer, is_head=is_head))
             writer.close()

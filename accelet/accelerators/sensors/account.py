@@ -55,6 +55,10 @@ class Account:
         )
         return Account(MappingProxyType(energy), MappingProxyType(awake), told)
 
+    def without_gauges(self) -> "Account":
+        """As long as the card does not answer: what is true of a moment only is not known."""
+        return replace(self, samples=tuple(one for one in self.samples if one.metric.family == "counter"))
+
 
 def _add_energy(before: Counter | None, joules: float, reading: CardLook) -> Counter:
     if before is None:

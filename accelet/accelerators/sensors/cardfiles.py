@@ -25,6 +25,11 @@ class CardFiles:
     sources: tuple[SensorFile, ...] = ()
     limits: tuple[SensorFile, ...] = ()
 
+    @property
+    def has_sensors(self) -> bool:
+        """Whether the driver's own sensors are among them, which it makes after the card."""
+        return any(source.path.startswith("hwmon/") for source in (*self.sources, *self.limits))
+
 
 def find_files(device: Path, card: str | None) -> CardFiles:
     """What there is below `device`, the real folder of a PCI function, whose DRM name is `card`."""

@@ -3,13 +3,14 @@
 import errno
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from accelet.accelerators.hostfiles import read_text
 from accelet.accelerators.sensors.cardfiles import CardFiles, find_files
-from accelet.accelerators.sensors.sample import Sample
+from accelet.accelerators.sensors.sample import PCIE_ERRORS, Sample
 from accelet.accelerators.sensors.sensorfile import SensorFile, read_number, read_samples
 
 FILES_S = 600.0
@@ -43,6 +44,7 @@ class CardReader:
     _files: CardFiles | None = None
     _limits: tuple[Sample, ...] = ()
     _found_at: float = field(default=float("-inf"))
+    _is_partial: bool = False
 
     def read(self) -> CardLook:
         """Blocks on files, some of which the card's firmware answers: seconds, where it is being reset."""
@@ -56,10 +58,21 @@ class CardReader:
         if self._files is None or at_s - self._found_at > FILES_S:
             self._files, self._found_at = find_files(Path(files.folder), self.card), at_s
             self._limits = tuple(files.read_all(self._files.limits))
-        samples = (*files.read_all(self._files.sources), *self._limits)
-        if files.gone:
+            # A driver makes its sensors after the card, and firmware may be busy: not to be believed long.
+            self._is_partial = files.errors > 0 or not self._files.has_sensors
+        samples = (*_whole(tuple(files.read_all(self._files.sources)), self._files), *self._limits)
+        if files.gone or self._is_partial:
             self._files = None
         return CardLook(at_s, is_active=True, suspended_s=suspended_s, samples=samples, errors=files.errors)
+
+
+def _whole(samples: tuple[Sample, ...], files: CardFiles) -> tuple[Sample, ...]:
+    """Without errors of a severity that not every port on the way told: their sum must not fall."""
+    wanted = Counter(source.labels for source in files.sources if source.metric is PCIE_ERRORS)
+    told = Counter(one.labels for one in samples if one.metric is PCIE_ERRORS)
+    return tuple(
+        one for one in samples if one.metric is not PCIE_ERRORS or told[one.labels] == wanted[one.labels]
+    )
 
 
 @dataclass(slots=True)

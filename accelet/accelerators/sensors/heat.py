@@ -22,6 +22,8 @@ class HeatLimits:
     memory: float | None = None
 
     def of(self, sensor: str) -> float | None:
+        """Its limit; the second of two sensors of one name, as `vram-3`, has that of the first."""
+        sensor = sensor.partition("-")[0]
         if sensor == _CHIP:
             return self.chip
         return self.memory if sensor == _MEMORY or sensor.startswith(f"{_MEMORY}_ch") else None
@@ -30,11 +32,12 @@ class HeatLimits:
 @dataclass(frozen=True, slots=True)
 class Heat:
     """One card's. `looks` counts, by sensor, how often in a row it was at its limit; `hot` has the sensors
-    that are too hot, each with its limit.
+    that are too hot, each with its limit; `silent` how often in a row a sensor of these said nothing.
     """
 
     looks: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     hot: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    silent: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def reason(self) -> str | None:
@@ -46,18 +49,23 @@ class Heat:
             f"it is too hot: its sensor {sensor} reached {limit:g} °C, and has not cooled by {COOLED_BY:g} °C"
         )
 
-    def followed_by(self, samples: tuple[Sample, ...], limits: HeatLimits) -> "Heat":
-        """After one more look; a card that says nothing of a sensor, as one that sleeps, is not hot there.
+    def followed_by(
+        self, samples: tuple[Sample, ...], limits: HeatLimits, *, is_active: bool = True
+    ) -> "Heat":
+        """After one more look. A card that sleeps is not hot.
 
-        Where the card's driver tells at which temperature it protects itself (`crit`), a higher limit is
-        lowered to that.
+        Of a sensor that says nothing, the firmware may be busy with the heat: what was known of it stays for
+        as many looks as make a card hot. Where the driver tells at which temperature the card protects itself
+        (`crit`), a higher limit is lowered to that.
         """
+        if not is_active:
+            return Heat()
         critical = {
             one.labels[0]: one.value
             for one in samples
             if one.metric is TEMPERATURE_LIMIT and one.labels[1] == "crit"
         }
-        looks, hot = {}, {}
+        looks, hot, silent = {}, {}, {}
         for sample in samples:
             if sample.metric is not TEMPERATURE or (limit := limits.of(sample.labels[0])) is None:
                 continue
@@ -67,4 +75,10 @@ class Heat:
             stays = sensor in self.hot and sample.value > limit - COOLED_BY
             if stays or looks[sensor] >= LOOKS_TO_BE_HOT:
                 hot[sensor] = limit
-        return Heat(MappingProxyType(looks), MappingProxyType(hot))
+        for sensor in self.looks.keys() - looks.keys():
+            times = self.silent.get(sensor, 0) + 1
+            if times < LOOKS_TO_BE_HOT and limits.of(sensor) is not None:
+                looks[sensor], silent[sensor] = self.looks[sensor], times
+                if sensor in self.hot:
+                    hot[sensor] = self.hot[sensor]
+        return Heat(MappingProxyType(looks), MappingProxyType(hot), MappingProxyType(silent))

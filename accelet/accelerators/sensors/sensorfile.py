@@ -57,7 +57,7 @@ def read_samples(source: SensorFile, text: str) -> Iterator[Sample]:
 
 def as_label(text: str, otherwise: str) -> str:
     """Text of the kernel as the value of a label: short, and of few characters."""
-    return _NO_LABEL.sub("-", text.strip().lower()).strip("-")[:LONGEST_LABEL] or otherwise
+    return _NO_LABEL.sub("-", text.strip().lower())[:LONGEST_LABEL].strip("-") or otherwise
 
 
 def _read_value(source: SensorFile, text: str) -> float | None:

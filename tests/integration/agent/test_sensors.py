@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from accelet.agent.process import Agent
 from accelet.fakeapi import FakeApi
+from accelet.fakeapi.faults import Fault, HoldBack
 from accelet.fakekubelet import FakeKubelet, a_pod
 from tests.integration.agent.running import GPU, agent, configuration_loaded_at, scan, until
 from tests.synthetic.gpus import Gpu, write_gpus
@@ -175,3 +176,49 @@ async def test_holders_are_told_to_whoever_may_read_metrics_and_to_nobody_else(f
             write(folder, "{holders: false}")
             await until(lambda: configuration_loaded_at(running) > loaded_at)
             assert held not in await asyncio.to_thread(read, running)
+
+
+async def test_a_scrape_that_was_under_way_when_holders_were_switched_off_names_nobody(folder: Path) -> None:
+    write_i915(write_gpus(folder, [CARD]), CARD)
+    with FakeApi() as api:
+        kubeconfig = api.write_kubeconfig(folder / "kubeconfig")
+        api.authority.tokens["good"] = "prometheus"
+        api.authority.readers.add(("prometheus", "/metrics"))
+        held = HoldBack()
+        api.faults.append(Fault(held, path="tokenreviews"))
+        file = write(folder, "{holders: true}")
+        async with FakeKubelet(folder) as kubelet, agent(folder, file, kubeconfig) as running:
+            await kubelet.resource(GPU).devices(healthy=1)
+            made = api.state.create("api/v1/pods", "default", TRAIN)
+            await kubelet.admit(a_pod("train", limits={GPU: 1}, uid=made["metadata"]["uid"]))
+            await scan(folder, running)
+            scrape = asyncio.create_task(asyncio.to_thread(read, running, "good"))
+            await until(held.is_made.is_set)
+            loaded_at = configuration_loaded_at(running)
+            write(folder, "{holders: false}")
+            await until(lambda: configuration_loaded_at(running) > loaded_at)
+            held.released.set()
+            await scrape
+            assert not any("card_allocated" in name for name in await asyncio.to_thread(read, running))
+
+
+async def test_an_ill_card_is_not_well_because_its_resource_begins_anew_or_because_it_is_gone(
+    folder: Path,
+) -> None:
+    root = write_gpus(folder, [CARD, OTHER])
+    with FakeApi() as api:
+        api.state.create("api/v1/nodes", "", {"metadata": {"name": "node"}})
+        kubeconfig = api.write_kubeconfig(folder / "kubeconfig")
+        events = "health_events: true\n"
+        file = write(folder, "null", events)
+        async with FakeKubelet(folder) as kubelet, agent(folder, file, kubeconfig) as running:
+            await kubelet.resource(GPU).devices(healthy=2)
+            (root / CARD.nodes[1][1:]).unlink()
+            await scan(folder, running)
+            await until(lambda: any("0000:03:00.0 is ill: its render node" in note for note in notes(api)))
+            file.write_text(RESOURCES.replace("intel-gpu", "intel-gpu, shares: 2") + events)
+            await kubelet.resource(GPU).devices(healthy=2, unhealthy=2)
+            (root / "sys/class/drm/card3").unlink()
+            await scan(folder, running)
+            await scan(folder, running)
+            assert not any("well again" in note for note in notes(api))

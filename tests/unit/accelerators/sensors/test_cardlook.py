@@ -178,6 +178,29 @@ def test_a_driver_that_is_bound_anew_is_found_again(tmp_path: Path) -> None:
     assert values(reader.read(), sample.ENERGY) == {("card",): 5.0}
 
 
+def test_sensors_that_come_after_the_card_are_found_at_the_next_look(tmp_path: Path) -> None:
+    root = write_gpus(tmp_path, [I915])
+    write_link(device(root, I915))
+    reader = CardReader(device(root, I915), "card3")
+    assert values(reader.read(), sample.LINK_WIDTH) == {(): 16.0}
+    write_i915(root, I915)
+    assert values(reader.read(), sample.TEMPERATURE) == {("pkg",): 57.0}
+
+
+def test_a_sum_of_errors_of_which_one_is_not_told_is_no_sample(tmp_path: Path) -> None:
+    root = write_gpus(tmp_path, [I915])
+    card = device(root, I915).resolve()
+    for port in (card.parent, card.parent.parent):
+        write_files(port, {"class": "0x060400", "vendor": "0x8086"})
+        write_link(port, errors=4)
+    write_link(card, errors=4)
+    reader = CardReader(device(root, I915), "card3")
+    assert len([one for one in reader.read().samples if one.labels == ("correctable",)]) == 3
+    (card / "aer_dev_correctable").write_text("nonsense\n")
+    told = {one.labels for one in reader.read().samples if one.metric is sample.PCIE_ERRORS}
+    assert told == {("fatal",)}
+
+
 def test_what_cannot_be_read_is_counted(tmp_path: Path) -> None:
     root = write_gpus(tmp_path, [I915])
     write_i915(root, I915)
@@ -221,6 +244,7 @@ def test_no_text_of_a_kernel_is_more_than_it_may_be(form: Form, text: str) -> No
 @given(st.text())
 def test_a_label_is_short_and_plain(text: str) -> None:
     label = as_label(text, "other")
+    assert not label.endswith("-")
     assert 0 < len(label) <= LONGEST_LABEL
     assert as_label(label, "other") in (label, "other")
     assert set(label) <= set("abcdefghijklmnopqrstuvwxyz0123456789_.-")

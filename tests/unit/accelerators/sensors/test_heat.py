@@ -15,9 +15,10 @@ def look(celsius: float | None, sensor: str = "pkg", crit: float | None = None) 
 
 
 def after(*temperatures: float | None, limits: HeatLimits = LIMITS) -> list[bool]:
+    """Whether it was hot after each look; None: it slept."""
     heat, found = Heat(), []
     for celsius in temperatures:
-        heat = heat.followed_by(look(celsius), limits)
+        heat = heat.followed_by(look(celsius), limits, is_active=celsius is not None)
         found.append(heat.reason is not None)
     return found
 
@@ -28,6 +29,18 @@ def test_three_looks_in_a_row_make_a_card_ill_and_five_degrees_make_it_well() ->
 
 def test_a_card_that_sleeps_is_not_hot() -> None:
     assert after(105, 105, 105, None, 105) == [False, False, True, False, False]
+
+
+def test_a_hot_sensor_that_says_nothing_is_believed_for_two_more_looks() -> None:
+    heat, found = Heat(), []
+    for celsius in (110, 110, 110, None, None, 110, None, None, None, 110):
+        heat = heat.followed_by(look(celsius), LIMITS)
+        found.append(heat.reason is not None)
+    assert found == [False, False, *[True] * 6, False, False]
+
+
+def test_a_second_sensor_of_a_name_has_the_limit_of_the_first() -> None:
+    assert HeatLimits(chip=100.0, memory=95.0).of("vram-3") == 95.0
 
 
 def test_without_a_limit_no_heat_makes_a_card_ill() -> None:
