@@ -26,7 +26,7 @@ class NodeView(Protocol):
     def report_health(self, resource: str, health: Mapping[str, str | None]) -> None:
         """Has Events on the Node say which of this resource's units fell ill, and which are well again.
 
-        `health` says of each unit that there is why it is ill, None for a well one. Never blocks, never fails.
+        `health` says of each unit that there is why it is ill, None for a well one. Never blocks or fails.
         """
         ...
 
