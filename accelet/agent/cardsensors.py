@@ -35,7 +35,7 @@ _BUS = "sys/bus/pci/devices"
 _log = Log(__name__)
 
 
-class Reader(Protocol):
+class ReadsCard(Protocol):
     """Reads one card again and again."""
 
     def read(self) -> CardLook:
@@ -43,7 +43,7 @@ class Reader(Protocol):
         ...
 
 
-MakeReader = Callable[[Path, str | None], Reader]
+MakeReader = Callable[[Path, str | None], ReadsCard]
 
 
 def _until_next(every_s: float) -> float:
@@ -56,7 +56,7 @@ class _KnownCard:
     """One card and what is known of it."""
 
     card: Card
-    reader: Reader
+    reader: ReadsCard
     account: Account = field(default_factory=Account)
     heat: Heat = field(default_factory=Heat)
 
