@@ -87,11 +87,28 @@ def user(control_plane: ControlPlane, namespace: str) -> Iterator[Client]:
 
 
 @pytest.fixture(scope="module")
-def scheduler(control_plane: ControlPlane) -> Iterator[Client]:
-    """The scheduler's account, with no more than the rights that deploy/scheduler.yaml gives it."""
+def scheduler(control_plane: ControlPlane, namespace: str) -> Iterator[Client]:
+    """The scheduler's account, with no more than the rights that deploy/scheduler.yaml gives it.
+
+    Its policy is in force: the API server takes policies up some time after they are written.
+    """
     manifests = yaml.safe_load_all(SCHEDULER.read_text())
+    pods = f"/api/v1/namespaces/{namespace}/pods"
     with control_plane.workloads.applied(each for each in manifests if each["kind"] != "Deployment"):
-        yield _acting_as(control_plane, "kube-system", "accelet-scheduler")
+        acting = _acting_as(control_plane, "kube-system", "accelet-scheduler")
+        control_plane.client.send("POST", pods, _pod("judged", _container("main")))
+        judged = f"{pods}/judged"
+        wait_until("its policy is in force", lambda: _is_judged(acting, judged), timeout_s=30)
+        _delete(control_plane, judged)
+        yield acting
+
+
+def _is_judged(scheduler: Client, pod: str) -> bool:
+    try:
+        scheduler.send("PATCH", f"{pod}?dryRun=All", {"metadata": {"labels": {"mine": "x"}}})
+    except RefusedError as refused:
+        return "accelet-scheduler" in str(refused) and "holds" in str(refused)
+    return False
 
 
 def _acting_as(control_plane: ControlPlane, namespace: str, account: str) -> Client:
