@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -52,10 +53,16 @@ async def client(cluster: ControlPlane) -> AsyncIterator[Client]:
 
 
 @pytest.fixture
-async def kubeconfig(cluster: ControlPlane, client: Client, binaries: Binaries, tmp_path: Path) -> Path:
-    """That of the account that deploy/provisioner makes, with its rights and those for simulated pools."""
+async def kubeconfig(
+    cluster: ControlPlane, client: Client, binaries: Binaries, tmp_path: Path
+) -> AsyncIterator[Path]:
+    """That of the account that deploy/provisioner makes, with its rights and those for simulated pools.
+
+    The kinds stay: objects of them may still be on their way out.
+    """
     kubectl, folder = binaries.path("kubectl"), DEPLOY / "provisioner"
-    for manifest in [*build(folder, kubectl), *build(folder / "simulated", kubectl)]:
+    manifests = [*build(folder, kubectl), *build(folder / "simulated", kubectl)]
+    for manifest in manifests:
         resource, name = _RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
         namespace = manifest["metadata"].get("namespace")
         is_tried = manifest["kind"] == "Deployment"
@@ -64,7 +71,12 @@ async def kubeconfig(cluster: ControlPlane, client: Client, binaries: Binaries, 
     answer = json.loads(cluster.client.send("POST", path, {"spec": {}}))
     ca = cluster.authority.keys.certificate
     token = Token(answer["status"]["token"])
-    return write_kubeconfig(tmp_path / "kubeconfig", server=cluster.url, ca=ca, credentials=token)
+    yield write_kubeconfig(tmp_path / "kubeconfig", server=cluster.url, ca=ca, credentials=token)
+    for manifest in reversed(manifests):
+        if manifest["kind"] not in ("CustomResourceDefinition", "Deployment"):
+            resource, metadata = _RESOURCES[manifest["kind"]], manifest["metadata"]
+            with suppress(NotFoundError):  # two of the files have it
+                await client.delete(resource, metadata.get("namespace"), metadata["name"])
 
 
 @pytest.fixture
