@@ -1,6 +1,6 @@
 """Whether the limits leave room for one more slice, or for the whole of a set."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -63,6 +63,9 @@ class RoomUse:
     def __sub__(self, other: "RoomUse") -> "RoomUse":
         return RoomUse(self.slices - other.slices, self.chips - other.chips)
 
+    def __str__(self) -> str:
+        return f"{self.slices} slices of {self.chips} chips"
+
 
 class RoomBook:
     """What all requests use, kept up with each change: to judge one costs what its own set has."""
@@ -94,32 +97,44 @@ class RoomBook:
             del self._sets[key]
 
     def judge(self, wanted: Counted, limits: Limits) -> str | None:
-        """Why `wanted`, as it was taken over, may have no new pool now; None if it may.
+        """Why `wanted` may have no new pool now; None if it may.
 
         A set counts as a whole from its first pool on, so that none is begun that could not be ended.
         """
-        size = wanted.set_size
-        if not limits.allow(size, size * wanted.chips):
-            return f"{size} slices of {wanted.chips} chips are more than there ever may be: {limits}"
-        own = self._sets[wanted.set_key]
-        others = sum(max(1, one.held) for one in own.values() if one.uid != wanted.uid)
-        mine = others + max(0, size - len(own)) + wanted.held + 1
-        with_it = self._all - _use_of(own) + RoomUse(mine, mine * wanted.chips)
+        own = self._sets.get(wanted.set_key, {})
+        places = _places_of({**own, wanted.uid: wanted}, wanted)
+        if not limits.allow(places.slices, places.chips):
+            return f"{places} in all are more than there ever may be: {limits}"
+        more = wanted.held  # those of former attempts, while they are being deleted
+        others = [one for one in own.values() if one.uid != wanted.uid]
+        with_it = self._all - _use_of(own) + places + _doubles_of(others) + RoomUse(more, more * wanted.chips)
         if limits.allow(with_it.slices, with_it.chips):
             return None
-        return (
-            f"waits for room: with it there would be {with_it.slices} slices of {with_it.chips} chips "
-            f"in all; {limits}"
-        )
+        return f"waits for room: with it there would be {with_it} in all; {limits}"
 
 
 def _use_of(members: Mapping[str, Counted]) -> RoomUse:
     """That of one set."""
-    if not members:
-        return RoomUse()
-    one, held = next(iter(members.values())), [max(1, member.held) for member in members.values()]
-    if any(member.is_active for member in members.values()):
-        slices = sum(held) + max(0, one.set_size - len(members))
-    else:
-        slices = sum(member.held for member in members.values())
-    return RoomUse(slices, slices * one.chips)
+    return _places_of(members) + _doubles_of(members.values())
+
+
+def _doubles_of(members: Iterable[Counted]) -> RoomUse:
+    """The pools beyond each member's first: one is being deleted while the next comes."""
+    doubles = [(max(0, one.held - 1), one.chips) for one in members]
+    return RoomUse(sum(count for count, _ in doubles), sum(count * chips for count, chips in doubles))
+
+
+def _places_of(members: Mapping[str, Counted], wanted: Counted | None = None) -> RoomUse:
+    """One slice for each member that has a pool, `wanted` among them, and what the set lacks to be whole.
+
+    Only a size that was judged makes others wait: that of a member that was begun. Which of the members
+    make it whole is not known yet, so that the largest are taken for them.
+    """
+    held = [one for one in members.values() if one.held or one is wanted]
+    sizes = [one.set_size for one in members.values() if one.is_active or one is wanted]
+    need = max(0, max(sizes, default=0) - len(held))
+    waiting = (one.chips for one in members.values() if not one.held and one is not wanted)
+    largest = sorted(waiting, reverse=True)[:need]
+    unknown = need - len(largest)
+    most = max((one.chips for one in members.values()), default=0)
+    return RoomUse(len(held) + need, sum(one.chips for one in held) + sum(largest) + unknown * most)
