@@ -186,7 +186,7 @@ class Watching:
         for other in self._state.set_of(known):
             self._tell_request(other.key)
         if known.spec.owner is not None:
-            self._tell_booking_of(known.spec.owner.uid)
+            self._tell_booking_of(known.namespace, known.spec.owner.uid)
         if change.after is None:
             self._see_end(known)
 
@@ -223,7 +223,7 @@ class Watching:
         owner = change.after or change.before
         if owner is None:
             return
-        self._tell_booking_of(owner.uid)
+        self._tell_booking_of(owner.namespace, owner.uid)
         for request in self._state.of_owner(owner.uid):
             self._tell_request(request.key)
 
@@ -237,8 +237,8 @@ class Watching:
             for key in [key for key in self._state.requests if key[0] == change.key[0]]:
                 self._tell_request(key)
 
-    def _tell_booking_of(self, owner: str) -> None:
-        booking = self._state.bookings.of_owner(owner)
+    def _tell_booking_of(self, namespace: str, owner: str) -> None:
+        booking = self._state.bookings.of_owner(namespace, owner)
         if booking is not None:
             self._tell_booking(booking.key)
 

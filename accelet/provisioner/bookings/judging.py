@@ -9,6 +9,7 @@ from accelet.provisioner.deciding.view import SliceRecord
 
 _MOST_MESSAGE: Final = 1000
 _AGAIN_S: Final = 60.0
+_SOON_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,24 @@ def judge_booking(booking: Booking, found: BookedSlices, now_s: float, hold_s: f
     if resting:
         return _failed("NoCapacity", resting[0])
     return _judge_hold(booking, found, now_s, hold_s) if was_had else _judge_coming(found, hold_s)
+
+
+def judge_missing(booking: Booking, missing_s: float, hold_s: float) -> BookingVerdict:
+    """What is said of a booking of which something was not found for so long: no slices are kept for it."""
+    if missing_s < hold_s:
+        return BookingVerdict({}, min(hold_s - missing_s, _SOON_S))
+    why = (
+        f"its Workload, a PodTemplate of it, or a JobSet or Job that is not over has not been found for "
+        f"{hold_s / 60:.0f} min; until all are there no slices are kept for it"
+    )
+    return refrain(booking, "WorkloadMissing", why)
+
+
+def refrain(booking: Booking, reason: str, why: str) -> BookingVerdict:
+    """Says why nothing is done for a booking; what was said of one that had its slices is not taken back."""
+    if booking.holds("Provisioned"):
+        return BookingVerdict({}, _AGAIN_S)
+    return BookingVerdict({"Provisioned": (False, reason, _cut(why))}, _AGAIN_S)
 
 
 def _judge_coming(found: BookedSlices, hold_s: float) -> BookingVerdict:

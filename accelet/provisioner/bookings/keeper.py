@@ -10,9 +10,16 @@ from accelet.control.status import status_patch
 from accelet.control.writer import FencedWriter
 from accelet.kube.errors import ConflictError, MalformedObjectError, NotFoundError
 from accelet.kube.pods import Pod
+from accelet.provisioner.bookings.book import MOST_SERVED
 from accelet.provisioner.bookings.booking import PROVISIONING_REQUESTS, Booking, parse_booking, status_of
 from accelet.provisioner.bookings.demand import with_booked_pods
-from accelet.provisioner.bookings.judging import BookedSlices, BookingVerdict, judge_booking
+from accelet.provisioner.bookings.judging import (
+    BookedSlices,
+    BookingVerdict,
+    judge_booking,
+    judge_missing,
+    refrain,
+)
 from accelet.provisioner.bookings.reading import BookingReader
 from accelet.provisioner.deciding.view import SliceRecord
 from accelet.provisioner.demand.owners import JobOwner
@@ -23,7 +30,10 @@ from accelet.provisioner.pools.machines import Refusal
 from accelet.provisioner.state import Key, ProvisionerState
 from accelet.provisioner.writer import SliceWriter
 
-_AGAIN_S: Final = 10.0
+_TOO_MANY: Final = (
+    f"the namespace has more than {MOST_SERVED} ProvisioningRequests of this class, "
+    "and the oldest are served first"
+)
 
 Wanted = tuple[WantedSlice, ...]
 
@@ -46,6 +56,8 @@ class BookingKeeper:
         booking = self._state.bookings[key]
         if booking is None:
             return None
+        if not self._state.bookings.is_served(booking):
+            return await self._tell(booking, refrain(booking, "TooMany", _TOO_MANY))
         try:
             found = await self._find(booking)
         except NotFoundError:  # what it refers to is gone, and takes it with it, or comes a moment later
@@ -53,13 +65,30 @@ class BookingKeeper:
         except MalformedObjectError as error:
             found = Refusal(str(error))
         if found is None:
-            return _AGAIN_S
+            return await self._miss(booking)
         if isinstance(found, Refusal):
             return await self._say(booking, BookedSlices(refused=found.reason), "")
-        owner, wanted = found
+        return await self._look_at(booking, *found)
+
+    async def _look_at(self, booking: Booking, owner: JobOwner, wanted: Wanted) -> float | None:
+        bookings = self._state.bookings
+        bookings.note_found(booking)
+        bookings.note_owner(booking, owner.uid)
+        newest = bookings.of_owner(owner.namespace, owner.uid)
+        if newest is not None and newest.uid != booking.uid:
+            why = f"a newer ProvisioningRequest {newest.name[:63]} is for the same {owner.kind}"
+            return await self._tell(booking, refrain(booking, "Superseded", why))
         records = [record for one in wanted if (record := await self._ask(one, owner)) is not None]
         booked = BookedSlices(records, len(wanted), owner.is_suspended)
         return await self._say(booking, booked, wanted[0].set_name)
+
+    async def _miss(self, booking: Booking) -> float | None:
+        """Nothing can be done for it now. After a while it is taken for nobody's, and it is told so."""
+        now_s, hold_s = time.monotonic(), self._state.settings.hold_s
+        missing_s = now_s - self._state.bookings.note_missing(booking, now_s)
+        if missing_s >= hold_s:
+            self._state.bookings.note_owner(booking, None)
+        return await self._tell(booking, judge_missing(booking, missing_s, hold_s))
 
     async def _find(self, booking: Booking) -> tuple[JobOwner, Wanted] | Refusal | None:
         owner = await self._find_owner(booking)
@@ -77,7 +106,8 @@ class BookingKeeper:
             self._state.bookings.note_owner(booking, None)
             return found
         kind, name, uid = found
-        self._state.bookings.note_owner(booking, uid)
+        if not self._state.bookings.is_missing(booking):  # or all of it is found first
+            self._state.bookings.note_owner(booking, uid)
         owner = self._state.owners.get((kind, booking.namespace, name))
         if owner is None or owner.uid != uid or owner.is_deleted or owner.is_finished:
             return None
@@ -126,10 +156,12 @@ class BookingKeeper:
         return None if known is None or known.is_deleted else known.record
 
     async def _say(self, booking: Booking, found: BookedSlices, slice_set: str) -> float | None:
-        now_s = time.time()
-        verdict = judge_booking(booking, found, now_s, self._state.settings.hold_s)
+        verdict = judge_booking(booking, found, time.time(), self._state.settings.hold_s)
+        return await self._tell(booking, verdict, slice_set)
+
+    async def _tell(self, booking: Booking, verdict: BookingVerdict, slice_set: str = "") -> float | None:
         if verdict.said:
-            await self._write(booking, verdict, slice_set or booking.slice_set, now_s)
+            await self._write(booking, verdict, slice_set or booking.slice_set, time.time())
         return verdict.again_s
 
     async def _write(self, booking: Booking, verdict: BookingVerdict, slice_set: str, now_s: float) -> None:

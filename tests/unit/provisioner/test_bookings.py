@@ -143,10 +143,10 @@ def test_the_book_keeps_what_is_in_force_of_our_class() -> None:
     assert book.may_be_for("ml", "an-owner"), "whose it is has not been looked up"
     assert not book.may_be_for("other", "an-owner")
     book.note_owner(mine, "an-owner")
-    assert book.of_owner("an-owner") == mine
+    assert book.of_owner("ml", "an-owner") == mine
     assert not book.may_be_for("ml", "another")
     book.set(replace(mine, is_deleted=True))
-    assert book.of_owner("an-owner") is None
+    assert book.of_owner("ml", "an-owner") is None
     book.set(mine)
     book.note_owner(mine, None)
     assert not book.may_be_for("ml", "an-owner")
