@@ -8,7 +8,7 @@ from typing import Final, Protocol, TypeVar
 
 from accelet.kinds.slicerequest import SLICE_REQUESTS
 from accelet.kube.apiresources import JOBS, NODES, PODS, SERVICES, ApiResource
-from accelet.kube.errors import KubeError, NotFoundError
+from accelet.kube.errors import ForbiddenError, KubeError, NotFoundError
 from accelet.kube.nodes import Node, parse_node
 from accelet.kube.objects import Page, RawObject, WireObject, read_object
 from accelet.kube.podparser import parse_pod
@@ -16,6 +16,7 @@ from accelet.kube.pods import Pod
 from accelet.kube.watching.reflector import Reflector
 from accelet.kube.watching.source import Scope, Source
 from accelet.kube.watching.store import Change
+from accelet.provisioner.bookings.book import is_booking
 from accelet.provisioner.bookings.booking import PROVISIONING_REQUESTS, Booking, parse_booking
 from accelet.provisioner.demand.owners import JobOwner, parse_job, parse_job_set, salvage_owner
 from accelet.provisioner.metrics import ProvisionerMetrics
@@ -106,7 +107,7 @@ class Watching:
             else:
                 self._state.known_kinds.add(kind)
         if self._state.bookings.is_known and self._bookings.is_synced:
-            with suppress(NotFoundError):
+            with suppress(NotFoundError, ForbiddenError):
                 await self._bookings.refresh()
 
     async def _watch_owners(self, resource: ApiResource, parse: Callable[[RawObject], JobOwner]) -> None:
@@ -137,13 +138,13 @@ class Watching:
                 self._tell_request(key)
 
     async def _watch_bookings(self) -> None:
-        """Watches ProvisioningRequests once the cluster knows them; till then nobody has booked."""
+        """Watches ProvisioningRequests once they can be read; till then nobody has booked."""
         bookings = self._state.bookings
         while True:
-            is_served = await self._is_served(PROVISIONING_REQUESTS)
-            if is_served:
+            is_readable = await self._are_bookings_readable()
+            if is_readable:
                 break
-            bookings.is_known = is_served is False
+            bookings.is_known = is_readable is False
             await asyncio.sleep(_LOOK_AGAIN_S)
         bookings.is_known = False
         async with asyncio.TaskGroup() as group:
@@ -153,17 +154,43 @@ class Watching:
             for key in list(self._state.requests):
                 self._tell_request(key)
 
-    async def _is_served(self, resource: ApiResource) -> bool | None:
-        """Whether the cluster knows a kind; None where it did not answer."""
+    async def _are_bookings_readable(self) -> bool | None:
+        """Whether there are ProvisioningRequests that we may read; None where the cluster did not answer.
+
+        A ClusterRole of before there were bookings forbids it: slices are to be given back there too.
+        """
         try:
-            await self._api.list_page(resource, None, {"limit": "1"})
+            await self._ask_for(PROVISIONING_REQUESTS)
+        except NotFoundError:
+            return False
+        except ForbiddenError as error:
+            _log.warning("bookings cannot be read; nobody is taken to have booked", error=str(error))
+            return False
+        except KubeError as error:
+            _log.warning("bookings are not seen; anybody may have booked", error=str(error))
+            return None
+        return True
+
+    async def _is_served(self, resource: ApiResource) -> bool:
+        """Whether owners of a kind can be watched by now."""
+        try:
+            await self._ask_for(resource)
         except NotFoundError:
             return False
         except KubeError as error:
-            self._count(error)
             _log.warning("owners of this kind are not seen", kind=resource.kind, error=str(error))
-            return None
+            return False
         return True
+
+    async def _ask_for(self, resource: ApiResource) -> None:
+        """Raises KubeError where a kind cannot be read, and counts it unless there is no such kind."""
+        try:
+            await self._api.list_page(resource, None, {"limit": "1"})
+        except NotFoundError:
+            raise
+        except KubeError as error:
+            self._count(error)
+            raise
 
     def _reflect(
         self,
@@ -228,12 +255,15 @@ class Watching:
             self._tell_request(request.key)
 
     def _see_booking(self, change: Change[Booking]) -> None:
+        bookings = self._state.bookings
+        # Our own write of its end is in the book before the watch brings it: `before` tells of that one.
+        had = bookings[change.key] is not None or (change.before is not None and is_booking(change.before))
         if change.after is not None:
-            self._state.bookings.set(change.after)
+            bookings.set(change.after)
         else:
-            self._state.bookings.remove(change.key)
+            bookings.remove(change.key)
         self._tell_booking(change.key)
-        if self._state.bookings[change.key] is None:  # its slices are wanted no more, if they were
+        if had and bookings[change.key] is None:  # its slices are wanted no more, if they were
             for key in [key for key in self._state.requests if key[0] == change.key[0]]:
                 self._tell_request(key)
 

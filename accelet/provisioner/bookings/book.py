@@ -37,7 +37,7 @@ class BookingBook:
     def set(self, booking: Booking) -> None:
         """Takes a booking over; one that is of another class, or not in force any more, is none."""
         known = self._bookings.get(booking.key)
-        is_one = booking.class_name == BOOKING_CLASS and booking.is_in_force
+        is_one = is_booking(booking)
         if known is not None and (known.uid != booking.uid or not is_one):
             self.remove(booking.key)
         if is_one:
@@ -106,6 +106,11 @@ class BookingBook:
             self._of_owner[owner].discard(booking.key)
             if not self._of_owner[owner]:
                 del self._of_owner[owner]
+
+
+def is_booking(booking: Booking) -> bool:
+    """Whether it is of our class, and in force."""
+    return booking.class_name == BOOKING_CLASS and booking.is_in_force
 
 
 def _age(booking: Booking) -> tuple[float, str]:

@@ -1,4 +1,4 @@
-"""What a replica knows of owners when it begins to lead."""
+"""What a replica knows of owners and bookings when it begins to lead, and what it looks at anew."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -21,10 +21,11 @@ from accelet.provisioner.demand.requests import request_body
 from accelet.provisioner.demand.slices import derive_slices
 from accelet.provisioner.metrics import ProvisionerMetrics
 from accelet.provisioner.settings import ProvisionerSettings
-from accelet.provisioner.state import ProvisionerState, Wish
+from accelet.provisioner.state import Key, ProvisionerState, Wish
 from accelet.provisioner.watching import JOB_SETS as JOB_SET_KIND
 from accelet.provisioner.watching import Watching
 from tests.integration.kube.waiting import eventually
+from tests.integration.provisioner.test_bookings import BOOKINGS
 from tests.integration.provisioner.world import JOB_SETS, PODS, REQUESTS, World
 
 
@@ -74,6 +75,7 @@ class Standby:
     watching: Watching
     state: ProvisionerState
     api: _Lagging
+    told: list[Key]
 
 
 @asynccontextmanager
@@ -82,11 +84,12 @@ async def _standby(world: World, folder: Path) -> AsyncIterator["Standby"]:
     client = await Client.connect(world.api.write_kubeconfig(folder / "kubeconfig"))
     api = _Lagging(client)
     state = ProvisionerState(ProvisionerSettings(version="v1"), "a-label")
+    told: list[Key] = []
     watching = Watching(
         api,
         state,
         ProvisionerMetrics(CollectorRegistry()),
-        see_request=lambda _: None,
+        see_request=told.append,
         see_owner=lambda _: None,
         see_pool=lambda _: None,
         see_booking=lambda _: None,
@@ -95,7 +98,7 @@ async def _standby(world: World, folder: Path) -> AsyncIterator["Standby"]:
     try:
         await watching.synced()
         await eventually(lambda: "JobSet" in state.known_kinds)
-        yield Standby(watching, state, api)
+        yield Standby(watching, state, api, told)
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -165,3 +168,73 @@ async def test_pods_come_in_pages_that_a_replica_can_hold(world: World, tmp_path
 
     async with _standby(world, tmp_path) as standby:
         assert standby.api.largest_page["Pod"] == 100
+
+
+async def test_where_bookings_may_not_be_read_nobody_is_taken_to_have_booked(
+    world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.api.faults.append(Fault(Answer(403, "Forbidden"), path="provisioningrequests", times=1000))
+    async with _standby(world, tmp_path) as standby:
+        await eventually(lambda: standby.state.bookings.is_known)
+        assert not standby.state.bookings.may_be_for("ml", "an-owner")
+        await standby.watching.refresh()
+    assert "bookings cannot be read; nobody is taken to have booked" in caplog.text
+
+
+async def test_bookings_that_cannot_be_read_for_now_may_be_for_anybody(world: World, tmp_path: Path) -> None:
+    fault = Fault(Answer(500, "InternalError"), path="provisioningrequests", times=1000)
+    world.api.faults.append(fault)
+    async with _standby(world, tmp_path) as standby:
+        await eventually(lambda: fault.hits > 0)
+        assert standby.state.bookings.may_be_for("ml", "an-owner")
+
+
+async def test_bookings_lost_while_a_replica_stands_by_do_not_keep_it_from_leading(
+    world: World, tmp_path: Path
+) -> None:
+    async with _standby(world, tmp_path) as standby:
+        await eventually(lambda: standby.state.bookings.is_known)
+        world.api.faults.append(Fault(Answer(403, "Forbidden"), path="provisioningrequests", times=1000))
+        await standby.watching.refresh()
+
+
+def _booking(class_name: str, **status: Any) -> dict[str, Any]:
+    spec = {"provisioningClassName": class_name, "podSets": []}
+    return {"metadata": {"name": "one"}, "spec": spec, **status}
+
+
+FAILED: dict[str, Any] = {
+    "type": "Failed",
+    "status": "True",
+    "reason": "Mine",
+    "message": "",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
+
+
+async def test_requests_are_looked_at_for_a_booking_that_ends_and_for_no_other(
+    world: World, tmp_path: Path
+) -> None:
+    _ask(world)
+    async with _standby(world, tmp_path) as standby:
+        state, bookings = standby.state, standby.state.bookings
+        await eventually(
+            lambda: bookings.is_known and state.knows_services and state.known_kinds == {"Job", "JobSet"}
+        )
+        (key,) = state.requests
+        standby.told.clear()
+        world.state.create(BOOKINGS, "ml", _booking("check-capacity.autoscaling.x-k8s.io"))
+        world.state.delete(BOOKINGS, ("ml", "one"))
+        world.state.create(BOOKINGS, "ml", _booking("slice.accelet.dev"))
+        await eventually(lambda: bookings["ml", "one"] is not None)
+        assert key not in standby.told
+        ours = bookings["ml", "one"]
+        assert ours is not None
+        bookings.remove(ours.key)  # as the keeper does, once it has written that it is over
+        world.state.patch(BOOKINGS, ("ml", "one"), "merge-patch", {"status": {"conditions": [FAILED]}})
+        await eventually(lambda: key in standby.told)
+        standby.told.clear()
+        world.state.patch(BOOKINGS, ("ml", "one"), "merge-patch", {"metadata": {"labels": {"a": "b"}}})
+        world.state.create(BOOKINGS, "ml", _booking("slice.accelet.dev") | {"metadata": {"name": "two"}})
+        await eventually(lambda: bookings["ml", "two"] is not None)
+        assert key not in standby.told
