@@ -181,12 +181,12 @@ class Controller:
         return _OWNER_AGAIN_S if derived.slices else None
 
     async def _look_at_request(self, key: Key) -> float | None:
-        request, listed = self._state.requests.get(key), self._operations.listed
-        if request is None or self._operations.is_under_way(request.uid):
-            return None
-        if listed is None:
-            return await self._say_unlisted(request)
         async with self._begun:  # what the limits count must not change between the look and the write
+            request, listed = self._state.requests.get(key), self._operations.listed
+            if request is None or self._operations.is_under_way(request.uid):
+                return None
+            if listed is None:
+                return await self._say_unlisted(request)
             view = self._state.view(request, listed, time.time())
             step = decide(view)
             if step.record != view.record:
