@@ -65,6 +65,13 @@ class ControllerWork(Protocol):
         """Keeps up with the cluster until it is cancelled, leading or not."""
         ...
 
+    async def may_stand(self) -> None:
+        """Waits until this replica could act if it were elected: before, the Lease is left to another.
+
+        It is asked once. `readiness` says meanwhile what is waited for.
+        """
+        ...
+
     async def lead(self) -> None:
         """Acts until it is cancelled. Begins with `refreshed`: the former leader's last act must be known."""
         ...
@@ -95,12 +102,17 @@ async def run_controller(
         async with task_group() as tasks:
             tasks.create_task(work.watch(), name="watch")
             tasks.create_task(events.run(), name="events")
-            tasks.create_task(election.run(work.lead), name="lead")
+            tasks.create_task(_lead(work, election), name="lead")
     finally:
         client.close()
         electoral.close()
         if server is not None:
             server.close()
+
+
+async def _lead(work: ControllerWork, election: Election) -> None:
+    await work.may_stand()
+    await election.run(work.lead)
 
 
 async def refreshed(refresh: Callable[[], Awaitable[None]]) -> None:

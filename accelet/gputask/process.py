@@ -64,6 +64,9 @@ class TaskWork:
             if self._originals is not None:
                 group.create_task(self._originals.watch())
 
+    async def may_stand(self) -> None:
+        """At once."""
+
     async def lead(self) -> None:
         """Carries tasks out while this replica leads, from a state that has the former leader's last act."""
         await self._watching.synced()

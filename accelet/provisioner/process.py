@@ -101,6 +101,9 @@ class ProvisionerWork:
     async def watch(self) -> None:
         await self._watching.run()
 
+    async def may_stand(self) -> None:
+        """At once."""
+
     async def lead(self) -> None:
         """Provisions while this replica leads, from a state that has the former leader's last act."""
         await self._watching.synced()

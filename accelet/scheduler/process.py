@@ -93,11 +93,12 @@ class SchedulerWork:
     def readiness(self) -> Sequence[Check]:
         awaited = self._watching.awaited_owners
         doubt = self._policies.doubt if self._settings.require_policies else ""
+        policies = f"{doubt}; it stands for no election before" if doubt else "in force, or not required"
         owners = f"waits for an answer about the kind {awaited}" if awaited else "every kind was looked for"
         return [
             Check("watches", self._watching.is_synced, "pods, nodes and plans have been seen once"),
             Check("owners", awaited is None, owners),
-            Check("policies", not doubt, doubt or "in force, or not required"),
+            Check("policies", not doubt, policies),
         ]
 
     async def watch(self) -> None:
@@ -108,13 +109,13 @@ class SchedulerWork:
                     group.create_task(self._policies.run(self._api), name="policies")
                 group.create_task(measure_blocking(self._metrics.blocked.observe), name="measure blocking")
 
-    async def lead(self) -> None:
-        """Places gangs while this replica leads, from a state that has the former leader's last act.
-
-        What is written on pods and in plans is believed of nobody before only schedulers can have written it.
-        """
+    async def may_stand(self) -> None:
+        """What is written on pods and in plans is believed of nobody before only schedulers can write it."""
         if self._settings.require_policies:
             await self._policies.in_force()
+
+    async def lead(self) -> None:
+        """Places gangs while this replica leads, from a state that has the former leader's last act."""
         await self._watching.synced()
         await refreshed(self._watching.refresh)
         self._controller = Controller(

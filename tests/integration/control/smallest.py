@@ -54,6 +54,9 @@ class Counting:
     async def watch(self) -> None:
         await self._maps.run()
 
+    async def may_stand(self) -> None:
+        """At once."""
+
     async def lead(self) -> None:
         await refreshed(self._maps.refresh)
         for seen in self._maps.store:

@@ -23,6 +23,13 @@ PAGE = Path(__file__).parents[3] / "docs/decisions/0050-what-a-controller-brings
 QUICK = Terms(duration_s=1, renew_within_s=0.7, retry_s=0.1)
 
 
+class Barred(Counting):
+    """It may never stand for election."""
+
+    async def may_stand(self) -> None:
+        await asyncio.Event().wait()
+
+
 class Broken(Counting):
     """Its watch has a fault."""
 
@@ -101,6 +108,17 @@ async def test_one_replica_writes_at_a_time_and_the_next_takes_over(
         put(api, "third", a="1")
         await eventually(lambda: told(api, "third") == "1")
     assert second.cancelled()
+
+
+async def test_a_replica_that_may_not_stand_leaves_the_lease_to_another(
+    api: FakeApi, options: ControllerOptions
+) -> None:
+    put(api, "old", a="1")
+    async with running(options, Barred):
+        await eventually(lambda: api.count(path="configmaps") > 0)
+        assert api.count(path="leases") == 0
+        async with running(options):
+            await eventually(lambda: told(api, "old") == "1")
 
 
 async def test_fault_of_one_task_ends_the_process_as_itself(options: ControllerOptions) -> None:

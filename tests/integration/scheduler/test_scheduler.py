@@ -462,18 +462,30 @@ async def test_nothing_is_placed_before_the_policies_are_in_force(world: World, 
         port = free.getsockname()[1]
     async with start(http=("127.0.0.1", port), require_policies=True):
 
-        def asks_for_plans() -> bool:
-            return world.api.count(method="GET", path="policies/accelet-plans") > 0
+        def has_looked() -> bool:
+            return world.api.count(method="GET", path="policies/accelet-plans") > 1
 
-        await eventually(asks_for_plans)
-        await eventually(lambda: world.api.count(method="POST", path="leases") > 0)
+        await eventually(has_looked)
         status, text = await asyncio.to_thread(look, port)
         assert status == 503
         assert "there is no ValidatingAdmissionPolicy accelet-plans" in text
         assert not world.plans()
         assert not world.is_bound("train", 2)
+        assert world.api.count(path="leases") == 0
         guard(world, "accelet-plans")
         await eventually(lambda: world.is_bound("train", 2), within_s=30)
+
+
+async def test_a_replica_that_sees_no_policies_leaves_the_lease_to_one_that_can_work(
+    world: World, start: Start
+) -> None:
+    world.add_nodes(1, 1, 2)
+    world.add_job("train", 2)
+    async with start("blind", require_policies=True):
+        await eventually(lambda: world.api.count(method="GET", path="policies/accelet-assignments") > 0)
+        await eventually(lambda: world.api.count(path="api/v1/pods") > 0)
+        async with start("seeing"):
+            await eventually(lambda: world.is_bound("train", 2), within_s=30)
 
 
 def look(port: int) -> tuple[int, str]:
