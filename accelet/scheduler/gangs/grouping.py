@@ -291,14 +291,16 @@ def make_gang(
     ranked = sorted(members, key=lambda pod: rank_of(pod, groups))
     gated = tuple(pod for pod in ranked if is_gated(pod, prefix))
     said = Said(gated)
-    size, least = _size(key, members, owners, said), said.number(GANG_MIN)
-    if least is not None and size is not None and least > size:
-        said.object_to(f"{GANG_MIN} is {least}, but the gang has {size} pods")
+    size, done = _size(key, members, owners, said)
+    whole = None if size is None else size + done
+    least = said.number(GANG_MIN)
+    if least is not None and whole is not None and least > whole:
+        said.object_to(f"{GANG_MIN} is {least}, but the gang has {whole} pods")
     required, preferred = read_required_level(said), read_preferred_level(said)
     if key.kind == POD_GROUP:
-        terms = _terms_of_group(owners.find(key, members[0]), size, required, said)
-        least = max(least or 0, terms.least or 0)
-        least = None if least in (0, size) else least
+        terms = _terms_of_group(owners.find(key, members[0]), whole, required, said)
+        least = _still_needed(max(least or 0, terms.least or 0) or None, size)
+        least = None if least == size else least
         required = LevelName(POD_GROUP_TOPOLOGY, terms.topology) if terms.topology else required
     check_slices(said)
     # Where all take the same port of their node, no two of them can share one, as kube-scheduler judges it.
@@ -316,7 +318,7 @@ def make_gang(
         shapes=tuple(one.shape for one in wanted),
         members=tuple(ranked),
         size=size,
-        least=least,
+        least=_still_needed(least, size),
         required_level=required,
         preferred_level=preferred,
         is_exclusive=is_exclusive,
@@ -328,8 +330,13 @@ def make_gang(
     )
 
 
-def _size(key: GangKey, members: Sequence[Pod], owners: Owners, said: Said) -> int | None:
-    """How many pods the gang has in all, None if nobody says."""
+def _still_needed(least: int | None, size: int | None) -> int | None:
+    """With how many it may begin: where others are done, with no more than are still to run."""
+    return least if least is None or size is None else min(least, max(1, size))
+
+
+def _size(key: GangKey, members: Sequence[Pod], owners: Owners, said: Said) -> tuple[int | None, int]:
+    """How many pods the gang has in all, None if nobody says, and how many more are done."""
     size = 1 if key.kind == _ALONE else said.number(GANG_SIZE)
     if size is None and key.kind == POD_GROUP:
         return _size_of_group(members, owners)
@@ -339,23 +346,23 @@ def _size(key: GangKey, members: Sequence[Pod], owners: Owners, said: Said) -> i
     if size is None and key.kind == "LeaderWorkerSet":
         size = said.number(_LEADER_WORKER_SIZE)
     if size is None and workload is not None:
-        size = workload.size
-    return size
+        return workload.size, workload.done
+    return size, 0
 
 
-def _size_of_group(members: Sequence[Pod], owners: Owners) -> int | None:
-    """How many pods the makers of a PodGroup's pods make; None where one of them is not known."""
-    makers: dict[GangKey, int] = {}
+def _size_of_group(members: Sequence[Pod], owners: Owners) -> tuple[int | None, int]:
+    """How many pods the makers of a PodGroup's pods make, None where one is not known; how many are done."""
+    makers: dict[GangKey, Workload] = {}
     for pod in members:
         maker = owners.maker_of(pod)
         if maker is None:
-            return None
-        makers[GangKey(maker.namespace, maker.name, maker.kind)] = maker.size
-    return sum(makers.values())
+            return None, 0
+        makers[GangKey(maker.namespace, maker.name, maker.kind)] = maker
+    return sum(maker.size for maker in makers.values()), sum(maker.done for maker in makers.values())
 
 
 def _terms_of_group(
-    group: Workload | None, size: int | None, required: LevelName | None, said: Said
+    group: Workload | None, whole: int | None, required: LevelName | None, said: Said
 ) -> PodGroupTerms:
     """What a PodGroup says of its gang: kube-scheduler binds none before `minCount` have a place."""
     terms = group.pod_group if group else None
@@ -366,8 +373,8 @@ def _terms_of_group(
         said.object_to(terms.objection)
     if terms.topology is not None and required is not None:
         said.object_to(f"both {required.annotation} and its PodGroup name a required level: one may")
-    if terms.least is not None and size is not None and terms.least > size:
-        said.object_to(f"minCount of its PodGroup is {terms.least}, but the gang has {size} pods")
+    if terms.least is not None and whole is not None and terms.least > whole:
+        said.object_to(f"minCount of its PodGroup is {terms.least}, but the gang has {whole} pods")
     return terms
 
 

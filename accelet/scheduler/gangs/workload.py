@@ -40,7 +40,8 @@ class Workload:
     `groups` names its kinds of pods in rank order, where it has some (`launcher`, `worker`). Of a
     LeaderWorkerSet, `size` is that of one group; `is_leader_first` says that the other pods are made when the
     leader (the driver of a Spark application) is ready. Of pods that are made in stages, only those count
-    that are made now. A Job ends `deadline_s` after `started_s` at the latest, if it says so, and has
+    that are made now; `done` more are not needed any more, since they have succeeded or failed for good. A
+    Job ends `deadline_s` after `started_s` at the latest, if it says so, and has
     `job_terms`. `is_queued` says that Kueue admits it.
     A PodGroup has no size of its own but `pod_group`.
     """
@@ -49,6 +50,7 @@ class Workload:
     namespace: str
     name: str
     size: int
+    done: int = 0
     uid: str = ""
     resource_version: str = field(default="", compare=False)
     groups: tuple[str, ...] = ()
@@ -176,6 +178,7 @@ def parse_workload(raw: RawObject, kind: str = "") -> Workload:
         namespace=metadata.namespace or "default",
         name=metadata.name,
         size=max(size, 0),
+        done=_done(spec, max(size, 0)) if kind == "Job" else 0,
         uid=metadata.uid or "",
         resource_version=metadata.resource_version or "",
         groups=groups,
@@ -260,6 +263,11 @@ def _job_terms(metadata: WireMetadata, spec: _WireSpec, status: _WireStatus) -> 
         # Counted only where somebody looks at it: every change of it would have the gang made anew.
         pods_left=(status.active or 0) + (status.terminating or 0) if is_ours else 0,
     )
+
+
+def _done(spec: _WireSpec, size: int) -> int:
+    """By how many fewer than at its begin a Job runs at a time."""
+    return max(0, _parallel(_WireJobSpec(spec.parallelism, spec.completions), done=0) - size)
 
 
 def _deadline_s(spec: _WireSpec) -> int | None:

@@ -1,13 +1,18 @@
 """Gangs that may begin with fewer pods than all."""
 
+import json
 from dataclasses import replace
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from accelet.kube.objects import Owner
 from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import GANG_MIN, GANG_SIZE, find_gangs, in_order
+from accelet.scheduler.gangs.workload import parse_workload
 from accelet.scheduler.placement.backlog import plan_backlog
 from accelet.scheduler.placement.plan import describe_plan, plan_gangs
 from accelet.scheduler.placement.reservation import Patience
@@ -70,6 +75,43 @@ def test_late_ranks_do_not_go_before_gangs_that_wait_longer_but_a_repair_below_t
 def test_a_least_beyond_the_size_is_refused_with_a_sentence() -> None:
     assert plan_one(_hosts(9), _gang(3, "4", "3")).reason == f"{GANG_MIN} is 4, but the gang has 3 pods"
     assert "not a number of pods" in (plan_one(_hosts(9), _gang(3, "-1")).reason or "")
+
+
+@given(st.integers(1, 8), st.integers(1, 8), st.integers(0, 8), st.integers(1, 9), st.booleans())
+def test_of_a_job_no_more_are_needed_than_are_not_done(
+    parallelism: int, completions: int, done: int, least: int, is_group: bool
+) -> None:
+    """However many of its pods have ended: who was not refused with all of them is not with fewer."""
+    whole = min(parallelism, completions)
+    done = min(done, completions - 1)
+    size = min(parallelism, completions - done)
+    job = {
+        "metadata": {"name": "j", "namespace": "ml"},
+        "spec": {"parallelism": parallelism, "completions": completions},
+        "status": {"succeeded": done},
+    }
+    policy = {"schedulingPolicy": {"gang": {"minCount": least}}} if is_group else {}
+    group = {"metadata": {"name": "g", "namespace": "ml"}, "spec": policy}
+    workloads = [parse_workload(json.dumps(job).encode(), "Job")]
+    workloads += [parse_workload(json.dumps(group).encode(), "PodGroup")] if is_group else []
+    owner = Owner("Job", "j", "uid-j", is_controller=True)
+    said = {} if is_group else {GANG_MIN: str(least)}
+    labels, in_group = {"job-name": "j"}, "g" if is_group else None
+    pods = [
+        pod(
+            f"j-{rank}",
+            labels=labels,
+            annotations=said,
+            owner=owner,
+            on="n0" if rank else None,
+            pod_group=in_group,
+        )
+        for rank in range(size)
+    ]
+    (gang,) = find_gangs(pods, workloads)
+    assert (gang.objection is not None) == (least > whole)
+    if gang.objection is None:
+        assert (gang.size, gang.lacking, gang.fewest) == (size, 0, 1)
 
 
 def test_nodes_are_kept_for_the_least_alone_and_for_no_late_rank() -> None:

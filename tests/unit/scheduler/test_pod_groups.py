@@ -123,6 +123,13 @@ def test_no_fewer_than_the_group_asks_for_and_no_more_than_there_are_begin(seed:
     assert placed == (min(size, free) if free >= needed else 0)
 
 
+def test_a_rank_that_is_made_anew_when_others_are_done_needs_no_more_than_are_left() -> None:
+    gang = _only(_pods(1), _group(**_gang_of(3)), Workload("Job", "ml", "j", 2, done=2))
+    assert (gang.objection, gang.size, gang.least) == (None, 2, None)
+    gang = _only(_pods(2), _group(**_gang_of(5)), Workload("Job", "ml", "j", 2, done=2))
+    assert gang.objection == "minCount of its PodGroup is 5, but the gang has 4 pods"
+
+
 def test_a_gang_follows_its_group_and_its_owner() -> None:
     state = SchedulerState(Scheme(), GATE_PREFIX)
     for pod in _pods(2):
