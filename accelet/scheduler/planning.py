@@ -18,6 +18,7 @@ from accelet.scheduler.cluster.supposing import Supposition
 from accelet.scheduler.errors import PlanRefusedError, PlanTooLargeError
 from accelet.scheduler.events import GangEvents
 from accelet.scheduler.gangs.grouping import Gang, GangKey
+from accelet.scheduler.gangs.podgroups import POD_GROUP
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.placement.backlog import Backlog
 from accelet.scheduler.placement.plan import Plan, describe_plan
@@ -227,8 +228,11 @@ class Planner:
 
     def _patience_s(self, gang: Gang) -> float:
         """How long after its newest pod a gang is worth a look."""
+        if gang.missing:
+            return _INCOMPLETE_FOR_S
         if gang.size is not None:
-            return _INCOMPLETE_FOR_S if gang.missing else 0.0
+            # The size of a PodGroup is what its pods' owners make: of a Job without pods nobody knows yet.
+            return self._settings.quiet_s if gang.key.kind == POD_GROUP else 0.0
         # An owner that can tell the size and has not been seen yet will be, unless we may not see it.
         return _INCOMPLETE_FOR_S if gang.is_counted else self._settings.quiet_s
 

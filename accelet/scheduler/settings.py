@@ -60,10 +60,10 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What can be set. Levels are from far to near.
 
     `starving_after_s` is after how long nodes are kept free for a waiting gang; `quiet_s` how long a gang of
-    unknown size must have got no new pod; `stranded_after_s` after how long a pod that its node no longer
-    takes is made anew. Nodes are kept free for at most `reserved_for_s`, and no larger share of the cluster
-    than `reserved_share`. `require_policies`: nothing is placed before the policies have been seen in force
-    that keep others from writing plans and assignments.
+    unknown size, or of a PodGroup, must have got no new pod; `stranded_after_s` after how long a pod that its
+    node no longer takes is made anew. Nodes are kept free for at most `reserved_for_s`, and no larger share
+    of the cluster than `reserved_share`. `require_policies`: nobody leads, and so nothing is placed, before
+    the policies have been seen in force that keep others from writing plans and assignments.
     """
 
     version: Literal["v1"]

@@ -13,11 +13,14 @@ from prometheus_client import CollectorRegistry
 
 from accelet.control.writer import FencedWriter
 from accelet.kube.apiresources import ObjectApi
-from accelet.kube.pods import Container
+from accelet.kube.objects import Owner
+from accelet.kube.pods import Container, Pod
 from accelet.kube.served import ListApi
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.events import GangEvents
-from accelet.scheduler.gangs.grouping import GATE_PREFIX
+from accelet.scheduler.gangs.grouping import GATE_PREFIX, gang_key
+from accelet.scheduler.gangs.podgroups import POD_GROUP, PodGroupTerms
+from accelet.scheduler.gangs.workload import Workload
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.planning import Planner
 from accelet.scheduler.preemption.preempting import Preemptor
@@ -66,6 +69,13 @@ class Leader:
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     state: SchedulerState = field(default_factory=lambda: SchedulerState(Scheme(), GATE_PREFIX))
     tries: int = 0
+    planner: Planner | None = None
+
+    def come(self, one: Pod) -> None:
+        """A pod is made."""
+        self.state.set_pod(one)
+        if self.planner is not None:
+            self.planner.plan_now(gang_key(one), is_new=True)
 
     def _may_write(self) -> bool:
         self.tries += 1
@@ -87,7 +97,7 @@ class Leader:
             clock=self.clock,
             wall_s=self.clock.now_s,
         )
-        planner = Planner(
+        self.planner = planner = Planner(
             self.state,
             PlanWriter(FencedWriter(cast("ObjectApi", None), self._may_write), self.state, metrics),
             GangEvents(lambda _: None, self.clock),
@@ -171,5 +181,25 @@ async def test_plans_are_begun_while_their_leadership_lasts() -> None:
     leader.state.set_node(node("n0", "b/s/h0"))
     leader.state.set_pod(pod("p-0", labels={"job-name": "p"}))
     async with leader.leads():
+        await leader.clock.advance(1)
+    assert leader.tries > 0
+
+
+async def test_a_pod_group_waits_for_the_pods_of_jobs_that_are_made_later() -> None:
+    leader = Leader(SchedulerSettings(version="v1", quiet_s=2.0))
+    leader.state.set_node(node("n0", "b/s/h0"))
+    leader.state.set_workload(Workload(POD_GROUP, "ml", "g", 0, pod_group=PodGroupTerms(least=1)))
+    for job in ("first", "second"):
+        leader.state.set_workload(Workload("Job", "ml", job, 1))
+    first, second = (
+        pod(f"{job}-0", owner=Owner("Job", job, f"uid-{job}", is_controller=True), pod_group="g")
+        for job in ("first", "second")
+    )
+    leader.come(first)
+    async with leader.leads():
+        await leader.clock.advance(1.5)
+        leader.come(second)
+        await leader.clock.advance(1.5)
+        assert leader.tries == 0
         await leader.clock.advance(1)
     assert leader.tries > 0
