@@ -12,6 +12,22 @@ from accelet.gputask.objects.ranks import read_ranks, write_ranks
 MOST_ATTEMPTS: Final = 999
 """Job names have room for as many, and nothing goes on for ever."""
 
+MOST_REFUSALS: Final = 5
+"""So many attempts in a row that were soon over, and one for each retry, are forgiven for a kubelet's no."""
+
+_PASSING: Final = (
+    "UnexpectedAdmissionError",
+    "TopologyAffinityError",
+    "NodeAffinity",
+    "NodePorts",
+    "TaintToleration",
+    "Evicted",
+    "NodeShutdown",
+)
+"""What the node has, is, or does at the moment; the other reasons of a kubelet are the pod's own for good."""
+
+_PASSING_BEGINS: Final = ("OutOf", "Terminated")
+
 _MOST_TEXT: Final = 500
 
 
@@ -43,8 +59,24 @@ def _judge_failure(view: TaskView, job: TaskJob, condition: JobCondition) -> Att
         return AttemptEnd("disrupted", text)
     failed = _failed_pods(view)
     if failed and all(pod.refusal for pod in failed):
-        return AttemptEnd("disrupted", f"a kubelet did not admit rank {failed[0].rank}: {failed[0].refusal}")
+        return _judge_refusals(view, failed)
     return AttemptEnd("failed", _failed_text(failed) or text)
+
+
+def _judge_refusals(view: TaskView, refused: list[TaskPod]) -> AttemptEnd:
+    """No program failed: that is a disruption as long as it can pass, and has not gone on for too long."""
+    lasting = next((pod for pod in refused if not _can_pass(pod.refusal)), None)
+    is_forgiven = view.record.quick_ends < view.task.failure.retries + MOST_REFUSALS
+    named = lasting or refused[0]
+    return AttemptEnd(
+        "disrupted" if lasting is None and is_forgiven else "failed",
+        f"a kubelet did not admit rank {named.rank}: {named.refusal}",
+    )
+
+
+def _can_pass(refusal: str) -> bool:
+    """Whether a kubelet that does not admit a pod for this reason may admit one like it at another time."""
+    return refusal in _PASSING or refusal.startswith(_PASSING_BEGINS)
 
 
 def is_undone(view: TaskView, job: TaskJob) -> str:

@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.gputask.deciding.decide import decide
+from accelet.gputask.deciding.ends import MOST_REFUSALS
 from accelet.gputask.deciding.status import record_of, status_of
 from accelet.gputask.deciding.view import AskWhy, DeleteJob, Obstacle, ReadEnds
 from accelet.kinds.waiting import WaitingReason
@@ -181,6 +183,54 @@ def test_a_rank_that_no_kubelet_admits_is_a_disruption() -> None:
     status = world.task.status
     assert (status.incidents, status.disruptions) == (0, 1)
     assert status.last_end == "a kubelet did not admit rank 1: UnexpectedAdmissionError"
+
+
+@pytest.mark.parametrize(
+    ("reason", "passes"),
+    [
+        ("OutOfcpu", True),
+        ("OutOffalldio.com/gpu", True),
+        ("NodeAffinity", True),
+        ("NodeShutdown", True),
+        ("Terminated", True),
+        ("Evicted", True),
+        ("SysctlForbidden", False),
+        ("PodOSNotSupported", False),
+        ("AnyWordOfTomorrow", False),
+    ],
+)
+def test_only_a_refusal_that_can_pass_costs_no_retry(reason: str, passes: bool) -> None:
+    world = _start(replicas=2, on_failure=failure(retries=1))
+    world.pods[1].phase = "Pending"
+    world.refuse(world.pods[1], reason)
+    _run(world, lambda: world.task.status.attempt == 2)
+
+    status = world.task.status
+    assert (status.incidents, status.disruptions) == ((0, 1) if passes else (1, 0))
+    assert status.last_end == f"a kubelet did not admit rank 1: {reason}"
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_refusals_in_a_row_come_to_an_end(retries: int) -> None:
+    world = TaskWorld(
+        random.Random(1), make_task(spec={"replicas": 2, "on_failure": failure(retries=retries)})
+    )
+    for _ in range(100_000):
+        if world.task.status.phase == "Failed":
+            break
+        world.act(world.think())
+        world.run_jobs()
+        for pod in [pod for pod in world.pods if pod.phase == "Pending"]:
+            world.refuse(pod)
+        world.now_s += 1.0
+
+    status = world.task.status
+    failed = next(one for one in status.conditions if one.type == "Failed")
+    assert (failed.reason, failed.message) == (
+        "RetriesUsed",
+        "a kubelet did not admit rank 0: UnexpectedAdmissionError",
+    )
+    assert (status.disruptions, status.incidents) == (retries + MOST_REFUSALS, retries + 1)
 
 
 def test_a_rank_that_failed_beside_one_that_was_not_admitted_is_an_incident() -> None:

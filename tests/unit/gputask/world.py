@@ -318,9 +318,9 @@ class TaskWorld:
             pod.done = True
             self.end(pod, 0)
 
-    def refuse(self, pod: SimPod) -> None:
+    def refuse(self, pod: SimPod, reason: str = "UnexpectedAdmissionError") -> None:
         """A kubelet does not admit it."""
-        pod.refusal = "UnexpectedAdmissionError"
+        pod.refusal = reason
         self.end(pod, 1)
 
     def end_told(self, code: int) -> None:
