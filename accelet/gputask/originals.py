@@ -20,6 +20,7 @@ from accelet.gputask.original import (
     render_task,
     status_of_original,
 )
+from accelet.gputask.setbacks import AGAIN_S, Setbacks, StrayLooks
 from accelet.gputask.state import TaskState
 from accelet.kinds.gputask import GPU_TASKS
 from accelet.kinds.originaltask import ORIGINAL_TASKS, OriginalTaskStatus
@@ -38,8 +39,8 @@ from accelet.kube.watching.reflector import Reflector
 from accelet.kube.watching.source import Scope
 from accelet.kube.watching.store import Change
 from accelet.kube.writing.ownership import controller_of
+from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 
-_AGAIN_S: Final = 30.0
 _OF_ORIGINAL: Final = "app=gpu-task"
 """The label of the pods that the original's controller makes, and deletes again at each of its ticks."""
 
@@ -47,8 +48,11 @@ _OF_ORIGINAL: Final = "app=gpu-task"
 class Originals:
     """The originals of a cluster, and what one leader does for them."""
 
-    def __init__(self, client: Client, state: TaskState, metrics: TaskMetrics) -> None:
-        self._client, self._state, self._metrics = client, state, metrics
+    def __init__(
+        self, client: Client, state: TaskState, metrics: TaskMetrics, *, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._client, self._state, self._metrics, self._clock = client, state, metrics, clock
+        self._setbacks, self._looks = Setbacks(), StrayLooks()
         self._known: dict[ObjectKey, OriginalTask] = {}
         self._queue: WorkQueue[ObjectKey] | None = None
         self._reflector = Reflector(
@@ -61,7 +65,7 @@ class Originals:
 
     async def lead(self, writer: FencedWriter) -> None:
         """Works until it is cancelled."""
-        self._queue = WorkQueue()
+        self._queue = WorkQueue(self._clock)
         for key in self._known:
             self._queue.add(key)
         try:
@@ -88,24 +92,36 @@ class Originals:
         return None
 
     async def _make(self, one: OriginalTask, writer: FencedWriter) -> float | None:
+        if (left_s := self._setbacks.left_s(one, self._clock.now_s())) > 0:
+            return left_s
         if stray := await self._stray(one.namespace):
             await self._tell(one, refuse(stray), writer)
-            return _AGAIN_S
+            return AGAIN_S
         try:
             body = render_task(one, OriginalOptions())
             self._state.set_task(parse_task(await writer.create(GPU_TASKS, one.namespace, body)))
         except ExistsError:
-            return _AGAIN_S  # the watch of tasks brings it
+            return self._setbacks.note(one, self._clock.now_s())  # the watch of tasks brings it
         except NotConvertibleError as error:
             await self._tell(one, refuse(str(error)), writer)
             return None
         except (InvalidError, ForbiddenError) as error:
+            again_s = self._setbacks.note(one, self._clock.now_s())
             await self._tell(one, refuse(error.message or str(error)), writer)
-            return _AGAIN_S
+            return again_s
+        self._setbacks.forget(one.key)
         return None
 
     async def _stray(self, namespace: str) -> str:
-        """Why nothing is made here yet, where pods of the original's controller are still about."""
+        """Why nothing is made here yet, where pods of the original's controller were about lately."""
+        known = self._looks.known(namespace, self._clock.now_s())
+        if known is not None:
+            return known
+        stray = await self._look_for_stray(namespace)
+        self._looks.note(namespace, stray, self._clock.now_s())
+        return stray
+
+    async def _look_for_stray(self, namespace: str) -> str:
         async for page in self._client.list_pages(PODS, namespace, {"labelSelector": _OF_ORIGINAL}):
             for item in page.items:
                 metadata = read_object(item, "Pod", WireObject).metadata
@@ -131,6 +147,7 @@ class Originals:
             self._known[change.key] = change.after
         else:
             self._known.pop(change.key, None)
+            self._setbacks.forget(change.key)
         self.see(change.key)
 
     def _count(self, error: KubeError) -> None:

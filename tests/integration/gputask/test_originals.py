@@ -1,8 +1,9 @@
 """GPUTasks of falldio.com/v1 are carried out by GPUTasks of ours, where that is asked for."""
 
+from functools import partial
 from typing import Any
 
-from accelet.fakeapi import FakeApi, Json
+from accelet.fakeapi import Answer, FakeApi, Fault, Json
 from tests.integration.gputask.conftest import StartTasks
 from tests.integration.kube.waiting import eventually
 
@@ -85,3 +86,38 @@ async def test_a_task_of_the_name_that_is_somebody_elses_is_left_alone(
         await eventually(lambda: "whole number from 1 to 64" in _status(api, "wrong").get("why", ""))
     assert _stored(api, TASKS)["gpu-task"]["spec"] == body["spec"]
     assert "wrong" not in _stored(api, TASKS)
+
+
+async def test_the_pods_of_a_namespace_are_looked_at_once_for_all_its_originals(
+    api: FakeApi, start: StartTasks
+) -> None:
+    api.state.create(PODS, "ml", {"metadata": {"name": "old", "labels": {"app": "gpu-task"}}, "spec": {}})
+    names = [f"task-{number}" for number in range(8)]
+    for name in names:
+        _ask(api, name)
+    async with start(serve_original=True):
+        await eventually(lambda: all(_status(api, name).get("phase") == "Refused" for name in names))
+        api.state.create(ORIGINALS, "other", {"metadata": {"name": "free"}, "spec": SPEC})
+        await eventually(lambda: "free" in _stored(api, TASKS))
+    assert api.count(method="GET", path="namespaces/ml/pods") <= 2
+
+
+async def test_an_original_that_is_refused_is_left_alone_for_a_while_whatever_is_written_on_it(
+    api: FakeApi, start: StartTasks
+) -> None:
+    api.faults.append(Fault(Answer(422, "Invalid"), method="POST", path="namespaces/ml/gputasks", times=1000))
+    _ask(api, "gpu-task")
+    async with start(serve_original=True):
+        await eventually(lambda: _status(api, "gpu-task").get("phase") == "Refused")
+        for number in range(5):
+            note = {"metadata": {"annotations": {"example.com/note": str(number)}}}
+            api.state.patch(ORIGINALS, ("ml", "gpu-task"), "merge-patch", note)
+            # It is made after the news of the note has been looked at: both are of one watch and one queue.
+            name = f"free-{number}"
+            api.state.create(ORIGINALS, "other", {"metadata": {"name": name}, "spec": SPEC})
+            await eventually(partial(_is_made, api, name))
+    assert api.count(method="POST", path="namespaces/ml/gputasks") <= 2
+
+
+def _is_made(api: FakeApi, name: str) -> bool:
+    return name in _stored(api, TASKS)
