@@ -12,7 +12,7 @@ from accelet.dra.preparing.conditions import find_conditions, render_conditions
 from accelet.dra.preparing.entry import Entry
 from accelet.dra.running.lateapi import Connect
 from accelet.kube.client import Client
-from accelet.kube.errors import KubeError, NotFoundError
+from accelet.kube.errors import KubeError, NotFoundError, UnavailableError
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
@@ -68,19 +68,23 @@ class ClaimConditions:
                 self._unsaid = {key for key, (_, ill) in (self._held or {}).items() if ill}
 
     async def _say_all(self, client: Client) -> bool:
-        """Writes what is not said; whether all of it could be."""
+        """Writes what is not said; whether nothing failed. What is told meanwhile stays for the next time."""
+        failed = set[tuple[str, str]]()
         for key in list(self._unsaid):
             entry, _ = (self._held or {}).get(key, (None, None))
+            self._unsaid.discard(key)
             try:
                 if entry is not None:
                     await self._say(client, entry)
             except KubeError as error:
                 self._failing.failed(error)
-                continue
-            self._unsaid.discard(key)
-        if not self._unsaid:
+                failed.add(key)
+                if isinstance(error, UnavailableError):  # each of the others would wait as long
+                    break
+        self._unsaid |= failed
+        if not failed:
             self._failing.worked()
-        return not self._unsaid
+        return not failed
 
     async def _say(self, client: Client, entry: Entry) -> None:
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
