@@ -9,7 +9,7 @@ import fcntl
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -67,11 +67,20 @@ class ClaimRecords:
     async def do(self, work: Callable[[], T]) -> T:
         """Does `work`, which may block on files, alone with the record.
 
+        Work that was begun is waited for even by whoever is cancelled: until its end nobody else may begin.
+
         Raises:
             NotYetError: somebody else keeps the record for too long.
         """
         async with self.locked():
-            return await asyncio.to_thread(work)
+            doing = asyncio.get_running_loop().run_in_executor(None, work)
+            try:
+                return await asyncio.shield(doing)
+            except asyncio.CancelledError:
+                while not doing.done():
+                    with suppress(asyncio.CancelledError):
+                        await asyncio.wait([doing])
+                raise
 
     def read(self) -> Entries:
         """All entries.
@@ -89,10 +98,13 @@ class ClaimRecords:
         """Puts the record on disk.
 
         Raises:
-            StateError: it cannot be written.
+            StateError: it cannot be written, or would be too large to be read.
         """
+        text = render_checkpoint(entries.values())
+        if len(text) > LARGEST:  # which nobody would read again
+            raise StateError(f"the record of prepared claims would be larger than {LARGEST} bytes")
         try:
-            write_whole(self._places.checkpoint, render_checkpoint(entries.values()))
+            write_whole(self._places.checkpoint, text)
         except OSError as error:
             raise StateError(f"the record of prepared claims cannot be written: {error.strerror}") from error
 

@@ -1,6 +1,8 @@
 """The record of prepared claims, and CDI files, whatever somebody else has made of them."""
 
+import asyncio
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from accelet.dra.errors import StateError
 from accelet.dra.preparing.cdi import file_name
+from accelet.dra.preparing.checkpoint import LARGEST
 from accelet.dra.preparing.entry import Entry
 from accelet.dra.running.places import Places
 from accelet.dra.running.records import ClaimRecords
@@ -29,6 +32,43 @@ def test_a_file_that_cannot_be_swept_is_said_in_a_sentence(tmp_path: Path) -> No
     (tmp_path / "cdi" / f"k8s.{GPU}-claim_old.json").mkdir(parents=True)
     with pytest.raises(StateError, match="cannot be removed"):
         ClaimRecords(places).sweep({})
+
+
+async def test_the_record_stays_ones_own_until_what_was_begun_has_ended(tmp_path: Path) -> None:
+    """A thread cannot be stopped: whoever waited for it may go, the next one waits for its end."""
+    records = ClaimRecords(Places(tmp_path / "kubelet", tmp_path / "cdi", GPU, ""))
+    begun, may_end = threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def slow() -> None:
+        begun.set()
+        assert may_end.wait(60)
+        order.append("first")
+
+    first = asyncio.create_task(records.do(slow))
+    await asyncio.to_thread(begun.wait, 60)
+    second = asyncio.create_task(records.do(lambda: order.append("second")))
+    for _ in range(2):  # who is told twice to end still waits
+        first.cancel()
+        await asyncio.sleep(0)
+    await asyncio.wait([second], timeout=0.2)
+    assert order == []
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    await second
+    assert order == ["first", "second"]
+
+
+def test_a_record_that_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
+    places = Places(tmp_path, tmp_path / "cdi", GPU, "")
+    places.folder.mkdir(parents=True)
+    records = ClaimRecords(places)
+    few = {one.key: one for one in [entry(0, "{}")]}
+    records.write(few)
+    with pytest.raises(StateError, match="would be larger than 67108864 bytes"):
+        records.write({one.key: one for one in [*few.values(), entry(1, "x" * LARGEST)]})
+    assert records.read() == few
 
 
 _names = st.from_regex(r"[A-Za-z0-9._-]{1,40}", fullmatch=True).filter(lambda name: name not in (".", ".."))
