@@ -23,6 +23,7 @@ from accelet.kube.client import Client as ProductClient
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.https_client import Client, Json, RefusedError
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
+from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.cluster.workloads import Workloads
 from tests.e2e.dra.site import CLAIMS, DEPLOY
 
@@ -30,6 +31,8 @@ GPU = "gpu.accelet.dev"
 HERE, THERE = "claim-rights-a", "claim-rights-b"
 CARD = "gpu-0000-03-00-0"
 SICK = {UnitId("0000-03-00.0"): "it is too hot"}
+TRIED = f"{CLAIMS}/claim-rights/status?dryRun=All"
+POLICY = "accelet-agent-dra-claims"
 ACCOUNT = "/api/v1/namespaces/kube-system/serviceaccounts/accelet-agent"
 
 
@@ -38,7 +41,7 @@ def tokens(workloads: Workloads) -> Iterator[Mapping[str, Token]]:
     """Tokens as pods of the agent on two nodes have them, and one that is bound to no pod."""
     shipped = [
         manifest
-        for name in ("account", "rbac")
+        for name in ("account", "rbac", "policy")
         for manifest in yaml.safe_load_all((DEPLOY / "agent-dra" / f"{name}.yaml").read_text())
     ]
     device_class = {
@@ -218,12 +221,79 @@ def test_an_agent_takes_nothing_from_a_claim(
     assert not _may(cluster, tokens[HERE], status)
 
 
+@pytest.fixture
+def policy_alone(
+    cluster: ControlPlane, workloads: Workloads, tokens: Mapping[str, Token], claim: Json
+) -> Iterator[Mapping[str, Token]]:
+    """Tokens that may do everything, as far as RBAC says: the shipped policy alone narrows it.
+
+    So it is before Kubernetes 1.36 with whoever may write the status of claims.
+    """
+    everything = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "claim-rights-everything"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": "accelet-agent", "namespace": "kube-system"}],
+    }
+    with workloads.applied([everything]):
+        wait_until(
+            "the policy is in force", lambda: POLICY in _refusal(cluster, tokens[""], {}), timeout_s=30
+        )
+        wait_until(
+            "the agent may do everything", lambda: not _refusal(cluster, tokens[HERE], {}), timeout_s=30
+        )
+        yield tokens
+
+
+NIC = _says("nic.example.com", "nic-0")
+OURS = _says(GPU, CARD, "Mine")
+EMPTIED: Json = {"allocation": None, "reservedFor": None, "devices": None}
+
+
+@pytest.mark.parametrize(
+    ("who", "status", "is_allowed"),
+    [
+        (HERE, {"devices": [NIC, OURS]}, True),
+        (HERE, {"devices": [OURS, NIC]}, True),
+        (HERE, {"devices": [OURS, _says("nic.example.com", "nic-0", "Mine")]}, False),
+        (HERE, {"devices": [OURS]}, False),
+        (HERE, {"devices": None}, False),
+        (THERE, {"devices": [NIC, OURS]}, False),
+        ("", {"devices": [NIC, OURS]}, False),
+        (HERE, {"reservedFor": None}, False),
+        (HERE, {"reservedFor": [{"resource": "pods", "name": "another", "uid": "another"}]}, False),
+        (HERE, EMPTIED, False),
+        (HERE, {"devices": [NIC, OURS], "reservedFor": None}, False),
+    ],
+)
+def test_shipped_policy_alone_keeps_the_agent_to_its_own_devices(
+    cluster: ControlPlane,
+    workloads: Workloads,
+    policy_alone: Mapping[str, Token],
+    who: str,
+    status: Json,
+    *,
+    is_allowed: bool,
+) -> None:
+    """An administrator may do each of it: it is the policy that refuses."""
+    workloads.client.send("PATCH", TRIED, {"status": status})
+    refusal = _refusal(cluster, policy_alone[who], status)
+    assert (refusal == "") == is_allowed, refusal
+    assert is_allowed or POLICY in refusal
+
+
 def _may(cluster: ControlPlane, token: Token, status: Json) -> bool:
+    return not _refusal(cluster, token, status)
+
+
+def _refusal(cluster: ControlPlane, token: Token, status: Json) -> str:
+    """Why the status of the claim may not be changed so; empty where it may."""
     client = Client(cluster.url, token, cluster.authority.keys.certificate)
     try:
-        client.send("PATCH", f"{CLAIMS}/claim-rights/status?dryRun=All", {"status": status})
+        client.send("PATCH", TRIED, {"status": status})
     except RefusedError as error:
         if error.status not in (403, 422):
             raise
-        return False
-    return True
+        return str(error)
+    return ""

@@ -285,13 +285,29 @@ def test_dra_needs_slices_claims_pods_nodes_and_events_and_lists_no_claims() -> 
 
 
 def test_dra_policy_and_mounts_name_every_driver() -> None:
-    (policy, _) = documents(DRA / "policy.yaml")
+    slices, _, claims, _ = documents(DRA / "policy.yaml")
+    (variable,) = (one for one in claims["spec"]["variables"] if one["name"] == "drivers")
     (patch,) = documents(DRA / "daemonset.patch.yaml")
     (container,) = patch["spec"]["template"]["spec"]["containers"]
     mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
     for driver in DRIVERS:
-        assert f"'{driver}'" in str(policy["spec"]["validations"][2]["expression"])
+        assert f"'{driver}'" in str(slices["spec"]["validations"][2]["expression"])
+        assert f"'{driver}'" in variable["expression"]
         assert f"/var/lib/kubelet/plugins/{driver}" in mounted
+
+
+def test_dra_policies_are_bound_and_deny_what_they_cannot_judge() -> None:
+    """Of whatever the agent's rights let it write, and only of that."""
+    found = list(documents(DRA / "policy.yaml"))
+    resources = []
+    for policy, binding in zip(found[::2], found[1::2], strict=True):
+        assert policy["spec"]["failurePolicy"] == "Fail"
+        assert binding["spec"] == {"policyName": policy["metadata"]["name"], "validationActions": ["Deny"]}
+        (condition,) = policy["spec"]["matchConditions"]
+        assert "'system:serviceaccount:kube-system:accelet-agent'" in condition["expression"]
+        assert {rule["reason"] for rule in policy["spec"]["validations"]} == {"Forbidden"}
+        resources += policy["spec"]["matchConstraints"]["resourceRules"][0]["resources"]
+    assert resources == ["resourceslices", "resourceclaims/status"]
 
 
 def test_dra_configuration_is_understood_and_all_of_it_served_so() -> None:
