@@ -1,6 +1,5 @@
 """The page over HTTP: a link that lets a browser in, the files of the page, and its stream of changes."""
 
-import asyncio
 from collections.abc import Callable
 from functools import cache
 from http import HTTPStatus
@@ -15,9 +14,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from accelet.ui.access import Denied, PageRequest, Sessions, judge_request
 from accelet.ui.subscribers import MOST_SUBSCRIBERS, Subscribers
-
-ANSWER_S: Final = 10.0
-"""So long may a browser take to read what it was sent."""
 
 HEADERS: Final = {
     "Content-Security-Policy": (
@@ -55,12 +51,6 @@ def make_app(sessions: Sessions, subscribers: Subscribers, port: int, let_in: Ca
         forward = _FORWARD.format(folder=opened.folder)
         return HTMLResponse(forward, headers={"Set-Cookie": opened.header})
 
-    async def stream(_: Request) -> Response:
-        if subscribers.is_full:
-            reason = f"{MOST_SUBSCRIBERS} pages are open already; close one."
-            return PlainTextResponse(reason, HTTPStatus.SERVICE_UNAVAILABLE)
-        return StreamingResponse(subscribers.follow(), media_type="text/event-stream")
-
     async def file(request: Request) -> Response:
         found = page_files().get(request.path_params.get("name") or "page.html")
         if found is None:
@@ -71,7 +61,7 @@ def make_app(sessions: Sessions, subscribers: Subscribers, port: int, let_in: Ca
     app = Starlette(
         routes=[
             Route("/open", open_page),
-            Route("/{folder}/events", stream),
+            Route("/{folder}/events", _Stream(subscribers)),
             Route("/{folder}/", file),
             Route("/{folder}/{name}", file),
         ]
@@ -79,11 +69,30 @@ def make_app(sessions: Sessions, subscribers: Subscribers, port: int, let_in: Ca
     return Guard(app, sessions, port)
 
 
-class Guard:
-    """Refuses whoever may not ask, gives every answer its headers, and every part of one a deadline."""
+class _Stream:
+    """The stream of changes: a browser is counted from when there is room for it to its end."""
 
-    def __init__(self, app: ASGIApp, sessions: Sessions, port: int, answer_s: float = ANSWER_S) -> None:
-        self._app, self._sessions, self._port, self._answer_s = app, sessions, port, answer_s
+    def __init__(self, subscribers: Subscribers) -> None:
+        self._subscribers = subscribers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._subscribers.seated() as has_room:
+            await (self._follow() if has_room else _full())(scope, receive, send)
+
+    def _follow(self) -> Response:
+        return StreamingResponse(self._subscribers.follow(), media_type="text/event-stream")
+
+
+def _full() -> Response:
+    reason = f"{MOST_SUBSCRIBERS} pages are open already; close one."
+    return PlainTextResponse(reason, HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+class Guard:
+    """Refuses whoever may not ask, and gives every answer its headers."""
+
+    def __init__(self, app: ASGIApp, sessions: Sessions, port: int) -> None:
+        self._app, self._sessions, self._port = app, sessions, port
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -101,8 +110,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 own = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
                 message = {**message, "headers": [*message.get("headers", ()), *own]}
-            async with asyncio.timeout(self._answer_s):
-                await send(message)
+            await send(message)
 
         return guarded
 

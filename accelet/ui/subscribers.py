@@ -1,7 +1,8 @@
 """The browsers that look: each is told of changes, and one that does not keep up gets the whole anew."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from accelet.overview.changes import compare, render_event, whole
@@ -10,6 +11,9 @@ from accelet.overview.picture import Picture
 MOST_SUBSCRIBERS: Final = 16
 ALIVE_S: Final = 15.0
 """So often is something sent, so that a browser and a tunnel notice when the other end is gone."""
+
+MOST_PART: Final = 1 << 16
+"""So many bytes of a stream are sent at once: a slow browser has its time for each."""
 
 _ALIVE: Final = b": alive\n\n"
 
@@ -29,12 +33,18 @@ class Subscribers:
         self._is_over = False
 
     @property
-    def is_full(self) -> bool:
-        return self._count >= MOST_SUBSCRIBERS
-
-    @property
     def count(self) -> int:
         return self._count
+
+    @contextmanager
+    def seated(self) -> Iterator[bool]:
+        """Counts one more browser until the end; whether there was room for it."""
+        has_room = self._count < MOST_SUBSCRIBERS
+        self._count += has_room
+        try:
+            yield has_room
+        finally:
+            self._count -= has_room
 
     async def show(self, picture: Picture) -> None:
         """A new picture, for everybody."""
@@ -51,22 +61,20 @@ class Subscribers:
             self._changed.notify_all()
 
     async def follow(self, alive_s: float = ALIVE_S) -> AsyncIterator[bytes]:
-        """Server-sent events: the whole picture, then what changes of it, until the end."""
-        self._count += 1
-        try:
-            seen, version = self._picture, self._version
-            yield render_event("picture", whole(seen), version)
-            while not self._is_over:
-                if not await self._news(version, alive_s):
-                    yield _ALIVE
-                    continue
-                newest, version = self._picture, self._version
-                change = compare(seen, newest)
-                seen = newest
-                if not change.is_empty:
-                    yield render_event("change", change, version)
-        finally:
-            self._count -= 1
+        """Server-sent events in parts: the whole picture, then what changes of it, until the end."""
+        seen, version = self._picture, self._version
+        for part in _parts(render_event("picture", whole(seen), version)):
+            yield part
+        while not self._is_over:
+            if not await self._news(version, alive_s):
+                yield _ALIVE
+                continue
+            newest, version = self._picture, self._version
+            change = compare(seen, newest)
+            seen = newest
+            if not change.is_empty:
+                for part in _parts(render_event("change", change, version)):
+                    yield part
 
     async def _news(self, version: int, within_s: float) -> bool:
         """Waits for a newer picture, or the end; whether there is any in time."""
@@ -76,3 +84,7 @@ class Subscribers:
         except TimeoutError:
             return False
         return True
+
+
+def _parts(event: bytes) -> Iterator[bytes]:
+    return (event[start : start + MOST_PART] for start in range(0, len(event), MOST_PART))
