@@ -13,6 +13,9 @@ from accelet.runtime.excerpts import excerpt
 COOKIE: Final = "accelet-ui"
 MOST_SESSIONS: Final = 8
 _MOST_HEADER: Final = 4096
+_HTTP_PORT: Final = 80
+"""Browsers leave it out."""
+
 _OURSELVES: Final = frozenset(("same-origin", "none"))
 """What a browser says of a request that the page, or the person at the address bar, has made."""
 
@@ -38,9 +41,10 @@ def judge_request(asked: PageRequest, port: int) -> Denied | None:
     """Why a request to this port is refused whoever makes it; None where it is not.
 
     A page of another site that its name server points at this machine (DNS rebinding) asks under its own
-    name, and a page of another origin says so.
+    name, and a page of another origin says so. `localhost` is no name of ours: for a browser it may be ::1,
+    where another user may listen on the same port and be shown the cookie.
     """
-    hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
+    hosts = {f"127.0.0.1:{port}"} | ({"127.0.0.1"} if port == _HTTP_PORT else set())
     if asked.method != "GET":
         return Denied(HTTPStatus.METHOD_NOT_ALLOWED, "This page is only read: GET is all it answers.")
     host = asked.headers.get("host", "")
