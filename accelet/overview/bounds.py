@@ -9,6 +9,9 @@ MOST_NODES: Final = 5_000
 MOST_ROWS: Final = 1_000
 """Of waiting gangs, of plans, of slices, of tasks and of moves each."""
 
+MOST_CARDS: Final = 64
+"""Of one node."""
+
 MOST_HOLDERS: Final = 64
 """Of one card; and so many pods, places and notes of one thing."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from accelet.kube.nodes import Node
 from accelet.kube.pods import Pod
 from accelet.kube.requests import pod_units, scheduling_units
-from accelet.overview.bounds import MOST_HOLDERS, MOST_SENTENCE, cut, first
+from accelet.overview.bounds import MOST_CARDS, MOST_HOLDERS, MOST_SENTENCE, cut, first
 from accelet.overview.picture import AmountBox, CardBox, HolderBox, NodeBox, PodBox, StrayBox, TotalBox
 from accelet.scheduler.cards.view import CardView, NodeCardsView, TotalView
 from accelet.scheduler.cluster.topology import Scheme
@@ -31,13 +31,15 @@ def box_node(
 ) -> NodeBox:
     """One node, with the pods there that ask for extended resources."""
     asking = [(pod, asks) for pod, asks in pods if asks]
+    cards, more_cards = first(view.cards, MOST_CARDS)
     shown, more = first(sorted(asking, key=lambda one: one[0].key), MOST_HOLDERS)
     return NodeBox(
         place=tuple(cut(part) for part in scheme.path(node.labels) or ()),
         is_away=not node.is_ready,
         is_cordoned=node.unschedulable,
         problem="" if view.problem is None or view.is_bare else cut(view.problem, MOST_SENTENCE),
-        cards=tuple(_box_card(card) for card in view.cards),
+        cards=tuple(_box_card(card) for card in cards),
+        more_cards=more_cards,
         strays=tuple(
             StrayBox(container=cut(one.container), devices=cut(one.devices))
             for one in first(view.strays, MOST_HOLDERS)[0]

@@ -79,6 +79,7 @@ class NodeBox(_Box, frozen=True):
     is_cordoned: bool = False
     problem: str = ""
     cards: tuple[CardBox, ...] = ()
+    more_cards: int = 0
     strays: tuple[StrayBox, ...] = ()
     amounts: tuple[AmountBox, ...] = ()
     pods: tuple[PodBox, ...] = ()

@@ -1,6 +1,6 @@
 """What has been seen of a cluster so far, kept up with events, and the picture of it."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence, Sized
 from dataclasses import replace
 from typing import TypeVar
@@ -15,7 +15,7 @@ from accelet.kube.watching.store import Change
 from accelet.overview.bounds import MOST_HOLDERS, MOST_NODES, MOST_ROWS, MOST_SENTENCE, cut, first
 from accelet.overview.claimedcards import with_claimed
 from accelet.overview.nodes import Extended, box_node, box_totals, extended_of
-from accelet.overview.picture import AboutBox, Boxes, NodeBox, Picture
+from accelet.overview.picture import AboutBox, Box, Boxes, NodeBox, Picture
 from accelet.overview.waiting import box_gangs, box_plans, box_pods
 from accelet.overview.wishes import box_slices, box_tasks
 from accelet.provisioner.record import SliceRequest
@@ -216,11 +216,20 @@ def _keep(known: dict[ObjectKey, _B], change: Change[_B]) -> None:
 
 
 def bounded(boxes: Boxes, most: int, what: str, notes: list[str]) -> Boxes:
-    """As many of the boxes as are shown, those of the first names; a note on the others."""
+    """As many as are shown, of each namespace in turn the one seen first; a note on the others."""
     if len(boxes) <= most:
         return dict(boxes)
     notes.append(f"{len(boxes) - most:,} more {what} are not shown: the page shows {most:,}")
-    return {key: boxes[key] for key in sorted(boxes)[:most]}
+    counts: Counter[str] = Counter()
+    turns: dict[str, int] = {}
+    for key, box in boxes.items():
+        counts[namespace := _namespace(box)] += 1
+        turns[key] = counts[namespace]
+    return {key: boxes[key] for key in sorted(boxes, key=turns.__getitem__)[:most]}
+
+
+def _namespace(box: Box) -> str:
+    return "" if isinstance(box, NodeBox | AboutBox) else box.name.partition("/")[0]
 
 
 def _notes(said: Sequence[str]) -> tuple[str, ...]:

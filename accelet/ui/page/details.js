@@ -32,6 +32,7 @@ function drawDetails(name, node) {
     node.problem ? make("p", { class: "problem" }, node.problem) : "",
     ...(node.strays ?? []).map((one) => make("p", { class: "problem" }, `${one.container} is assigned ${one.devices}, which the node does not publish`)),
     (node.cards ?? []).length ? table(["Card", "Tiles", "Millicores free", "Memory free", "Shares free", "Holders"], node.cards.map(cardRow)) : "",
+    node.more_cards ? make("p", { class: "facts" }, `and ${plural(node.more_cards, "card")} more`) : "",
     ...(node.amounts ?? []).map(drawAmount),
     (node.pods ?? []).length ? make("h3", {}, "Pods that ask for accelerators") : "",
     (node.pods ?? []).length ? table(["Pod", "Gang", "Asks for"], node.pods.map((pod) => [pod.name, pod.gang ?? "", asksOf(pod.asks)])) : "",

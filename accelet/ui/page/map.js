@@ -209,6 +209,7 @@ export function badges(node) {
   const twice = (node.cards ?? []).filter((card) => (card.conflicts ?? []).length).length;
   if (twice) said.push(["bad", `${twice} held twice`]);
   if ((node.strays ?? []).length) said.push(["bad", `${node.strays.length} assigned what is not there`]);
+  if (node.more_cards) said.push(["closed", `${node.more_cards} more cards`]);
   return said.map(([kind, text]) => make("span", { class: `badge ${kind}` }, text));
 }
 

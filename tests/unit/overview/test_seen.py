@@ -13,6 +13,7 @@ from accelet.kube.nodes import Node
 from accelet.kube.objects import Condition
 from accelet.kube.pods import Container, Pod
 from accelet.kube.watching.store import Change
+from accelet.overview.bounds import MOST_CARDS
 from accelet.overview.nodes import box_node, extended_of
 from accelet.overview.picture import AboutBox, NodeBox, Picture, PlanBox, WaitingBox
 from accelet.overview.seen import SeenCluster, bounded
@@ -194,3 +195,36 @@ def test_more_than_is_shown_is_told() -> None:
     notes: list[str] = []
     assert sorted(bounded(boxes, 3, "nodes", notes)) == ["n0", "n1", "n2"]
     assert notes == ["2 more nodes are not shown: the page shows 3"]
+
+
+def test_what_was_seen_first_is_shown_whatever_others_are_named() -> None:
+    boxes = {name: NodeBox() for name in ("z", "y", "b", "a")}
+    assert list(bounded(boxes, 2, "nodes", [])) == ["z", "y"]
+
+
+rows = st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 9)), unique=True, max_size=20)
+
+
+@given(rows, st.integers(1, 12))
+def test_no_namespace_pushes_another_out(some: list[tuple[str, int]], most: int) -> None:
+    """Each has its part, as far as it has rows; of its own those that were seen first."""
+    names = [f"{namespace}/p{number}" for namespace, number in some]
+    boxes = {f"pod/{name}": WaitingBox(name=name, pods=1, reason="") for name in names}
+    shown = [box.name for box in bounded(boxes, most, "rows", []).values() if isinstance(box, WaitingBox)]
+    assert len(shown) == min(most, len(names))
+    has = {one: [name for name in names if name.startswith(f"{one}/")] for one in "abc"}
+    gets = {one: [name for name in names if name in shown and name in has[one]] for one in has}
+    for one, its in has.items():
+        assert gets[one] == its[: len(gets[one])]
+        if len(gets[one]) < len(its):
+            assert len(gets[one]) >= max(len(other) for other in gets.values()) - 1
+
+
+def test_node_of_many_cards_is_shown_with_some_and_how_many_more() -> None:
+    many = node("n0", "b0/s0/n0", cards=[card(number) for number in range(MOST_CARDS + 2)])
+    picture = look(filled({"n0": many}, {}, {}))
+    box, about = picture.nodes["n0"], picture.about["cluster"]
+    assert isinstance(box, NodeBox)
+    assert isinstance(about, AboutBox)
+    assert (len(box.cards), box.more_cards) == (MOST_CARDS, 2)
+    assert [one.cards for one in about.totals if one.cards] == [MOST_CARDS + 2]
