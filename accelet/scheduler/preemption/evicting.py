@@ -91,7 +91,7 @@ class Evictor:
             key = gang_key(pod, self._state.prefix)
             # Of a gang of which some pods are gone already, the successors may be on their way.
             found = victim_of(key, [pod], owners)
-            if not may or found is None or found.priority >= below:
+            if not may or found is None or found.priority >= below or pod.ending_s > self._settings.within_s:
                 raise EvictionRefusedError("pods that were to make room for it may not be evicted any more")
 
     async def _evict(self, pod: Pod) -> bool:

@@ -157,22 +157,26 @@ class Preemptor:
         """The victims of lower priority, and the pods that end; not too many at once."""
         victims: list[Victim] = []
         ending: list[Pod] = []
-        looked_at, gone_by_s = 0, self._wall_s() - _GONE_BY_S
+        looked_at, now_s = 0, self._wall_s()
         for key in self._state.gang_keys():
-            members = self._state.members(key)
-            ending += (
-                pod
-                for pod in members
-                if pod.node_name and not pod.is_terminal and (pod.deleted_s or 0.0) > gone_by_s
-            )
-            victim = victim_of(key, members, self._state.owners)
-            if victim is not None and victim.priority < below and self._state.record_of(key) is None:
-                victims.append(victim)
-            looked_at += len(members)
             if looked_at >= _PODS_AT_ONCE:
                 looked_at = 0
                 await asyncio.sleep(0)
+            members = self._state.members(key)
+            looked_at += len(members)
+            ending += (pod for pod in members if pod.node_name and self._is_soon_gone(pod, now_s))
+            victim = victim_of(key, members, self._state.owners)
+            if victim is None or victim.priority >= below or victim.ending_s > self._settings.within_s:
+                continue
+            if self._state.record_of(key) is None:
+                victims.append(victim)
         return victims, ending
+
+    def _is_soon_gone(self, pod: Pod, now_s: float) -> bool:
+        """Whether it is being deleted, and will have ended before a plan that waits for it is given up."""
+        if pod.is_terminal or pod.deleted_s is None:
+            return False
+        return now_s - _GONE_BY_S < pod.deleted_s <= now_s + self._settings.within_s
 
     async def _budgets(self) -> list[DisruptionBudget] | None:
         """All disruption budgets; None, which is logged, where they cannot be had."""

@@ -31,6 +31,11 @@ class Victim:
         """When the oldest of its pods came."""
         return min(pod.created_s for pod in self.pods)
 
+    @property
+    def ending_s(self) -> int:
+        """How long its pods are given to end, at the most."""
+        return max(pod.ending_s for pod in self.pods)
+
 
 def victim_of(key: GangKey, members: Iterable[Pod], owners: Owners) -> Victim | None:
     """The gang as a victim; None where it cannot be one.

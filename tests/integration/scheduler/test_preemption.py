@@ -41,12 +41,13 @@ def _let_nobody_of(world: World, job: str, *, allowed: int = 0) -> None:
     world.state.create(BUDGETS, "ml", body)
 
 
-async def _two_run(world: World) -> None:
+async def _two_run(world: World, *, ending_s: int = 30) -> None:
     """`low` on two nodes, `lower` on one; there is no more room."""
     world.add_nodes(1, 1, 3)
-    world.add_job("low", 2, gpus=8, spec={"priority": 5})
+    ending = {"terminationGracePeriodSeconds": ending_s}
+    world.add_job("low", 2, gpus=8, spec={"priority": 5, **ending})
     await until(lambda: world.is_bound("low", 2))
-    world.add_job("lower", 1, gpus=8, spec={"priority": 1})
+    world.add_job("lower", 1, gpus=8, spec={"priority": 1, **ending})
     await until(lambda: world.is_bound("lower", 1) and not world.plans())
 
 
@@ -122,7 +123,7 @@ async def test_an_attempt_whose_victims_stay_is_given_up_and_nothing_is_kept(
     refusal = Answer(429, "TooManyRequests", "Cannot evict pod as it would violate its disruption budget")
     world.api.faults.append(Fault(refusal, method="POST", path="/eviction", times=10**6))
     async with start(preemption=PreemptionSettings(gangs=True, within_s=1.0)):
-        await _two_run(world)
+        await _two_run(world, ending_s=1)
         world.add_job("high", 1, gpus=8, spec={"priority": 9})
         await until(lambda: any("have not ended in time" in note for note in world.notes()))
         await until(lambda: not world.plans())
