@@ -45,6 +45,17 @@ _MOST_PAGES = 40
 
 
 @dataclass(frozen=True, slots=True)
+class _Rest:
+    """Nobody is evicted for a gang `until_s`. It began when the gang was last looked at, `since_s`."""
+
+    since_s: float = 0.0
+    until_s: float = 0.0
+
+
+_NEVER = _Rest()
+
+
+@dataclass(frozen=True, slots=True)
 class Prospect:
     """Who may be evicted, and what were then. `ending` pods are on their way out in any case."""
 
@@ -89,7 +100,7 @@ class Preemptor:
         self._clock, self._wall_s = clock, wall_s
         self._listing = Failing(_log, "cannot preempt")
         self._wanting: dict[GangKey, int] = {}
-        self._rest_until_s: dict[GangKey, float] = {}
+        self._rests: dict[GangKey, _Rest] = {}
         self._again_s = 0.0
 
     def note(self, waiting: Collection[Plan]) -> float | None:
@@ -101,19 +112,25 @@ class Preemptor:
         for plan in waiting:
             if plan.is_settled and may_preempt(plan.gang, owners):
                 self._wanting[plan.gang.key] = rank_over(plan.gang.pods)
-        for key in self._rest_until_s.keys() - self._wanting.keys():
-            del self._rest_until_s[key]
-        rests_s = [max(self._rest_until_s.get(key, 0.0), self._again_s) - now_s for key in self._wanting]
+        # Who does not wait at the moment, as its pods are refused, still rests.
+        for key in self._rests.keys() - self._wanting.keys():
+            if self._rests[key].until_s <= now_s:
+                del self._rests[key]
+        rests_s = [max(self._rest(key).until_s, self._again_s) - now_s for key in self._wanting]
         return max(0.0, min(rests_s)) if rests_s else None
 
     def rest(self, gang: GangKey, for_s: float = _REST_S) -> None:
         """Nobody is evicted for the gang for a while."""
-        self._rest_until_s[gang] = self._clock.now_s() + for_s
+        now_s = self._clock.now_s()
+        self._rests[gang] = _Rest(now_s, now_s + for_s)
+
+    def _rest(self, gang: GangKey) -> _Rest:
+        return self._rests.get(gang, _NEVER)
 
     async def look(self) -> Prospect | None:
         """Who may be evicted for those who waited after the last round; None if nobody, or not now."""
         started_s = self._clock.now_s()
-        ready = [key for key in self._wanting if self._rest_until_s.get(key, 0.0) <= started_s]
+        ready = [key for key in self._wanting if self._rest(key).until_s <= started_s]
         if not ready or self._again_s > started_s:
             return None
         victims, ending = await self._pods(max(self._wanting[key] for key in ready))
@@ -133,11 +150,14 @@ class Preemptor:
         waiting: Sequence[Plan],
         kept: Reservation | None,
     ) -> Preemption | None:
-        """Victims for the first of those who wait and may have some; searched for in a thread."""
+        """Victims for one of those who wait and may have some; searched for in a thread.
+
+        For the first of those that were not looked at for the longest: many that nothing helps hold up nobody.
+        """
         now_s = self._clock.now_s()
-        for plan in waiting:
+        for plan in sorted(waiting, key=lambda one: self._rest(one.gang.key).since_s):
             key = plan.gang.key
-            if key not in self._wanting or not plan.is_settled or self._rest_until_s.get(key, 0.0) > now_s:
+            if key not in self._wanting or not plan.is_settled or self._rest(key).until_s > now_s:
                 continue
             if self._state.record_of(key) is not None:
                 continue

@@ -9,7 +9,7 @@ from accelet.kube.objects import Owner, Page
 from accelet.kube.pods import Pod
 from accelet.kube.selection import NodeTerm, Requirement
 from accelet.scheduler.cluster.topology import Scheme
-from accelet.scheduler.gangs.grouping import GATE_PREFIX
+from accelet.scheduler.gangs.grouping import GATE_PREFIX, GangKey
 from accelet.scheduler.gangs.workload import Workload
 from accelet.scheduler.placement.plan import Plan, plan_gangs
 from accelet.scheduler.preemption.preempting import Preemptor, suppose
@@ -81,6 +81,10 @@ class World:
         return names
 
 
+def _key(job: str) -> GangKey:
+    return GangKey("ml", job, "Job")
+
+
 def _owner(job: str) -> Owner:
     return Owner("Job", job, f"uid-{job}", is_controller=True)
 
@@ -113,3 +117,25 @@ async def test_a_gang_that_is_given_longer_to_end_than_is_waited_for_is_no_victi
     for ending_s, victim in ((600, "slow"), (601, "quick")):
         world = World.of(nodes, [replace(slow, ending_s=ending_s), quick, _waiting("high")])
         assert await world.victims() == [victim]
+
+
+async def test_a_gang_for_which_others_were_evicted_in_vain_rests_though_it_did_not_wait_meanwhile() -> None:
+    """It is absent from those who wait while its pods are refused; that is not the end of its rest."""
+    world = World.of([node("n0", gpus=1)], [_running("low", on="n0"), _waiting("high")])
+    world.preemptor.note(world.waiting())
+    world.preemptor.rest(_key("high"), 300.0)
+    world.preemptor.note([])
+    await world.clock.advance(61.0)
+    assert await world.victims() == []
+    await world.clock.advance(180.0)
+    assert await world.victims() == []
+    await world.clock.advance(60.0)
+    assert await world.victims(rounds=1) == ["low"]
+
+
+async def test_gangs_that_nothing_helps_do_not_keep_others_from_being_helped() -> None:
+    """However many of them go before it, and are looked at again and again."""
+    hopeless = [_waiting(f"vast{number}", gpus=99, priority=50) for number in range(20)]
+    low = _running("low", on="n0")
+    world = World.of([node("n0", gpus=1)], [low, *hopeless, _waiting("high")])
+    assert await world.victims(rounds=22) == ["low"]
