@@ -104,8 +104,17 @@ def parse_budget(raw: RawObject) -> DisruptionBudget:
 def why_forbidden(
     namespace: str, pods: Sequence[Mapping[str, str]], budgets: Iterable[DisruptionBudget]
 ) -> str:
-    """The sentence of the first budget that does not let all of these pods, by their labels, end at once."""
-    for budget in sorted(budgets, key=lambda one: (one.namespace, one.name)):
+    """Why budgets do not let all of these pods, by their labels, end at once: one sentence, or none.
+
+    A pod of more than one budget cannot be evicted at all: the API server refuses to weigh them.
+    """
+    known = sorted((one for one in budgets if one.namespace == namespace), key=lambda one: one.name)
+    for labels in pods:
+        names = [budget.name for budget in known if budget.covers(namespace, labels)]
+        if len(names) > 1:
+            budgets_of_one = f"{len(names)} disruption budgets, {names[0]} and another"
+            return f"one of its pods is covered by {budgets_of_one}: no eviction of it is served"
+    for budget in known:
         count = sum(budget.covers(namespace, labels) for labels in pods)
         if count > max(0, budget.allowed):
             now = max(0, budget.allowed)

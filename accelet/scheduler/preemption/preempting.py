@@ -152,7 +152,7 @@ class Preemptor:
     ) -> Preemption | None:
         """Victims for one of those who wait and may have some; searched for in a thread.
 
-        For the first of those that were not looked at for the longest: many that nothing helps hold up nobody.
+        For the first of those not looked at for the longest: many that nothing helps hold up nobody.
         """
         now_s = self._clock.now_s()
         for plan in sorted(waiting, key=lambda one: self._rest(one.gang.key).since_s):

@@ -1,5 +1,6 @@
 """What disruption budgets say of ending pods."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,3 +47,14 @@ def test_as_many_may_end_at_once_as_the_budget_allows() -> None:
 def test_an_overdrawn_budget_says_nothing_of_pods_that_are_not_its() -> None:
     over = DisruptionBudget("ml", "b", (LabelRule("app", "Exists"),), -1)
     assert why_forbidden("ml", [{"other": "x"}], [over]) == ""
+
+
+def test_a_pod_of_two_budgets_cannot_be_evicted_at_all() -> None:
+    """The API server answers with an error to that, whatever both allow."""
+    two = [replace(_budget({}, 5), name=name) for name in ("a", "b")]
+    assert why_forbidden("ml", [{"app": "x"}], two) == (
+        "one of its pods is covered by 2 disruption budgets, a and another: no eviction of it is served"
+    )
+    apart = [DisruptionBudget("ml", one, (LabelRule(one, "Exists"),), 1) for one in ("a", "b")]
+    assert why_forbidden("ml", [{"a": ""}, {"b": ""}], apart) == ""
+    assert why_forbidden("ml", [{"a": "", "b": ""}], apart) != ""
