@@ -175,7 +175,9 @@ class PlanWriter:
         return True
 
     async def preempt(self, pod: Pod) -> bool:
-        """Evicts a pod of a gang of lower priority; False where a disruption budget has it wait.
+        """Evicts a pod of a gang of lower priority; False where it must be asked for again.
+
+        That is where a disruption budget has it wait, or has changed in between.
 
         The API server asks the budgets, marks the pod as disrupted and has its node end it.
 
@@ -190,12 +192,12 @@ class PlanWriter:
         }
         try:
             await self._writer.create(eviction_of(pod.name), pod.namespace, eviction)
-        except TooManyError:
+        except (TooManyError, ConflictError):
             return False
-        except (NotFoundError, ConflictError):
-            return True  # it is gone, or another has its name
+        except NotFoundError:
+            return True
         except (ForbiddenError, InvalidError) as error:
-            raise EvictionRefusedError(f"pods that are in its way cannot be evicted: {error}") from error
+            raise EvictionRefusedError(f"it cannot be evicted: {error}") from error
         self._metrics.preempted.inc()
         return True
 

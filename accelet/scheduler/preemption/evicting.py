@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 
+from accelet.kube.errors import KubeError
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
 from accelet.runtime.logs import Log
 from accelet.scheduler.errors import EvictionRefusedError
 from accelet.scheduler.events import GangEvents
 from accelet.scheduler.gangs.grouping import GangKey, gang_key
-from accelet.scheduler.preemption.victims import may_all_preempt, rank_over, victim_of
+from accelet.scheduler.preemption.victims import is_orphan, may_all_preempt, rank_over, victim_of
 from accelet.scheduler.record import Record
 from accelet.scheduler.settings import PreemptionSettings
 from accelet.scheduler.state import SchedulerState
@@ -18,7 +19,7 @@ _log = Log(__name__)
 
 _LOOK_AGAIN_S = 30.0
 _AGAIN_S = 5.0
-"""How long after a disruption budget has had a pod wait it is asked again."""
+"""After how long an eviction is asked for again that a disruption budget or a conflict has held up."""
 
 
 class Evictor:
@@ -46,6 +47,7 @@ class Evictor:
     async def make_room(self, record: Record, wanting: Sequence[Pod]) -> float | None:
         """Evicts what is in the way of a plan; returns after how long to look again, None once all is gone.
 
+        All of it is asked for before an error of one pod is raised.
         Whoever wrote the plan: a pod is evicted only if it could be chosen today, for `wanting`, the pods of
         the plan that wait.
 
@@ -66,11 +68,39 @@ class Evictor:
         for pod in there:
             self._awaited[pod.key] = record.key
         staying = [pod for pod in there if pod.deleted_s is None]
-        self._check(staying, record.gang, wanting)
-        is_held_up = False
-        for pod in staying:
-            is_held_up |= not await self._evict(pod)
+        made = [pod for pod in staying if not self._is_orphan(pod)]
+        self._check(made, record.gang, wanting)
+        is_held_up = await self._evict_all(made) or len(made) < len(staying)
         return min(left_s, _AGAIN_S if is_held_up else _LOOK_AGAIN_S)
+
+    async def _evict_all(self, pods: Sequence[Pod]) -> bool:
+        """Asks for all of these, whatever becomes of some; whether some must be asked for again.
+
+        Raises:
+            EvictionRefusedError: some may not be evicted. What the API server says of them is for the log
+                alone: they may be another tenant's.
+            KubeError: it gave no answer for some.
+        """
+        is_held_up, is_refused, unanswered = False, False, None
+        for pod in pods:
+            try:
+                is_held_up |= not await self._evict(pod)
+            except EvictionRefusedError as error:
+                is_refused = True
+                _log.warning("eviction is refused", pod=f"{pod.namespace}/{pod.name}", error=str(error))
+            except KubeError as error:
+                unanswered = unanswered or error
+        if is_refused:
+            raise EvictionRefusedError(
+                "pods that are in its way cannot be evicted: the API server does not allow it, "
+                "and the scheduler's log says of which"
+            )
+        if unanswered is not None:
+            raise unanswered
+        return is_held_up
+
+    def _is_orphan(self, pod: Pod) -> bool:
+        return is_orphan(pod, self._state.owners, gang_key(pod, self._state.prefix))
 
     def _find(self, evicted: tuple[str, str, str]) -> Pod | None:
         """The pod while its containers may run."""

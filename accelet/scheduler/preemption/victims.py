@@ -83,5 +83,11 @@ def is_left_to_us(pod: Pod, owners: Owners, key: GangKey) -> bool:
     return found[0] is not None and not any(one is not None and one.is_queued for one in found)
 
 
+def is_orphan(pod: Pod, owners: Owners, key: GangKey) -> bool:
+    """Whether it is of a gang that could be a victim but that its owner is gone, with which it will go."""
+    is_made = key.kind in _GANGS and any(owner.is_controller for owner in pod.owners)
+    return is_made and owners.find(key, pod) is None
+
+
 def pod_keys(victims: Iterable[Victim]) -> list[ObjectKey]:
     return [pod.key for victim in victims for pod in victim.pods]
