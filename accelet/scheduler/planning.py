@@ -14,7 +14,6 @@ from accelet.runtime.backoff import Backoff
 from accelet.runtime.clock import Clock
 from accelet.runtime.logs import Log
 from accelet.scheduler.cluster.layout import Layout, lay_out
-from accelet.scheduler.cluster.supposing import Supposition
 from accelet.scheduler.errors import PlanRefusedError, PlanTooLargeError
 from accelet.scheduler.events import GangEvents
 from accelet.scheduler.gangs.grouping import Gang, GangKey
@@ -25,7 +24,7 @@ from accelet.scheduler.placement.plan import Plan, describe_plan
 from accelet.scheduler.placement.refusals import Refusals
 from accelet.scheduler.placement.reservation import Patience, Reservation
 from accelet.scheduler.placement.shares import Shares
-from accelet.scheduler.preemption.preempting import Preemptor, Prospect, suppose
+from accelet.scheduler.preemption.preempting import Preemptor, suppose
 from accelet.scheduler.record import Evicted, Placement, Record
 from accelet.scheduler.settings import SchedulerSettings
 from accelet.scheduler.state import SchedulerState
@@ -128,15 +127,12 @@ class Planner:
         now_s = self._wall_s()
         self._end_reservation(now_s)
         patience = self._patience(gangs, now_s)
-        layout, prospect = await self._layout(), await self._preemptor.look()
-        snapshot = self._state.cluster.snapshot(layout)
-        supposed = suppose(self._state, snapshot, prospect) if prospect else None
+        snapshot = self._state.cluster.snapshot(await self._layout())
         backlog = Backlog(gangs, snapshot, patience, self._refusals, before=self._reservation)
         waiting: list[Plan] = []
         started_s = self._clock.now_s()
         await self._make_plans(backlog, waiting)
-        if prospect is not None and supposed is not None:
-            await self._preempt(prospect, supposed, waiting, backlog.reservation)
+        await self._preempt(waiting, backlog.reservation)
         took_s = self._clock.now_s() - started_s
         self._metrics.plan_seconds.observe(took_s)
         waits_s = [self._keep(backlog.reservation, now_s), again_s, linger_s, excluded_s]
@@ -180,10 +176,16 @@ class Planner:
 
         await asyncio.to_thread(make)
 
-    async def _preempt(
-        self, prospect: Prospect, supposed: Supposition, waiting: list[Plan], kept: Reservation | None
-    ) -> None:
-        """Has gangs of lower priority evicted for one of those that wait, if that gets it in."""
+    async def _preempt(self, waiting: list[Plan], kept: Reservation | None) -> None:
+        """Has gangs of lower priority evicted for one of those that wait, if that gets it in.
+
+        What this round has placed is charged by now, so that nobody else is promised its cards.
+        """
+        prospect = await self._preemptor.look(waiting)
+        if prospect is None:
+            return
+        layout = await self._layout()
+        supposed = suppose(self._state, self._state.cluster.snapshot(layout), prospect)
         found = await self._preemptor.search(prospect, supposed, waiting, kept)
         if found is None or found.plan is None or self._is_over:
             return

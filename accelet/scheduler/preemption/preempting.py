@@ -29,7 +29,7 @@ _log = Log(__name__)
 
 _EVERY_S = 2.0
 _SHARE = 10
-"""Between two looks at all pods for victims: so long, and so many times as long as the last one took."""
+"""Between two looks at all pods and budgets: so long, and so many times as long as the last one took."""
 
 _PODS_AT_ONCE = 1000
 """So many pods are looked at in some 10 ms."""
@@ -127,21 +127,28 @@ class Preemptor:
     def _rest(self, gang: GangKey) -> _Rest:
         return self._rests.get(gang, _NEVER)
 
-    async def look(self) -> Prospect | None:
-        """Who may be evicted for those who waited after the last round; None if nobody, or not now."""
+    async def look(self, waiting: Sequence[Plan]) -> Prospect | None:
+        """Who may be evicted for one of these, if they waited after the last round; None if nobody, or not now.
+
+        Asks for all disruption budgets, so only where somebody may be helped by that.
+        """
         started_s = self._clock.now_s()
-        ready = [key for key in self._wanting if self._rest(key).until_s <= started_s]
+        ready = [plan.gang.key for plan in waiting if self._may_search(plan, started_s)]
         if not ready or self._again_s > started_s:
             return None
         victims, ending = await self._pods(max(self._wanting[key] for key in ready))
+        budgets = await self._budgets() if victims else None
         ended_s = self._clock.now_s()
         self._again_s = ended_s + max(_EVERY_S, _SHARE * (ended_s - started_s))
-        budgets = await self._budgets() if victims else None
         if budgets is None:
             for key in ready:
                 self.rest(key)
             return None
         return Prospect(tuple(victims), tuple(ending), tuple(budgets))
+
+    def _may_search(self, plan: Plan, now_s: float) -> bool:
+        key = plan.gang.key
+        return key in self._wanting and plan.is_settled and self._rest(key).until_s <= now_s
 
     async def search(
         self,
@@ -157,9 +164,7 @@ class Preemptor:
         now_s = self._clock.now_s()
         for plan in sorted(waiting, key=lambda one: self._rest(one.gang.key).since_s):
             key = plan.gang.key
-            if key not in self._wanting or not plan.is_settled or self._rest(key).until_s > now_s:
-                continue
-            if self._state.record_of(key) is not None:
+            if not self._may_search(plan, now_s) or self._state.record_of(key) is not None:
                 continue
             known = supposed if kept is None or kept.gang == key else _without(supposed, kept)
             charged = [victim for victim in prospect.victims if _is_charged(victim, supposed)]
@@ -210,6 +215,10 @@ class Preemptor:
                     self._listing.worked()
                     return budgets
                 query = {"limit": _BUDGETS_A_PAGE, "continue": page.continue_token}
+            most = int(_BUDGETS_A_PAGE) * _MOST_PAGES
+            self._listing.failed(
+                f"there are more than {most:,} disruption budgets, which are too many to read"
+            )
         except (KubeError, MalformedObjectError) as error:
             self._listing.failed(error)
         return None

@@ -1,7 +1,8 @@
 """The rounds of one leader by a clock that stands still: when the next one comes by itself, and what ends."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -11,24 +12,29 @@ from typing import Any, cast
 
 from prometheus_client import CollectorRegistry
 
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION, render_own
 from accelet.control.writer import FencedWriter
-from accelet.kube.apiresources import ObjectApi
-from accelet.kube.objects import Owner
+from accelet.kube.apiresources import ApiResource, Body, ObjectApi
+from accelet.kube.objects import Owner, Page
 from accelet.kube.pods import Container, Pod
+from accelet.kube.selection import NodeTerm, Requirement
 from accelet.kube.served import ListApi
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.events import GangEvents
-from accelet.scheduler.gangs.grouping import GATE_PREFIX, gang_key
+from accelet.scheduler.gangs.grouping import GATE_PREFIX, find_gangs, gang_key
 from accelet.scheduler.gangs.podgroups import POD_GROUP, PodGroupTerms
 from accelet.scheduler.gangs.workload import Workload
 from accelet.scheduler.metrics import SchedulerMetrics
+from accelet.scheduler.placement.plan import plan_gang
 from accelet.scheduler.planning import Planner
 from accelet.scheduler.preemption.preempting import Preemptor
-from accelet.scheduler.settings import SchedulerSettings
+from accelet.scheduler.record import Record, parse_record
+from accelet.scheduler.settings import PreemptionSettings, SchedulerSettings
 from accelet.scheduler.state import SchedulerState
 from accelet.scheduler.writer import PlanWriter
 from tests.fakes.clocks import FakeClock, settle
 from tests.fakes.nodes import node
+from tests.unit.scheduler.card_values import card, card_container, card_node, card_pod
 from tests.unit.scheduler.values import pod
 
 
@@ -58,8 +64,28 @@ class Threads(ThreadPoolExecutor):
 
 
 @dataclass
+class Plans:
+    """An API server that takes plans, and has no disruption budgets."""
+
+    written: list[Record] = field(default_factory=list)
+
+    async def create(
+        self, resource: ApiResource, namespace: str | None, body: Body, *, dry_run: bool = False
+    ) -> bytes:
+        metadata = cast("dict[str, object]", body["metadata"])
+        raw = json.dumps({**body, "metadata": {**metadata, "uid": "u", "resourceVersion": "1"}}).encode()
+        self.written.append(parse_record(raw))
+        return raw
+
+    async def list_page(
+        self, resource: ApiResource, namespace: str | None = None, query: Mapping[str, str] | None = None
+    ) -> Page:
+        return Page(())
+
+
+@dataclass
 class Leader:
-    """A planner and what it works on. It may write nothing; `tries` says how often it would have."""
+    """A planner and its world. Without `plans` it may write nothing; `tries` says how often it tried."""
 
     settings: SchedulerSettings = field(
         default_factory=lambda: SchedulerSettings(version="v1", quiet_s=0.0, reserved_for_s=3600.0)
@@ -68,6 +94,7 @@ class Leader:
     threads: Threads = field(default_factory=Threads)
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     state: SchedulerState = field(default_factory=lambda: SchedulerState(Scheme(), GATE_PREFIX))
+    plans: Plans | None = None
     tries: int = 0
     planner: Planner | None = None
 
@@ -79,7 +106,7 @@ class Leader:
 
     def _may_write(self) -> bool:
         self.tries += 1
-        return False
+        return self.plans is not None
 
     def sample(self, name: str) -> float:
         value = self.registry.get_sample_value(f"accelet_scheduler_{name}")
@@ -92,14 +119,14 @@ class Leader:
         metrics = SchedulerMetrics(self.registry)
         preemptor = Preemptor(
             self.state,
-            cast(ListApi, None),
+            cast(ListApi, self.plans),
             self.settings.preemption,
             clock=self.clock,
             wall_s=self.clock.now_s,
         )
         self.planner = planner = Planner(
             self.state,
-            PlanWriter(FencedWriter(cast("ObjectApi", None), self._may_write), self.state, metrics),
+            PlanWriter(FencedWriter(cast(ObjectApi, self.plans), self._may_write), self.state, metrics),
             GangEvents(lambda _: None, self.clock),
             self.settings,
             metrics,
@@ -203,3 +230,51 @@ async def test_a_pod_group_waits_for_the_pods_of_jobs_that_are_made_later() -> N
         assert leader.tries == 0
         await leader.clock.advance(1)
     assert leader.tries > 0
+
+
+async def test_cards_that_a_round_gives_are_not_promised_to_one_that_preempts_in_the_same_round() -> None:
+    settings = SchedulerSettings(version="v1", quiet_s=0.0, preemption=PreemptionSettings(gangs=True))
+    leader = Leader(settings, plans=Plans())
+    assert leader.plans is not None
+    state = leader.state
+    state.set_node(card_node("n0", card(0), card(1)))
+    for job in ("low", "other", "staying", "high", "first"):
+        state.set_workload(Workload("Job", "ml", job, 1))
+    _run_on_a_tile(state, "low", priority=0)
+    other = _run_on_a_tile(state, "other", priority=99)
+    _run_on_a_tile(state, "staying", priority=99)
+    state.set_pod(_for_cards("high", tiles=2, priority=9))
+    async with leader.leads():
+        await leader.clock.advance(20.0)
+        assert leader.plans.written == [], "nobody can make the room that another holds"
+        state.set_pod(replace(other, phase="Succeeded"))
+        state.set_pod(_for_cards("first", tiles=1, priority=20))
+        await leader.clock.advance(60.0)
+    assert [record.gang.name for record in leader.plans.written] == ["first"]
+
+
+def _for_cards(job: str, *, tiles: int, priority: int) -> Pod:
+    asking, owner = card_container(tiles=tiles), Owner("Job", job, f"u-{job}", is_controller=True)
+    labels, gates = {"job-name": job}, (f"{GATE_PREFIX}{job}",)
+    return replace(
+        card_pod(f"{job}-0", asking, labels=labels, gates=gates), owners=(owner,), priority=priority
+    )
+
+
+def _run_on_a_tile(state: SchedulerState, job: str, *, priority: int) -> Pod:
+    """A pod on the only node, with a tile that is free there."""
+    one = _for_cards(job, tiles=1, priority=priority)
+    (gang,) = find_gangs([one])
+    (given,) = plan_gang(gang, state.cluster.layout, state.cluster.room()).assignments
+    assert given is not None
+    pin = NodeTerm((), (Requirement("metadata.name", "In", ("n0",)),))
+    running = replace(
+        one,
+        node_name="n0",
+        gates=(),
+        phase="Running",
+        required_terms=(pin,),
+        annotations={ASSIGNMENT_ANNOTATION: render_own(given)},
+    )
+    state.set_pod(running)
+    return running

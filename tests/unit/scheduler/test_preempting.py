@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
+
+import pytest
 
 from accelet.kube.apiresources import ApiResource
 from accelet.kube.objects import Owner, Page
@@ -28,11 +31,13 @@ class Budgets:
         self.clock = clock
         self.listed_s: list[float] = []
         self.page = Page((), "1")
+        self.takes_s = 0.0
 
     async def list_page(
         self, resource: ApiResource, namespace: str | None = None, query: Mapping[str, str] | None = None
     ) -> Page:
         self.listed_s.append(self.clock.now_s())
+        await self.clock.advance(self.takes_s)
         return self.page
 
 
@@ -64,7 +69,7 @@ class World:
     async def round(self) -> Preemption | None:
         """What one round finds; those who wait are noted after it."""
         waiting, found = self.waiting(), None
-        prospect = await self.preemptor.look()
+        prospect = await self.preemptor.look(waiting)
         if prospect is not None:
             supposed = suppose(self.state, self.state.cluster.snapshot(), prospect)
             found = await self.preemptor.search(prospect, supposed, waiting, None)
@@ -139,3 +144,30 @@ async def test_gangs_that_nothing_helps_do_not_keep_others_from_being_helped() -
     low = _running("low", on="n0")
     world = World.of([node("n0", gpus=1)], [low, *hopeless, _waiting("high")])
     assert await world.victims(rounds=22) == ["low"]
+
+
+async def test_budgets_are_not_read_all_the_time_where_reading_them_takes_long() -> None:
+    hopeless = [_waiting(f"vast{number}", gpus=99) for number in range(50)]
+    world = World.of([node("n0", gpus=1)], [_running("low", on="n0"), *hopeless])
+    world.api.takes_s = 5.0
+    await world.victims(rounds=60)
+    between_s = [after - before for before, after in pairwise(world.api.listed_s)]
+    assert len(between_s) > 1
+    assert min(between_s) >= 55.0
+
+
+async def test_budgets_are_not_read_for_whoever_was_placed_meanwhile() -> None:
+    world = World.of([node("n0", gpus=1)], [_running("low", on="n0"), _waiting("high")])
+    await world.round()
+    assert await world.preemptor.look([]) is None
+    assert world.api.listed_s == []
+
+
+async def test_that_there_are_too_many_budgets_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody is evicted then: one that was not read might forbid it."""
+    world = World.of([node("n0", gpus=1)], [_running("low", on="n0"), _waiting("high")])
+    world.api.page = Page((), "1", "more")
+    assert await world.victims() == []
+    assert len(world.api.listed_s) == 40
+    (said,) = (record for record in caplog.records if record.getMessage() == "cannot preempt")
+    assert "more than 20,000 disruption budgets" in str(vars(said))
