@@ -128,7 +128,7 @@ class Preemptor:
         return self._rests.get(gang, _NEVER)
 
     async def look(self, waiting: Sequence[Plan]) -> Prospect | None:
-        """Who may be evicted for one of these, if they waited after the last round; None if nobody, or not now.
+        """Who may be evicted for one of these who waited after the last round; None if nobody, or not now.
 
         Asks for all disruption budgets, so only where somebody may be helped by that.
         """

@@ -1,17 +1,31 @@
 """Which gangs may be evicted, and for which."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
-from accelet.scheduler.gangs.grouping import Gang, GangKey, Owners
+from accelet.scheduler.gangs.grouping import COUNTED_KINDS, Gang, GangKey, Owners
 from accelet.scheduler.gangs.jobs import is_queued
 from accelet.scheduler.gangs.workload import Workload
 from accelet.scheduler.release import pinned_to
 
-_GANGS = frozenset(("Job", "JobSet", "Kubeflow", "LeaderWorkerSet", "RayCluster", "SparkApplication"))
-"""Of these alone there is an owner that says what it is, and makes evicted pods anew."""
+_MAKERS = {
+    "Job": frozenset(("Job",)),
+    "JobSet": frozenset(("Job",)),
+    # An MPIJob's launcher is of a Job.
+    "Kubeflow": COUNTED_KINDS,
+    "LeaderWorkerSet": frozenset(("StatefulSet",)),
+    "RayCluster": frozenset(("RayCluster",)),
+    # Its driver makes the executors.
+    "SparkApplication": frozenset(("SparkApplication", "Pod")),
+}
+"""The controllers of the pods of each kind of gang that may be a victim.
+
+Of these alone there is an owner that says what it is, and makes evicted pods anew.
+"""
+
+_SYSTEM = "kube-system"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,30 +55,42 @@ def victim_of(key: GangKey, members: Iterable[Pod], owners: Owners) -> Victim | 
     """The gang as a victim; None where it cannot be one.
 
     It can where an owner that is known, and that Kueue does not admit, makes it, and each of its pods is on
-    the node that this scheduler has given it. A gang that is being released is left alone.
+    the node that this scheduler has given it. A gang that is being released is left alone, and the cluster's
+    own pods are: whatever labels others set, pods of a controller that makes no gangs are in none.
     """
-    if key.kind not in _GANGS:
+    makers = _MAKERS.get(key.kind)
+    if makers is None or key.namespace == _SYSTEM:
         return None
     live = [pod for pod in members if not pod.is_terminal and pod.deleted_s is None]
     pods = tuple(sorted((pod for pod in live if pod.node_name), key=lambda pod: pod.key))
     is_whole = all(pod.node_name or pod.gates for pod in live)
     if not pods or not is_whole or any(pinned_to(pod) != pod.node_name for pod in pods):
         return None
-    if not all(is_left_to_us(pod, owners, key) for pod in live):
+    if not all(_is_made_by(pod, makers) and is_left_to_us(pod, owners, key) for pod in live):
         return None
     return Victim(key, max(pod.priority for pod in pods), pods)
 
 
+def _is_made_by(pod: Pod, makers: Collection[str]) -> bool:
+    return all(owner.kind in makers for owner in pod.owners if owner.is_controller)
+
+
 def may_preempt(gang: Gang, owners: Owners) -> bool:
-    """Whether others may be evicted for this gang, of which nothing has begun."""
-    if gang.is_begun or gang.objection or gang.lacking:
+    """Whether others may be evicted for this gang, of which nothing has begun.
+
+    Not where kube-scheduler has refused it on some node: it may do so again.
+    """
+    if gang.is_begun or gang.objection or gang.lacking or gang.excluded:
         return False
     return may_all_preempt(gang.pods, owners, gang.key)
 
 
 def may_all_preempt(pods: Sequence[Pod], owners: Owners, key: GangKey) -> bool:
-    """Whether others may be evicted for these pods of one gang, whose owners, if they have any, are known."""
-    if not pods or not all(pod.may_preempt and not is_queued(pod.labels) for pod in pods):
+    """Whether others may be evicted for these pods of one gang, whose owners, if they have any, are known.
+
+    Not for pods with rules about other pods, by which kube-scheduler may refuse them.
+    """
+    if not pods or any(not pod.may_preempt or pod.has_pod_rules or is_queued(pod.labels) for pod in pods):
         return False
     owned = [pod for pod in pods if any(owner.is_controller for owner in pod.owners)]
     return all(is_left_to_us(pod, owners, key) for pod in owned)
@@ -79,13 +105,18 @@ def is_left_to_us(pod: Pod, owners: Owners, key: GangKey) -> bool:
     """Whether the pod's owners are known, and none of them is admitted by Kueue."""
     if is_queued(pod.labels) or not any(owner.is_controller for owner in pod.owners):
         return False
-    found: Sequence[Workload | None] = (owners.find(key, pod), owners.job_of(pod))
+    # Of a PodGroup's pods, the group is not what makes them.
+    found: Sequence[Workload | None] = (
+        owners.find(key, pod),
+        owners.maker_of_all(key, pod),
+        owners.job_of(pod),
+    )
     return found[0] is not None and not any(one is not None and one.is_queued for one in found)
 
 
 def is_orphan(pod: Pod, owners: Owners, key: GangKey) -> bool:
     """Whether it is of a gang that could be a victim but that its owner is gone, with which it will go."""
-    is_made = key.kind in _GANGS and any(owner.is_controller for owner in pod.owners)
+    is_made = key.kind in _MAKERS and any(owner.is_controller for owner in pod.owners)
     return is_made and owners.find(key, pod) is None
 
 

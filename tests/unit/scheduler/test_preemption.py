@@ -16,6 +16,7 @@ from accelet.kube.selection import NodeTerm, Requirement
 from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import Gang, GangKey, Owners, find_gangs, gang_key
+from accelet.scheduler.gangs.podgroups import PodGroupTerms
 from accelet.scheduler.gangs.workload import Workload
 from accelet.scheduler.preemption.search import Preemption, PreemptionTerms, cost_of, find_preemption
 from accelet.scheduler.preemption.victims import Victim, may_preempt, pod_keys, victim_of
@@ -190,6 +191,40 @@ def test_whose_owner_kueue_admits_or_nobody_has_seen_is_neither_evicted_nor_evic
         assert may_preempt(gang, owners) == may
         never = replace(gang, pods=(replace(waiting, may_preempt=False),))
         assert not may_preempt(never, owners)
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "DaemonSet", "Node", "StatefulSet", "Anything"])
+def test_pods_that_another_controller_makes_are_no_victims_whatever_their_labels(kind: str) -> None:
+    other = Owner(kind, "t", "u", is_controller=True)
+    assert _victim([replace(_running("t-0", on="n0"), owners=(other,))]) is None
+
+
+def test_pods_of_kube_system_are_no_victims() -> None:
+    pod = replace(_running("t-0", on="n0"), namespace="kube-system")
+    workload = replace(_WORKLOAD, namespace="kube-system")
+    assert victim_of(gang_key(pod), [pod], Owners([workload])) is None
+
+
+def test_nobody_is_evicted_for_a_gang_that_kube_scheduler_may_refuse() -> None:
+    """For the nodes on which it was, or by rules about other pods, which are not looked at here."""
+    waiting = replace(values.pod("t-0", labels={"job-name": "t"}, owner=_JOB), priority=9)
+    owners = Owners([_WORKLOAD])
+    (gang,) = find_gangs([waiting], [_WORKLOAD])
+    assert may_preempt(gang, owners)
+    assert not may_preempt(replace(gang, excluded=frozenset(["n0"])), owners)
+    assert not may_preempt(replace(gang, pods=(replace(waiting, has_pod_rules=True),)), owners)
+
+
+def test_a_pod_group_whose_job_set_kueue_admits_is_neither_evicted_nor_evicted_for() -> None:
+    labels = {"jobset.sigs.k8s.io/jobset-name": "s"}
+    waiting = replace(values.pod("t-0", labels=labels, owner=_JOB), priority=9, pod_group="g")
+    running = replace(_running("t-0", on="n0"), labels=labels, pod_group="g")
+    group = Workload("PodGroup", "ml", "g", 0, pod_group=PodGroupTerms())
+    for is_queued in (False, True):
+        workloads = [_WORKLOAD, group, Workload("JobSet", "ml", "s", 1, is_queued=is_queued)]
+        (gang,) = find_gangs([waiting], workloads)
+        assert may_preempt(gang, Owners(workloads)) is not is_queued
+        assert victim_of(gang_key(running), [running], Owners(workloads)) is None
 
 
 def test_a_gang_that_is_being_released_is_left_alone() -> None:
