@@ -152,6 +152,9 @@ class Controller:
                 return wait_s
             steps = await self._steps(record)
         if steps.lost:
+            if record.evicted and not steps.is_begun:
+                # Others have taken what was made free: to evict the next ones at once would go on for ever.
+                self._preemptor.rest(record.gang, _NO_PREEMPTION_FOR_S)
             await self._place_anew(record, steps, steps.lost)
             return None
         if steps.lifts:

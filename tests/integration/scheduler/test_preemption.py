@@ -183,3 +183,29 @@ async def test_a_plan_of_somebody_else_evicts_nobody_that_may_not_be_evicted(
         await until(lambda: not world.plans())
     assert _evictions(world) == []
     assert world.state.collection(PODS).objects["ml", "lower-0"]["spec"]["nodeName"]
+
+
+async def test_a_gang_whose_room_was_made_and_taken_by_others_has_nobody_evicted_again_soon(
+    world: World, start: Start
+) -> None:
+    async with start():
+        await _two_run(world)
+        world.add_job("high", 1, gpus=8, spec={"priority": 9})
+        await until(lambda: _is_told(world, "high-0"))
+    (uid,) = _uids(world, "high")
+    record = Record(
+        GangKey("ml", "high", "Job"),
+        (Placement("high-0", uid, *world.where("lower").values()),),
+        0,
+        0,
+        evicted=(Evicted("ml", "gone-0", "uid-gone"),),
+        until_s=time.time() + 600,
+    )
+    world.state.create(PLANS, "ml", json.loads(json.dumps(record.to_body())))
+    async with start(**ON):
+        await until(lambda: not world.plans())
+        world.add_job("next", 2, gpus=8, spec={"priority": 8})
+        await until(lambda: world.is_bound("next", 2) and not world.plans())
+    assert sorted(_evictions(world)) == ["low-0", "low-1"]
+    assert world.is_bound("lower", 1)
+    assert world.gated("high") == ["high-0"]
