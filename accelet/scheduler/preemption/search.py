@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -24,6 +24,9 @@ _ROOM, _NODES_A_UNIT = 200, 20
 
 _SUMS = 20
 """What it costs to judge a set of victims by sums alone."""
+
+_KEPT = 3
+"""One part in so many of the work is kept for larger sets than those that are looked at one by one."""
 
 _SCREEN_UNITS = 100_000
 """What it may cost to count how many pods each node takes."""
@@ -48,12 +51,13 @@ class Preemption:
     """The answer. With `victims`, `plan` is the gang's once they are gone.
 
     `is_settled` says that no other set is better; without victims, that none does it at all, or that none
-    is needed.
+    is needed. It took `spent` units of work, without those of the first look at every node.
     """
 
     victims: tuple[Victim, ...] = ()
     plan: Plan | None = None
     is_settled: bool = True
+    spent: int = 0
 
 
 def cost_of(victims: Sequence[Victim]) -> tuple[object, ...]:
@@ -89,7 +93,8 @@ def find_preemption(
     """
     search = _Search(gang.first(gang.fewest), supposed, tuple(ending), allows, terms)
     below = rank_over(gang.pods)
-    return search.run([victim for victim in victims if victim.priority < below and allows([victim])])
+    found = search.run([victim for victim in victims if victim.priority < below and allows([victim])])
+    return replace(found, spent=search.spent)
 
 
 class _Search:
@@ -104,9 +109,14 @@ class _Search:
         self._gang, self._supposed, self._ending = gang, supposed, ending
         self._allows, self._terms = allows, terms
         self._budget = Budget(terms.units)
+        self._kept = terms.units // _KEPT
         self._room_units = _ROOM + len(supposed.layout.nodes) // _NODES_A_UNIT
         self._is_settled = True
         self._screen: _Screen | None = None
+
+    @property
+    def spent(self) -> int:
+        return self._budget.spent
 
     @property
     def _layout(self) -> Layout:
@@ -125,7 +135,7 @@ class _Search:
 
         enough = bisect_left(priorities, 1, key=suffices)
         if enough == len(priorities):
-            return Preemption(is_settled=self._is_settled)
+            return Preemption() if self._is_settled else self._reprieve(useful)
         among = [victim for victim in useful if victim.priority <= priorities[enough]]
         return self._fewest(among, priorities[enough])
 
@@ -135,7 +145,7 @@ class _Search:
         few = candidates[: self._terms.most_candidates]
         self._is_settled &= len(few) == len(candidates)
         for some in self._sets(few, highest):
-            if self._budget.left <= 0:
+            if self._budget.left <= self._kept:
                 self._is_settled = False
                 break
             if not self._is_enough(some):
@@ -158,20 +168,26 @@ class _Search:
         return iter(sorted(sets, key=cost_of))
 
     def _reprieve(self, among: Sequence[Victim]) -> Preemption:
-        """A set of which none can be spared, from those the planner needs when all of them are gone."""
-        left = self._needed(among, self._proof(among))
+        """A set of which none can be spared, from those the planner needs when all of them are gone.
+
+        Where the work is over before each was looked at, that is said to be unsettled.
+        """
+        self._kept = 0
+        plan = self._proof(among)
+        left = self._needed(among, plan)
         for victim in sorted(left, key=lambda one: (-one.priority, -len(one.pods), one.since_s, one.key)):
             if self._budget.left <= 0:
+                self._is_settled = False
                 break
             if victim not in left:
                 continue
             spared = [one for one in left if one is not victim]
             if not spared or not self._is_enough(spared):
                 continue
-            if (plan := self._proof(spared)) is not None:
-                left = self._needed(spared, plan)
-        plan = self._proof(left) if left and self._allows(left) else None
-        if plan is None:
+            if (fewer := self._proof(spared)) is not None:
+                # On the nodes of the others nothing of it is placed: it is good without their end too.
+                plan, left = fewer, self._needed(spared, fewer)
+        if plan is None or not left or not self._allows(left):
             return Preemption(is_settled=False)
         return Preemption(tuple(sorted(left, key=lambda one: one.key)), plan, self._is_settled)
 
@@ -221,7 +237,7 @@ class _Search:
         return plan
 
     def _ask(self, room: CardRoom) -> Plan:
-        share = Budget(max(1, min(self._budget.left, self._terms.effort.units)))
+        share = Budget(max(1, min(self._budget.left - self._kept, self._terms.effort.units)))
         try:
             return find_places(self._gang, self._layout, room, self._terms.effort, share)
         finally:

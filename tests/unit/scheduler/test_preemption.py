@@ -26,6 +26,7 @@ from tests.unit.scheduler.instances import Instance, random_instance
 
 _PATIENT = PreemptionTerms(units=10**9)
 _HIGH = 100
+_LAST_QUESTION = 10_000
 
 
 def _instance(random: Random) -> tuple[Instance, list[Victim]]:
@@ -113,6 +114,32 @@ def test_a_search_keeps_its_budget_and_evicts_only_what_lets_the_gang_in(seed: i
     if found.victims:
         assert _gets_in(instance, found.victims)
         assert found.plan is not None
+
+
+@given(st.integers(0, 2**32), st.integers(1, 60_000))
+def test_no_search_takes_much_more_work_than_it_may(seed: int, units: int) -> None:
+    """Beyond its budget there may be the last question that it asked, and the rooms for it."""
+    instance, victims = _instance(Random(seed))
+    found, _ = _search(instance, victims, PreemptionTerms(units=units))
+    assert found.spent <= units + _LAST_QUESTION
+
+
+@pytest.mark.parametrize("pods", [4, 6, 8])
+@pytest.mark.parametrize("priorities", [1, 40])
+def test_a_gang_of_unlike_pods_is_served_where_there_are_very_many_sets(pods: int, priorities: int) -> None:
+    """To look at some of the sets one by one leaves work enough to find one that does."""
+    nodes = [node(f"n{number}", gpus=8) for number in range(40)]
+    others = [
+        _running(f"o{number}", on=f"n{number}", priority=number % priorities, gpus=8) for number in range(40)
+    ]
+    wanting = [replace(values.pod(f"w-{rank}", gpus=8 - rank % 4), priority=_HIGH) for rank in range(pods)]
+    cluster = Cluster(_SCHEME, nodes, [*others, *wanting])
+    (gang,) = find_gangs(wanting)
+    victims = [found for pod in others if (found := _victim([pod])) is not None]
+    found = find_preemption(gang, victims, cluster.suppose(cluster.snapshot(), pod_keys(victims)))
+    assert len(found.victims) == pods
+    assert found.plan is not None
+    assert found.spent <= PreemptionTerms().units + _LAST_QUESTION
 
 
 def test_gangs_of_the_same_or_a_higher_priority_stay() -> None:
@@ -237,13 +264,14 @@ _JOB = Owner("Job", "t", "uid-t", is_controller=True)
 _WORKLOAD = Workload("Job", "ml", "t", 1)
 
 
-def _running(name: str, *, on: str, priority: int = 0) -> Pod:
+def _running(name: str, *, on: str, priority: int = 0, gpus: int = 1) -> Pod:
     """A pod of the Job `t`, or of one by the first part of its name, where it was placed."""
     job = name.partition("-")[0]
     pin = (NodeTerm((), (Requirement("metadata.name", "In", (on,)),)),)
     return values.pod(
         name,
         on=on,
+        gpus=gpus,
         labels={"job-name": job},
         owner=Owner("Job", job, f"uid-{job}", is_controller=True),
         terms=pin,
