@@ -187,8 +187,8 @@ class Controller:
         try:
             return await self._evictor.make_room(record, wanting)
         except EvictionRefusedError as error:
-            await self._writer.erase(record)
             self._preemptor.rest(record.gang, _NO_PREEMPTION_FOR_S)
+            await self._writer.erase(record)
             if wanting:
                 self._planner.rest(record.gang, str(error), wanting)
             self._planner.plan_soon()

@@ -136,10 +136,10 @@ def test_a_gang_of_unlike_pods_is_served_where_there_are_very_many_sets(pods: in
     cluster = Cluster(_SCHEME, nodes, [*others, *wanting])
     (gang,) = find_gangs(wanting)
     victims = [found for pod in others if (found := _victim([pod])) is not None]
-    found = find_preemption(gang, victims, cluster.suppose(cluster.snapshot(), pod_keys(victims)))
-    assert len(found.victims) == pods
-    assert found.plan is not None
-    assert found.spent <= PreemptionTerms().units + _LAST_QUESTION
+    chosen = find_preemption(gang, victims, cluster.suppose(cluster.snapshot(), pod_keys(victims)))
+    assert len(chosen.victims) == pods
+    assert chosen.plan is not None
+    assert chosen.spent <= PreemptionTerms().units + _LAST_QUESTION
 
 
 def test_gangs_of_the_same_or_a_higher_priority_stay() -> None:
