@@ -51,17 +51,18 @@ class DyingRecords(ClaimRecords):
 
     def remove_cdi(self, entries: Collection[Entry]) -> None:
         for entry in entries:
-            self._step(".none.tmp")
+            self._step()
             super().remove_cdi([entry])
 
-    def _step(self, half: str) -> None:
+    def _step(self, half: str = "") -> None:
+        """Without a name for `half` of it: what is removed is there or is not."""
         self._live()
         self._steps -= 1
-        if self._steps == 0:
+        if self._steps == 0 and half:
             for folder in self._folders:
                 folder.mkdir(parents=True, exist_ok=True)
             (self._folders["cdi" in half or "k8s" in half] / half).write_text('{"half')
-            self._live()
+        self._live()
 
     def _live(self) -> None:
         if self._steps <= 0:

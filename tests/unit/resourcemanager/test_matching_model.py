@@ -90,7 +90,9 @@ def test_current_watch_spares_the_api_server(seed: int, kubelet_restarts: bool, 
     disturbances = Disturbances(kubelet_restarts=kubelet_restarts, agent_restarts=agent_restarts)
     agent = run(Agent(Node(seed, Podresources.GET_ACTIVE, disturbances)))
     if set(agent.counts) <= {"right"}:
-        assert agent.questions["ReadPods"] == agent.questions["ReadPod"] == 0
+        assert agent.questions["ReadPods"] == 0
+        # A kubelet that starts anew hides pods for a while: whether these are rivals, the API server knows.
+        assert agent.questions["ReadPod"] <= (agent.counts["right"] if kubelet_restarts else 0)
 
 
 @given(SEEDS)
