@@ -13,6 +13,7 @@ from tests.unit.provisioner.manifests import job_set
 BOOKINGS = "apis/autoscaling.x-k8s.io/v1/provisioningrequests"
 WORKLOADS = "apis/kueue.x-k8s.io/v1beta2/workloads"
 TEMPLATES = "api/v1/podtemplates"
+SPOT = {"cloud.google.com/gke-spot": "true"}
 WITHIN_S = 200.0
 
 pytestmark = pytest.mark.timeout(450)
