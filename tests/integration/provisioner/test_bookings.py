@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from accelet.provisioner.settings import SimulatedCapacity, SimulatedPools
 from tests.integration.kube.waiting import eventually
 from tests.integration.provisioner.conftest import Start
 from tests.integration.provisioner.world import JOB_SETS, NODES, REQUESTS, World
@@ -13,8 +14,11 @@ from tests.unit.provisioner.manifests import job_set
 BOOKINGS = "apis/autoscaling.x-k8s.io/v1/provisioningrequests"
 WORKLOADS = "apis/kueue.x-k8s.io/v1beta2/workloads"
 TEMPLATES = "api/v1/podtemplates"
-SPOT = {"cloud.google.com/gke-spot": "true"}
 WITHIN_S = 200.0
+SPOT = {"cloud.google.com/gke-spot": "true"}
+NO_SPOT = SimulatedPools(
+    create_s=0.1, join_s=0.1, delete_s=0.1, capacity=(SimulatedCapacity(tier="spot", slices=1),)
+)
 
 pytestmark = pytest.mark.timeout(450)
 
@@ -110,6 +114,18 @@ async def test_a_new_leader_keeps_what_is_booked(world: World, start: Start) -> 
             await asyncio.sleep(0.5)
     assert [one["status"]["since"] for one in world.objects(REQUESTS)] == since
     assert world.phases() == ["Ready", "Ready"]
+
+
+async def test_a_failed_booking_is_followed_by_one_of_another_flavor(world: World, start: Start) -> None:
+    queue = Queue(world)
+    async with start(simulated=NO_SPOT, rest_s=60.0, lag_s=1.0):
+        queue.book(1, selector=SPOT)
+        await eventually(lambda: "Failed" in queue.said(), within_s=WITHIN_S)
+        assert "no spot capacity" in queue.said()["Failed"]
+        queue.drop(1)
+        queue.book(2)
+        await eventually(lambda: "Provisioned" in queue.said(2), within_s=WITHIN_S)
+    assert {one["status"]["tier"] for one in world.objects(REQUESTS)} == {"on-demand"}
 
 
 async def test_what_cannot_be_booked_is_refused_with_a_sentence(world: World, start: Start) -> None:
