@@ -34,6 +34,7 @@ from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.https_client import RefusedError
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
+from tests.e2e.shipped_kinds import RESOURCES
 
 NAMESPACES = ApiResource("Namespace", "namespaces")
 GPU = "example.com/gpu"
@@ -42,24 +43,6 @@ _LABELS = Scheme().label_sets[0]
 _MANIFESTS = Path(__file__).parents[2] / "deploy" / "scheduler.yaml"
 _PREEMPTION = Path(__file__).parents[2] / "deploy" / "preemption.yaml"
 _CLASSES = ApiResource("PriorityClass", "priorityclasses", "scheduling.k8s.io")
-_ADMISSION = "admissionregistration.k8s.io"
-_RBAC = "rbac.authorization.k8s.io"
-_RESOURCES = {
-    "ServiceAccount": ApiResource("ServiceAccount", "serviceaccounts"),
-    "ClusterRole": ApiResource("ClusterRole", "clusterroles", _RBAC),
-    "ClusterRoleBinding": ApiResource("ClusterRoleBinding", "clusterrolebindings", _RBAC),
-    "Role": ApiResource("Role", "roles", _RBAC),
-    "RoleBinding": ApiResource("RoleBinding", "rolebindings", _RBAC),
-    "ConfigMap": CONFIG_MAPS,
-    "PodDisruptionBudget": ApiResource("PodDisruptionBudget", "poddisruptionbudgets", "policy"),
-    "Deployment": ApiResource("Deployment", "deployments", "apps"),
-    "ValidatingAdmissionPolicy": ApiResource(
-        "ValidatingAdmissionPolicy", "validatingadmissionpolicies", _ADMISSION
-    ),
-    "ValidatingAdmissionPolicyBinding": ApiResource(
-        "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", _ADMISSION
-    ),
-}
 Where = Mapping[str, tuple[str, ...]]
 
 
@@ -107,7 +90,7 @@ async def _beat(client: Client, names: Sequence[str]) -> None:
 async def kubeconfig(cluster: ControlPlane, client: Client, tmp_path: Path) -> Path:
     """That of the account, and with no more than the rights, which deploy/scheduler.yaml gives."""
     for manifest in yaml.safe_load_all(_MANIFESTS.read_text()):
-        resource, name = _RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
+        resource, name = RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
         namespace = manifest["metadata"].get("namespace")
         # There is no image here for the Deployment to run: it is only judged.
         await client.patch(
@@ -323,13 +306,13 @@ async def may_preempt(kubeconfig: Path, client: Client, tmp_path: Path) -> Async
     """A configuration with preemption, which the account of `kubeconfig` has the rights for."""
     manifests = list(yaml.safe_load_all(_PREEMPTION.read_text()))
     for manifest in manifests:
-        resource = _RESOURCES[manifest["kind"]]
+        resource = RESOURCES[manifest["kind"]]
         await client.patch(resource, None, manifest["metadata"]["name"], manifest, "apply")
     config = tmp_path / "preemption.yaml"
     config.write_text("version: v1\npreemption: {gangs: true}\n")
     yield config
     for manifest in manifests:
-        await client.delete(_RESOURCES[manifest["kind"]], None, manifest["metadata"]["name"])
+        await client.delete(RESOURCES[manifest["kind"]], None, manifest["metadata"]["name"])
 
 
 @pytest.fixture

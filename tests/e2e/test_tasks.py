@@ -17,7 +17,7 @@ import yaml
 
 from accelet.gputask.original import IMAGE
 from accelet.kinds.gputask import GPU_TASKS
-from accelet.kube.apiresources import CONFIG_MAPS, JOBS, NODES, PODS, ApiResource
+from accelet.kube.apiresources import JOBS, NODES, PODS, ApiResource
 from accelet.kube.client import Client
 from accelet.kube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError, TooManyError
 from tests.e2e.cluster.binaries import Binaries
@@ -26,30 +26,12 @@ from tests.e2e.cluster.images import BUSYBOX_IMAGE, busybox_image
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
 from tests.e2e.cluster.node import Node
 from tests.e2e.kustomize import DEPLOY, build
+from tests.e2e.shipped_kinds import RESOURCES
 
-_ADMISSION, _RBAC = "admissionregistration.k8s.io", "rbac.authorization.k8s.io"
+_RBAC = "rbac.authorization.k8s.io"
 _ACCOUNTS = ApiResource("ServiceAccount", "serviceaccounts")
 _NAMESPACES = ApiResource("Namespace", "namespaces")
 _BINDINGS = ApiResource("RoleBinding", "rolebindings", _RBAC)
-_RESOURCES = {
-    "CustomResourceDefinition": ApiResource(
-        "CustomResourceDefinition", "customresourcedefinitions", "apiextensions.k8s.io"
-    ),
-    "ServiceAccount": _ACCOUNTS,
-    "ClusterRole": ApiResource("ClusterRole", "clusterroles", _RBAC),
-    "ClusterRoleBinding": ApiResource("ClusterRoleBinding", "clusterrolebindings", _RBAC),
-    "Role": ApiResource("Role", "roles", _RBAC),
-    "RoleBinding": _BINDINGS,
-    "ConfigMap": CONFIG_MAPS,
-    "PodDisruptionBudget": ApiResource("PodDisruptionBudget", "poddisruptionbudgets", "policy"),
-    "Deployment": ApiResource("Deployment", "deployments", "apps"),
-    "ValidatingAdmissionPolicy": ApiResource(
-        "ValidatingAdmissionPolicy", "validatingadmissionpolicies", _ADMISSION
-    ),
-    "ValidatingAdmissionPolicyBinding": ApiResource(
-        "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", _ADMISSION
-    ),
-}
 _ACCELET = Path(sys.executable).with_name("accelet")
 _SETTINGS = "version: v1\nfirst_pause_s: 0.5\n"
 
@@ -65,7 +47,7 @@ async def client(cluster: ControlPlane) -> AsyncIterator[Client]:
 async def kubeconfig(cluster: ControlPlane, client: Client, binaries: Binaries, tmp_path: Path) -> Path:
     """That of the account, and with no more than the rights, which deploy/tasks gives."""
     for manifest in build(DEPLOY / "tasks", binaries.path("kubectl")):
-        resource, name = _RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
+        resource, name = RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
         namespace = manifest["metadata"].get("namespace")
         is_tried = manifest["kind"] == "Deployment"
         await client.patch(resource, namespace, name, manifest, "apply", dry_run=is_tried)
@@ -394,11 +376,11 @@ async def originals(
 ) -> AsyncIterator[dict[str, Any]]:
     """The original's manifest, where its kind is installed."""
     for manifest in build(DEPLOY / "tasks" / "original", binaries.path("kubectl")):
-        resource, name = _RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
+        resource, name = RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
         await client.patch(resource, None, name, manifest, "apply")
     await _until(partial(_may_list, user, _ORIGINALS, namespace))
     yield yaml.safe_load(_ORIGINAL)
-    kind = _RESOURCES["CustomResourceDefinition"]
+    kind = RESOURCES["CustomResourceDefinition"]
     await client.delete(kind, None, "gputasks.falldio.com")
 
     async def is_gone() -> bool:

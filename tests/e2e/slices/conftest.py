@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from accelet.kinds.slicerequest import SLICE_REQUESTS
-from accelet.kube.apiresources import CONFIG_MAPS, ApiResource
+from accelet.kube.apiresources import ApiResource
 from accelet.kube.client import Client
 from accelet.kube.errors import NotFoundError
 from accelet.provisioner.watching import JOB_SETS
@@ -19,29 +19,10 @@ from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
 from tests.e2e.kustomize import DEPLOY, build
+from tests.e2e.shipped_kinds import RESOURCES
 from tests.e2e.slices.kueue import define, module_folder
 from tests.e2e.slices.world import is_served, until
 
-_ADMISSION, _RBAC = "admissionregistration.k8s.io", "rbac.authorization.k8s.io"
-_RESOURCES = {
-    "CustomResourceDefinition": ApiResource(
-        "CustomResourceDefinition", "customresourcedefinitions", "apiextensions.k8s.io"
-    ),
-    "ServiceAccount": ApiResource("ServiceAccount", "serviceaccounts"),
-    "ClusterRole": ApiResource("ClusterRole", "clusterroles", _RBAC),
-    "ClusterRoleBinding": ApiResource("ClusterRoleBinding", "clusterrolebindings", _RBAC),
-    "Role": ApiResource("Role", "roles", _RBAC),
-    "RoleBinding": ApiResource("RoleBinding", "rolebindings", _RBAC),
-    "ConfigMap": CONFIG_MAPS,
-    "PodDisruptionBudget": ApiResource("PodDisruptionBudget", "poddisruptionbudgets", "policy"),
-    "Deployment": ApiResource("Deployment", "deployments", "apps"),
-    "ValidatingAdmissionPolicy": ApiResource(
-        "ValidatingAdmissionPolicy", "validatingadmissionpolicies", _ADMISSION
-    ),
-    "ValidatingAdmissionPolicyBinding": ApiResource(
-        "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", _ADMISSION
-    ),
-}
 _NAMESPACES = ApiResource("Namespace", "namespaces")
 
 
@@ -63,7 +44,7 @@ async def kubeconfig(
     kubectl, folder = binaries.path("kubectl"), DEPLOY / "provisioner"
     manifests = [*build(folder, kubectl), *build(folder / "simulated", kubectl)]
     for manifest in manifests:
-        resource, name = _RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
+        resource, name = RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
         namespace = manifest["metadata"].get("namespace")
         is_tried = manifest["kind"] == "Deployment"
         await client.patch(resource, namespace, name, manifest, "apply", dry_run=is_tried)
@@ -74,7 +55,7 @@ async def kubeconfig(
     yield write_kubeconfig(tmp_path / "kubeconfig", server=cluster.url, ca=ca, credentials=token)
     for manifest in reversed(manifests):
         if manifest["kind"] not in ("CustomResourceDefinition", "Deployment"):
-            resource, metadata = _RESOURCES[manifest["kind"]], manifest["metadata"]
+            resource, metadata = RESOURCES[manifest["kind"]], manifest["metadata"]
             with suppress(NotFoundError):  # two of the files have it
                 await client.delete(resource, metadata.get("namespace"), metadata["name"])
 
