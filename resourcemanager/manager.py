@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from accelet.accelerators.backend import Backend, Tiles
 from accelet.accelerators.device import DeviceId, Health
+from accelet.accelerators.hardwarename import unit_named_by
 from accelet.accelerators.inventory import Inventory, list_health
 from accelet.assignments.nodecards import NodeCard, list_node_cards
 from accelet.kube.pods import Pod
@@ -113,7 +114,7 @@ class ResourceManager:
         found = list_health(self._inventory, self._told)
         for device, entry in self._listing.entries.items():
             if device not in self._inventory.by_id:
-                found.setdefault(device.rpartition("-s")[0] or device, entry.health.reason)
+                found.setdefault(unit_named_by(device), entry.health.reason)
         return found
 
     def list_cards(self, pods: Mapping[PodUid, Pod]) -> tuple[NodeCard, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from accelet.accelerators.device import UnitId
+from accelet.accelerators.pci import PciAddress
 
 _TILE_AND_SHARE: Final = re.compile(r"(?P<unit>.+?)(?:-t(?P<tile>[0-9]{1,6}))?(?:-s(?P<share>[0-9]{1,6}))?")
 _SHARE: Final = re.compile(r"(?P<unit>.+)-s(?P<share>[0-9]{1,6})")
@@ -22,6 +23,16 @@ class UnitPart:
     def overlaps(self, unit: UnitId, tile: int | None) -> bool:
         """Whether it has hardware in common with the unit, or that tile of it."""
         return unit == self.unit and (tile is None or self.tile is None or tile == self.tile)
+
+
+def unit_named_by(device_id: str) -> str:
+    """The unit that an id most likely is of, as people know it: by its PCI address where it is named so.
+
+    For hardware that is gone; where it is there, `locate` knows.
+    """
+    found = _TILE_AND_SHARE.fullmatch(device_id)
+    unit = device_id if found is None else found["unit"]
+    return str(PciAddress.parse(unit) or unit)
 
 
 def locate(device_id: str, units: Container[UnitId]) -> UnitPart | None:

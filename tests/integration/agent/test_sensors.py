@@ -222,3 +222,4 @@ async def test_an_ill_card_is_not_well_because_its_resource_begins_anew_or_becau
             await scan(folder, running)
             await scan(folder, running)
             assert not any("well again" in note for note in notes(api))
+            assert not any("0000-03-00.0" in note for note in notes(api)), "a card has one name"
