@@ -130,7 +130,7 @@ def test_jobs_are_judged_anew_where_they_change(cluster: ControlPlane, api: Api)
         path = f"{JOBS}/{name}"
         seen: Json = json.loads(cluster.client.send("GET", path))
         seen["metadata"]["labels"]["mine"] = "changed"
-        # The Job controller writes a new Job's status at any moment; without a version nothing conflicts with it.
+        # The Job controller writes a new Job's status at any moment: nothing conflicts without a version.
         del seen["metadata"]["resourceVersion"]
         assert api.send("PUT", path, seen).refusal is None
         seen["spec"] |= {"completions": 8, "parallelism": 8}
