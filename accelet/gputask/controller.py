@@ -9,6 +9,8 @@ from accelet.control.workqueue import WorkQueue
 from accelet.gputask.deciding.decide import decide
 from accelet.gputask.deciding.status import is_urgent, status_of
 from accelet.gputask.deciding.view import (
+    AdvanceMove,
+    AskToSave,
     AskWhy,
     CreateJob,
     CreateService,
@@ -135,6 +137,8 @@ class Controller:
                 await self._writer.scale(job, replicas)
             case AskWhy(job, again_s):
                 self._state.reports[task.uid] = await self._writer.ask_why(job, view.now_s, again_s)
+            case AskToSave() | AdvanceMove():
+                await self._move(view, action)
             case ReadEnds(job):
                 self._state.ends[task.uid] = await self._writer.read_ends(task, job)
             case DeleteTask():
@@ -152,6 +156,19 @@ class Controller:
         self._metrics.attempts.inc()
         _log.info("job is made", task="/".join(task.key), attempt=action.attempt)
         return _TURN_S
+
+    async def _move(self, view: TaskView, action: AskToSave | AdvanceMove) -> None:
+        """Before the program is disturbed at all, the budgets are asked; what they say is decided upon."""
+        if isinstance(action, AskToSave):
+            await self._writer.ask_to_save(action)
+            return
+        task, is_begun = view.task, action.phase in ("Saving", "Leaving")
+        if is_begun and (forbidden := await self._writer.ask_budgets(task)):
+            self._state.forbidden[task.uid] = forbidden
+            return
+        await self._writer.advance_move(action, view.now_s)
+        self._state.forbidden.pop(task.uid, None)
+        _log.info("move", task="/".join(task.key), move=action.move.name, phase=action.phase, why=action.why)
 
     def _hinder(self, view: TaskView, reason: str, error: ApiError) -> None:
         is_final = isinstance(error, InvalidError)

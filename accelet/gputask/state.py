@@ -8,16 +8,20 @@ from accelet.gputask.deciding.view import EndsRead, JobReport, Obstacle, TaskTim
 from accelet.gputask.objects.jobs import TaskJob, TaskService
 from accelet.gputask.objects.pods import TaskPod
 from accelet.gputask.objects.task import GpuTask
+from accelet.kinds.move import Move
 from accelet.kube.objects import ObjectKey
 from accelet.kube.watching.store import precedes
 
-_V = TypeVar("_V", GpuTask, TaskJob, TaskService)
+_V = TypeVar("_V", GpuTask, TaskJob, TaskService, TaskPod, Move)
 OwnerKey = tuple[str, str]
 """A namespace, and the UID of a task in it."""
 
 
 class TaskState:
-    """Tasks, and their Jobs, Services and pods by whose they are; plain and synchronous."""
+    """Tasks, and their Jobs, Services, pods and Moves by whose they are; plain and synchronous.
+
+    `forbidden` has what a disruption budget said, by the UID of the task, when its pods were to end last.
+    """
 
     def __init__(self, times: TaskTimes) -> None:
         self._times = times
@@ -32,6 +36,9 @@ class TaskState:
         self._pods_of: dict[OwnerKey, set[ObjectKey]] = defaultdict(set)
         self._done: dict[str, set[int]] = {}
         self._keys: dict[OwnerKey, ObjectKey] = {}
+        self.forbidden: dict[str, str] = {}
+        self._moves: dict[ObjectKey, Move] = {}
+        self._moves_of: dict[OwnerKey, set[ObjectKey]] = defaultdict(set)
 
     def set_task(self, task: GpuTask) -> None:
         """Takes a task over, unless a newer version is known: watches lag behind our own writes."""
@@ -49,7 +56,25 @@ class TaskState:
             self._keys.pop((task.namespace, task.uid), None)
         self.obstacles.pop(task.uid, None)
         self.reports.pop(task.uid, None)
+        self.forbidden.pop(task.uid, None)
         self.ends.pop(task.uid, None)
+
+    def set_move(self, move: Move) -> ObjectKey | None:
+        """Takes a Move over; returns the task that it is of."""
+        known = self._moves.get(move.key)
+        if _is_news(move, known):
+            if known is not None:
+                self.remove_move(known)
+            self._moves[move.key] = move
+            self._moves_of[move.namespace, move.spec.task.uid].add(move.key)
+        return self._keys.get((move.namespace, move.spec.task.uid))
+
+    def remove_move(self, move: Move) -> ObjectKey | None:
+        known = self._moves.get(move.key)
+        if known is not None and known.uid == move.uid:
+            del self._moves[move.key]
+            _drop(self._moves_of, (move.namespace, known.spec.task.uid), move.key)
+        return self._keys.get((move.namespace, move.spec.task.uid))
 
     def set_job(self, job: TaskJob) -> ObjectKey | None:
         """Takes a Job over; returns the task that it belongs to."""
@@ -84,6 +109,8 @@ class TaskState:
     def set_pod(self, pod: TaskPod) -> ObjectKey | None:
         """Takes a pod over, and remembers for its Job if its program came to its own end."""
         known = self._pods.get(pod.key)
+        if not _is_news(pod, known):
+            return self._keys.get((pod.namespace, pod.task_uid))
         if known is not None:
             self._drop_pod(known)
         self._pods[pod.key] = pod
@@ -91,6 +118,12 @@ class TaskState:
         if pod.job_uid and pod.is_done and pod.rank is not None:
             self._done.setdefault(pod.job_uid, set()).add(pod.rank)
         return self._keys.get((pod.namespace, pod.task_uid))
+
+    def renew_pod(self, pod: TaskPod) -> None:
+        """A pod as an answer to a request has it, which may come after the watch's news of its end."""
+        known = self._pods.get(pod.key)
+        if known is not None and known.uid == pod.uid:
+            self.set_pod(pod)
 
     def remove_pod(self, pod: TaskPod) -> ObjectKey | None:
         known = self._pods.get(pod.key)
@@ -119,6 +152,8 @@ class TaskState:
             obstacle=self.obstacles.get(task.uid),
             report=self.reports.get(task.uid),
             times=self._times,
+            moves=tuple(self._moves[key] for key in sorted(self._moves_of.get(owner, ()))),
+            forbidden_move=self.forbidden.get(task.uid, ""),
         )
 
     def _drop_pod(self, pod: TaskPod) -> None:

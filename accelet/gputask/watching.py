@@ -11,6 +11,7 @@ from accelet.gputask.objects.pods import TaskPod, parse_pod
 from accelet.gputask.objects.task import GpuTask, parse_task
 from accelet.gputask.state import TaskState
 from accelet.kinds.gputask import GPU_TASKS
+from accelet.kinds.move import MOVES, Move, parse_move
 from accelet.kube.apiresources import JOBS, PODS, ApiResource
 from accelet.kube.errors import KubeError
 from accelet.kube.objects import ObjectKey, RawObject
@@ -33,10 +34,12 @@ class Watching:
         self._jobs = self._reflect(Scope(JOBS, label_selector=TASK), parse_job, self._see_job)
         self._services = self._reflect(Scope(SERVICES, label_selector=TASK), parse_service, self._see_service)
         self._pods = self._reflect(Scope(PODS, label_selector=TASK), parse_pod, self._see_pod)
+        self._moves = self._reflect(Scope(MOVES), parse_move, self._see_move)
 
     @property
     def is_synced(self) -> bool:
-        return all(one.is_synced for one in (self._tasks, self._jobs, self._services, self._pods))
+        watched = (self._tasks, self._jobs, self._services, self._pods, self._moves)
+        return all(one.is_synced for one in watched)
 
     async def run(self) -> None:
         """Watches until it is cancelled."""
@@ -45,6 +48,7 @@ class Watching:
             group.create_task(self._jobs.run())
             group.create_task(self._services.run())
             group.create_task(self._pods.run())
+            group.create_task(self._moves.run())
 
     async def synced(self) -> None:
         """Waits until everything has been seen once."""
@@ -52,6 +56,7 @@ class Watching:
         await self._jobs.synced()
         await self._services.synced()
         await self._pods.synced()
+        await self._moves.synced()
 
     async def refresh(self) -> None:
         """Brings the state up to date; what a former leader wrote last is in it then.
@@ -63,6 +68,7 @@ class Watching:
         await self._services.refresh()
         await self._jobs.refresh()
         await self._pods.refresh()
+        await self._moves.refresh()
 
     def _reflect(
         self,
@@ -90,6 +96,12 @@ class Watching:
             self._tell(self._state.set_service(change.after))
         elif change.before is not None:
             self._tell(self._state.remove_service(change.before))
+
+    def _see_move(self, change: Change[Move]) -> None:
+        if change.after is not None:
+            self._tell(self._state.set_move(change.after))
+        elif change.before is not None:
+            self._tell(self._state.remove_move(change.before))
 
     def _see_pod(self, change: Change[TaskPod]) -> None:
         if change.after is not None:

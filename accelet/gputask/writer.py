@@ -1,25 +1,32 @@
 """Writes to the API server what was decided; repeating any of it does no harm."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Final
+
+import msgspec
 
 from accelet.control.status import status_patch
 from accelet.control.writer import FencedWriter
 from accelet.gputask.deciding.said import read_events
 from accelet.gputask.deciding.status import to_json
-from accelet.gputask.deciding.view import CreateJob, EndsRead, JobReport
+from accelet.gputask.deciding.view import AdvanceMove, AskToSave, CreateJob, EndsRead, JobReport
 from accelet.gputask.objects.jobs import TaskJob, parse_job, parse_service
 from accelet.gputask.objects.manifests import job_body, scale_patch, service_body, suspend_patch
-from accelet.gputask.objects.names import TASK_UID, job_name
+from accelet.gputask.objects.names import SAVE, TASK_UID, job_name
 from accelet.gputask.objects.pods import parse_pod
 from accelet.gputask.objects.task import GpuTask, parse_task
 from accelet.gputask.state import TaskState
 from accelet.gputask.watching import SERVICES
 from accelet.kinds.gputask import GPU_TASKS, GPUTaskStatus
+from accelet.kinds.move import MOVES, parse_move
 from accelet.kube.apiresources import JOBS, PODS, ApiResource, Body
 from accelet.kube.client import Client
 from accelet.kube.errors import ConflictError, ExistsError, NotFoundError
+from accelet.kube.objects import WireObject, read_object
+from accelet.kube.writing.disruption import BUDGETS, DisruptionBudget, parse_budget, why_forbidden
 
 EVENTS_OF_CORE: Final = ApiResource("Event", "events")
 """Those of the Job controller, and by the same store those of events.k8s.io: selected by their object."""
@@ -125,6 +132,47 @@ class TaskWriter:
         query = {"fieldSelector": f"involvedObject.uid={job.uid}", "limit": _MOST_EVENTS}
         page = await self._client.list_page(EVENTS_OF_CORE, job.namespace, query)
         return read_events(page.items, job.uid, now_s, again_s)
+
+    async def advance_move(self, wanted: AdvanceMove, now_s: float) -> None:
+        """Writes down that a Move has come to a phase; not if it has changed meanwhile."""
+        move, save_by_s = wanted.move, wanted.save_by_s
+        save_by = datetime.fromtimestamp(save_by_s, UTC) if save_by_s else None
+        now = datetime.fromtimestamp(round(now_s, 6), UTC)
+        after = move.status.advance(wanted.phase, wanted.reason, wanted.why, now, save_by=save_by)
+        patch = status_patch(
+            msgspec.to_builtins(move.status), msgspec.to_builtins(after), move.resource_version
+        )
+        if patch is None:
+            return
+        try:
+            raw = await self._writer.patch(MOVES, *move.key, patch, "merge", subresource="status")
+        except NotFoundError:
+            self._state.remove_move(move)
+            return
+        except ConflictError:
+            raw = await self._client.get(MOVES, *move.key)
+        self._state.set_move(parse_move(raw))
+
+    async def ask_to_save(self, wanted: AskToSave) -> None:
+        """Writes on pods for which Move, and until when, their programs are to save."""
+        move = wanted.move
+        until = move.status.save_by.isoformat() if move.status.save_by is not None else ""
+        for pod in wanted.pods:
+            said = {"metadata": {"uid": pod.uid, "annotations": {SAVE: f"{move.uid} {until}".rstrip()}}}
+            with suppress(NotFoundError, ConflictError):
+                raw = await self._writer.patch(PODS, *pod.key, said, "merge")
+                self._state.renew_pod(parse_pod(raw))
+
+    async def ask_budgets(self, task: GpuTask) -> str:
+        """Why the task's pods may not end now, by the budgets of its namespace; empty if they may."""
+        query = {"labelSelector": f"{TASK_UID}={task.uid}"}
+        labels: list[Mapping[str, str]] = []
+        async for page in self._client.list_pages(PODS, task.namespace, query):
+            labels += [read_object(item, "Pod", WireObject).metadata.labels or {} for item in page.items]
+        found: list[DisruptionBudget] = []
+        async for page in self._client.list_pages(BUDGETS, task.namespace):
+            found += [parse_budget(item) for item in page.items]
+        return why_forbidden(task.namespace, labels, found)
 
     async def _change(self, job: TaskJob, patch: Body) -> None:
         """A patch of this version of a Job; of another one it is decided anew."""

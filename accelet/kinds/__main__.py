@@ -8,10 +8,11 @@ import yaml
 
 from accelet.kinds.definition import Definition
 from accelet.kinds.gputask import GPU_TASK_DEFINITION
+from accelet.kinds.move import MOVE_DEFINITION
 from accelet.kinds.originaltask import ORIGINAL_TASK_DEFINITION
 from accelet.kinds.slicerequest import SLICE_REQUEST_DEFINITION
 
-DEFINITIONS: Final = (SLICE_REQUEST_DEFINITION, GPU_TASK_DEFINITION)
+DEFINITIONS: Final = (SLICE_REQUEST_DEFINITION, GPU_TASK_DEFINITION, MOVE_DEFINITION)
 
 
 ORIGINAL_FILE: Final = "tasks/original/gputasks.yaml"

@@ -178,6 +178,20 @@ class TaskFailure(_Part, frozen=True, kw_only=True):
     forgive_disruptions: bool = True
 
 
+class TaskMoves(_Part, frozen=True, kw_only=True):
+    """Whether the task may be moved to other nodes while it runs, and how often.
+
+    `Never`: only when a person asks for it. `Ask`: a person approves each proposal. `WhenItHelps`: a proposal
+    is carried out as it is. The program has `saveSeconds` from when it is asked, then `graceSeconds` from
+    SIGTERM. It has run for `minRunSeconds` in one place before, and is moved `maxMoves` times an hour.
+    """
+
+    policy: Literal["Never", "Ask", "WhenItHelps"] = "Never"
+    save_seconds: Annotated[int, Meta(ge=0, le=3600)] = 0
+    min_run_seconds: Annotated[int, Meta(ge=0, le=31_536_000)] = 600
+    max_moves: Annotated[int, Meta(ge=0, le=60)] = 1
+
+
 class TaskToleration(_Part, frozen=True, kw_only=True):
     """As of a pod."""
 
@@ -214,6 +228,7 @@ class GPUTaskSpec(_Part, frozen=True, kw_only=True):
     service_account_name: _Name | None = None
     node_selector: Annotated[dict[_LabelKey, _Word], Meta(max_length=32)] = {}
     tolerations: Annotated[tuple[TaskToleration, ...], Meta(max_length=32)] = ()
+    move: TaskMoves | None = None
 
     @staticmethod
     def rules() -> Sequence[tuple[str, str]]:

@@ -12,6 +12,7 @@ from accelet.gputask.deciding.ends import (
     left_s,
     lost_ranks,
 )
+from accelet.gputask.deciding.moving import clear_moves, go_on
 from accelet.gputask.deciding.view import (
     AskWhy,
     CreateJob,
@@ -38,6 +39,8 @@ def decide(view: TaskView) -> TaskStep:
     """What is done next, and why: a function of the view alone."""
     if view.task.is_deleted:
         return TaskStep(view.record)  # what it owns goes with it
+    if (ending := clear_moves(view)) is not None:
+        return ending
     step = _rest(view) if view.record.outcome else _pursue(view)
     # The first step on the way to it is to write it down; nothing is done that is not written.
     return step if step.record == view.record else TaskStep(step.record, None, 0.0)
@@ -127,6 +130,8 @@ def _steer(view: TaskView, job: TaskJob) -> TaskStep:
     record, spec, obstacle = view.record, view.task.spec, view.present_obstacle
     if obstacle is not None and (wait_s := obstacle.retry_s - view.now_s) > 0:
         return TaskStep(record, None, wait_s)
+    if (moving := go_on(view, job)) is not None:
+        return moving
     if spec.queue is None and job.is_suspended != spec.suspend:
         return TaskStep(record, SetSuspended(job, spec.suspend))
     if job.parallelism != spec.replicas:

@@ -6,6 +6,7 @@ from typing import Literal
 from accelet.gputask.objects.jobs import TaskJob
 from accelet.gputask.objects.pods import TaskPod
 from accelet.gputask.objects.task import GpuTask
+from accelet.kinds.move import Move, MovePhase
 
 Outcome = Literal["", "Completed", "Failed"]
 
@@ -88,7 +89,9 @@ class TaskView:
     """Everything that the next decision about a task depends on.
 
     `jobs` are those that the task controls. `pods` have its label, whoever controls them by now. `done` are
-    ranks of the present Job that were seen to end by themselves, `ends` those that were read for it.
+    ranks of the present Job that were seen to end by themselves, `ends` those that were read for it. `moves`
+    are the task's, ended or not; `forbidden_move` is the sentence of a disruption budget that lets none of
+    them begin.
     """
 
     task: GpuTask
@@ -102,6 +105,19 @@ class TaskView:
     obstacle: Obstacle | None = None
     report: JobReport | None = None
     times: TaskTimes = field(default_factory=TaskTimes)
+    moves: tuple[Move, ...] = ()
+    forbidden_move: str = ""
+
+    @property
+    def live_moves(self) -> tuple[Move, ...]:
+        """Those that have not ended: what is under way first, then the oldest."""
+        live = (move for move in self.moves if not move.has_ended)
+        return tuple(sorted(live, key=lambda move: (not move.is_under_way, move.created_s, move.name)))
+
+    @property
+    def move(self) -> Move | None:
+        """The one Move that may be carried out."""
+        return next(iter(self.live_moves), None)
 
     @property
     def job(self) -> TaskJob | None:
@@ -200,8 +216,36 @@ class DeleteTask:
     """Delete the task, whose time to live is over."""
 
 
+@dataclass(frozen=True, slots=True)
+class AskToSave:
+    """Write on these pods that this Move is about to begin, for their programs to read."""
+
+    move: Move
+    pods: tuple[TaskPod, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AdvanceMove:
+    """Write down that this Move has come to a phase; refused where it has changed since it was seen."""
+
+    move: Move
+    phase: MovePhase
+    reason: str
+    why: str = ""
+    save_by_s: float = 0.0
+
+
 TaskAction = (
-    CreateService | CreateJob | DeleteJob | SetSuspended | SetReplicas | AskWhy | ReadEnds | DeleteTask
+    CreateService
+    | CreateJob
+    | DeleteJob
+    | SetSuspended
+    | SetReplicas
+    | AskWhy
+    | ReadEnds
+    | DeleteTask
+    | AskToSave
+    | AdvanceMove
 )
 
 

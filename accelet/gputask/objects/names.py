@@ -14,6 +14,15 @@ GANG_MIN: Final = "accelet.dev/gang-min"
 MAIN: Final = "main"
 """The container of the program."""
 
+APPROVE: Final = "accelet.dev/approve"
+"""On a task: the name of a Move that a person approves."""
+
+SAVE: Final = "accelet.dev/save"
+"""On a pod: the UID of the Move that is about to end it, and until when it may save, in RFC 3339."""
+
+SAVED: Final = "accelet.dev/saved"
+"""On a pod, by its program: the UID of the Move for which it has saved."""
+
 CARDS_GATE: Final = "accelet.dev/cards"
 GANG_GATE: Final = "gke.io/topology-aware-auto-"
 """A gate that begins with it makes a pod the scheduler's; what follows tells people whose it is."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from accelet.gputask.objects.names import RANK, TASK_UID
+from accelet.gputask.objects.names import RANK, SAVE, SAVED, TASK_UID
 from accelet.kinds.gputask import MOST_RANKS
 from accelet.kinds.waiting import WAITING_ANNOTATION, WaitingReason, parse_waiting
 from accelet.kube.objects import (
@@ -18,6 +18,8 @@ from accelet.kube.objects import (
 )
 from accelet.kube.writing.ownership import controller_of
 
+_LONGEST_UID = 63
+
 
 @dataclass(frozen=True, slots=True)
 class TaskPod:
@@ -25,7 +27,8 @@ class TaskPod:
 
     `job_uid` is of the Job that controls it, empty for one that was orphaned. `is_disrupted`: it was evicted,
     preempted, or lost with its node. `refusal` is why its kubelet did not admit it, in a word, empty if it
-    did. `waiting` is why its container does not start, `exit_code` how it ended.
+    did. `waiting` is why its container does not start, `exit_code` how it ended. `asked_by` is the Move for
+    which its program was asked to save, `saved_for` that for which it says it has.
     `wait` is why it has no node, as the scheduler says.
     """
 
@@ -44,7 +47,10 @@ class TaskPod:
     refusal: str = ""
     waiting: str = ""
     exit_code: int | None = None
+    asked_by: str = ""
+    saved_for: str = ""
     wait: WaitingReason | None = None
+    resource_version: str = ""
 
     @property
     def key(self) -> ObjectKey:
@@ -128,7 +134,10 @@ def parse_pod(raw: RawObject) -> TaskPod:
         refusal=share_text(_refusal(status)),
         waiting=share_text(waiting[:63]),
         exit_code=ended.exit_code if ended is not None else None,
+        asked_by=share_text(annotations.get(SAVE, "").partition(" ")[0][:_LONGEST_UID]),
+        saved_for=share_text(annotations.get(SAVED, "")[:_LONGEST_UID]),
         wait=parse_waiting(annotations.get(WAITING_ANNOTATION, "")),
+        resource_version=metadata.resource_version or "",
     )
 
 

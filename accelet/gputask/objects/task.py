@@ -2,14 +2,20 @@
 
 from dataclasses import dataclass
 
+from accelet.gputask.objects.names import APPROVE
 from accelet.kinds.gputask import GPUTaskSpec, GPUTaskStatus, Restart, TaskFailure
 from accelet.kube.objects import ObjectKey, RawObject, WireMetadata, WireObject, read_object, read_owners
 from accelet.kube.writing.ownership import controller_of
 
+_LONGEST_NAME = 253
+
 
 @dataclass(frozen=True, slots=True)
 class GpuTask:
-    """One GPUTask. `status` is what the API server has of it; `owner_uid` its controller's, or empty."""
+    """One GPUTask. `status` is what the API server has of it; `owner_uid` its controller's, or empty.
+
+    `approves` names a Move that people allow.
+    """
 
     namespace: str
     name: str
@@ -20,6 +26,7 @@ class GpuTask:
     spec: GPUTaskSpec
     status: GPUTaskStatus
     owner_uid: str = ""
+    approves: str = ""
 
     @property
     def key(self) -> ObjectKey:
@@ -79,4 +86,5 @@ def parse_task(raw: RawObject) -> GpuTask:
         spec=wire.spec,
         status=wire.status or GPUTaskStatus(),
         owner_uid=owner.uid if owner is not None else "",
+        approves=(metadata.annotations or {}).get(APPROVE, "")[:_LONGEST_NAME],
     )

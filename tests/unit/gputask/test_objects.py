@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from accelet.gputask.deciding.said import read_events
 from accelet.gputask.objects.jobs import JobCondition, parse_job
 from accelet.gputask.objects.manifests import is_disruption, is_fatal, job_body, service_body
-from accelet.gputask.objects.pods import parse_pod
+from accelet.gputask.objects.pods import TaskPod, parse_pod
 from accelet.gputask.objects.ranks import read_ranks, write_ranks
 from accelet.gputask.objects.task import parse_task
 from accelet.gputask.settings import TaskSettings
@@ -261,6 +261,26 @@ def test_a_pod_that_ended_by_itself_and_no_other_is_remembered_when_it_is_gone(t
 
     assert view.done == (set() if told else {1})
     assert view.pods == ()
+
+
+def test_answers_that_come_late_take_back_nothing_that_a_watch_has_told_of_a_pod() -> None:
+    state = TaskState(TaskSettings(version="v1").times)
+    task = make_task()
+    state.set_task(task)
+    metadata = {"name": "p", "namespace": "ml", "uid": "p", "labels": {"accelet.dev/task-uid": task.uid}}
+
+    def pod(version: str, **said: str) -> TaskPod:
+        versioned = {**metadata, "resourceVersion": version, "annotations": said}
+        return parse_pod({"metadata": versioned, "spec": {}})
+
+    newest = pod("12", **{"accelet.dev/saved": "move-uid"})
+    state.set_pod(newest)
+    state.renew_pod(pod("11"))
+    state.set_pod(pod("11"))
+    assert state.view(task, 1.0).pods == (newest,)
+    state.remove_pod(newest)
+    state.renew_pod(pod("13"))
+    assert state.view(task, 1.0).pods == (), "it is gone"
 
 
 def test_pods_and_jobs_of_another_namespace_are_nobodys_here() -> None:

@@ -55,6 +55,10 @@ class SimPod:
     done: bool = False
     code: int = 0
     refusal: str = ""
+    uid: str = ""
+    node: str = ""
+    asked_by: str = ""
+    saved_for: str = ""
 
 
 @dataclass
@@ -102,6 +106,7 @@ class TaskWorld:
         self.has_service = False
         self.is_gone = False
         self.made = 0
+        self.pods_made = 0
         self.incidents = 0
         self.disruptions = 0
 
@@ -171,7 +176,7 @@ class TaskWorld:
         task = replace(self.task, resource_version=str(self.version))
         record = record_of(task.status)
         jobs = tuple(self._job(job) for job in self.jobs.values())
-        pods = tuple(self._pod(index, pod) for index, pod in enumerate(self.pods))
+        pods = tuple(self._pod(pod) for pod in self.pods)
         for job in jobs:
             self.done.setdefault(job.uid, set()).update(self._ended(job.uid))
         uids = [job.uid for job in jobs if job.attempt == record.attempt]
@@ -220,21 +225,23 @@ class TaskWorld:
             failing=job.failing,
         )
 
-    def _pod(self, index: int, pod: SimPod) -> TaskPod:
+    def _pod(self, pod: SimPod) -> TaskPod:
         return TaskPod(
             namespace="ml",
-            name=f"pod-{index}",
-            uid=f"pod-{index}",
+            name=pod.uid,
+            uid=pod.uid,
             task_uid=self.task.uid,
             job_uid=pod.job if pod.job in self.jobs else "",
             rank=pod.rank,
             phase=pod.phase,
-            node="a-node" if pod.phase != "Pending" else "",
+            node=pod.node or ("a-node" if pod.phase != "Pending" else ""),
             is_ready=pod.phase == "Running",
             is_deleted=pod.deleted,
             is_disrupted=pod.disrupted,
             refusal=pod.refusal,
             exit_code=pod.code if pod.phase in ("Succeeded", "Failed") and not pod.refusal else None,
+            asked_by=pod.asked_by,
+            saved_for=pod.saved_for,
         )
 
     # What others do.
@@ -297,7 +304,8 @@ class TaskWorld:
                     assert not any(
                         pod.rank == rank and pod.phase in ("Pending", "Running") for pod in self.pods
                     ), "a rank runs twice"
-                    self.pods.append(SimPod(job.uid, rank))
+                    self.pods_made += 1
+                    self.pods.append(SimPod(job.uid, rank, uid=f"pod-{self.pods_made}"))
 
     def run_pod(self) -> None:
         """A kubelet: one pod starts, or ends."""

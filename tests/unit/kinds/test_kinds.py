@@ -108,7 +108,16 @@ _KNOWN = {
     "default",
     "pattern",
 } | {
-    *("minimum", "maximum", "maxLength", "minLength", "maxItems", "maxProperties", "additionalProperties"),
+    *(
+        "minimum",
+        "maximum",
+        "maxLength",
+        "minLength",
+        "maxItems",
+        "minItems",
+        "maxProperties",
+        "additionalProperties",
+    ),
     "x-kubernetes-validations",
     "x-kubernetes-int-or-string",
 }

@@ -1,0 +1,147 @@
+"""What is done next of a task's Moves.
+
+A Move is written only at the version that was seen, so that of the scheduler, which may withdraw it, and
+the task's controller, which may begin it, the first to write decides. What is done to the Job follows from
+the phase that is written down and from which pods live: after a crash, anybody finds the same next step.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from accelet.gputask.deciding.view import AdvanceMove, AskToSave, SetSuspended, TaskStep, TaskView
+from accelet.gputask.objects.jobs import TaskJob
+from accelet.gputask.objects.ranks import read_ranks
+from accelet.kinds.gputask import TaskMoves
+from accelet.kinds.move import Move, MovePhase
+
+_PODS_AGAIN_S: Final = 5.0
+_MOST_WAIT_S: Final = 60.0
+
+
+def clear_moves(view: TaskView) -> TaskStep | None:
+    """Ends Moves that came to nothing: of a task that has ended, and all that cannot be begun any more."""
+    for move in view.live_moves:
+        if view.record.outcome:
+            phase: MovePhase = "Done" if move.is_under_way else "Withdrawn"
+            return _advance(view, move, phase, "TaskEnded", "the task has ended")
+        if not move.is_under_way and (reason := _why_not(view, move)) is not None:
+            return _advance(view, move, "Withdrawn", *reason)
+    return None
+
+
+def go_on(view: TaskView, job: TaskJob) -> TaskStep | None:
+    """The next step of the Move of a task whose Job goes on; None where there is none to be done."""
+    move = view.move
+    return None if move is None else _NEXT[move.phase](view, job, move)
+
+
+def _why_not(view: TaskView, move: Move) -> tuple[str, str] | None:
+    """Why a Move that is not under way is withdrawn: reason and sentence; None if it is not."""
+    job, spec, record = view.job, view.task.spec, view.record
+    of = move.spec.task
+    is_same = (of.uid, of.attempt) == (view.task.uid, record.attempt)
+    is_same &= {pod.uid for pod in view.live_pods} == move.pod_uids
+    goes_on = job is not None and not job.is_ending and not record.is_given_up
+    is_held_up = spec.suspend or (job is not None and job.is_suspended)
+    is_scaled = job is not None and job.parallelism != spec.replicas
+    objections = (
+        (not (is_same and goes_on), "TaskChanged", "a rank has ended or begun since it was proposed"),
+        (view.now_s >= move.valid_until_s, "Expired", "it was not approved and begun in time"),
+        (view.move is not move, "Overtaken", "another Move of the task goes before it"),
+        (is_held_up, "Suspended", "the task is suspended"),
+        (spec.queue is not None, "Queued", "the task is in a queue, which alone suspends its Job"),
+        (is_scaled, "TaskChanged", "its number of ranks is being changed"),
+        (not all(pod.is_ready for pod in view.live_pods), "NotReady", "not every rank is ready"),
+        (bool(view.forbidden_move), "Budget", view.forbidden_move),
+    )
+    return next(((reason, why) for is_so, reason, why in objections if is_so), None)
+
+
+def _approve(view: TaskView, _: TaskJob, move: Move) -> TaskStep:
+    if move.spec.gain.kind == "Person" or view.task.approves == move.name:
+        return _advance(view, move, "Approved", "ByPerson")
+    if _terms(view).policy == "WhenItHelps":
+        return _advance(view, move, "Approved", "ByPolicy")
+    return TaskStep(view.record, None, _wait(view, move.valid_until_s))
+
+
+def _await_room(view: TaskView, _: TaskJob, move: Move) -> TaskStep:
+    """The scheduler is to hold the new places."""
+    return TaskStep(view.record, None, _wait(view, move.valid_until_s))
+
+
+def _begin(view: TaskView, _: TaskJob, move: Move) -> TaskStep:
+    if save_s := _terms(view).save_seconds:
+        return _advance(view, move, "Saving", "Asked", save_by_s=view.now_s + save_s)
+    return _advance(view, move, "Leaving", "Begun")
+
+
+def _save(view: TaskView, _: TaskJob, move: Move) -> TaskStep:
+    unasked = tuple(pod for pod in view.live_pods if pod.asked_by != move.uid)
+    late = view.now_s >= move.save_by_s
+    if unasked and not late:
+        return TaskStep(view.record, AskToSave(move, unasked))
+    if late or all(pod.saved_for == move.uid for pod in view.live_pods):
+        return _advance(view, move, "Leaving", "Late" if late else "Saved")
+    return TaskStep(view.record, None, _wait(view, move.save_by_s))
+
+
+def _leave(view: TaskView, job: TaskJob, move: Move) -> TaskStep:
+    """All ranks at once, by their Job: that costs no retry, and who ends with 0 does not count as done."""
+    if not _left_behind(view, move):
+        return _advance(view, move, "Arriving", "Left")
+    if not job.is_suspended:
+        return TaskStep(view.record, SetSuspended(job, suspended=True))
+    return TaskStep(view.record, None, _PODS_AGAIN_S)
+
+
+def _arrive(view: TaskView, job: TaskJob, move: Move) -> TaskStep | None:
+    """Its Job is resumed as any that its task does not want suspended; the move ends when all have nodes."""
+    if view.task.spec.suspend:
+        why = "the task was suspended meanwhile: its place is given up"
+        return _advance(view, move, "Done", "Suspended", why)
+    nodes = {pod.rank: pod.node for pod in view.own_pods if not pod.has_ended and pod.node}
+    done = read_ranks(job.completed)
+    wanted = {place.rank: place.to_node for place in move.spec.places if place.rank < job.parallelism}
+    if any(rank not in nodes and rank not in done for rank in wanted):
+        return None
+    elsewhere = [rank for rank, node in wanted.items() if nodes.get(rank, node) != node]
+    if not elsewhere:
+        return _advance(view, move, "Done", "Arrived")
+    why = f"{len(elsewhere)} of {len(wanted)} ranks found their new place lost, and got another"
+    return _advance(view, move, "Done", "ArrivedElsewhere", why)
+
+
+def _left_behind(view: TaskView, move: Move) -> Iterable[str]:
+    """Those of the old pods that may still be running."""
+    return [pod.uid for pod in view.live_pods if pod.uid in move.pod_uids]
+
+
+def _advance(
+    view: TaskView, move: Move, phase: MovePhase, reason: str, why: str = "", *, save_by_s: float = 0.0
+) -> TaskStep:
+    return TaskStep(view.record, AdvanceMove(move, phase, reason, why, save_by_s))
+
+
+def _end(*_: object) -> None:
+    """Moves that have ended are not looked at."""
+
+
+def _terms(view: TaskView) -> TaskMoves:
+    return view.task.spec.move or TaskMoves()
+
+
+def _wait(view: TaskView, until_s: float) -> float:
+    return max(0.0, min(until_s - view.now_s, _MOST_WAIT_S))
+
+
+_NEXT: Final[Mapping[MovePhase, Callable[[TaskView, TaskJob, Move], TaskStep | None]]] = {
+    "Proposed": _approve,
+    "Approved": _await_room,
+    "Held": _begin,
+    "Saving": _save,
+    "Leaving": _leave,
+    "Arriving": _arrive,
+    "Done": _end,
+    "Withdrawn": _end,
+}

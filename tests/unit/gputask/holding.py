@@ -1,0 +1,91 @@
+"""The scheduler's part of moves in the model: the places that are held, and what it writes of a Move."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from accelet.kinds.move import HOLDS, Move, MovePhase
+
+Room = Literal["free", "lost", "unknown"]
+"""Whether the new places of a move are free for it. `unknown` is no reason for anything."""
+
+_REVOCABLE: Final[frozenset[MovePhase]] = frozenset(("Proposed", "Approved", "Held", "Saving"))
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPlace:
+    """A place that nobody but this rank of the task gets. `cards` is its assignment, empty without any."""
+
+    namespace: str
+    task_uid: str
+    rank: int
+    node: str
+    cards: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveVerdict:
+    """What the scheduler writes of a move: its next phase, the reason in a word, and for people."""
+
+    phase: MovePhase
+    reason: str
+    why: str = ""
+
+
+def held_places(move: Move, arrived: Collection[int] = ()) -> tuple[HeldPlace, ...]:
+    """What is held for a move: its new places, and its old ones, but for ranks that have `arrived`.
+
+    A rank has when a successor of its pod has a node, be it another one than was held for it.
+
+    The old ones are the second choice, should a new one be lost before its rank arrives. They are held from
+    the first moment on, and not only once the move is under way: the scheduler hears of that late, and the
+    old pods may have ended by then. Who counts pods as well must not count a place twice: a pod that has it
+    is the task's own.
+    """
+    if move.phase not in HOLDS:
+        return ()
+    uid = move.spec.task.uid
+    places = [place for place in move.spec.places if place.rank not in arrived]
+    new = {(place.rank, place.to_node, place.to_cards) for place in places}
+    old = {(place.rank, place.from_node, place.from_cards) for place in places}
+    return tuple(HeldPlace(move.namespace, uid, rank, node, cards) for rank, node, cards in sorted(new | old))
+
+
+def new_places(move: Move, pods: Mapping[str, int | None]) -> Mapping[str, HeldPlace] | None:
+    """Where the gated pods of the task, by UID with their ranks, are to go; None where the planner decides.
+
+    They are successors: the pods that the move was proposed for are never placed anew. A rank that the move
+    does not know (its task has grown meanwhile) has the planner place all of them.
+    """
+    if move.phase not in HOLDS or not pods or move.pod_uids & pods.keys():
+        return None
+    by_rank = {place.rank: place for place in move.spec.places}
+    found: dict[str, HeldPlace] = {}
+    for pod, rank in pods.items():
+        if rank is None or (place := by_rank.get(rank)) is None:
+            return None
+        found[pod] = HeldPlace(move.namespace, move.spec.task.uid, rank, place.to_node, place.to_cards)
+    return found
+
+
+def judge_move(move: Move, room: Room, now_s: float, *, has_gain: bool = True) -> MoveVerdict | None:
+    """What the scheduler writes of a move; None where that is nothing.
+
+    It is written at the version of the move that was seen alone: a move that has begun meanwhile stays so.
+    """
+    if move.phase not in _REVOCABLE:
+        return None
+    if now_s >= move.valid_until_s:
+        return MoveVerdict("Withdrawn", "Expired", "it was not approved and begun in time")
+    if not has_gain:
+        return MoveVerdict("Withdrawn", "GainLost", "it would not help any more")
+    if room == "lost":
+        return MoveVerdict("Withdrawn", "PlaceLost", "its new place is not free any more")
+    if move.phase == "Approved" and room == "free":
+        return MoveVerdict("Held", "Held")
+    return None
+
+
+def first_come(moves: Iterable[Move]) -> list[Move]:
+    """Moves in the order in which they are held: who holds already first, then the oldest."""
+    return sorted(moves, key=lambda move: (move.phase not in HOLDS, move.created_s, move.key))
