@@ -35,9 +35,6 @@ UNDER_WAY: Final[frozenset[MovePhase]] = frozenset(("Leaving", "Arriving"))
 MOST_MOVED: Final = 256
 """A task of more ranks is not moved: the object would be too large."""
 
-MOVE_TO: Final = "accelet.dev/move-to"
-"""On a GPUTask: to which node a person wants it moved, or `*` for any where it is not."""
-
 _Time = Annotated[datetime, Meta(tz=True)]
 _Word = Annotated[str, Meta(max_length=63)]
 _Name = Annotated[str, Meta(min_length=1, max_length=253)]
