@@ -89,7 +89,7 @@ class MoveSpec(_Part, frozen=True, kw_only=True):
     """
 
     task: MoveTask
-    takes: Annotated[dict[_LabelKey, Annotated[int, Meta(ge=0, le=2**62)]], Meta(max_length=32)]
+    takes: Annotated[dict[_LabelKey, Annotated[int, Meta(ge=0, le=2**46)]], Meta(max_length=32)]
     places: Annotated[tuple[MovePlace, ...], Meta(min_length=1, max_length=MOST_MOVED)]
     gain: MoveGain
     valid_until: _Time

@@ -170,3 +170,21 @@ def test_the_file_is_yaml_of_one_definition() -> None:
     for file in _FOLDER.glob("*.yaml"):
         if file.name != "kustomization.yaml":
             assert yaml.safe_load(file.read_text())["kind"] == "CustomResourceDefinition"
+
+
+@pytest.mark.parametrize("definition", ALL, ids=lambda one: one.resource.plural)
+def test_helm_renders_every_number_as_it_is_written(definition: Definition) -> None:
+    """It reads numbers as floating point, of which few above 2^53 are written back alike."""
+
+    def numbers(value: object) -> list[int]:
+        match value:
+            case dict():
+                return [one for each in value.values() for one in numbers(each)]
+            case list():
+                return [one for each in value for one in numbers(each)]
+            case bool() | str() | None:
+                return []
+            case _:
+                return [int(value)]  # type: ignore[call-overload]  # a number of YAML
+
+    assert max(numbers(yaml.safe_load(render_file(definition)))) <= 2**53
