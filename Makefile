@@ -6,7 +6,7 @@ DOCKER ?= docker
 IMAGE ?= accelet
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' accelet/__init__.py)
 
-.PHONY: help demo test check lock audit release test-release e2e e2e-versions e2e-storms e2e-dra e2e-doctor e2e-tenants e2e-provisioner bench bench-scheduler bench-provisioner bench-tasks bench-storm launchers screenshots schema crds policies bench-identity thorough soak soak-tenants proto image clean
+.PHONY: help demo test check lock audit release test-release test-newcomer e2e e2e-versions e2e-storms e2e-dra e2e-doctor e2e-tenants e2e-provisioner bench bench-scheduler bench-provisioner bench-tasks bench-storm launchers screenshots schema crds policies bench-identity thorough soak soak-tenants proto image clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ release: .venv/.ready ## VERSION=0.1.0 [KEY=key.pem] [OUT=dist/0.1.0]: archives,
 
 test-release: .venv/.ready ## make a release twice, and have other tools judge it; fetches what is locked
 	@$(BIN)/pytest tests/release
+
+test-newcomer: .venv/.ready ## README and docs, word by word, on a fresh Debian: needs root and debootstrap
+	@$(BIN)/pytest tests/newcomer
 
 e2e-storms: .venv/.ready ## twenty storms of all kinds of pods on a real kubelet; about half an hour, root and Go needed
 	@$(BIN)/pytest -m thorough --timeout 1200 tests/e2e/test_storms.py

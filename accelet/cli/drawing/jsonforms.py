@@ -8,70 +8,40 @@ from typing import Any
 
 import msgspec
 
+from accelet.cli.demo_run import Report
 from accelet.cli.devices import Shown
+from accelet.cli.drawing.plainforms import (
+    JudgedChecks,
+    KubeletEvent,
+    OfflineSlices,
+    PlannedJobs,
+    ShownSlices,
+    ShownTask,
+    ShownTasks,
+)
 from accelet.cli.explain import Explained
+from accelet.cli.subcommands.demo_dra import DraReport
+from accelet.cli.subcommands.provisioner_run import ProvisionerReport
 from accelet.doctor.examined import Examination
-from accelet.fakekubelet.conformance.runner import Result
 from accelet.scheduler.cards.view import ClusterView
-
-
-class PlannedPod(msgspec.Struct, frozen=True):
-    """`assignment` has the cards of containers that get any, in words."""
-
-    pod: str
-    node: str
-    assignment: dict[str, str] = {}
-
-
-class PlannedVictim(msgspec.Struct, frozen=True):
-    name: str
-    priority: int
-    pods: list[str]
-
-
-class PlannedPreemption(msgspec.Struct, frozen=True):
-    """Who would be evicted, and where the job would be then; nobody and null where that does not help.
-
-    `settled`: no other set of victims is better.
-    """
-
-    victims: list[PlannedVictim]
-    placements: list[PlannedPod] | None
-    settled: bool
-
-
-class PlannedJob(msgspec.Struct, frozen=True):
-    """`placements` is null for a job that must wait; then `reason` says why.
-
-    `preemption` stands there with --preempt, where others may be evicted for the job.
-    """
-
-    name: str
-    placements: list[PlannedPod] | None
-    distance: int | None
-    lower_bound: int | None
-    optimal: bool
-    reason: str | None
-    preemption: PlannedPreemption | None = None
-
-
-class PlannedJobs(msgspec.Struct, frozen=True):
-    jobs: list[PlannedJob]
-
-
-class JudgedChecks(msgspec.Struct, frozen=True):
-    checks: list[Result]
-
 
 FORMS: dict[str, type] = {
     "cards": ClusterView,
     "conformance": JudgedChecks,
+    "demo": Report,
+    "demo-dra": DraReport,
+    "demo-provisioner": ProvisionerReport,
     "devices": Shown,
     "doctor": Examination,
     "explain": Explained,
+    "fake-kubelet": KubeletEvent,
     "plan": PlannedJobs,
+    "slices": ShownSlices,
+    "slices-plan": OfflineSlices,
+    "task-ps": ShownTasks,
+    "task-why": ShownTask,
 }
-"""By command. `plan` and `conformance` print plain mappings of these forms, which a test holds them to."""
+"""By command, its words joined by hyphens. `devices --dra` prints the API's own ResourceSlices instead."""
 
 
 def make_schema() -> dict[str, Any]:

@@ -32,6 +32,8 @@ def print_devices(output: Output, shown: "Shown") -> None:
             output.table(Records(_DEVICE_HEADS, list(map(_device_row, resource.devices))))
             output.line()
     if shown.skipped:
+        if shown.resources and not shown.resources[-1].devices:
+            output.line()
         output.line(styled("Skipped", "bold"))
         rows = [(skipped.path, skipped.code, skipped.reason) for skipped in shown.skipped]
         output.table(Records(("PATH", "CODE", "WHY"), rows))

@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from accelet.cli import main
 from tests.integration.agent.running import cards_config, config
+from tests.output_forms import read_form
 from tests.synthetic.tpu import HOSTS
 
 
@@ -17,7 +18,7 @@ def demo(*words: str) -> Result:
 
 
 def test_builtin_node_is_served_and_survives_the_restart() -> None:
-    shown = json.loads(demo("--json").output)
+    shown = read_form("demo", demo("--json").output)
     assert {resource["name"]: resource["healthy"] for resource in shown["resources"]} == {
         "gpu.intel.com/arc": 0,
         "gpu.intel.com/flex": 4,
@@ -74,7 +75,7 @@ def test_a_host_that_is_given_whole_only_is_asked_for_whole(folder: Path) -> Non
 
 def test_the_readme_shows_what_the_demo_prints() -> None:
     readme = (Path(__file__).parents[3] / "README.md").read_text()
-    _, _, block = readme.partition("prints:\n\n```\n")
+    _, _, block = readme.partition("prints:\n\n```text\n")
     shown = [line for line in block.partition("```")[0].splitlines() if line not in ("", "...")]
     printed = timeless(demo().output).splitlines()
     assert len(shown) > 15

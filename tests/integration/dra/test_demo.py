@@ -1,11 +1,12 @@
 """`accelet demo dra`: the whole without a cluster, in a process of its own."""
 
-import json
 import subprocess
 import sys
 from typing import Any
 
 import pytest
+
+from tests.output_forms import read_form
 
 WORDS = [sys.executable, "-m", "accelet", "demo"]
 
@@ -13,7 +14,7 @@ WORDS = [sys.executable, "-m", "accelet", "demo"]
 @pytest.fixture(scope="module")
 def report() -> dict[str, Any]:
     done = subprocess.run([*WORDS, "dra", "--json"], capture_output=True, text=True, timeout=60, check=True)
-    shown: dict[str, Any] = json.loads(done.stdout)
+    shown: dict[str, Any] = read_form("demo-dra", done.stdout)
     return shown
 
 

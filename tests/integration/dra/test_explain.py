@@ -1,13 +1,13 @@
 """`accelet explain` of pods with claims, beside a driver that has prepared them."""
 
 import asyncio
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 from tests.fakes.manifests import raw_container, raw_pod
 from tests.integration.dra.world import NODE, PODS, World, a_node, an_agent, result
+from tests.output_forms import read_form
 
 TILE = "gpu-0000-03-00-0-tile-1"
 
@@ -25,7 +25,7 @@ async def explain(world: World, pod: str, *flags: str) -> str:
 
 
 async def claims_of(world: World, pod: str) -> Any:
-    return json.loads(await explain(world, pod, "--json"))["claims"]
+    return read_form("explain", await explain(world, pod, "--json"))["claims"]
 
 
 async def test_what_a_container_has_by_its_claim_is_told(folder: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from accelet.fakekubelet.conformance.launch import KUBELET_DIR
+from tests.output_forms import read_form
 
 SAMPLE = f"{sys.executable} -m accelet.fakekubelet.sample_plugin --dir {{dir}} --devices"
 
@@ -37,7 +38,7 @@ def conformance(*arguments: str) -> "subprocess.CompletedProcess[str]":
 def test_json_has_one_object_for_each_check(devices: Path) -> None:
     done = conformance("--plugin-command", f"{SAMPLE} {devices}", "--only", "l5,R1,L10", "--json")
     assert done.returncode == 0
-    checks = json.loads(done.stdout)["checks"]
+    checks = read_form("conformance", done.stdout)["checks"]
     assert [(check["id"], check["status"]) for check in checks] == [
         ("R1", "pass"),
         ("L5", "pass"),

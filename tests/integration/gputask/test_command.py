@@ -1,6 +1,5 @@
 """`accelet task` against an API server."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from accelet.cli import main
 from accelet.fakeapi import FakeApi
+from tests.output_forms import read_form
 
 TASKS = "apis/accelet.dev/v1alpha1/gputasks"
 
@@ -94,7 +94,7 @@ def test_tasks_are_shown_with_what_holds_them_up(api: FakeApi, kubeconfig: Path)
     assert "train" in shown
     assert "needs 4 nodes" in shown
     assert "2, 4 tiles" in shown
-    found = json.loads(run(kubeconfig, "ps", "--json").stdout)["tasks"]
+    found = read_form("task-ps", run(kubeconfig, "ps", "--json").stdout)["tasks"]
     assert [(one["name"], one["status"]["phase"]) for one in found] == [
         ("new", "Pending"),
         ("train", "Waiting"),
@@ -121,6 +121,7 @@ def test_why_goes_the_way_as_far_as_it_went(api: FakeApi, kubeconfig: Path) -> N
         "  not yet: every rank has a node  Waiting: needs 4 nodes in one block, best has 3",
         "  attempt 2, 1 incidents, 0 disruptions, 0 retries left",
     ]
+    assert read_form("task-why", run(kubeconfig, "why", "train", "--json").stdout)["status"]["incidents"] == 1
     assert "does accelet task-controller run?" in run(kubeconfig, "why", "new").stdout
     assert "Failed: RetriesUsed: rank 1 ended with exit code 3" in run(kubeconfig, "why", "lost").stdout
 

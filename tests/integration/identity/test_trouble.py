@@ -23,6 +23,7 @@ from tests.integration.identity.world import (
     served,
     tiles_config,
 )
+from tests.output_forms import read_form
 
 
 async def test_pod_made_anew_under_its_name_is_not_taken_for_the_old_one(folder: Path) -> None:
@@ -153,7 +154,7 @@ async def test_explain_says_who_has_what_and_why(folder: Path) -> None:
         ]
         options += ["--kubeconfig", str(world.kubeconfig), "--json", "default/one"]
         said = await asyncio.to_thread(CliRunner().invoke, explain, options)
-        assert json.loads(said.stdout) == {
+        assert read_form("explain", said.stdout) == {
             "pod": "default/one",
             "uid": pod.pod.uid,
             "notes": [],

@@ -1,7 +1,6 @@
 """Whole runs of the provisioner against an API server, with the simulated provider."""
 
 import asyncio
-import json
 from pathlib import Path
 
 from click.testing import CliRunner, Result
@@ -18,6 +17,7 @@ from accelet.provisioner.settings import (
 from tests.integration.kube.waiting import eventually
 from tests.integration.provisioner.conftest import Start
 from tests.integration.provisioner.world import JOB_SETS, MAPS, NODES, REQUESTS, World
+from tests.output_forms import read_form
 
 SCARCE = SimulatedPools(
     create_s=0.2,
@@ -142,7 +142,7 @@ async def test_people_and_machines_see_every_slice_and_why(world: World, tmp_pat
     assert "BackingOff" in shown.stdout
     assert "[red]no capacity[/]" in shown.stdout
     assert "not shown: SliceRequest ml/odd: spec.chipsPerPod" in shown.stderr
-    (one,) = json.loads(told.stdout)["slices"]
+    (one,) = read_form("slices", told.stdout)["slices"]
     assert (one["name"], one["status"]["phase"], one["spec"]["topology"]) == ("good", "BackingOff", "4x4")
 
 

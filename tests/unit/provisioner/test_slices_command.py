@@ -9,6 +9,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from accelet.cli import main
+from tests.output_forms import read_form
 from tests.unit.provisioner.manifests import job, job_set
 
 
@@ -19,7 +20,7 @@ def _run(*arguments: str, given: str | None = None) -> Result:
 def _json(*objects: Any, flags: tuple[str, ...] = ()) -> dict[str, Any]:
     result = _run("-f", "-", "--json", *flags, given=yaml.safe_dump_all(objects))
     assert result.exit_code == 0, result.output
-    return dict(json.loads(result.stdout))
+    return dict(read_form("slices-plan", result.stdout))
 
 
 def test_slices_are_shown_as_they_would_be_made() -> None:
@@ -107,7 +108,7 @@ def test_first_workers_are_shown_what_they_will_be_told() -> None:
     given = yaml.safe_dump_all([job_set(), job("alone", topology="2x2", pods=1)])
 
     shown = _run("-f", "-", "--workers", given=given)
-    slices = json.loads(_run("-f", "-", "--workers", "--json", given=given).stdout)["slices"]
+    slices = read_form("slices-plan", _run("-f", "-", "--workers", "--json", given=given).stdout)["slices"]
 
     assert "  TPU_WORKER_HOSTNAMES=train-w-1-0.train,train-w-1-1.train," in shown.stdout
     assert [one["environment"].get("MEGASCALE_SLICE_ID") for one in slices] == ["0", "1", None]

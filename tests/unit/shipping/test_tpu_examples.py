@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from click.testing import CliRunner
 
+from accelet.cli import main
 from accelet.kube.podparser import parse_pod
 from accelet.scheduler.gangs.grouping import EXCLUSIVE, is_gated
 
@@ -33,3 +35,9 @@ def test_four_hosts_are_one_gang_with_a_host_each() -> None:
     assert is_gated(pod)
     assert pod.annotations[EXCLUSIVE] == "true"
     assert pod.containers[0].limits == {"google.com/tpu": 4}
+
+
+def test_two_slices_are_planned_as_the_page_on_slices_shows() -> None:
+    done = CliRunner().invoke(main, ["slices", "plan", "-f", str(EXAMPLES / "two-slices.yaml")])
+    assert done.exit_code == 0
+    assert done.output in (EXAMPLES.parents[1] / "docs" / "provisioner.md").read_text()
