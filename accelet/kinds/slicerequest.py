@@ -23,6 +23,7 @@ Phase = Literal[
     "Failing",
     "BackingOff",
     "Releasing",
+    "Parked",
     "Refused",
 ]
 
@@ -101,6 +102,9 @@ class SliceRequestStatus(_Part, frozen=True, kw_only=True):
 
     `tried` counts the attempts of this round, `rounds` those that went through all of them in vain. `sent`:
     the provider was asked at least once for this pool, at `sentAt`. `dryTiers` had no room in this round.
+    `parkedAt` is when a slice that nobody wanted any more was put aside, `taker` the UID of the SliceRequest
+    that it is given to. `asksOf` is the UID of the one whose parked slice is asked for. `mark` is that on the
+    pool where it was another's before. `noRoom`: it waits for room below the limits.
     """
 
     phase: Phase = "Pending"
@@ -117,6 +121,11 @@ class SliceRequestStatus(_Part, frozen=True, kw_only=True):
     retry_at: _Time | None = None
     refusals: Annotated[int, Meta(ge=0)] = 0
     dry_tiers: Annotated[tuple[Annotated[str, Meta(max_length=280)], ...], Meta(max_length=16)] = ()
+    parked_at: _Time | None = None
+    taker: _Word = ""
+    asks_of: _Word = ""
+    mark: _Word = ""
+    no_room: bool = False
     hosts: Annotated[str, Meta(max_length=15)] = ""
     conditions: Annotated[tuple[SliceCondition, ...], Meta(max_length=8)] = ()
 

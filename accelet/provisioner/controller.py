@@ -132,11 +132,11 @@ class Controller:
     def _see_pools(self, changed: set[NodePool]) -> None:
         marks = {pool.mark for pool in changed}
         for request in list(self._state.requests.values()):
-            if request.uid in marks or request.status.phase in _ATTENTIVE:
+            own = {request.uid, request.status.mark}
+            if own & marks or request.status.phase in _ATTENTIVE:
                 self.see_request(request.key)
-                marks.discard(request.uid)
         for mark in marks_of(self._operations.listed):
-            if self._state.request_with(mark) is None:
+            if not self._state.holds(mark):
                 self._queue.add(Look("orphan", (mark,)))
         phases = Counter(request.status.phase for request in self._state.requests.values())
         self._metrics.slices.clear()
@@ -289,7 +289,7 @@ class Controller:
         """A pool with our mark whose request is gone: after a while it is given back as any other."""
         listed = self._operations.listed
         pools = [] if listed is None else [pool for pool in listed.pools if pool.mark == uid]
-        if listed is None or not pools or self._state.request_with(uid) is not None:
+        if listed is None or not pools or self._state.holds(uid):
             self._orphan_since_s.pop(uid, None)
             return None
         now_s = time.time()

@@ -18,6 +18,7 @@ _REASONS: Final[dict[Phase, tuple[Literal["Normal", "Warning"], str]]] = {
     "Failing": ("Warning", "SliceFailed"),
     "BackingOff": ("Warning", "SliceWaiting"),
     "Releasing": ("Normal", "SliceReleased"),
+    "Parked": ("Normal", "SliceParked"),
     "Refused": ("Warning", "SliceRefused"),
 }
 
@@ -33,6 +34,8 @@ class SliceEvents:
         self._tell_findings(request, before, after)
         kind, reason = _REASONS.get(after.phase, ("Warning", "SliceWaiting"))
         is_news = after.phase != before.phase and after.phase in _REASONS
+        if after.mark and not before.mark:
+            kind, reason, is_news = "Normal", "SliceReused", True
         is_waiting = after.phase == "Pending" and bool(after.why) and after.why != before.why
         if not (is_news or is_waiting):
             return

@@ -14,6 +14,7 @@ from accelet.provisioner.record import SliceRequest
 
 CORDONED_BY: Final = "accelet.dev/cordoned-by"
 CORDONED_AT: Final = "accelet.dev/cordoned-at"
+_BINDING: Final = (*SLICE_LABELS, JOB_KEY, NAMESPACED_JOB)
 EXCLUSIVE_TAINT: Final = Taint("alpha.jobset.sigs.k8s.io/no-schedule", "NoSchedule")
 
 _LONGEST_LABEL: Final = 63
@@ -41,21 +42,23 @@ def see_node(node: Node, pool: str, labels: Mapping[str, str], *, has_pods: bool
         is_ready=node.is_ready,
         chips=chips if isinstance(chips, int) else 0,
         is_open=not (is_cordoned or is_kept),
-        is_bound=labels.items() <= node.labels.items(),
+        is_bound=all(node.labels.get(key) == labels.get(key) for key in _BINDING),
         closed_s=_read_time(node.annotations.get(CORDONED_AT)) if is_cordoned or is_kept else None,
         has_pods=has_pods,
     )
 
 
 def open_patch(node: Node, labels: Mapping[str, str], owner: SliceOwner | None) -> dict[str, Any]:
-    """The merge patch by which a Node takes the pods of its Job; takes back only a cordon of ours."""
+    """The merge patch by which a Node takes the pods of its Job, and no others'; takes back only a cordon of
+    ours.
+    """
     taints = [taint for taint in node.taints if taint.key not in (NOT_READY.key, EXCLUSIVE_TAINT.key)]
     if owner is not None and owner.exclusive:
         taints.append(EXCLUSIVE_TAINT)
     patch: dict[str, Any] = {
         "metadata": {
             "resourceVersion": node.resource_version,
-            "labels": dict(labels),
+            "labels": {key: labels.get(key) for key in _BINDING},
             "annotations": {CORDONED_BY: None, CORDONED_AT: None},
         },
         "spec": {"taints": [_render(taint) for taint in taints] or None},

@@ -60,6 +60,11 @@ class SliceRequest:
             retry_s=_seconds(status.retry_at),
             refusals=status.refusals,
             dry_tiers=status.dry_tiers,
+            parked_s=_seconds(status.parked_at),
+            taker=status.taker,
+            asks_of=status.asks_of,
+            mark=status.mark,
+            no_room=status.no_room,
             no_service=self._found(_NO_SERVICE),
             drift=self._found(_DRIFT),
         )
@@ -124,6 +129,11 @@ def status_of(record: SliceRecord, hosts: str, before: SliceRequestStatus) -> di
         retry_at=_time(record.retry_s),
         refusals=record.refusals,
         dry_tiers=record.dry_tiers,
+        parked_at=_time(record.parked_s),
+        taker=record.taker,
+        asks_of=record.asks_of,
+        mark=record.mark,
+        no_room=record.no_room,
         hosts=hosts,
         conditions=(
             ready,

@@ -151,6 +151,7 @@ class ProvisionerSettings(msgspec.Struct, frozen=True, kw_only=True):
     repair_s: _Seconds = 1200.0
     grace_s: _Seconds = 60.0
     settle_s: _Seconds = 5.0
+    park_s: _Seconds = 0.0
     lag_s: _Seconds = 60.0
     rest_s: _Seconds = 300.0
     gke: GkeSettings = GkeSettings()

@@ -7,11 +7,20 @@ from dataclasses import dataclass, replace
 from accelet.kube.nodes import Node
 from accelet.kube.pods import Pod
 from accelet.provisioner.bookings.book import BookingBook
+from accelet.provisioner.deciding.offers import ParkedSlice, Party, given_of, is_in_the_way, offers_for
 from accelet.provisioner.deciding.room import BEGINNING, Counted, Limits, RoomBook
-from accelet.provisioner.deciding.view import Member, SliceNode, SliceRecord, SlicesView, Times
+from accelet.provisioner.deciding.view import (
+    Member,
+    ParkedPool,
+    SliceNode,
+    SliceRecord,
+    SlicesView,
+    Times,
+)
 from accelet.provisioner.demand.owners import JobOwner
 from accelet.provisioner.demand.slices import why_not_asked
 from accelet.provisioner.nodes import binding_labels, see_node
+from accelet.provisioner.parked import ParkedBook
 from accelet.provisioner.planning import fingerprint_of, machines_of, order_for
 from accelet.provisioner.pools.machines import Machines, Refusal
 from accelet.provisioner.pools.pool import PoolList
@@ -45,6 +54,7 @@ class ProvisionerState:
         self.services: set[Key] = set()
         self.knows_services = False
         self.bookings = BookingBook()
+        self.parked = ParkedBook()
         self._keys: dict[str, Key] = {}
         self._room, self._chips = RoomBook(), dict[str, int]()
         self._counted_list: PoolList | None = None
@@ -58,6 +68,7 @@ class ProvisionerState:
             repair_s=settings.repair_s,
             grace_s=settings.grace_s,
             settle_s=settings.settle_s,
+            park_s=settings.park_s,
             lag_s=settings.lag_s,
             rest_s=settings.rest_s,
         )
@@ -72,14 +83,20 @@ class ProvisionerState:
             self.remove_request(known.key, known.uid)
         self.requests[request.key] = request
         self._keys[request.uid] = request.key
+        self.parked.set(request)
         self._room.set(self._counted(request))
+        for mark in {request.status.mark, known.status.mark if known is not None else ""} - {""}:
+            self._count_holders(mark)
 
     def remove_request(self, key: Key, uid: str) -> None:
         if (known := self.requests.get(key)) is not None and known.uid == uid:
             del self.requests[key]
             self._chips.pop(uid, None)
             self._keys.pop(uid, None)
+            self.parked.remove(uid)
             self._room.remove(uid)
+            if known.status.mark:
+                self._count_holders(known.status.mark)
 
     def set_node(self, node: Node) -> str | None:
         """Takes a Node over; returns the pool it is of."""
@@ -125,6 +142,23 @@ class ProvisionerState:
         key = self._keys.get(uid)
         return None if key is None else self.requests[key]
 
+    def holds(self, mark: str) -> bool:
+        """Whether some request answers for pools with this mark: its own, or one that took them over."""
+        return mark in self._keys or bool(self.parked.holders_of(mark))
+
+    def touched_by(self, request: SliceRequest) -> list[Key]:
+        """The requests that a change of this one concerns for the sake of parked slices."""
+        status = request.status
+        found = [self._keys[uid] for uid in (status.asks_of, status.taker, status.mark) if uid in self._keys]
+        if status.mark:
+            found += [one.key for one in self.parked.holders_of(status.mark)]
+        if status.phase == "Pending":  # it may ask for one, or need the room of one
+            found += [one.key for one in self.parked.parked()]
+        elif status.phase == "Parked":
+            pending = (one for one in self.requests.values() if one.status.phase == "Pending")
+            found += [one.key for one in pending if one.namespace == request.namespace]
+        return found
+
     def of_owner(self, uid: str) -> list[SliceRequest]:
         return [one for one in self.requests.values() if one.spec.owner and one.spec.owner.uid == uid]
 
@@ -168,8 +202,15 @@ class ProvisionerState:
             no_room=self._why_no_room(request, listed),
             fingerprint=fingerprint_of(request.spec, self.settings),
             no_service=self._why_unnamed(request),
+            given=given_of(Party(request.uid, request.record), self.parked.holding_like(request)),
             times=self._times,
         )
+        if request.status.phase == "Pending" and wish.unwanted is None:
+            view = replace(view, parked=self._offers(request, listed))
+        if request.status.phase == "Parked":
+            askers = (one.uid for one in self.parked.askers_of(request) if self._is_wanted(one))
+            way = self._is_in_the_way(request, listed)
+            view = replace(view, askers=tuple(sorted(askers)), is_in_the_way=way)
         return replace(view, nodes=self._seen(view, binding_labels(request)))
 
     def orphan_view(self, uid: str, listed: PoolList, now_s: float) -> SlicesView:
@@ -181,7 +222,38 @@ class ProvisionerState:
     def _member(self, one: SliceRequest, listed: PoolList, now_s: float) -> Member:
         view = SlicesView(one.name, one.uid, one.record, machines_of(one.spec), Refusal(""), listed, now_s)
         view = replace(view, nodes=self._seen(view, _NOTHING))
-        return Member(one.record, view.is_whole, self.wish_for(one).unwanted is None)
+        return Member(one.record, view.is_whole, self._is_wanted(one))
+
+    def _is_wanted(self, one: SliceRequest) -> bool:
+        return self.wish_for(one).unwanted is None
+
+    def _offers(self, request: SliceRequest, listed: PoolList) -> tuple[ParkedPool, ...]:
+        """The parked slices of its namespace: their machines have run its tenants' programs before."""
+        parked = self.parked.parked_in(request.namespace)
+        if not parked or self.settings.paused:
+            return ()
+        self._see_pools(listed)
+        pools = {pool.name: pool for pool in listed.pools}
+        slices = [
+            ParkedSlice(self._counted(one), pools[one.status.pool])
+            for one in parked
+            if one.status.pool in pools
+        ]
+        members = [self._counted(one) for one in self.set_of(request)]
+        return tuple(offers_for(self._counted(request), members, slices, self._room, self._limits))
+
+    def _is_in_the_way(self, request: SliceRequest, listed: PoolList) -> bool:
+        """Whether others wait for the room of this parked slice: those that cannot take it over."""
+        if self._limits == Limits() or self.settings.paused:
+            return False
+        self._see_pools(listed)
+        waiting = (
+            self._counted(one)
+            for one in self.requests.values()
+            if one.status.phase == "Pending" and one.status.no_room and self._is_wanted(one)
+        )
+        every = map(self._counted, self.requests.values())
+        return is_in_the_way(request.uid, waiting, every, self._room, self._limits)
 
     def _seen(self, view: SlicesView, labels: Mapping[str, str]) -> tuple[SliceNode, ...]:
         return tuple(
@@ -231,15 +303,23 @@ class ProvisionerState:
             pools[pool.mark].add(pool.name)
         before, self._pools_of = self._pools_of, {uid: frozenset(names) for uid, names in pools.items()}
         for uid in before.keys() | self._pools_of.keys():
-            request = self.request_with(uid)
-            if request is not None and before.get(uid) != self._pools_of.get(uid):
-                self._room.set(self._counted(request))
+            if before.get(uid) != self._pools_of.get(uid):
+                self._count_holders(uid)
+
+    def _count_holders(self, mark: str) -> None:
+        """Counts those anew that have pools with a mark."""
+        own = self.request_with(mark)
+        for request in (*([own] if own is not None else []), *self.parked.holders_of(mark)):
+            self._room.set(self._counted(request))
 
     def _counted(self, one: SliceRequest) -> Counted:
         if one.uid not in self._chips:
             machines = machines_of(one.spec)
             self._chips[one.uid] = machines.chips if isinstance(machines, Machines) else 0
         pools = self._pools_of.get(one.uid, frozenset())
+        if one.status.mark:
+            pools |= self._pools_of.get(one.status.mark, frozenset()) & {one.status.pool}
+        pools -= given_of(Party(one.uid, one.record), self.parked.holding_like(one))
         return Counted(one.uid, one.set_key, one.spec.slice_set.size, self._chips[one.uid], one.record, pools)
 
 

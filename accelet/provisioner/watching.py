@@ -212,6 +212,9 @@ class Watching:
             return
         for other in self._state.set_of(known):
             self._tell_request(other.key)
+        for one in (change.before, change.after):
+            for key in self._state.touched_by(one) if one is not None else ():
+                self._tell_request(key)
         if known.spec.owner is not None:
             self._tell_booking_of(known.namespace, known.spec.owner.uid)
         if change.after is None:

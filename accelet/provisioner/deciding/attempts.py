@@ -16,11 +16,9 @@ _MOST_WHY = 1000
 def next_attempt(view: SlicesView, record: SliceRecord) -> SliceRecord:
     """The record of the next attempt, or of a rest where all of this round were tried."""
     attempts = attempts_of(view)
-    dry = dry_tiers(view, record)
-    for index in range(record.tried, len(attempts)):
+    index = next_place(view, record)
+    if index is not None:
         attempt = attempts[index]
-        if str(attempt.tier) in dry:
-            continue
         number = record.attempt + 1
         return record.enter(
             "Creating",
@@ -35,8 +33,19 @@ def next_attempt(view: SlicesView, record: SliceRecord) -> SliceRecord:
             sent_s=0.0,
             retry_s=0.0,
             refusals=0,
+            parked_s=0.0,
+            asks_of="",
+            mark="",
+            no_room=False,
         )
     return rest(view, record)
+
+
+def next_place(view: SlicesView, record: SliceRecord) -> int | None:
+    """Which of this round's attempts is next; None if all were tried."""
+    attempts, dry = attempts_of(view), dry_tiers(view, record)
+    places = range(record.tried, len(attempts))
+    return next((place for place in places if str(attempts[place].tier) not in dry), None)
 
 
 def rest(view: SlicesView, record: SliceRecord) -> SliceRecord:

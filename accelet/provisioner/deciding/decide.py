@@ -7,6 +7,7 @@ from typing import Final
 from accelet.kinds.slicerequest import Phase
 from accelet.provisioner.deciding.attempts import dry_tiers, fail, next_attempt, rest
 from accelet.provisioner.deciding.findings import note_findings
+from accelet.provisioner.deciding.parking import keep_parked, let_go, retire_or_park, reuse
 from accelet.provisioner.deciding.retire import left, retire
 from accelet.provisioner.deciding.view import Create, Discard, Finish, Open, SliceRecord, SlicesView, Step
 from accelet.provisioner.pools.machines import Refusal
@@ -24,6 +25,8 @@ def decide(view: SlicesView) -> Step:
     stray = next((p for p in view.pools if p.name != view.record.pool and p.state != "deleting"), None)
     if stray is not None:
         step = retire(view, stray, view.record)
+    elif view.record.pool in view.given:
+        step = let_go(view)
     else:
         step = _pursue(view) if view.unwanted is None else _release(view)
     step = note_findings(view, step)
@@ -35,11 +38,14 @@ def _release(view: SlicesView) -> Step:
     record, pool = view.record, view.pool
     if record.phase == "Pending" and not record.pool and not view.pools:
         return _end(view)
+    if record.phase == "Parked":
+        return keep_parked(view)
     if record.phase != "Releasing":
         return Step(record.enter("Releasing", view.unwanted or "", view.now_s))
     if pool is not None and pool.state != "deleting":
-        left_s = 0.0 if view.is_forced else left(view, record.since_s, view.times.grace_s)
-        return Step(record, None, left_s) if left_s > 0 else retire(view, pool, record)
+        has_waited = view.is_forced or record.parked_s > 0
+        left_s = 0.0 if has_waited else left(view, record.since_s, view.times.grace_s)
+        return Step(record, None, left_s) if left_s > 0 else retire_or_park(view, pool, record)
     if view.pools or not _is_surely_absent(view):
         return Step(record, None, _absent_in(view))
     return _end(view)
@@ -82,7 +88,7 @@ def _pursue(view: SlicesView) -> Step:
 
 
 def _begin(view: SlicesView) -> Step:
-    record = view.record
+    record = replace(view.record, no_room=False)
     missing = view.set_size - 1 - len(view.members)
     if missing > 0:
         return Step(
@@ -92,8 +98,10 @@ def _begin(view: SlicesView) -> Step:
     if resting:
         again_s = min(max(max(resting) - view.now_s, 1.0), _WAIT_S)
         return Step(record.say("waits for the rest of its set"), None, again_s)
+    if (step := reuse(view)) is not None:
+        return step
     if view.no_room is not None:
-        return Step(record.say(view.no_room), None, _WAIT_S)
+        return Step(replace(record, asks_of="", no_room=True, why=view.no_room), None, _WAIT_S)
     return Step(next_attempt(view, record))
 
 
@@ -183,9 +191,10 @@ def _open(view: SlicesView) -> Step | None:
 
 def _take_back(view: SlicesView) -> Step:
     """Somebody wants it again while it is being given back."""
-    record, pool = view.record, view.pool
+    record, pool = replace(view.record, parked_s=0.0, taker=""), view.pool
     if pool is not None and pool.state not in ("failed", "deleting"):
-        return Step(record.enter("Creating", "is wanted again", view.now_s, sent=True, sent_s=view.now_s))
+        phase: Phase = "Joining" if record.mark else "Creating"
+        return Step(record.enter(phase, "is wanted again", view.now_s, sent=True, sent_s=view.now_s))
     return Step(record.enter("Failing", "was wanted again too late", view.now_s, tried=0))
 
 
@@ -195,6 +204,8 @@ def _give_up(view: SlicesView) -> Step:
         return retire(view, pool, record)
     if pool is None and not _is_surely_absent(view):
         return Step(record, None, _absent_in(view))
+    if pool is not None and record.mark:  # only this record tells whose it is until it is gone
+        return Step(record, None, _POLL_S)
     if view.no_room is not None:
         return Step(record, None, _WAIT_S)
     if any(one.record.phase == "BackingOff" for one in view.members):
@@ -235,6 +246,7 @@ _PHASES: Final[Mapping[Phase, Callable[[SlicesView], Step]]] = {
     "Ready": _keep,
     "Repairing": _keep,
     "Releasing": _take_back,
+    "Parked": _take_back,
     "Failing": _give_up,
     "BackingOff": _rest,
 }

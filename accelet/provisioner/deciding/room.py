@@ -96,21 +96,48 @@ class RoomBook:
         if not members:
             del self._sets[key]
 
-    def judge(self, wanted: Counted, limits: Limits) -> str | None:
+    def judge(self, wanted: Counted, limits: Limits, parked: Iterable[Counted] = ()) -> str | None:
         """Why `wanted` may have no new pool now; None if it may.
 
-        A set counts as a whole from its first pool on, so that none is begun that could not be ended.
+        A set counts as a whole from its first pool on, so that none is begun that could not be ended. It is
+        judged as if it took over the pools of `parked`.
         """
         own = self._sets.get(wanted.set_key, {})
         places = _places_of({**own, wanted.uid: wanted}, wanted)
         if not limits.allow(places.slices, places.chips):
             return f"{places} in all are more than there ever may be: {limits}"
-        more = wanted.held  # those of former attempts, while they are being deleted
-        others = [one for one in own.values() if one.uid != wanted.uid]
-        with_it = self._all - _use_of(own) + places + _doubles_of(others) + RoomUse(more, more * wanted.chips)
+        with_it = self._with(wanted) - self._freed_by(parked)
         if limits.allow(with_it.slices, with_it.chips):
             return None
         return f"waits for room: with it there would be {with_it} in all; {limits}"
+
+    def lacks(self, wanted: Counted, limits: Limits) -> RoomUse:
+        """What there is too much of for `wanted` now; nothing where it never fits."""
+        own = self._sets.get(wanted.set_key, {})
+        places, with_it = _places_of({**own, wanted.uid: wanted}, wanted), self._with(wanted)
+        if not limits.allow(places.slices, places.chips):
+            return RoomUse()
+        slices = 0 if limits.slices is None else with_it.slices - limits.slices
+        chips = 0 if limits.chips is None else with_it.chips - limits.chips
+        return RoomUse(max(0, slices), max(0, chips))
+
+    def _with(self, wanted: Counted) -> RoomUse:
+        """All that there would be with one more pool for `wanted`."""
+        own = self._sets.get(wanted.set_key, {})
+        places = _places_of({**own, wanted.uid: wanted}, wanted)
+        more = wanted.held  # those of former attempts, while they are being deleted
+        others = [one for one in own.values() if one.uid != wanted.uid]
+        return self._all - _use_of(own) + places + _doubles_of(others) + RoomUse(more, more * wanted.chips)
+
+    def _freed_by(self, parked: Iterable[Counted]) -> RoomUse:
+        """What parked slices use, which are of other sets than the one that takes them."""
+        going = {one.uid: one.set_key for one in parked}
+        freed = RoomUse()
+        for key in set(going.values()):
+            members = self._sets.get(key, {})
+            rest = {uid: one for uid, one in members.items() if uid not in going}
+            freed += _use_of(members) - _use_of(rest)
+        return freed
 
 
 def _use_of(members: Mapping[str, Counted]) -> RoomUse:

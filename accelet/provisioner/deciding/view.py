@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from accelet.kinds.slicerequest import Phase
 from accelet.provisioner.pools.machines import Machines, Refusal
 from accelet.provisioner.pools.pool import NodePool, PoolList
-from accelet.provisioner.pools.tiers import Order
+from accelet.provisioner.pools.tiers import Attempt, Order
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,9 +14,9 @@ class Times:
 
     `join_s`: until all machines of a running pool offer their chips. `hold_s`: for how long a whole slice
     waits for its set. `repair_s`: for a lost machine to come back. `grace_s`: before a slice is given back.
-    `settle_s`: between closing nodes and deleting them, for bindings under way to show. `lag_s`: after which
-    a list has what was made before. `rest_s`: after all attempts failed, doubled each round up to
-    `longest_rest_s`.
+    `settle_s`: between closing nodes and deleting them, for bindings under way to show. `park_s`: how long a
+    slice that nobody wants is kept for the next one, 0 for not at all. `lag_s`: after which a list has what
+    was made before. `rest_s`: after all attempts failed, doubled each round up to `longest_rest_s`.
     """
 
     join_s: float = 900.0
@@ -24,6 +24,7 @@ class Times:
     repair_s: float = 1200.0
     grace_s: float = 60.0
     settle_s: float = 5.0
+    park_s: float = 0.0
     lag_s: float = 60.0
     rest_s: float = 300.0
     longest_rest_s: float = 1800.0
@@ -34,6 +35,9 @@ class SliceRecord:
     """What is written down of a slice: the status of its SliceRequest. Times are seconds since the epoch.
 
     `no_service` and `drift` are sentences on what was found and changes nothing, empty for nothing.
+    `parked_s` is when it was put aside, 0 for never, and `taker` the UID of the request that it is then given
+    to. `asks_of` is the UID of the request whose parked slice this one asks for, and `mark` that on its pool
+    where it was another's. `no_room`: it waits for room below the limits.
     """
 
     phase: Phase = "Pending"
@@ -52,6 +56,11 @@ class SliceRecord:
     dry_tiers: tuple[str, ...] = ()
     no_service: str = ""
     drift: str = ""
+    parked_s: float = 0.0
+    taker: str = ""
+    asks_of: str = ""
+    mark: str = ""
+    no_room: bool = False
 
     def enter(self, phase: Phase, why: str, now_s: float, **changes: object) -> "SliceRecord":
         """The record in another phase, from now on."""
@@ -89,13 +98,32 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
+class ParkedPool:
+    """A parked slice, as a request that could take it sees it.
+
+    `holder` is the UID of the request that put it aside, `taker` that of the one it is given to, empty if
+    nobody has it yet. `no_room` is why it could not be taken either.
+    """
+
+    holder: str
+    pool: str
+    mark: str
+    fingerprint: str
+    attempt: Attempt
+    taker: str = ""
+    no_room: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SlicesView:
     """Everything that a decision about one slice depends on.
 
     `unwanted` is why nobody wants it any more, None if somebody does; `is_ended`: nobody ever will.
     `is_deleted`: its SliceRequest is being deleted. `no_room` is why none may be begun now. `fingerprint` is
     that of a pool as it would be made today, `no_service` a sentence on the Service its workers lack; empty
-    where nobody knows.
+    where nobody knows. `parked` are slices that it could take instead of a new one. `askers` ask for its
+    own parked slice, and `is_in_the_way`: others need the room of that. `given` are pools that were its own
+    and are another's now.
     """
 
     name: str
@@ -115,12 +143,22 @@ class SlicesView:
     no_room: str | None = None
     fingerprint: str = ""
     no_service: str = ""
+    parked: tuple[ParkedPool, ...] = ()
+    askers: tuple[str, ...] = ()
+    is_in_the_way: bool = False
+    given: frozenset[str] = frozenset()
     times: Times = field(default_factory=Times)
 
     @property
     def pools(self) -> tuple[NodePool, ...]:
-        """The pools with this request's mark, whatever attempt they are of."""
-        return tuple(pool for pool in self.listed.pools if pool.mark == self.uid)
+        """The pools with this request's mark, whatever attempt they are of, and one that it took over."""
+        record = self.record
+        return tuple(
+            pool
+            for pool in self.listed.pools
+            if (pool.mark == self.uid or (pool.mark == record.mark and pool.name == record.pool))
+            and pool.name not in self.given
+        )
 
     @property
     def pool(self) -> NodePool | None:

@@ -273,3 +273,132 @@ def test_a_service_that_comes_soon_is_not_missed(chance: random.Random) -> None:
         _turn(world)
         assert request.record.no_service == ""
         world.pass_time(5.0)
+
+
+@_MODEL
+@given(_CHANCES)
+def test_a_parked_slice_serves_the_next_job_without_another_pool(chance: random.Random) -> None:
+    world = World(chance, park_s=900.0)
+    world.ask("one", 2)
+    _run_until_ready(world, 1200.0)
+    pools = {one.record.pool for one in world.requests.values()}
+    _end(world, "one")
+    _run(world, 600.0)
+    assert {one.record.phase for one in world.requests.values()} == {"Parked"}
+    assert not any(node.open for node in world.nodes.values())
+
+    world.ask("two", 2)
+    _run_until_ready(world, 600.0)
+
+    assert {one.record.pool for one in world.of_set("two")} == pools
+    assert all(node.pods and node.owner.startswith("two") for node in world.nodes.values())
+    assert (world.creates, world.of_set("one")) == (2, [])
+    _end_all(world)
+
+
+@_MODEL
+@given(_CHANCES, st.sampled_from((1, 2)))
+def test_parked_slices_are_in_one_hand_through_faults_crashes_and_leaders(
+    chance: random.Random, leaders: int
+) -> None:
+    world = World(chance, faults=0.3, crashes=0.3, park_s=chance.choice((60.0, 300.0, 900.0)))
+    world.limits = Limits(slices=chance.choice((2, 3, 6)))
+    for turn in range(5):
+        world.ask(f"job-{turn}", chance.choice((1, 1, 2)))
+        _run(world, 200.0, leaders=leaders)
+        _disturb(world)
+        if chance.random() < 0.7:
+            _end(world, chance.choice(list(world.requests.values())).set_name)
+    world.faults = world.crashes = 0.1
+    for pool in world.pools.values():
+        pool.state = "running" if pool.state == "busy" else pool.state
+    for node in world.nodes.values():
+        node.ready = True
+    _end_all(world)
+
+
+@_MODEL
+@given(_CHANCES, st.floats(60.0, 900.0))
+def test_parking_ends_at_its_deadline(chance: random.Random, park_s: float) -> None:
+    world = World(chance, park_s=park_s)
+    world.ask("one")
+    _run_until_ready(world, 1200.0)
+    request = world.requests["one-0"]
+    _end(world, "one")
+    while request.record.phase != "Parked":
+        _run(world, 10.0)
+    parked_s = request.record.parked_s
+
+    while request.record.phase == "Parked":
+        assert world.now_s <= parked_s + park_s + 120.0
+        _run(world, 1.0)
+    assert world.now_s >= parked_s + park_s
+    assert request.record.why == "no other job asked for it"
+    _end_all(world)
+
+
+@_MODEL
+@given(_CHANCES)
+def test_a_parked_slice_makes_room_for_what_cannot_use_it(chance: random.Random) -> None:
+    world = World(chance, park_s=10800.0)
+    world.limits = Limits(slices=2)
+    world.ask("one", 2)
+    _run_until_ready(world, 1200.0)
+    _end(world, "one")
+    _run(world, 600.0)
+    assert {one.record.phase for one in world.requests.values()} == {"Parked"}
+
+    world.ask("other")
+    world.requests["other-0"].fingerprint = "another"
+    _run_until_ready(world, 1200.0)
+
+    assert {one.record.phase for one in world.of_set("one")} == {"Parked"}, "one of the two was enough"
+    assert len(world.of_set("one")) == 1
+
+
+@_MODEL
+@given(_CHANCES)
+def test_a_slice_is_not_parked_for_what_it_is_no_use(chance: random.Random) -> None:
+    world = World(chance, park_s=3600.0)
+    world.ask("one")
+    _run_until_ready(world, 1200.0)
+    request = world.requests["one-0"]
+    match chance.randrange(3):
+        case 0:
+            request.deleted = True
+        case 1:
+            request.fingerprint = "another"
+        case _:
+            next(iter(world.nodes.values())).ready = False
+    _end(world, "one")
+    until_s = world.now_s + 1200.0
+    while world.requests:
+        assert request.record.phase != "Parked"
+        assert world.now_s < until_s
+        _run(world, 10.0)
+
+
+@_MODEL
+@given(_CHANCES)
+def test_a_job_that_is_wanted_again_takes_its_parked_slice_back(chance: random.Random) -> None:
+    world = World(chance, park_s=900.0)
+    world.ask("one")
+    _run_until_ready(world, 1200.0)
+    request, pool = world.requests["one-0"], world.requests["one-0"].record.pool
+    request.unwanted = "it is suspended"
+    world.end_pods("one")
+    _run(world, 600.0)
+    assert request.record.phase == "Parked"
+
+    request.unwanted = None
+    _run_until_ready(world, 600.0)
+
+    assert (request.record.pool, world.creates) == (pool, 1)
+    _end_all(world)
+
+
+def _end(world: World, set_name: str) -> None:
+    """The owner of a set ends, and its pods with it."""
+    for request in world.of_set(set_name):
+        request.unwanted, request.ended = "its owner has finished", True
+    world.end_pods(set_name)

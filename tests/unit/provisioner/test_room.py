@@ -16,7 +16,9 @@ _COUNTED = st.builds(
     uid=st.sampled_from(("a1", "a2", "a3", "b1", "b2", "c1")),
     size=st.integers(1, 4),
     chips=st.sampled_from((0, 8, 16, 256)),
-    phase=st.sampled_from(("Pending", "Creating", "Joining", "Ready", "Failing", "BackingOff", "Releasing")),
+    phase=st.sampled_from(
+        ("Pending", "Creating", "Joining", "Ready", "Failing", "BackingOff", "Releasing", "Parked")
+    ),
     pools=st.sets(st.sampled_from(("p-1", "p-2")), max_size=2),
 )
 _CHANGES = st.lists(_COUNTED | st.sampled_from(("a1", "b2", "nobody")), min_size=1, max_size=20)
@@ -59,6 +61,12 @@ def test_room_kept_up_with_changes_is_room_counted_anew(
             needed = _needed(one, list(known.values()))
             assert (book.judge(one, Limits(slices=most)) is None) == (len(needed) <= most)
             assert (book.judge(one, Limits(chips=most_chips)) is None) == (sum(needed) <= most_chips)
+            over = book.lacks(one, Limits(slices=most))
+            assert over.slices in (0, max(0, len(needed) - most))
+            parked = [other for other in known.values() if other.record.phase == "Parked"]
+            parked = [other for other in parked if other.set_key != one.set_key]
+            rest = _needed(one, [other for other in known.values() if other not in parked])
+            assert (book.judge(one, Limits(slices=most), parked) is None) == (len(rest) <= most)
 
 
 def _member(uid: str, chips: int, phase: Phase = "Pending", *, size: int = 2) -> Counted:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from accelet.provisioner.deciding.attempts import after_create
 from accelet.provisioner.deciding.decide import decide
+from accelet.provisioner.deciding.offers import ParkedSlice, Party, given_of, is_in_the_way, offers_for
 from accelet.provisioner.deciding.room import BEGINNING, Counted, Limits, RoomBook
 from accelet.provisioner.deciding.view import (
     Action,
@@ -16,6 +17,7 @@ from accelet.provisioner.deciding.view import (
     Finish,
     Member,
     Open,
+    ParkedPool,
     SliceNode,
     SliceRecord,
     SlicesView,
@@ -31,6 +33,7 @@ MACHINES = Machines("tpu-v6e-slice", "2x4", HOSTS, 4, "ct6e-standard-4t", Placem
 ORDER = Order(tuple(Attempt(Tier(kind), zone) for kind in ("spot", "on-demand") for zone in ("a", "b")))
 TIMES = Times(lag_s=60.0)
 LAG_S = 45.0
+USED = frozenset(("Joining", "Joined", "Ready", "Repairing"))
 
 
 @dataclass
@@ -54,6 +57,7 @@ class SimNode:
     bound: bool = False
     closed_s: float | None = None
     pods: int = 0
+    owner: str = ""
 
 
 @dataclass
@@ -85,8 +89,11 @@ class Thought:
 class World:
     """`faults` is how often a call fails in some way; `crashes` how often what follows a write is lost."""
 
-    def __init__(self, chance: random.Random, *, faults: float = 0.0, crashes: float = 0.0) -> None:
+    def __init__(
+        self, chance: random.Random, *, faults: float = 0.0, crashes: float = 0.0, park_s: float = 0.0
+    ) -> None:
         self.chance, self.faults, self.crashes = chance, faults, crashes
+        self.times = replace(TIMES, park_s=park_s)
         self.now_s = 1_000_000.0
         self.limits = Limits()
         self.requests: dict[str, SimRequest] = {}
@@ -118,9 +125,10 @@ class World:
         return Thought(uid, request.version, view, step)
 
     def check_findings(self, view: SlicesView, step: Step) -> None:
-        """What is only noted changes nothing that is done."""
+        """What is only noted changes nothing that is done. What a slice is parked and taken by is no note."""
         record = replace(view.record, no_service="", drift="")
-        plain = decide(replace(view, record=record, no_service="", fingerprint=""))
+        fingerprint = "" if record.phase in ("Ready", "Repairing") else view.fingerprint
+        plain = decide(replace(view, record=record, no_service="", fingerprint=fingerprint))
         assert step.record.phase == plain.record.phase
         assert step.action in (None, plain.action)
 
@@ -141,6 +149,7 @@ class World:
             assert all(self.is_whole(one) for one in self.of_set(request.set_name) if one is not request)
         request.record, request.version = record, version + 1
         request.named.add(record.pool)
+        self.check_one_hand()
 
     def perform(self, request: SimRequest, thought: Thought, action: Action) -> None:
         match action:
@@ -152,7 +161,7 @@ class World:
                 self.write(request, thought.version, after)
             case Open(nodes):
                 for node in self.some(nodes):
-                    node.open, node.bound, node.closed_s = True, True, None
+                    node.open, node.bound, node.closed_s, node.owner = True, True, None, request.uid
             case Close(nodes):
                 for node in self.some(nodes):
                     node.open, node.closed_s = False, self.now_s
@@ -161,7 +170,7 @@ class World:
             case Discard():
                 request.deleted = True
             case Finish():
-                assert not self.live_pools(request.uid), "a pool is leaked"
+                assert not self.live_pools(request), "a pool is leaked"
                 del self.requests[request.uid]
 
     def some(self, names: Iterable[str]) -> Iterable[SimNode]:
@@ -194,7 +203,7 @@ class World:
         self.pools[record.pool] = SimPool(
             record.pool, request.uid, place, self.now_s + lag_s, max(runs_s, self.now_s + lag_s), fails
         )
-        assert len(self.live_pools(request.uid)) <= 1, "two pools for one request"
+        assert len(self.live_pools(request)) <= 1, "two pools for one request"
         if self.chance.random() < self.faults:
             return Failure(Trouble.UNKNOWN, "the answer was lost")
         return None
@@ -216,7 +225,7 @@ class World:
         room = RoomBook()
         for one in self.requests.values():
             room.set(self.counted(one))
-        return SlicesView(
+        view = SlicesView(
             name=request.name,
             uid=request.uid,
             record=request.record,
@@ -224,7 +233,7 @@ class World:
             order=ORDER,
             listed=PoolList(tuple(self.listed()), self.now_s),
             now_s=self.now_s,
-            nodes=tuple(self.seen(node) for node in self.nodes.values()),
+            nodes=tuple(self.seen(node, request) for node in self.nodes.values()),
             members=tuple(
                 Member(one.record, self.is_whole(one), one.unwanted is None)
                 for one in self.of_set(request.set_name)
@@ -237,11 +246,55 @@ class World:
             no_room=room.judge(self.counted(request), self.limits),
             fingerprint=request.fingerprint,
             no_service=request.no_service,
-            times=TIMES,
+            given=self.given(request),
+            times=self.times,
         )
+        if request.record.phase == "Pending" and request.unwanted is None:
+            return replace(view, parked=tuple(self.offers(request, view, room)))
+        if request.record.phase == "Parked":
+            askers = (
+                one.uid
+                for one in self.requests.values()
+                if one.record.asks_of == request.uid and one.record.phase == "Pending" and not one.unwanted
+            )
+            way = self.is_in_the_way(request, room)
+            return replace(view, askers=tuple(sorted(askers)), is_in_the_way=way)
+        return view
+
+    def offers(self, request: SimRequest, view: SlicesView, room: RoomBook) -> Iterable[ParkedPool]:
+        listed = {pool.name: pool for pool in view.listed.pools}
+        parked = [
+            ParkedSlice(self.counted(one), listed[one.record.pool])
+            for one in self.requests.values()
+            if one.record.phase == "Parked" and one.record.pool in listed
+        ]
+        members = [self.counted(one) for one in self.of_set(request.set_name)]
+        return offers_for(self.counted(request), members, parked, room, self.limits)
+
+    def is_in_the_way(self, request: SimRequest, room: RoomBook) -> bool:
+        waiting = [
+            self.counted(one)
+            for one in self.requests.values()
+            if (one.record.phase, one.record.no_room, one.unwanted) == ("Pending", True, None)
+        ]
+        every = [self.counted(one) for one in self.requests.values()]
+        return is_in_the_way(request.uid, waiting, every, room, self.limits)
+
+    def given(self, request: SimRequest) -> frozenset[str]:
+        parties = [Party(one.uid, one.record) for one in self.requests.values()]
+        return given_of(Party(request.uid, request.record), parties)
+
+    def held(self, request: SimRequest) -> frozenset[str]:
+        """The pools it has by its own mark or one it took over, visible or not."""
+        record = request.record
+        return frozenset(
+            pool.name
+            for pool in self.pools.values()
+            if pool.mark == request.uid or (pool.mark == record.mark and pool.name == record.pool)
+        ) - self.given(request)
 
     def counted(self, one: SimRequest) -> Counted:
-        pools = frozenset(pool.name for pool in self.pools.values() if pool.mark == one.uid)
+        pools = self.held(one)
         return Counted(one.uid, ("ns", one.set_name), one.set_size, MACHINES.chips, one.record, pools)
 
     def listed(self) -> Iterable[NodePool]:
@@ -251,10 +304,10 @@ class World:
             failure = Failure(Trouble.NO_CAPACITY, "out of stock") if pool.state == "failed" else None
             yield NodePool(pool.name, pool.mark, pool.state, "now", pool.place[0], pool.place[1], failure)
 
-    def seen(self, node: SimNode) -> SliceNode:
-        chips = 4 if node.ready else 0
+    def seen(self, node: SimNode, request: SimRequest) -> SliceNode:
+        chips, is_bound = 4 if node.ready else 0, node.bound and node.owner == request.uid
         return SliceNode(
-            node.name, node.pool, node.ready, chips, node.open, node.bound, node.closed_s, node.pods > 0
+            node.name, node.pool, node.ready, chips, node.open, is_bound, node.closed_s, node.pods > 0
         )
 
     def is_whole(self, request: SimRequest) -> bool:
@@ -262,8 +315,9 @@ class World:
         nodes = [node for node in self.nodes.values() if node.pool == request.record.pool]
         return pool is not None and len(nodes) == HOSTS and all(node.ready for node in nodes)
 
-    def live_pools(self, uid: str) -> list[SimPool]:
-        return [pool for pool in self.pools.values() if pool.mark == uid and pool.state != "deleting"]
+    def live_pools(self, request: SimRequest) -> list[SimPool]:
+        held = self.held(request)
+        return [pool for pool in self.pools.values() if pool.name in held and pool.state != "deleting"]
 
     def used(self, place: tuple[str, str]) -> int:
         return sum(pool.place == place and pool.mark != "" for pool in self.pools.values())
@@ -287,7 +341,7 @@ class World:
         """kube-scheduler: pods of a wanted set go to its open nodes."""
         for request in self.requests.values():
             for node in self.nodes.values():
-                is_own = self.pools[node.pool].mark == request.uid
+                is_own = node.owner == request.uid and node.pool in self.held(request)
                 if is_own and node.open and node.bound and node.ready and request.unwanted is None:
                     if not node.pods:
                         self.check_set(request)
@@ -301,10 +355,15 @@ class World:
         self.whole_once.add(request.set_name)
 
     def end_pods(self, set_name: str) -> None:
-        marks = {request.uid for request in self.of_set(set_name)}
+        owners = {request.uid for request in self.of_set(set_name)}
         for node in self.nodes.values():
-            if self.pools[node.pool].mark in marks:
+            if node.owner in owners:
                 node.pods = 0
+
+    def check_one_hand(self) -> None:
+        """No slice is used by two, whatever hand it went through."""
+        used = [one.record.pool for one in self.requests.values() if one.record.phase in USED]
+        assert len(used) == len(set(used)), used
 
     def check_limits(self) -> None:
         ours = [pool for pool in self.pools.values() if pool.mark]
