@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.synthetic.gpus import Gpu, write_gpus
+from accelet.fakehost.gpus import Gpu, write_gpus
 
 PCI_FUNCTIONS = 400
 

@@ -3,11 +3,11 @@
 import asyncio
 from pathlib import Path
 
+from accelet.fakehost.gpus import Gpu, write_gpus
+from accelet.fakehost.sensors import device, write_link, write_xe
 from accelet.fakekubelet import FakeKubelet
 from benches.agent.figures import Figure, Section
 from benches.agent.processes import run_agent
-from tests.synthetic.gpus import Gpu, write_gpus
-from tests.synthetic.sensors import device, write_link, write_xe
 
 GPU = "gpu.intel.com/xe"
 EVERY_S = 10

@@ -8,9 +8,9 @@ import msgspec
 
 from accelet.accelerators import BACKENDS
 from accelet.accelerators.settings import Settings
-from tests.synthetic.gpus import Gpu, write_gpus
-from tests.synthetic.nodes import ALL_NODES
-from tests.synthetic.tpu import HOSTS, renumber, rewrite
+from accelet.fakehost.gpus import Gpu, write_gpus
+from accelet.fakehost.nodes import ALL_NODES
+from accelet.fakehost.tpu import HOSTS, renumber, rewrite
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from accelet.fakehost.tpu import HOSTS
 from tests.e2e.cluster.mount_points import MountPointClaim
 from tests.e2e.cluster.node import Node
 from tests.e2e.cluster.workspace import Workspace
-from tests.synthetic.tpu import HOSTS
 
 VFIO = Path("/dev/vfio")
 NULL = (1, 3)

@@ -17,8 +17,8 @@ import pytest
 
 from accelet.accelerators.settings import NodeFacts
 from accelet.accelerators.tpu import TpuBackend, TpuSettings
+from accelet.fakehost.tpu import HOSTS
 from tests.launchers.fetch import HERE, PACKAGES
-from tests.synthetic.tpu import HOSTS
 
 PARTS = [
     ("v5e-8", [5]),

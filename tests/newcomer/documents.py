@@ -82,7 +82,7 @@ def asks_more(line: str) -> bool:
         case "make":
             return words[1] not in ("demo", "test", "check")
         case "python":
-            return words[2].startswith("tests.e2e")
+            return words[2].startswith("tests.")
         case "accelet":
             is_offline = words[1] in ("demo", "devices", "conformance", "plan") or words[1:3] == [
                 "slices",

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from accelet.fakehost.gpus import Gpu, write_gpus
 from tests.newcomer.documents import DOCUMENTS, Block, Step, missing_from, read_blocks, read_steps
 from tests.newcomer.machine import Machine, fresh_machine
-from tests.synthetic.gpus import Gpu, write_gpus
 
 pytestmark = [pytest.mark.timeout(2400), pytest.mark.xdist_group("newcomer")]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import yaml
 
+from accelet.fakehost.tpu import HOSTS
 from tests.e2e.agent import AGENT, write_cards
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.https_client import Client, Json
@@ -23,7 +24,6 @@ from tests.e2e.cluster.workspace import Workspace
 from tests.e2e.dra.oracle import FIRST_BUS, TILES_EACH
 from tests.e2e.policies import policies_in_force
 from tests.e2e.tpu_host import NULL, eight_chips
-from tests.synthetic.tpu import HOSTS
 
 PROJECT = Path(__file__).parents[3]
 DEPLOY = PROJECT / "deploy"

@@ -14,9 +14,9 @@ from accelet.accelerators.sensors.cardlook import CardLook, CardReader
 from accelet.accelerators.sensors.settings import SensorSettings
 from accelet.agent.cardmetrics import CardMetrics
 from accelet.agent.cardsensors import CardSensors
+from accelet.fakehost.gpus import Gpu, write_gpus
+from accelet.fakehost.sensors import device, write_files, write_i915
 from tests.integration.agent.running import until
-from tests.synthetic.gpus import Gpu, write_gpus
-from tests.synthetic.sensors import device, write_files, write_i915
 
 CARD, OTHER = Gpu(3, "0000:03:00.0"), Gpu(4, "0000:04:00.0")
 SETTINGS = [SensorSettings(every_s=every_s, temperature_limit=90) for every_s in range(200, 220)]

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from accelet.cli import main
+from accelet.fakehost.tpu import HOSTS
 from tests.integration.agent.running import cards_config, config
 from tests.output_forms import read_form
-from tests.synthetic.tpu import HOSTS
 
 
 def demo(*words: str) -> Result:

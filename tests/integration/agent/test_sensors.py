@@ -12,10 +12,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from accelet.agent.process import Agent
 from accelet.fakeapi import FakeApi
 from accelet.fakeapi.faults import Fault, HoldBack
+from accelet.fakehost.gpus import Gpu, write_gpus
+from accelet.fakehost.sensors import device, write_asleep, write_dmem, write_files, write_i915
 from accelet.fakekubelet import FakeKubelet, a_pod
 from tests.integration.agent.running import GPU, agent, configuration_loaded_at, scan, until
-from tests.synthetic.gpus import Gpu, write_gpus
-from tests.synthetic.sensors import device, write_asleep, write_dmem, write_files, write_i915
 
 CARD = Gpu(3, "0000:03:00.0")
 OTHER = Gpu(4, "0000:04:00.0")

@@ -10,12 +10,12 @@ import pytest
 
 from accelet.agent.process import Agent
 from accelet.fakeapi import Answer, FakeApi, Fault, Hang
+from accelet.fakehost.tpu import HOSTS
 from accelet.fakekubelet import FakeKubelet, a_pod
 from accelet.node.apiconnection import ApiConnection
 from accelet.node.ownnode import OwnNode
 from tests.fakes.manifests import raw_node
 from tests.integration.agent.running import agent, until, write_config
-from tests.synthetic.tpu import HOSTS
 
 TPU = "google.com/tpu"
 NODES = "api/v1/nodes"

@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
+from accelet.fakehost.tpu import HOSTS, rewrite
 from accelet.fakekubelet import FakeKubelet, PodRecord, a_pod
 from tests.integration.agent.running import agent, until, write_config
-from tests.synthetic.tpu import HOSTS, rewrite
 
 TPU = "google.com/tpu"
 IDS = [

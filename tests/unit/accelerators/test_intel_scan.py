@@ -11,10 +11,8 @@ from accelet.accelerators.edits import Mount
 from accelet.accelerators.intel.gpu import IntelGpuSettings
 from accelet.accelerators.intel.match import CardMatch
 from accelet.accelerators.inventory import Inventory, Skipped
-from deviceplugin.translate import to_list_message
-from resourcemanager.listing import Listing, next_listing
-from tests.synthetic.gpus import FALLEN_OFF, Gpu, write_gpus, write_plain_gpu
-from tests.synthetic.nodes import (
+from accelet.fakehost.gpus import FALLEN_OFF, Gpu, write_gpus, write_plain_gpu
+from accelet.fakehost.nodes import (
     ARC,
     FLEX,
     GIB,
@@ -26,6 +24,8 @@ from tests.synthetic.nodes import (
     SRIOV,
     VMD,
 )
+from deviceplugin.translate import to_list_message
+from resourcemanager.listing import Listing, next_listing
 
 
 def scan(root: Path, *gpus: Gpu, **fields: object) -> Inventory:

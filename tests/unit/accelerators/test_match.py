@@ -10,8 +10,8 @@ from accelet.accelerators.intel.card import Card, Kind
 from accelet.accelerators.intel.gpu import IntelGpuSettings
 from accelet.accelerators.intel.match import CardMatch
 from accelet.accelerators.pci import PciAddress
-from tests.synthetic.gpus import write_gpus
-from tests.synthetic.nodes import MIXED
+from accelet.fakehost.gpus import write_gpus
+from accelet.fakehost.nodes import MIXED
 
 INTEGRATED, PONTE_VECCHIO, XE_MAX, BATTLEMAGE = (
     "0000-00-02.0",

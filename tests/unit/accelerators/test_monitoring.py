@@ -5,8 +5,8 @@ import pytest
 from accelet.accelerators.intel.monitoring import MonitoringMode, MonitoringSettings, monitoring_resources
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.settings import overlap
-from tests.synthetic.gpus import Gpu, write_gpus
-from tests.synthetic.nodes import MIXED, SICK, SRIOV
+from accelet.fakehost.gpus import Gpu, write_gpus
+from accelet.fakehost.nodes import MIXED, SICK, SRIOV
 
 
 def scan(root: Path, *gpus: Gpu, driver: str | None = None) -> Inventory:

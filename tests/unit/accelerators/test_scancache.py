@@ -9,7 +9,7 @@ from accelet.accelerators.intel.gpu import IntelGpuSettings
 from accelet.accelerators.intel.match import CardMatch
 from accelet.accelerators.intel.scan import CardFinder
 from accelet.accelerators.scancache import CachedScans, HostScan, uncached
-from tests.synthetic.gpus import Gpu, write_gpus
+from accelet.fakehost.gpus import Gpu, write_gpus
 
 FOR_EVER_S = 3600.0
 

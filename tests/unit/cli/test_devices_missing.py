@@ -7,8 +7,8 @@ from click.testing import CliRunner
 
 from accelet.accelerators.tpu import TpuBackend, TpuSettings
 from accelet.cli import main
+from accelet.fakehost.tpu import HOSTS
 from accelet.node.inventorymemory import MEMORY_FILE, InventoryMemory
-from tests.synthetic.tpu import HOSTS
 
 CONFIG = "version: v1\nresources:\n- {name: google.com/tpu, backend: tpu}\n"
 

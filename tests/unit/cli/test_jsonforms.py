@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION
 from accelet.cli import main
 from accelet.cli.drawing.jsonforms import FORMS, make_schema
+from accelet.fakehost.gpus import write_gpus
+from accelet.fakehost.nodes import GUESTS
 from tests.output_forms import read_form
-from tests.synthetic.gpus import write_gpus
-from tests.synthetic.nodes import GUESTS
 
 GPU = "gpu.intel.com/i915"
 CARD = {

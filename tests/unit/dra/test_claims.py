@@ -8,7 +8,7 @@ from accelet.accelerators.device import UnitId
 from accelet.accelerators.tpu.settings import TpuSettings
 from accelet.dra.errors import NotYetError
 from accelet.dra.publishing.served import ServedResource
-from tests.synthetic.tpu import HOSTS
+from accelet.fakehost.tpu import HOSTS
 from tests.unit.dra.nodes import Node
 from tests.unit.dra.strategies import gpu, gpus
 

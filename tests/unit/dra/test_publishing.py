@@ -18,7 +18,7 @@ from accelet.dra.publishing.gpus import millicores_of
 from accelet.dra.publishing.served import ServedResource
 from accelet.dra.publishing.slices import amount_text, divide, render_all
 from accelet.dra.publishing.taints import taints_of
-from tests.synthetic.tpu import HOSTS, Host
+from accelet.fakehost.tpu import HOSTS, TpuHost
 from tests.unit.dra.apirules import faults, number
 from tests.unit.dra.strategies import GIB, file_nodes, files, gpu, gpu_nodes, gpus, unit_names
 
@@ -33,7 +33,7 @@ def devices_of(pool: DevicePool) -> dict[str, dict[str, Any]]:
     return {device["name"]: device for body in bodies for device in body["spec"].get("devices", ())}
 
 
-def tpu_host(host: Host, root: Path, **settings: Any) -> ServedResource:
+def tpu_host(host: TpuHost, root: Path, **settings: Any) -> ServedResource:
     backend = TpuSettings(**settings).backend()
     return ServedResource("google.com/tpu", backend, backend.scan(host.write(root)))
 

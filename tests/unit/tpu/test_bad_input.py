@@ -8,19 +8,19 @@ import pytest
 from accelet.accelerators.backend import EditsError
 from accelet.accelerators.edits import ContainerEdits
 from accelet.accelerators.tpu import TpuBackend, TpuSettings
-from tests.synthetic.tpu import HOSTS, Host, PciFunction
+from accelet.fakehost.tpu import HOSTS, PciFunction, TpuHost
 
 WHOLE_HOST = TpuBackend(TpuSettings())
 SUB_HOST = TpuBackend(TpuSettings(mode="sub-host"))
 FIVE_OF_EIGHT = HOSTS["v5e-8"].without("0000:00:0d.0", "0000:00:0e.0", "0000:00:0f.0")
 
 
-def give(backend: TpuBackend, root: Path, host: Host, chips: Sequence[int]) -> ContainerEdits:
+def give(backend: TpuBackend, root: Path, host: TpuHost, chips: Sequence[int]) -> ContainerEdits:
     inventory = backend.scan(host.write(root))
     return backend.edits(inventory, [inventory.devices[chip] for chip in chips], {}, {})
 
 
-def refuse(backend: TpuBackend, root: Path, host: Host, chips: Sequence[int]) -> str:
+def refuse(backend: TpuBackend, root: Path, host: TpuHost, chips: Sequence[int]) -> str:
     with pytest.raises(EditsError) as refused:
         give(backend, root, host, chips)
     return str(refused.value)
@@ -138,7 +138,7 @@ def test_member_of_a_larger_slice_is_not_split(tmp_path: Path) -> None:
 
 
 def test_unknown_generation_is_given_in_any_number_without_bounds(tmp_path: Path) -> None:
-    host = Host(tuple(PciFunction(f"0000:00:0{slot}.0", "0x0081", group=slot) for slot in range(4, 8)))
+    host = TpuHost(tuple(PciFunction(f"0000:00:0{slot}.0", "0x0081", group=slot) for slot in range(4, 8)))
 
     edits = give(SUB_HOST, tmp_path, host, [0, 1, 2])
 

@@ -12,8 +12,8 @@ from accelet.accelerators.backend import EditsError
 from accelet.accelerators.device import DeviceId
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.tpu import TpuBackend, TpuSettings
+from accelet.fakehost.tpu import HOSTS
 from resourcemanager.giving.preference import prefer
-from tests.synthetic.tpu import HOSTS
 
 SUB_HOST = TpuBackend(TpuSettings(mode="sub-host"))
 VALID = {

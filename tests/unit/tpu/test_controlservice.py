@@ -15,7 +15,7 @@ from accelet.accelerators.tpu.controlservice import (
     ControlServiceCheck,
     control_service_url,
 )
-from tests.synthetic.tpu import HOSTS
+from accelet.fakehost.tpu import HOSTS
 
 VARIABLE = "VBAR_CONTROL_SERVICE_URL"
 HERE = "127.0.0.1"

@@ -9,7 +9,7 @@ import pytest
 from accelet.accelerators.edits import ContainerEdits
 from accelet.accelerators.settings import NodeFacts
 from accelet.accelerators.tpu import TpuBackend, TpuSettings
-from tests.synthetic.tpu import HOSTS
+from accelet.fakehost.tpu import HOSTS
 
 EIGHT_PORTS = "8431,8432,8433,8434,8435,8436,8437,8438"
 NODE_IP = "127.0.0.1"

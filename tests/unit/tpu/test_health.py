@@ -10,7 +10,7 @@ from watchdog.observers import Observer
 from accelet.accelerators.device import Device
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.tpu import TpuBackend, TpuSettings
-from tests.synthetic.tpu import GVNIC, HOSTS, Host, PciFunction
+from accelet.fakehost.tpu import GVNIC, HOSTS, PciFunction, TpuHost
 
 CHIP = "0000:80:01.0"
 """One of the chips of v5e-8: IOMMU group 5."""
@@ -73,7 +73,7 @@ def ill(inventory: Inventory) -> dict[str, str | None]:
     ],
 )
 def test_chip_that_cannot_be_used_is_unhealthy_and_the_others_are_not(
-    tmp_path: Path, host: Host, chip: str, reason: str
+    tmp_path: Path, host: TpuHost, chip: str, reason: str
 ) -> None:
     inventory = scan(host.write(tmp_path))
 

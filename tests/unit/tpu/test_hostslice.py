@@ -16,7 +16,7 @@ from accelet.accelerators.tpu.hostslice import FoundChips, decide
 from accelet.accelerators.tpu.shape import Shape
 from accelet.accelerators.tpu.statements import Statement, statements_of_labels, statements_of_tpu_env
 from accelet.accelerators.tpu.table import GENERATIONS, V4, V5E
-from tests.synthetic.tpu import HOSTS
+from accelet.fakehost.tpu import HOSTS
 
 GKE = "cloud.google.com/gke-tpu-"
 MULTI_HOST_ENV = """ACCELERATOR_TYPE: 'v6e-32'

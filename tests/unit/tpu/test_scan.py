@@ -4,7 +4,7 @@ import pytest
 
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.tpu import TpuBackend, TpuSettings
-from tests.synthetic.tpu import HOSTS, Host, PciFunction
+from accelet.fakehost.tpu import HOSTS, PciFunction, TpuHost
 
 FOUR = ["0000-00-04.0", "0000-00-05.0", "0000-00-06.0", "0000-00-07.0"]
 EIGHT = [
@@ -17,7 +17,7 @@ GROUPS_OF_EIGHT = [[f"/dev/vfio/{group}"] for group in (3, 2, 4, 7, 1, 5, 6, 0)]
 GIB = 1024**3
 
 
-def scan(host: Host, root: Path, settings: TpuSettings | None = None) -> Inventory:
+def scan(host: TpuHost, root: Path, settings: TpuSettings | None = None) -> Inventory:
     return TpuBackend(settings or TpuSettings(control_service="none")).scan(host.write(root))
 
 
@@ -119,7 +119,7 @@ def test_network_card_of_google_bound_to_vfio_is_no_tpu(tmp_path: Path) -> None:
 def test_unbound_unknown_function_of_google_is_skipped(tmp_path: Path) -> None:
     unknown = PciFunction("0000:00:09.0", "0x0099", driver=None)
 
-    inventory = scan(Host((unknown,)), tmp_path)
+    inventory = scan(TpuHost((unknown,)), tmp_path)
 
     assert inventory.devices == ()
     assert [skip.reason for skip in inventory.skipped] == [
@@ -130,7 +130,7 @@ def test_unbound_unknown_function_of_google_is_skipped(tmp_path: Path) -> None:
 def test_unknown_generation_is_served_and_said_so(tmp_path: Path) -> None:
     chips = [PciFunction(f"0000:00:0{slot}.0", "0x0081", group=slot) for slot in range(4, 8)]
 
-    inventory = scan(Host(tuple(chips)), tmp_path)
+    inventory = scan(TpuHost(tuple(chips)), tmp_path)
 
     assert [device.id for device in inventory.devices] == FOUR
     assert all(device.health.is_healthy for device in inventory.devices)
@@ -147,7 +147,7 @@ def test_older_v5e_image_with_accel_files_is_served_by_them(tmp_path: Path) -> N
         PciFunction(f"0000:00:0{slot}.0", "0x0063", driver="accel", accel=slot - 4) for slot in range(4, 8)
     )
 
-    inventory = scan(Host(tuple(chips)), tmp_path)
+    inventory = scan(TpuHost(tuple(chips)), tmp_path)
 
     assert [[node.host_path for node in device.nodes] for device in inventory.devices] == ACCELS
     assert all(device.health.is_healthy for device in inventory.devices)
@@ -157,7 +157,7 @@ def test_accel_files_that_sysfs_does_not_name_are_taken_in_order(tmp_path: Path)
     chips = (PciFunction(f"0000:00:0{slot}.0", "0x005e", driver="accel") for slot in range(4, 8))
     files = {f"dev/accel{number}": "" for number in range(4)}
 
-    inventory = scan(Host(tuple(chips), files), tmp_path)
+    inventory = scan(TpuHost(tuple(chips), files), tmp_path)
 
     assert [[node.host_path for node in device.nodes] for device in inventory.devices] == ACCELS
 
@@ -193,7 +193,7 @@ def test_tpus_of_which_only_the_id_is_public_are_chips_whatever_is_bound_to_them
 ) -> None:
     chips = [PciFunction(f"0000:00:0{slot}.0", device, driver=None, group=slot) for slot in (4, 5)]
 
-    inventory = scan(Host(tuple(chips)), tmp_path)
+    inventory = scan(TpuHost(tuple(chips)), tmp_path)
 
     assert [one.health.reason for one in inventory.devices] == [
         f"no driver is bound to 0000:00:0{slot}.0: bind vfio-pci" for slot in (4, 5)

@@ -14,13 +14,13 @@ from accelet.accelerators.tpu import TpuBackend, TpuSettings
 from accelet.accelerators.tpu.generation import Generation
 from accelet.accelerators.tpu.seenhost import SeenHost, remember_host
 from accelet.accelerators.tpu.table import GENERATIONS, V5E
-from tests.synthetic.tpu import HOSTS, Host
+from accelet.fakehost.tpu import HOSTS, TpuHost
 
 FIRST_HALF = ("0000:00:0c.0", "0000:00:0d.0", "0000:00:0e.0", "0000:00:0f.0")
 SECOND_HALF = ("0000:80:00.0", "0000:80:01.0", "0000:80:02.0", "0000:80:03.0")
 
 
-def scan(root: Path, host: Host, seen: str | None = None, **settings: object) -> Inventory:
+def scan(root: Path, host: TpuHost, seen: str | None = None, **settings: object) -> Inventory:
     return backend(seen, **settings).scan(host.write(root))
 
 

@@ -14,8 +14,8 @@ from accelet.accelerators.sensors.cardfiles import MOST_SOURCES
 from accelet.accelerators.sensors.cardlook import CardLook, CardReader
 from accelet.accelerators.sensors.sample import Metric
 from accelet.accelerators.sensors.sensorfile import LONGEST_LABEL, Form, SensorFile, as_label, read_samples
-from tests.synthetic.gpus import Gpu, write_gpus
-from tests.synthetic.sensors import (
+from accelet.fakehost.gpus import Gpu, write_gpus
+from accelet.fakehost.sensors import (
     device,
     write_asleep,
     write_files,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from accelet.accelerators.pci import PciAddress
 from accelet.accelerators.sensors.podmemory import MOST_PODS, CardMemory, read_card_memory
-from tests.synthetic.sensors import write_dmem, write_files
+from accelet.fakehost.sensors import write_dmem, write_files
 
 UID = "0f6c1c9e-2c53-4a2a-8f9b-4f6a3e1d2c3b"
 CARD = PciAddress(0, 3, 0, 0)

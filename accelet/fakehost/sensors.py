@@ -7,7 +7,7 @@ seen on a machine with such a card.
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.synthetic.gpus import Gpu
+from accelet.fakehost.gpus import Gpu
 
 AER = "RxErr 0\nBadTLP {0}\nUndefined Error {0}\nTOTAL_ERR_COR {0}\n"
 

@@ -6,7 +6,6 @@ The v5e-8 addresses and groups are those printed by a real one (google/tunix); t
 
 import os
 import shutil
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,7 +28,7 @@ class PciFunction:
 
 
 @dataclass(frozen=True)
-class Host:
+class TpuHost:
     """A host below a root folder. `files` are further ones by path, written as they stand."""
 
     functions: tuple[PciFunction, ...] = ()
@@ -45,10 +44,10 @@ class Host:
             (root / path).write_text(text)
         return root
 
-    def without(self, *addresses: str) -> "Host":
+    def without(self, *addresses: str) -> "TpuHost":
         return replace(self, functions=tuple(f for f in self.functions if f.address not in addresses))
 
-    def changed(self, address: str, **changes: object) -> "Host":
+    def changed(self, address: str, **changes: object) -> "TpuHost":
         """The host with other attributes at one address."""
         functions = tuple(
             replace(f, **changes) if f.address == address else f  # type: ignore[arg-type]  # its fields' own types
@@ -56,10 +55,10 @@ class Host:
         )
         return replace(self, functions=functions)
 
-    def with_functions(self, *functions: PciFunction) -> "Host":
+    def with_functions(self, *functions: PciFunction) -> "TpuHost":
         return replace(self, functions=(*self.functions, *functions))
 
-    def with_files(self, files: Mapping[str, str]) -> "Host":
+    def with_files(self, files: Mapping[str, str]) -> "TpuHost":
         return replace(self, files={**self.files, **files})
 
 
@@ -138,39 +137,39 @@ _V5E_8_SLOTS = (
 _FOUR_SLOTS = ("0000:00:04.0", "0000:00:05.0", "0000:00:06.0", "0000:00:07.0")
 
 
-def _eight_by_vfio(device: str) -> Host:
+def _eight_by_vfio(device: str) -> TpuHost:
     chips = (PciFunction(slot, device, group=group, numa_node=node) for slot, group, node in _V5E_8_SLOTS)
-    return Host((NVME, GVNIC, *chips))
+    return TpuHost((NVME, GVNIC, *chips))
 
 
-def _four_by_vfio(device: str) -> Host:
+def _four_by_vfio(device: str) -> TpuHost:
     chips = (PciFunction(slot, device, group=group) for group, slot in enumerate(_FOUR_SLOTS))
-    return Host((NVME, GVNIC, *chips))
+    return TpuHost((NVME, GVNIC, *chips))
 
 
-def _four_by_accel(device: str, subsystem_device: str | None = None) -> Host:
+def _four_by_accel(device: str, subsystem_device: str | None = None) -> TpuHost:
     chips = (
         PciFunction(slot, device, subsystem_device=subsystem_device, driver="accel", accel=number)
         for number, slot in enumerate(_FOUR_SLOTS)
     )
-    return Host((NVME, GVNIC, *chips))
+    return TpuHost((NVME, GVNIC, *chips))
 
 
-def _one_by_vfio(device: str) -> Host:
-    return Host((NVME, GVNIC, PciFunction("0000:00:05.0", device, group=0)))
+def _one_by_vfio(device: str) -> TpuHost:
+    return TpuHost((NVME, GVNIC, PciFunction("0000:00:05.0", device, group=0)))
 
 
-def _tpu7x(*slots: tuple[str, int, str]) -> Host:
+def _tpu7x(*slots: tuple[str, int, str]) -> TpuHost:
     """Chips of two functions each, in two groups following one another."""
     functions = (
         PciFunction(f"{slot}.{number}", "0x0076", group=group + number, numa_node=node)
         for slot, group, node in slots
         for number in (0, 1)
     )
-    return Host((NVME, GVNIC, *functions))
+    return TpuHost((NVME, GVNIC, *functions))
 
 
-HOSTS: Mapping[str, Host] = {
+HOSTS: Mapping[str, TpuHost] = {
     "v2": _four_by_accel("0x0027", "0x004e"),
     "v3": _four_by_accel("0x0027", "0x004f"),
     "v4": _four_by_accel("0x005e"),
@@ -189,7 +188,7 @@ HOSTS: Mapping[str, Host] = {
 }
 
 
-def renumber(host: Host) -> Host:
+def renumber(host: TpuHost) -> TpuHost:
     """The same hardware after a reboot that numbered its groups and accel files the other way round."""
     groups = [f.group for f in host.functions if f.group is not None]
     accels = [f.accel for f in host.functions if f.accel is not None]
@@ -206,20 +205,8 @@ def renumber(host: Host) -> Host:
     )
 
 
-def rewrite(host: Host, root: Path) -> None:
+def rewrite(host: TpuHost, root: Path) -> None:
     """Writes the host in place of what is below `root`."""
     for name in ("sys", "dev"):
         shutil.rmtree(root / name, ignore_errors=True)
     host.write(root)
-
-
-CONFIG = """version: v1
-resources:
-  - {name: google.com/tpu, backend: tpu, mode: sub-host}
-"""
-
-if __name__ == "__main__":
-    # python -m tests.synthetic.tpu v5e-8 FOLDER; accelet demo --node FOLDER
-    if len(sys.argv) != 3 or sys.argv[1] not in HOSTS:
-        sys.exit(f"usage: python -m tests.synthetic.tpu SHAPE FOLDER; SHAPE is one of {', '.join(HOSTS)}")
-    HOSTS[sys.argv[1]].with_files({"config.yaml": CONFIG}).write(Path(sys.argv[2]))

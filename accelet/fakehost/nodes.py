@@ -1,6 +1,6 @@
 """Nodes worth testing against, by name."""
 
-from tests.synthetic.gpus import FALLEN_OFF, Gpu
+from accelet.fakehost.gpus import FALLEN_OFF, Gpu
 
 GIB = 2**30
 

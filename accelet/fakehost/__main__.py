@@ -1,0 +1,32 @@
+"""`python -m accelet.fakehost SHAPE FOLDER` writes a host: `accelet demo --node FOLDER` serves it."""
+
+import sys
+from pathlib import Path
+
+from accelet.fakehost.gpus import write_gpus
+from accelet.fakehost.nodes import ALL_NODES
+from accelet.fakehost.tpu import HOSTS
+
+_CONFIG = """version: v1
+resources:
+  - {name: google.com/tpu, backend: tpu, mode: sub-host}
+"""
+
+
+def main(arguments: list[str]) -> str | None:
+    """Writes the host; the sentence that says why not."""
+    shapes = [*ALL_NODES, *HOSTS]
+    if len(arguments) != 2 or arguments[0] not in shapes:
+        return f"usage: python -m accelet.fakehost SHAPE FOLDER; SHAPE is one of {', '.join(shapes)}"
+    shape, folder = arguments[0], Path(arguments[1])
+    if folder.exists() and any(folder.iterdir()):
+        return f"{folder} is not empty; name a folder that is not there yet"
+    if shape in HOSTS:
+        HOSTS[shape].with_files({"config.yaml": _CONFIG}).write(folder)
+    else:
+        write_gpus(folder, ALL_NODES[shape])
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
