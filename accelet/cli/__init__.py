@@ -45,8 +45,11 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
+        from accelet.runtime.blocking import uncollected  # noqa: PLC0415  help and completion do without
+
         try:
-            command = import_module(_COMMANDS[cmd_name][0]).command
+            with uncollected():
+                command = import_module(_COMMANDS[cmd_name][0]).command
         except ModuleNotFoundError as error:
             if (package := missing_package(error)) is None:
                 raise

@@ -1,7 +1,8 @@
 """What is asked of the API server: kinds of objects, and where it has them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, Protocol
 from urllib.parse import quote
 
@@ -89,3 +90,18 @@ class ObjectApi(Protocol):
         propagation: Propagation | None = None,
         dry_run: bool = False,
     ) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRequest:
+    """One request. `body` is JSON of the given content type; `silence_s` is how long to wait for a byte."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    body: bytes | None = None
+    content_type: str = "application/json"
+    silence_s: float = 30.0
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"

@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 
-from accelet.runtime.blocking import ALL_EVERY_S, brief_collections, measure_blocking
+from accelet.runtime.blocking import ALL_EVERY_S, brief_collections, measure_blocking, uncollected
 from tests.fakes.clocks import FakeClock
 
 
@@ -61,3 +61,28 @@ def test_what_was_set_aside_and_refers_to_itself_is_freed_within_a_day() -> None
         gc.collect()
         assert gone() is None
         assert gc.get_freeze_count() > 0
+
+
+def test_nothing_is_collected_inside_and_again_afterwards() -> None:
+    with uncollected():
+        assert not gc.isenabled()
+        with uncollected():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_a_module_that_is_not_there_leaves_nothing_behind() -> None:
+    with pytest.raises(ModuleNotFoundError), uncollected():
+        raise ModuleNotFoundError(name="kubernetes")
+    assert gc.isenabled()
+
+
+def test_who_collects_nothing_at_all_goes_on_so() -> None:
+    gc.disable()
+    try:
+        with uncollected():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
