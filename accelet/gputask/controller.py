@@ -44,6 +44,7 @@ _TAKEN_S: Final = 60.0
 _FIRST_REFUSED_S: Final = 10.0
 _LONGEST_REFUSED_S: Final = 300.0
 _INVALID_S: Final = 3600.0
+_NOT_LEADING_S: Final = 1.0
 _TURN_S: Final = 0.05
 
 
@@ -74,8 +75,8 @@ class Controller:
             return None
         try:
             return await self._do_next(task)
-        except NotLeadingError:
-            return None
+        except NotLeadingError:  # a renewal that was under way may keep the lease: then nobody else looks
+            return _NOT_LEADING_S
 
     async def _do_next(self, task: GpuTask) -> float | None:
         view = self._state.view(task, time.time())

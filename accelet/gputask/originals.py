@@ -87,8 +87,8 @@ class Originals:
             if task is None:
                 return await self._make(one, writer)
             await self._tell(one, status_of_original(one, task), writer)
-        except NotLeadingError:
-            pass
+        except NotLeadingError:  # a renewal that was under way may keep the lease: then nobody else looks
+            return AGAIN_S
         return None
 
     async def _make(self, one: OriginalTask, writer: FencedWriter) -> float | None:

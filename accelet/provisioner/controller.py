@@ -45,6 +45,7 @@ _PARALLEL: Final = 8
 _FULL_S: Final = 1.0
 _NO_LIST_S: Final = 1.0
 _OWNER_AGAIN_S: Final = 300.0
+_NOT_LEADING_S: Final = 1.0
 _TURN_S: Final = 0.1
 _MOVING: Final = frozenset(("Creating", "Joining", "Repairing", "Failing", "Releasing"))
 _ATTENTIVE: Final = frozenset(("Pending", "Creating"))
@@ -154,8 +155,8 @@ class Controller:
                     return await self._bookings.look((namespace, name))
                 case _, (uid, *_):
                     return await self._look_at_orphan(uid)
-        except NotLeadingError:
-            return None
+        except NotLeadingError:  # a renewal that was under way may keep the lease: then nobody else looks
+            return _NOT_LEADING_S
         return None
 
     async def _look_at_owner(self, key: OwnerKey) -> float | None:

@@ -89,3 +89,22 @@ async def test_of_a_request_that_goes_while_it_waits_for_its_turn_nothing_is_wri
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         client.close()
+
+
+async def test_a_look_that_a_lease_just_renewed_refused_comes_again(world: World, tmp_path: Path) -> None:
+    client = await Client.connect(world.api.write_kubeconfig(tmp_path / "kubeconfig"))
+    answers = [False, False]
+    settings = ProvisionerSettings(version="v1", poll_s=0.05)
+    state = ProvisionerState(settings, "a-label")
+    world.ask("one", replicas=1)
+    for wanted in derive_slices(parse_job_set(world.objects(JOB_SETS)[0])).slices:
+        await SliceWriter(client, FencedWriter(client, lambda: True), state).ask(wanted)
+    writer = FencedWriter(client, lambda: answers.pop() if answers else True)
+    task = asyncio.create_task(_controller(client, writer, state).run())
+    try:
+        await eventually(lambda: world.phases() == ["Creating"])
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        client.close()
+    assert answers == []

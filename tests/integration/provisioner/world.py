@@ -38,10 +38,11 @@ class World:
         self.state.create(JOB_SETS, "ml", raw)
 
     def finish(self, name: str) -> None:
-        """The JobSet completes: its pods end first."""
-        self.end_pods(name)
+        """The JobSet completes: its pods end first, and none starts in between, which would never end."""
         done = {"status": {"conditions": [{"type": "Completed", "status": "True"}]}}
-        self.state.patch(JOB_SETS, ("ml", name), "merge-patch", done)
+        with self.state.changed:
+            self.end_pods(name)
+            self.state.patch(JOB_SETS, ("ml", name), "merge-patch", done)
 
     def end_pods(self, name: str) -> None:
         for pod in self.objects(PODS):
