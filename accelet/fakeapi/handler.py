@@ -18,6 +18,7 @@ from accelet.fakeapi.streaming import stream
 if TYPE_CHECKING:
     from accelet.fakeapi.server import FakeApi
 
+_METADATA = "as=PartialObjectMetadataList"
 _LONGEST_BODY = 3 << 20
 
 
@@ -142,7 +143,8 @@ class Handler(BaseHTTPRequestHandler):
         if self.command != "GET":
             return self._write(place, body, dry_run=query.get("dryRun") == "All")
         if place.name is None:
-            return state.list(place.resource, query, place.namespace)
+            found = state.list(place.resource, query, place.namespace)
+            return _metadata_of(found) if _METADATA in self.headers.get("Accept", "") else found
         return state.get(place.resource, place.key)
 
     def _write(self, place: Place, body: Any, *, dry_run: bool) -> Json:
@@ -220,6 +222,11 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Retry-After", str(retry_after_s))
         self.end_headers()
         self.wfile.write(body)
+
+
+def _metadata_of(found: Json) -> Json:
+    """A list of which each object has its metadata alone."""
+    return {**found, "items": [{"metadata": one["metadata"]} for one in found["items"]]}
 
 
 class HttpServer(ThreadingHTTPServer):

@@ -30,12 +30,26 @@ class Collection:
         self.log: list[Logged] = []
         self.floor = 0
 
-    def selected(self, namespace: str | None, query: Mapping[str, str]) -> list[Json]:
+    def selected(
+        self, namespace: str | None, query: Mapping[str, str], version: int | None = None
+    ) -> list[Json]:
+        """As they are, or as they were at a version."""
+        objects = self.objects if version is None else self._objects_at(version)
         return [
             obj
-            for (space, _), obj in sorted(self.objects.items())
+            for (space, _), obj in sorted(objects.items())
             if namespace in (None, space) and _is_selected(obj, query)
         ]
+
+    def _objects_at(self, version: int) -> Mapping[Key, Json]:
+        objects = dict(self.objects)
+        for entry in reversed(self.log):
+            if entry.version > version:
+                metadata = entry.after["metadata"]
+                key = (metadata.get("namespace", ""), metadata["name"])
+                objects.pop(key, None)
+                objects |= {key: entry.before} if entry.before is not None else {}
+        return objects
 
     def events(self, after: int, query: Mapping[str, str], until_s: float) -> Iterator[tuple[str, Json, int]]:
         """What a watch with these selectors sees of what has happened after a version, up to a time."""

@@ -79,8 +79,10 @@ class State:
                     raise RefusedError(410, "Expired", "The provided continue parameter is too old")
                 version, objects = self._snapshots.pop(token)
             else:
-                version = self.version
-                objects = copy.deepcopy(self.collection(resource).selected(namespace, query))
+                version, at = self.version, None
+                if query.get("resourceVersionMatch") == "Exact":
+                    version = at = self._remembered(resource, int(query["resourceVersion"]))
+                objects = copy.deepcopy(self.collection(resource).selected(namespace, query, at))
             metadata: Json = {"resourceVersion": str(version)}
             if limit and len(objects) > limit:
                 token = uuid.uuid4().hex
@@ -88,6 +90,11 @@ class State:
                 metadata |= {"continue": token, "remainingItemCount": len(objects) - limit}
                 objects = objects[:limit]
             return {"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": objects}
+
+    def _remembered(self, resource: str, version: int) -> int:
+        if version < self.collection(resource).floor:
+            raise RefusedError(410, "Expired", f"too old resource version: {version}")
+        return version
 
     def expire_pages(self) -> None:
         with self.changed:

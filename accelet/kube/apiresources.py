@@ -94,13 +94,16 @@ class ObjectApi(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """One request. `body` is JSON of the given content type; `silence_s` is how long to wait for a byte."""
+    """One request. `body` is JSON of the given content type, the answer of the type `accept`; `silence_s` is
+    how long to wait for a byte.
+    """
 
     method: str
     path: str
     query: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     body: bytes | None = None
     content_type: str = "application/json"
+    accept: str = "application/json"
     silence_s: float = 30.0
 
     def __str__(self) -> str:

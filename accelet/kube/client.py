@@ -26,6 +26,7 @@ _CONTENT_TYPES: Mapping[PatchOf, str] = {
     "strategic": "application/strategic-merge-patch+json",
     "apply": "application/apply-patch+yaml",
 }
+_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 # Bookmarks come about once a minute while anything of the resource changes in the cluster. Two of them
 # missing means that nothing does, or a dead connection; to ask anew from where we were costs one request.
 _WATCH_SILENCE_S = 130.0
@@ -89,10 +90,17 @@ class Client:
         return await self._send("GET", resource.path(namespace, name))
 
     async def list_page(
-        self, resource: ApiResource, namespace: str | None = None, query: Mapping[str, str] | None = None
+        self,
+        resource: ApiResource,
+        namespace: str | None = None,
+        query: Mapping[str, str] | None = None,
+        *,
+        only_metadata: bool = False,
     ) -> Page:
         """One page; the next one is asked for with `continue` in the query, see `Page.continue_token`."""
-        payload = await self._send("GET", resource.path(namespace), query)
+        accept = _METADATA if only_metadata else "application/json"
+        request = ApiRequest("GET", resource.path(namespace), query or {}, accept=accept)
+        payload = await self._workers.run(self._connection.send, request)
         return await self._workers.run(read_page, payload, resource.kind)
 
     async def list_pages(
@@ -101,22 +109,26 @@ class Client:
         namespace: str | None = None,
         query: Mapping[str, str] | None = None,
         page_size: int | None = 250,
+        *,
+        only_metadata: bool = False,
     ) -> AsyncGenerator[Page, None]:
         """A list, page by page. Without `resourceVersion` in the query it is up to date when asked.
+
+        With `only_metadata` the objects have nothing else.
 
         Raises:
             GoneError: the server no longer has the version that the first page was of; begin again, with
                 `page_size` None for one single page if this happens twice.
         """
         limit = {} if page_size is None else {"limit": str(page_size)}
-        page = await self.list_page(resource, namespace, {**(query or {}), **limit})
+        first = {**(query or {}), **limit}
+        page = await self.list_page(resource, namespace, first, only_metadata=only_metadata)
         yield page
         # A continued list is at its first page's version; to name one again is an error.
         rest = {key: value for key, value in (query or {}).items() if not key.startswith("resourceVersion")}
         while page.continue_token:
-            page = await self.list_page(
-                resource, namespace, {**rest, **limit, "continue": page.continue_token}
-            )
+            following = {**rest, **limit, "continue": page.continue_token}
+            page = await self.list_page(resource, namespace, following, only_metadata=only_metadata)
             yield page
 
     async def create(

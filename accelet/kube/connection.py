@@ -171,7 +171,7 @@ class Connection:
         raise api_error(str(request), response.status, body, response.headers.get("Retry-After"))
 
     def _headers(self, api: Any, request: ApiRequest) -> dict[str, str]:
-        headers = {"Accept": "application/json", "User-Agent": f"accelet/{__version__}"}
+        headers = {"Accept": request.accept, "User-Agent": f"accelet/{__version__}"}
         if request.body is not None:
             headers["Content-Type"] = request.content_type
         with self._lock:  # the package reads tokens afresh in here, which is not safe for threads

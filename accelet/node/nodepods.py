@@ -83,6 +83,7 @@ class NodePods:
             field_selector=f"spec.nodeName={self._node_name}",
             page_size=_PAGE,
             starts_from_cache=True,
+            compares_first=True,
         )
         reflector = Reflector(
             client,

@@ -66,6 +66,8 @@ class _Memory:
         namespace: str | None = None,
         query: Mapping[str, str] | None = None,
         page_size: int | None = 250,
+        *,
+        only_metadata: bool = False,
     ) -> AsyncGenerator[Page, None]:
         items = self._items.get(resource.kind, [])
         size = page_size or len(items) or 1

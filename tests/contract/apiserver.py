@@ -160,6 +160,31 @@ async def listed(client: Client, namespace: str, **query: str) -> list[str]:
     return sorted(json.loads(bytes(raw))["metadata"]["name"] for raw in page.items)
 
 
+async def lists_metadata_alone(client: Client, namespace: str) -> None:
+    made = await create(client, namespace, widget("w", spec={"size": 1}))
+    page = await client.list_page(WIDGETS, namespace, only_metadata=True)
+    (shown,) = (json.loads(bytes(raw)) for raw in page.items)
+    assert "spec" not in shown
+    assert shown["metadata"]["uid"] == made["metadata"]["uid"]
+    assert shown["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+
+
+async def lists_what_there_was_at_a_version(client: Client, namespace: str) -> None:
+    await create(client, namespace, widget("changed", spec={"size": 1}))
+    await create(client, namespace, widget("gone"))
+    version = (await client.list_page(WIDGETS, namespace)).resource_version
+    await client.patch(WIDGETS, namespace, "changed", {"spec": {"size": 2}}, "merge")
+    await client.delete(WIDGETS, namespace, "gone")
+    await create(client, namespace, widget("new"))
+    then = {"resourceVersion": version, "resourceVersionMatch": "Exact"}
+    page = await client.list_page(WIDGETS, namespace, then)
+    shown = {one["metadata"]["name"]: one.get("spec") for one in map(json.loads, map(bytes, page.items))}
+    assert shown == {"changed": {"size": 1}, "gone": None}
+    assert page.resource_version == version
+    only = await client.list_page(WIDGETS, namespace, {**then, "fieldSelector": "metadata.name=changed"})
+    assert [bytes(raw) for raw in only.items] == [bytes(page.items[0])]
+
+
 async def watches_what_is_selected(client: Client, namespace: str) -> None:
     version = (await client.list_page(WIDGETS, namespace)).resource_version
     finalizers = ["accelet.dev/free"]
@@ -231,6 +256,8 @@ CHECKS: list[Check] = [
     keeps_what_has_finalizers,
     does_not_let_a_writer_delete,
     selects_by_labels_and_names,
+    lists_metadata_alone,
+    lists_what_there_was_at_a_version,
     watches_what_is_selected,
     knows_not_every_kind,
     gives_slices_no_status_and_claims_one,

@@ -244,6 +244,35 @@ async def test_watch_without_events_is_kept_current_by_bookmarks(client: Client,
         task.cancel()
 
 
+async def test_list_from_the_cache_comes_in_pages(client: Client, namespace: str) -> None:
+    """At any version but 0, of which it comes in one piece."""
+    for name in ("a", "b", "c"):
+        last = parse_pod(await client.create(PODS, namespace, gated_pod(name)))
+    fresh = {"resourceVersion": last.resource_version, "resourceVersionMatch": "NotOlderThan"}
+    assert len((await client.list_page(PODS, namespace, fresh)).items) == 3
+    pages = client.list_pages(PODS, namespace, {**fresh, "resourceVersion": "1"}, 2)
+    assert [len(page.items) async for page in pages] == [2, 1]
+    pages = client.list_pages(PODS, namespace, {"resourceVersion": "0"}, 2)
+    assert [len(page.items) async for page in pages] == [3]
+
+
+async def test_refresh_compares_first(client: Client, namespace: str) -> None:
+    for name in ("same", "changed", "gone"):
+        await client.create(PODS, namespace, gated_pod(name))
+    reflector = Reflector(client, Scope(PODS, namespace, compares_first=True), parse_pod)
+    task = asyncio.create_task(reflector.run())
+    try:
+        await asyncio.wait_for(reflector.synced(), 30)
+        await label(client, namespace, "changed", "new")
+        await client.delete(PODS, namespace, "gone")
+        await client.create(PODS, namespace, gated_pod("new"))
+        truth = await names(client, namespace)
+        await reflector.refresh()
+        assert versions(reflector) == truth
+    finally:
+        task.cancel()
+
+
 async def test_version_that_is_too_old_is_gone(client: Client, namespace: str) -> None:
     async def follow() -> None:
         async with client.watch(PODS, namespace, {"resourceVersion": "1", "timeoutSeconds": "5"}) as watch:

@@ -13,6 +13,7 @@ from accelet.kube.answers import api_error
 from accelet.kube.errors import KubeError, MalformedObjectError
 from accelet.kube.nesting import decode_nested
 from accelet.kube.objects import Wire
+from accelet.kube.watching.comparing import MOST_CHANGED, list_present, read_at
 from accelet.kube.watching.pace import (
     List,
     ListDone,
@@ -104,7 +105,8 @@ class Reflector(Generic[T]):
             KubeError: the list failed; the store is as it was.
         """
         async with self._listing:
-            await self._list(List(0.0), is_own=False)
+            if not (self._scope.compares_first and await self._catch_up()):
+                await self._list(List(0.0), is_own=False)
 
     async def _do(self, step: List | Watch) -> StepOutcome:
         if isinstance(step, Watch):
@@ -126,11 +128,11 @@ class Reflector(Generic[T]):
 
     async def _list(self, step: List, *, is_own: bool) -> str:
         scope = self._scope
-        query = {**scope.query, **({"resourceVersion": "0"} if step.from_cache else {})}
+        size = scope.page_size if step.is_paged else None
+        query = {**scope.query, **(_cached(size) if step.from_cache else {})}
         items: list[Item[T]] = []
         unreadable: list[Key] = []
         resource_version = ""
-        size = scope.page_size if step.is_paged else None
         async for page in self._source.list_pages(scope.resource, scope.namespace, query, size):
             resource_version = resource_version or page.resource_version
             for number, raw in enumerate(page.items):
@@ -139,18 +141,40 @@ class Reflector(Generic[T]):
                 item = self._read(raw, unreadable)
                 if item is not None:
                     items.append(item)
+        await self._take_list(items, unreadable, resource_version, is_own=is_own)
+        return resource_version
+
+    async def _catch_up(self) -> bool:
+        """Lists at the price of what has changed; False where that is much, and a whole list costs less."""
+        there = await list_present(self._source, self._scope)
+        changed = [who for who in there.objects if not self.store.has(who)]
+        if len(changed) > MOST_CHANGED:
+            return False
+        items: list[Item[T]] = []
+        unread = [who.key for who in there.objects if who not in changed]
+        for who in changed:
+            async for raw in read_at(self._source, self._scope, who, there.resource_version):
+                item = self._read(raw, unread)
+                if item is not None:
+                    items.append(item)
+        await self._take_list(items, unread, there.resource_version, is_own=False)
+        return True
+
+    async def _take_list(
+        self, items: list[Item[T]], unread: list[Key], resource_version: str, *, is_own: bool
+    ) -> None:
+        """Takes over what there is at a version. `unread` objects are there, and stay as they are known."""
         # The watch may have overtaken a list asked for on the side. Our own list decides in any case: when
         # the API server's database was restored from a backup, its versions are lower than what we knew.
         if is_own and self._watched is not None:
             self._watched(resource_version, None)
         if is_own or self.store.is_older_than(resource_version):
-            for changes in self.store.replacing(items, unreadable, resource_version):
+            for changes in self.store.replacing(items, unread, resource_version):
                 self._tell(changes)
                 # Beside our own list no watch runs, whose later news would be told before the list's earlier.
                 if is_own:
                     await asyncio.sleep(0)
         self._synced.set()
-        return resource_version
 
     async def _watch(self, step: Watch) -> Watched:
         scope = self._scope
@@ -225,3 +249,14 @@ class Reflector(Generic[T]):
         if self._changed is not None:
             for change in changes:
                 self._changed(change)
+
+
+def _cached(page_size: int | None) -> dict[str, str]:
+    """What lets a list come from the API server's memory, at any version.
+
+    Of version 0 it would come in one piece, however long, so pages are of any version but 0. Up to Kubernetes
+    1.32 these come from the database.
+    """
+    if page_size is None:
+        return {"resourceVersion": "0"}
+    return {"resourceVersion": "1", "resourceVersionMatch": "NotOlderThan"}

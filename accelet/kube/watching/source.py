@@ -24,6 +24,8 @@ class Source(Protocol):
         namespace: str | None,
         query: Mapping[str, str] | None,
         page_size: int | None,
+        *,
+        only_metadata: bool = False,
     ) -> AsyncIterator[Page]: ...
 
     def watch(
@@ -36,7 +38,8 @@ class Scope:
     """Which objects: of a resource, in a namespace or in all, by selectors as the API takes them.
 
     `starts_from_cache` lets the first list come from the API server's memory, maybe a moment old: right
-    for what runs on every node. Later lists are up to date.
+    for what runs on every node. Later lists are up to date. `compares_first` has a refresh read only what has
+    changed, as long as that is little: right for large objects.
     """
 
     resource: ApiResource
@@ -45,6 +48,7 @@ class Scope:
     label_selector: str = ""
     page_size: int = 250
     starts_from_cache: bool = False
+    compares_first: bool = False
 
     @property
     def query(self) -> dict[str, str]:

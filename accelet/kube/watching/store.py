@@ -125,6 +125,11 @@ class Store(Generic[T]):
         item = self._items.get(key)
         return None if item is None else item.value
 
+    def has(self, who: ObjectIdentity) -> bool:
+        """Whether it has this object in this version."""
+        item = self._items.get(who.key)
+        return item is not None and (item.uid, item.resource_version) == (who.uid, who.resource_version)
+
     def is_older_than(self, resource_version: str) -> bool:
         """Whether something at `resource_version` is news. Versions that are no numbers always are.
 

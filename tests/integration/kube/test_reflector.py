@@ -16,6 +16,7 @@ from accelet.kube.errors import ForbiddenError, KubeError, MalformedObjectError
 from accelet.kube.objects import Page, read_page
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
+from accelet.kube.watching.comparing import MOST_CHANGED
 from accelet.kube.watching.pace import Pace
 from accelet.kube.watching.reflector import Reflector
 from accelet.kube.watching.source import Scope, Source
@@ -116,7 +117,8 @@ async def test_selectors_keep_the_rest_away(client: Client, api: FakeApi) -> Non
         api.state.patch(PODS_PATH, ("ml", "later"), "merge-patch", {"spec": {"nodeName": "n1"}})
         await eventually(lambda: len(reflector.store) == 2)
         assert {pod.name for pod in reflector.store} == {"here", "later"}
-    assert api.seen[0].query["resourceVersion"] == "0"
+    query = api.seen[0].query
+    assert (query["resourceVersion"], query["resourceVersionMatch"]) == ("1", "NotOlderThan"), "in pages"
 
 
 async def test_watch_resumes_where_it_was(client: Client, api: FakeApi) -> None:
@@ -247,7 +249,7 @@ class Transcript:
     def __init__(self, page: bytes, *lines: bytes) -> None:
         self._page, self._lines = page, list(lines)
 
-    async def list_pages(self, *_: object) -> AsyncIterator[Page]:
+    async def list_pages(self, *_: object, only_metadata: bool = False) -> AsyncIterator[Page]:
         yield read_page(self._page, "Pod")
 
     @asynccontextmanager
@@ -307,6 +309,64 @@ async def test_refresh_overtakes_a_lagging_watch_and_nothing_comes_twice(
         create(api, "d")
         await eventually(lambda: equals(reflector, api))
     assert seen.kinds == [("added", "a"), ("deleted", "a"), ("added", "b"), ("added", "d")]
+
+
+async def test_refresh_that_compares_first_reads_only_what_has_changed(client: Client, api: FakeApi) -> None:
+    seen = Seen()
+    for name in ("same", "changed", "gone"):
+        create(api, name, nodeName="n1")
+    async with reflecting(client, seen, field_selector="spec.nodeName=n1", compares_first=True) as reflector:
+        await reflector.synced()
+        await eventually(lambda: api.streams == 1)
+        api.is_stalled = True
+        delete(api, "gone")
+        label(api, "changed", "new")
+        create(api, "new", nodeName="n1")
+        create(api, "elsewhere", nodeName="n2")
+        before = len(api.seen)
+        await reflector.refresh()
+        assert {pod.name for pod in reflector.store} == {"same", "changed", "new"}
+        changed = reflector.store.get(("ml", "changed"))
+        assert changed is not None
+        assert changed.labels["step"] == "new"
+        read = [request.query.get("fieldSelector", "") for request in api.seen[before:]]
+        assert read == ["spec.nodeName=n1"] + [
+            f"spec.nodeName=n1,metadata.name={name}" for name in ("changed", "new")
+        ]
+
+
+async def test_refresh_that_finds_much_changed_lists_everything(client: Client, api: FakeApi) -> None:
+    async with reflecting(client, compares_first=True) as reflector:
+        await reflector.synced()
+        await eventually(lambda: api.streams == 1)
+        api.is_stalled = True
+        for number in range(MOST_CHANGED + 1):
+            create(api, f"p{number}")
+        before = len(api.seen)
+        await reflector.refresh()
+        assert equals(reflector, api)
+        assert len(api.seen) == before + 2
+
+
+async def test_refresh_that_compares_first_is_of_one_version(client: Client, api: FakeApi) -> None:
+    """What happens after the names were listed is the watch's to tell, and is told once."""
+    seen = Seen()
+    create(api, "a")
+    async with reflecting(client, seen, compares_first=True) as reflector:
+        await reflector.synced()
+        await eventually(lambda: api.streams == 1)
+        api.is_stalled = True
+        label(api, "a", "1")
+        listed = HoldBack()
+        api.faults.append(Fault(listed, watch=False, times=1))
+        refreshing = asyncio.create_task(reflector.refresh())
+        await eventually(listed.is_made.is_set)
+        label(api, "a", "2")
+        listed.released.set()
+        await refreshing
+        api.is_stalled = False
+        await eventually(lambda: equals(reflector, api))
+    assert [change.after.labels.get("step") for change in seen.changes if change.after] == [None, "1", "2"]
 
 
 async def test_list_that_the_watch_has_overtaken_takes_nothing_back(client: Client, api: FakeApi) -> None:
@@ -412,7 +472,8 @@ async def test_once_quiet_the_store_equals_the_server(client: Client, api: FakeA
     chance = random.Random(seed)
     seen = Seen()
     api.bookmark_s = chance.choice([0.003, 0.02, None])
-    async with reflecting(client, seen, page_size=chance.choice([1, 2, 50])) as reflector:
+    page_size, compares_first = chance.choice([1, 2, 50]), chance.random() < 0.5
+    async with reflecting(client, seen, page_size=page_size, compares_first=compares_first) as reflector:
         for _ in range(chance.randrange(10, 60)):
             disturb(api, chance)
             if chance.random() < 0.3:

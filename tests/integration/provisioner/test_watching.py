@@ -47,8 +47,12 @@ class _Lagging:
         namespace: str | None,
         query: Mapping[str, str] | None,
         page_size: int | None,
+        *,
+        only_metadata: bool = False,
     ) -> AsyncIterator[Page]:
-        async for page in self._client.list_pages(resource, namespace, query, page_size):
+        async for page in self._client.list_pages(
+            resource, namespace, query, page_size, only_metadata=only_metadata
+        ):
             largest = self.largest_page.get(resource.kind, 0)
             self.largest_page[resource.kind] = max(largest, len(page.items))
             yield page
