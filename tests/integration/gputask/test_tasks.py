@@ -162,10 +162,10 @@ async def test_a_controller_that_starts_among_tasks_that_rest_writes_none_of_the
     assert not [path for path in written if "task-" in path and "lease" not in path]
 
 
-async def test_why_ranks_are_missing_is_read_from_the_events_of_their_job(
+async def test_why_ranks_are_missing_is_read_from_the_events_of_their_job_until_they_run(
     api: FakeApi, start: StartTasks
 ) -> None:
-    _ask(api, "train")
+    made = _ask(api, "train")
     async with start():
         await eventually(lambda: "train-1" in _objects(api, JOBS))
         job = _objects(api, JOBS)["train-1"]
@@ -179,4 +179,17 @@ async def test_why_ranks_are_missing_is_read_from_the_events_of_their_job(
         old = {"metadata": {"creationTimestamp": "2020-01-01T00:00:00Z"}}
         api.state.patch(JOBS, ("ml", "train-1"), "merge-patch", old)
         await eventually(lambda: _reason(api, "train", "Placed") == "PodsRefused", within_s=20)
-    assert _status(api, "train")["why"] == "no PriorityClass with name urgent was found"
+        assert _status(api, "train")["why"] == "no PriorityClass with name urgent was found"
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train-1", "controller": True}
+        pod = {
+            "name": "train-1-0",
+            "labels": {"accelet.dev/task": "train", "accelet.dev/task-uid": made["metadata"]["uid"]},
+            "annotations": {"batch.kubernetes.io/job-completion-index": "0"},
+            "ownerReferences": [{**owner, "uid": job["metadata"]["uid"]}],
+        }
+        ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        api.state.create(PODS, "ml", {"metadata": pod, "spec": {"nodeName": "node"}, "status": ready})
+        api.state.patch(JOBS, ("ml", "train-1"), "merge-patch", {"status": {"active": 1}})
+        await eventually(lambda: _status(api, "train").get("phase") == "Running")
+    assert not _status(api, "train").get("why")
+    assert _reason(api, "train", "Placed") == "Placed"

@@ -114,9 +114,9 @@ def test_two_looks_at_an_unchanged_world_write_once(
     world = TaskWorld(chance, make_task(spec=spec))
     _disturb(world, chance, steps)
     for _ in range(10):
-        before = world.version, deepcopy(world.jobs), deepcopy(world.pods)
+        before = world.version, world.ends, deepcopy(world.jobs), deepcopy(world.pods)
         world.act(world.think())
-        if (world.version, world.jobs, world.pods) == before:
+        if (world.version, world.ends, world.jobs, world.pods) == before:
             break
     thought = world.think()
     after = status_of(thought.view, thought.step.record)
