@@ -11,12 +11,13 @@ import msgspec
 from accelet.cli.demo_run import Report
 from accelet.cli.devices import Shown
 from accelet.cli.drawing.plainforms import (
+    ExplainedTask,
+    FollowedMove,
     JudgedChecks,
     KubeletEvent,
     OfflineSlices,
     PlannedJobs,
     ShownSlices,
-    ShownTask,
     ShownTasks,
 )
 from accelet.cli.explain import Explained
@@ -39,7 +40,8 @@ FORMS: dict[str, type] = {
     "slices": ShownSlices,
     "slices-plan": OfflineSlices,
     "task-ps": ShownTasks,
-    "task-why": ShownTask,
+    "task-move": FollowedMove,
+    "task-why": ExplainedTask,
 }
 """By command, its words joined by hyphens. `devices --dra` prints the API's own ResourceSlices instead."""
 

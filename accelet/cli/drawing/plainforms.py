@@ -6,6 +6,7 @@ import msgspec
 
 from accelet.fakekubelet.conformance.runner import Result
 from accelet.kinds.gputask import GPUTaskSpec, GPUTaskStatus
+from accelet.kinds.move import MoveSpec, MoveStatus
 from accelet.kinds.slicerequest import SliceRequestSpec, SliceRequestStatus
 
 
@@ -104,6 +105,24 @@ class ShownTask(msgspec.Struct, frozen=True):
     name: str
     spec: GPUTaskSpec
     status: GPUTaskStatus
+
+
+class ShownMove(msgspec.Struct, frozen=True):
+    """A Move of a task; its status always has a phase."""
+
+    name: str
+    spec: MoveSpec
+    status: MoveStatus
+
+
+class ExplainedTask(ShownTask, frozen=True):
+    """With all of its Moves, the newest last."""
+
+    moves: list[ShownMove]
+
+
+class FollowedMove(msgspec.Struct, frozen=True):
+    move: ShownMove
 
 
 class ShownTasks(msgspec.Struct, frozen=True):

@@ -1,16 +1,28 @@
 """What is asked of a cluster for `accelet task`."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from accelet.cli.tasks.logs import LogReader, LogWish, Say, Show
+from accelet.gputask.objects.names import APPROVE
 from accelet.gputask.objects.task import GpuTask, parse_task
 from accelet.kinds.gputask import GPU_TASKS
+from accelet.kinds.move import MOVES, Move, parse_move
+from accelet.kinds.wish import MOVE_TO, render_wish
 from accelet.kube.apiresources import Body
 from accelet.kube.client import Client
-from accelet.kube.errors import ApiError, ConfigurationError, KubeError, MalformedObjectError, NotFoundError
+from accelet.kube.errors import (
+    ApiError,
+    ConfigurationError,
+    ForbiddenError,
+    KubeError,
+    MalformedObjectError,
+    NotFoundError,
+)
 
 API_S = 60.0
 LOGS_S = 600.0
@@ -51,8 +63,37 @@ class TaskCalls:
         patch: Body = {"spec": {"suspend": suspended}}
         return parse_task(await self._client.patch(GPU_TASKS, namespace, name, patch, "merge"))
 
+    async def approve(self, namespace: str, name: str, move: str) -> None:
+        """Says on a task that a Move of it may be carried out."""
+        await self._annotate(namespace, name, APPROVE, move)
+
+    async def ask_for_move(self, namespace: str, name: str, to: str | None) -> GpuTask:
+        """Says on a task that a person wants it elsewhere; the scheduler answers with a Move."""
+        return await self._annotate(namespace, name, MOVE_TO, render_wish(to, datetime.now(UTC)))
+
+    async def moves(self, task: GpuTask) -> Sequence[Move]:
+        """The Moves of a task, the newest last; none where the cluster does not know the kind."""
+        found: list[Move] = []
+        try:
+            async for page in self._client.list_pages(MOVES, task.namespace, _of(task)):
+                for item in page.items:
+                    with suppress(MalformedObjectError):
+                        found.append(parse_move(item))
+        except (NotFoundError, ForbiddenError):
+            return []
+        own = [one for one in found if one.spec.task.uid == task.uid]
+        return sorted(own, key=lambda one: (one.created_s, one.name))
+
+    async def _annotate(self, namespace: str, name: str, key: str, text: str) -> GpuTask:
+        patch: Body = {"metadata": {"annotations": {key: text}}}
+        return parse_task(await self._client.patch(GPU_TASKS, namespace, name, patch, "merge"))
+
     async def remove(self, namespace: str, name: str) -> None:
         await self._client.delete(GPU_TASKS, namespace, name, propagation="Background")
+
+
+def _of(task: GpuTask) -> Mapping[str, str]:
+    return {"fieldSelector": f"spec.task.name={task.name}"}
 
 
 def call_cluster(

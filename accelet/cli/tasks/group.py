@@ -2,9 +2,8 @@
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import msgspec
@@ -12,13 +11,14 @@ import yaml
 
 from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.records import styled
-from accelet.cli.options import choose_kubeconfig, own_kubeconfig_option
 from accelet.cli.reading.manifests import read_manifests
 from accelet.cli.reading.objectfiles import UnreadableInputError
-from accelet.cli.tasks.cluster import API_S, LOGS_S, TaskCalls, call_cluster
+from accelet.cli.tasks.asking import ask_cluster, place_options
+from accelet.cli.tasks.cluster import LOGS_S
 from accelet.cli.tasks.drawing import print_tasks, print_why
 from accelet.cli.tasks.logs import LogWish
 from accelet.cli.tasks.making import TaskFlags, manifest_of, unknown_fields
+from accelet.cli.tasks.move import move, move_as_json
 from accelet.gputask.objects.ranks import read_ranks
 from accelet.gputask.objects.task import GpuTask
 from accelet.gputask.original import (
@@ -30,33 +30,23 @@ from accelet.gputask.original import (
 )
 from accelet.kinds.gputask import GPU_TASKS
 from accelet.runtime.excerpts import excerpt
-from accelet.runtime.run import EXIT_FAILED, EXIT_SETTINGS
+from accelet.runtime.run import EXIT_SETTINGS
 
 _TAIL = "The last so many lines of each rank."
-T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @click.group("task")
 def command() -> None:
-    """Submit GPU tasks, show how far they are and why, hold and delete them."""
-
-
-def _place(function: F) -> F:
-    """Which cluster, and which namespace."""
-    named = click.option(
-        "-n", "--namespace", default="default", show_default=True, help="Where the tasks are."
-    )
-    return own_kubeconfig_option(named(function))
+    """Submit GPU tasks, show how far they are and why, hold, move and delete them."""
 
 
 @command.command("ps")
-@_place
+@place_options
 @click.option("-A", "--all-namespaces", is_flag=True, help="Show those of all namespaces.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 def ps(*, kubeconfig: Path | None, namespace: str, all_namespaces: bool, as_json: bool) -> None:
     """Show every task: its phase, its ranks, where they are, and why it waits."""
-    tasks, notes = _call(kubeconfig, lambda calls: calls.list(None if all_namespaces else namespace))
+    tasks, notes = ask_cluster(kubeconfig, lambda calls: calls.list(None if all_namespaces else namespace))
     for note in notes:
         click.echo(note, err=True)
     if as_json:
@@ -67,15 +57,16 @@ def ps(*, kubeconfig: Path | None, namespace: str, all_namespaces: bool, as_json
 
 @command.command("why")
 @click.argument("name")
-@_place
+@place_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 def why(name: str, *, kubeconfig: Path | None, namespace: str, as_json: bool) -> None:
     """Say how far a task has come on its way, and what holds it up there."""
-    task = _call(kubeconfig, lambda calls: calls.get(namespace, name))
+    task = ask_cluster(kubeconfig, lambda calls: calls.get(namespace, name))
+    moves = ask_cluster(kubeconfig, lambda calls: calls.moves(task))
     if as_json:
-        click.echo(json.dumps(_as_json(task), indent=2))
+        click.echo(json.dumps({**_as_json(task), "moves": [move_as_json(one) for one in moves]}, indent=2))
     else:
-        print_why(Output(), task)
+        print_why(Output(), task, moves)
 
 
 @command.command("logs")
@@ -84,7 +75,7 @@ def why(name: str, *, kubeconfig: Path | None, namespace: str, as_json: bool) ->
 @click.option("--attempt", type=click.IntRange(1), help="Of this attempt.  [default: the present one]")
 @click.option("--tail", type=click.IntRange(1, 1_000_000), default=1000, show_default=True, help=_TAIL)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the task has ended.")
-@_place
+@place_options
 def logs(
     name: str,
     *,
@@ -109,33 +100,33 @@ def logs(
         Output(sys.stderr).line(text)
 
     within_s = None if follow else LOGS_S
-    _call(kubeconfig, lambda calls: calls.read_logs(namespace, name, wish, show, note), within_s)
+    ask_cluster(kubeconfig, lambda calls: calls.read_logs(namespace, name, wish, show, note), within_s)
 
 
 @command.command("suspend")
 @click.argument("name")
-@_place
+@place_options
 def suspend(name: str, *, kubeconfig: Path | None, namespace: str) -> None:
     """End a task's pods and keep it; costs it no retry, but the work it has not saved."""
-    _call(kubeconfig, lambda calls: calls.suspend(namespace, name, suspended=True))
+    ask_cluster(kubeconfig, lambda calls: calls.suspend(namespace, name, suspended=True))
     click.echo(f"{namespace}/{name} is suspended")
 
 
 @command.command("resume")
 @click.argument("name")
-@_place
+@place_options
 def resume(name: str, *, kubeconfig: Path | None, namespace: str) -> None:
     """Let a suspended task go on."""
-    _call(kubeconfig, lambda calls: calls.suspend(namespace, name, suspended=False))
+    ask_cluster(kubeconfig, lambda calls: calls.suspend(namespace, name, suspended=False))
     click.echo(f"{namespace}/{name} is resumed")
 
 
 @command.command("rm")
 @click.argument("name")
-@_place
+@place_options
 def remove(name: str, *, kubeconfig: Path | None, namespace: str) -> None:
     """Delete a task with its Jobs, its pods and their logs."""
-    _call(kubeconfig, lambda calls: calls.remove(namespace, name))
+    ask_cluster(kubeconfig, lambda calls: calls.remove(namespace, name))
     click.echo(f"{namespace}/{name} is deleted")
 
 
@@ -158,7 +149,7 @@ def remove(name: str, *, kubeconfig: Path | None, namespace: str) -> None:
 @click.option("--level", help="All ranks in one domain of this level of the network.")
 @click.option("--retries", type=click.IntRange(0), default=0, show_default=True, help="How many incidents.")
 @click.option("--dry-run", is_flag=True, help="Only print the GPUTask.")
-@_place
+@place_options
 def submit(
     image: str | None,
     words: tuple[str, ...],
@@ -178,7 +169,7 @@ def submit(
         click.echo(yaml.safe_dump_all(bodies, sort_keys=False), nl=False)
         return
     for body in bodies:
-        task = _call(kubeconfig, lambda calls, body=body: calls.create(namespace, body))  # type: ignore[misc]
+        task = ask_cluster(kubeconfig, lambda calls, body=body: calls.create(namespace, body))  # type: ignore[misc]
         click.echo(f"{task.namespace}/{task.name} is submitted")
 
 
@@ -258,10 +249,4 @@ def _as_json(task: GpuTask) -> dict[str, Any]:
     }
 
 
-def _call(kubeconfig: Path | None, ask: Callable[[TaskCalls], Any], within_s: float | None = API_S) -> Any:
-    """What the cluster answers; ends the command with a sentence where it does not."""
-    answer, problem = call_cluster(choose_kubeconfig(kubeconfig), ask, within_s)
-    if problem:
-        click.echo(problem, err=True)
-        raise SystemExit(EXIT_FAILED)
-    return answer
+command.add_command(move)
