@@ -5,7 +5,17 @@ from typing import Any
 
 import msgspec
 
-from accelet.gputask.objects.names import ATTEMPT, CARDS_GATE, GANG_MIN, MAIN, RANK, TASK, TASK_UID, job_name
+from accelet.gputask.objects.names import (
+    ATTEMPT,
+    CARDS_GATE,
+    GANG_MIN,
+    MAIN,
+    RANK,
+    SAVE,
+    TASK,
+    TASK_UID,
+    job_name,
+)
 from accelet.gputask.objects.task import GpuTask
 from accelet.kinds.gputask import TaskCards, TaskContainer, TaskSource, TaskVolume
 
@@ -14,6 +24,11 @@ _PORT = "29500"
 
 _LONGEST_GATE = 63
 _PARTS_DOMAIN = "gpu.intel.com"
+
+_ASKED_VOLUME = "accelet-asked"
+ASKED_FOLDER = "/run/accelet/task"
+ASKED_FILE = f"{ASKED_FOLDER}/save"
+"""Where a program reads what its pod says by `accelet.dev/save`: empty until it is asked to save."""
 
 
 def pod_template(task: GpuTask, attempt: int, gate_prefix: str) -> dict[str, Any]:
@@ -34,7 +49,10 @@ def pod_template(task: GpuTask, attempt: int, gate_prefix: str) -> dict[str, Any
         "serviceAccountName": spec.service_account_name,
         "nodeSelector": spec.node_selector,
         "tolerations": [msgspec.to_builtins(one) for one in spec.tolerations],
-        "volumes": [_volume(index, one) for index, one in enumerate(spec.container.volumes)],
+        "volumes": [
+            *(_volume(index, one) for index, one in enumerate(spec.container.volumes)),
+            *([_asked_volume()] if _is_asked(task) else []),
+        ],
     }
     body |= {name: value for name, value in optional.items() if value}
     labels = {TASK: task.name, TASK_UID: task.uid, ATTEMPT: str(attempt)}
@@ -71,13 +89,15 @@ def _container(task: GpuTask, attempt: int) -> dict[str, Any]:
     own = task.spec.container
     given = {one.name for one in own.env}
     met = [one for one in _rendezvous(task, attempt) if one["name"] not in given]
+    asked = [{"name": "ACCELET_SAVE_FILE", "value": ASKED_FILE}] if _is_asked(task) else []
+    folder = [{"name": _ASKED_VOLUME, "mountPath": ASKED_FOLDER, "readOnly": True}] if asked else []
     optional = {
         "command": list(own.command),
         "args": list(own.args),
         "workingDir": own.working_dir,
-        "env": [*met, *({"name": one.name, "value": one.value} for one in own.env)],
+        "env": [*met, *asked, *({"name": one.name, "value": one.value} for one in own.env)],
         "envFrom": [_source(one) for one in own.env_from],
-        "volumeMounts": [_mount(index, one) for index, one in enumerate(own.volumes)],
+        "volumeMounts": [*(_mount(index, one) for index, one in enumerate(own.volumes)), *folder],
     }
     body: dict[str, Any] = {"name": MAIN, "image": own.image}
     body |= {name: value for name, value in optional.items() if value}
@@ -115,6 +135,16 @@ def _rendezvous(task: GpuTask, attempt: int) -> Sequence[dict[str, Any]]:
     path = {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.annotations['{RANK}']"}}
     ranked = [{"name": name, "valueFrom": path} for name in ("RANK", "PET_NODE_RANK")]
     return [*({"name": name, "value": value} for name, value in said.items()), *ranked]
+
+
+def _is_asked(task: GpuTask) -> bool:
+    """Whether its program is given time to save before a move."""
+    return task.spec.move is not None and task.spec.move.save_seconds > 0
+
+
+def _asked_volume() -> dict[str, Any]:
+    path = {"apiVersion": "v1", "fieldPath": f"metadata.annotations['{SAVE}']"}
+    return {"name": _ASKED_VOLUME, "downwardAPI": {"items": [{"path": "save", "fieldRef": path}]}}
 
 
 def _source(one: TaskSource) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from accelet.kinds.gputask import (
     MOST_RANKS,
     TaskCards,
     TaskContainer,
+    TaskMoves,
     TaskNetwork,
     TaskSource,
     TaskToleration,
@@ -52,6 +53,26 @@ def test_ranks_are_told_where_they_meet() -> None:
     assert said["RANK"]["fieldRef"]["fieldPath"] == path
     assert _environment(replicas=1) == {}
     assert _template(replicas=4)["spec"]["subdomain"] == "train"
+
+
+@pytest.mark.parametrize(("moves", "is_told"), [(None, False), (0, False), (60, True)])
+def test_a_program_that_has_time_to_save_reads_from_a_file_that_it_is_asked(
+    moves: int | None, is_told: bool
+) -> None:
+    own = TaskContainer(image="app", volumes=(TaskVolume(mount_path="/data", claim="data"),))
+    move = None if moves is None else TaskMoves(save_seconds=moves)
+    spec = _template(container=own, move=move)["spec"]
+    (container,) = spec["containers"]
+    mounts = {one["mountPath"]: one["name"] for one in container["volumeMounts"]}
+    volumes = {one["name"]: one for one in spec["volumes"]}
+
+    assert mounts.keys() == ({"/data", "/run/accelet/task"} if is_told else {"/data"})
+    assert set(mounts.values()) == volumes.keys()
+    if is_told:
+        (file,) = volumes[mounts["/run/accelet/task"]]["downwardAPI"]["items"]
+        assert file["fieldRef"]["fieldPath"] == "metadata.annotations['accelet.dev/save']"
+        said = _environment(container=own, move=move)["ACCELET_SAVE_FILE"]
+        assert said == f"/run/accelet/task/{file['path']}"
 
 
 def test_a_variable_of_the_user_goes_before_ours() -> None:
