@@ -8,6 +8,7 @@ from accelet.kube.recording.eventlog import Message, Subject
 from accelet.provisioner.deciding.view import SliceRecord
 from accelet.provisioner.demand.owners import JobOwner
 from accelet.provisioner.demand.requests import OWNER_VERSIONS
+from accelet.provisioner.pools.pool import ORIGINAL_MARK
 from accelet.provisioner.record import SliceRequest
 
 _MOST_NOTE: Final = 900
@@ -35,7 +36,8 @@ class SliceEvents:
         kind, reason = _REASONS.get(after.phase, ("Warning", "SliceWaiting"))
         is_news = after.phase != before.phase and after.phase in _REASONS
         if after.mark and not before.mark:
-            kind, reason, is_news = "Normal", "SliceReused", True
+            is_adopted = after.mark.startswith(ORIGINAL_MARK)
+            kind, reason, is_news = "Normal", "SliceAdopted" if is_adopted else "SliceReused", True
         is_waiting = after.phase == "Pending" and bool(after.why) and after.why != before.why
         if not (is_news or is_waiting):
             return

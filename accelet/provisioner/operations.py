@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Final
 
 from accelet.control.errors import ControlError
@@ -123,6 +124,10 @@ class Operations:
         self.problem = ""
         self._metrics.calls.labels("list", "accepted").inc()
         self._metrics.foreign.set(len(listed.foreign))
-        before = set(self.listed.pools) if self.listed is not None else set()
-        self.listed = PoolList(listed.pools, asked_s, listed.foreign)
-        self._changed(before ^ set(listed.pools))
+        before = _all_of(self.listed) if self.listed is not None else set()
+        self.listed = replace(listed, asked_s=asked_s)
+        self._changed(before ^ _all_of(listed))
+
+
+def _all_of(listed: PoolList) -> set[NodePool]:
+    return {*listed.pools, *listed.originals}

@@ -55,7 +55,10 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GkeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster of GKE. `location` is a zone, or a region. `{topology}` in `workload_policy` is replaced."""
+    """A cluster of GKE. `location` is a zone, or a region. `{topology}` in `workload_policy` is replaced.
+
+    `adopt`: pools of the original tpu-provisioner are taken over for the Jobs that they were made for.
+    """
 
     endpoint: str = "https://container.googleapis.com"
 
@@ -63,6 +66,7 @@ class GkeSettings(msgspec.Struct, frozen=True, kw_only=True):
     location: str = ""
     cluster: str = ""
     workload_policy: str = "accelet-{topology}"
+    adopt: bool = False
     node: NodeSettings = NodeSettings()
 
 

@@ -23,7 +23,7 @@ from accelet.provisioner.nodes import binding_labels, see_node
 from accelet.provisioner.parked import ParkedBook
 from accelet.provisioner.planning import fingerprint_of, machines_of, order_for
 from accelet.provisioner.pools.machines import Machines, Refusal
-from accelet.provisioner.pools.pool import PoolList
+from accelet.provisioner.pools.pool import NodePool, PoolList
 from accelet.provisioner.record import SliceRequest
 from accelet.provisioner.settings import ProvisionerSettings
 
@@ -206,7 +206,9 @@ class ProvisionerState:
             times=self._times,
         )
         if request.status.phase == "Pending" and wish.unwanted is None:
-            view = replace(view, parked=self._offers(request, listed))
+            view = replace(
+                view, parked=self._offers(request, listed), original=self._original_of(request, listed)
+            )
         if request.status.phase == "Parked":
             askers = (one.uid for one in self.parked.askers_of(request) if self._is_wanted(one))
             way = self._is_in_the_way(request, listed)
@@ -241,6 +243,22 @@ class ProvisionerState:
         ]
         members = [self._counted(one) for one in self.set_of(request)]
         return tuple(offers_for(self._counted(request), members, slices, self._room, self._limits))
+
+    def _original_of(self, request: SliceRequest, listed: PoolList) -> NodePool | None:
+        """The original's pool for the request's Job, unless another request has adopted it already."""
+        owner = request.spec.owner
+        if owner is None or not self.settings.gke.adopt:
+            return None
+        made_for = (request.namespace, owner.job)
+        return next(
+            (
+                pool
+                for pool in listed.originals
+                if pool.original is not None and (pool.original.namespace, pool.original.job) == made_for
+                if not self.parked.holders_of(pool.mark)
+            ),
+            None,
+        )
 
     def _is_in_the_way(self, request: SliceRequest, listed: PoolList) -> bool:
         """Whether others wait for the room of this parked slice: those that cannot take it over."""
@@ -299,7 +317,7 @@ class ProvisionerState:
             return
         self._counted_list = listed
         pools: dict[str, set[str]] = defaultdict(set)
-        for pool in listed.pools:
+        for pool in (*listed.pools, *listed.originals):
             pools[pool.mark].add(pool.name)
         before, self._pools_of = self._pools_of, {uid: frozenset(names) for uid, names in pools.items()}
         for uid in before.keys() | self._pools_of.keys():

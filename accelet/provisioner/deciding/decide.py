@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from accelet.kinds.slicerequest import Phase
+from accelet.provisioner.deciding.adopting import adopt
 from accelet.provisioner.deciding.attempts import dry_tiers, fail, next_attempt, rest
 from accelet.provisioner.deciding.findings import note_findings
 from accelet.provisioner.deciding.parking import keep_parked, let_go, retire_or_park, reuse
@@ -98,7 +99,7 @@ def _begin(view: SlicesView) -> Step:
     if resting:
         again_s = min(max(max(resting) - view.now_s, 1.0), _WAIT_S)
         return Step(record.say("waits for the rest of its set"), None, again_s)
-    if (step := reuse(view)) is not None:
+    if (step := adopt(view) or reuse(view)) is not None:
         return step
     if view.no_room is not None:
         return Step(replace(record, asks_of="", no_room=True, why=view.no_room), None, _WAIT_S)

@@ -123,7 +123,7 @@ class SlicesView:
     that of a pool as it would be made today, `no_service` a sentence on the Service its workers lack; empty
     where nobody knows. `parked` are slices that it could take instead of a new one. `askers` ask for its
     own parked slice, and `is_in_the_way`: others need the room of that. `given` are pools that were its own
-    and are another's now.
+    and are another's now. `original` is the pool that the original provisioner has made for its Job.
     """
 
     name: str
@@ -147,6 +147,7 @@ class SlicesView:
     askers: tuple[str, ...] = ()
     is_in_the_way: bool = False
     given: frozenset[str] = frozenset()
+    original: NodePool | None = None
     times: Times = field(default_factory=Times)
 
     @property
@@ -155,7 +156,7 @@ class SlicesView:
         record = self.record
         return tuple(
             pool
-            for pool in self.listed.pools
+            for pool in (*self.listed.pools, *self.listed.originals)
             if (pool.mark == self.uid or (pool.mark == record.mark and pool.name == record.pool))
             and pool.name not in self.given
         )

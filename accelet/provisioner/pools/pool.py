@@ -2,10 +2,14 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal
+from typing import Final, Literal
 
 PoolState = Literal["creating", "running", "busy", "failed", "deleting"]
 """`running`: its machines are there or come. `busy`: the provider works on it, and it will be back."""
+
+
+ORIGINAL_MARK: Final = "tpu-provisioner."
+"""How the mark of a pool begins that the original tpu-provisioner has made; its name follows."""
 
 
 class Trouble(Enum):
@@ -40,8 +44,19 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Original:
+    """What a pool of the original tpu-provisioner was made for, and of; an empty `topology` is not told."""
+
+    namespace: str
+    job: str
+    machine_type: str
+    hosts: int
+    topology: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class NodePool:
-    """One pool; `mark` is the UID of its SliceRequest."""
+    """One pool. `mark` is the UID of its SliceRequest, or a word of its own for one with an `original`."""
 
     name: str
     mark: str
@@ -50,12 +65,17 @@ class NodePool:
     tier: str = ""
     zone: str = ""
     failure: Failure | None = None
+    original: Original | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PoolList:
-    """All pools of ours at one moment, asked for at `asked_s`, and the names that others have taken."""
+    """All pools of ours at one moment, asked for at `asked_s`, and the names that others have taken.
+
+    `originals` are among the foreign ones, and may be adopted.
+    """
 
     pools: tuple[NodePool, ...]
     asked_s: float
     foreign: frozenset[str] = frozenset()
+    originals: tuple[NodePool, ...] = ()

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
+
 from accelet.control.process import Surface
 from accelet.provisioner.process import Provisioner, ProvisionerOptions
 from accelet.provisioner.providers.gke.provider import GkeProvider
@@ -25,14 +27,17 @@ SETTINGS = ProvisionerSettings(
 
 
 @asynccontextmanager
-async def provisioner_on_gke(world: World, gke: FakeGke, folder: Path) -> AsyncIterator[None]:
+async def provisioner_on_gke(
+    world: World, gke: FakeGke, folder: Path, *, adopt: bool = False
+) -> AsyncIterator[None]:
     kubeconfig = world.api.write_kubeconfig(folder / "kubeconfig")
+    settings = msgspec.structs.replace(SETTINGS, gke=msgspec.structs.replace(SETTINGS.gke, adopt=adopt))
 
     def make(surface: Surface, cluster: str) -> Provider:
-        return GkeProvider(Transport(gke.url, NoTokens()), SETTINGS, cluster, surface.writer.may_write)
+        return GkeProvider(Transport(gke.url, NoTokens()), settings, cluster, surface.writer.may_write)
 
     options = ProvisionerOptions(kubeconfig, terms=QUICK)
-    task = asyncio.create_task(Provisioner(options, SETTINGS, make, GkeProvider.pool_label).run())
+    task = asyncio.create_task(Provisioner(options, settings, make, GkeProvider.pool_label).run())
     try:
         yield
     finally:

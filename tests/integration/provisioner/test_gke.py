@@ -203,3 +203,67 @@ async def test_kills_and_lost_answers_leak_no_pool(world: World, gke: FakeGke, t
             await eventually(lambda: not world.objects(REQUESTS) and not gke.state.pools, within_s=30)
     assert world.partial == []
     assert world.killed == []
+
+
+def _originals(gke: FakeGke, *jobs: str, machine_type: str = "ct6e-standard-4t") -> set[str]:
+    """Pools as the original makes them: four machines each, for these Jobs; their names."""
+    for job_name in jobs:
+        labels = {
+            "google.com/nodepool-manager": "tpu-provisioner",
+            "google.com/tpu-provisioner-parent-kind": "job",
+            "google.com/tpu-provisioner-parent-name": job_name,
+            "google.com/tpu-provisioner-parent-namespace": "ml",
+            "google.com/tpu-provisioner-jobset-name": job_name.partition("-")[0],
+        }
+        pool = {
+            "name": f"{job_name}-a1b2c",
+            "initialNodeCount": 4,
+            "locations": ["us-east5-a"],
+            "placementPolicy": {"type": "COMPACT", "tpuTopology": "4x4"},
+            "config": {"machineType": machine_type, "labels": labels, "taints": []},
+        }
+        gke.state.create({"nodePool": pool})
+    return {f"{job_name}-a1b2c" for job_name in jobs}
+
+
+def _all_run(gke: FakeGke) -> bool:
+    return all(pool["status"] == "RUNNING" for pool in gke.state.list()["nodePools"])
+
+
+async def test_pools_of_the_original_are_adopted_for_the_jobs_they_were_made_for(
+    gke: FakeGke, tmp_path: Path
+) -> None:
+    with FakeApi(bookmark_s=1.0) as api, open_world(api) as world, machines(gke.state, world.state):
+        pools, others = _originals(gke, "train-w-0", "train-w-1"), _originals(gke, "another-w-0")
+        await eventually(lambda: _all_run(gke) and len(world.objects(NODES)) == 12)
+        async with provisioner_on_gke(world, gke, tmp_path, adopt=True):
+            world.ask("train")
+            await eventually(lambda: world.running("train") == 8, 30)
+            assert {one["status"]["pool"] for one in world.objects(REQUESTS)} == pools
+            assert set(gke.state.pools) == pools | others
+        async with provisioner_on_gke(world, gke, tmp_path):  # what is adopted stays so
+            await eventually(lambda: len(world.objects(REQUESTS)) == 2)
+            world.finish("train")
+            await eventually(lambda: not world.objects(REQUESTS), 30)
+            assert set(gke.state.pools) == others
+        assert any(
+            event["reason"] == "SliceAdopted" for event in world.objects("apis/events.k8s.io/v1/events")
+        )
+    assert not any(method == "POST" for method, path in gke.seen if path.endswith("nodePools"))
+    assert (world.partial, world.killed) == ([], [])
+
+
+@pytest.mark.parametrize("adopt", [False, True], ids=["not-asked-to", "other-machines"])
+async def test_pools_of_the_original_that_are_not_adopted_are_left_alone(
+    gke: FakeGke, tmp_path: Path, adopt: bool
+) -> None:
+    with FakeApi(bookmark_s=1.0) as api, open_world(api) as world, machines(gke.state, world.state):
+        machine_type = "ct6e-standard-8t" if adopt else "ct6e-standard-4t"
+        others = _originals(gke, "train-w-0", "gone-w-0", machine_type=machine_type)
+        await eventually(lambda: _all_run(gke))
+        async with provisioner_on_gke(world, gke, tmp_path, adopt=adopt):
+            world.ask("train", replicas=1)
+            await eventually(lambda: world.phases() == ["Ready"], 30)
+            world.finish("train")
+            await eventually(lambda: not world.objects(REQUESTS), 30)
+            assert set(gke.state.pools) == others

@@ -6,8 +6,10 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accelet.provisioner.deciding.decide import decide
 from accelet.provisioner.deciding.room import Limits
-from tests.unit.provisioner.world import TIMES, World
+from accelet.provisioner.pools.pool import NodePool, Original, PoolState
+from tests.unit.provisioner.world import HOSTS, MACHINES, TIMES, World
 
 _MODEL = settings(max_examples=15) if settings().max_examples <= 100 else settings()
 """Each example is hours of a world; `make soak` runs them in full."""
@@ -402,3 +404,45 @@ def _end(world: World, set_name: str) -> None:
     for request in world.of_set(set_name):
         request.unwanted, request.ended = "its owner has finished", True
     world.end_pods(set_name)
+
+
+_ORIGINALS = st.builds(
+    Original,
+    namespace=st.just("ns"),
+    job=st.just("one-0"),
+    machine_type=st.sampled_from((MACHINES.machine_type, "ct6e-standard-8t", "")),
+    hosts=st.sampled_from((HOSTS, 1, 0)),
+    topology=st.sampled_from((MACHINES.topology, "", "4x4")),
+)
+_STATES: tuple[PoolState, ...] = ("creating", "running", "busy", "failed", "deleting")
+
+
+@given(
+    _ORIGINALS,
+    st.sampled_from(_STATES),
+    st.sampled_from(("spot", "on-demand", "reservation:r")),
+    st.sampled_from(("a", "z")),
+    st.booleans(),
+)
+def test_only_a_pool_of_just_these_machines_is_adopted(
+    original: Original, state: PoolState, tier: str, zone: str, has_room: bool
+) -> None:
+    world = World(random.Random(0))
+    world.ask("one")
+    pool = NodePool("train-a1b2c", "tpu-provisioner.train-a1b2c", state, "", tier, zone, None, original)
+    view = world.view(world.requests["one-0"])
+    listed = replace(view.listed, originals=(pool,))
+    step = decide(replace(view, listed=listed, original=pool, no_room=None if has_room else "waits for room"))
+
+    is_same = (original.machine_type, original.hosts) == (MACHINES.machine_type, HOSTS)
+    is_same &= original.topology in ("", MACHINES.topology)
+    is_place = tier != "reservation:r" and zone == "a"
+    if is_same and is_place and state == "running" and has_room:
+        assert (step.record.phase, step.record.pool, step.record.mark) == ("Joining", pool.name, pool.mark)
+        adopted = replace(view, record=step.record, listed=listed)
+        assert adopted.pool == pool
+        for left_alone in (view.record, replace(step.record, pool="another"), replace(step.record, mark="")):
+            assert pool not in replace(adopted, record=left_alone).pools
+    else:
+        assert step.record.mark == ""
+        assert pool not in replace(view, record=step.record, listed=listed).pools

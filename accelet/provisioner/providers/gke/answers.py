@@ -1,12 +1,21 @@
 """GKE's answers as values: node pools, and what its errors mean for a slice."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import msgspec
 
 from accelet.provisioner.pools.plan import CLUSTER_LABEL, FINGERPRINT_LABEL, REQUEST_LABEL
-from accelet.provisioner.pools.pool import Failure, NodePool, PoolList, PoolState, Trouble
+from accelet.provisioner.pools.pool import (
+    ORIGINAL_MARK,
+    Failure,
+    NodePool,
+    Original,
+    PoolList,
+    PoolState,
+    Trouble,
+)
 from accelet.provisioner.pools.tiers import Tier
 
 _STATES: Final[dict[str, PoolState]] = {
@@ -19,6 +28,10 @@ _STATES: Final[dict[str, PoolState]] = {
 }
 """container v1, NodePool.Status. A word that is not there is taken for busy: nothing is done to it."""
 
+_ORIGINAL: Final = "google.com/tpu-provisioner"
+"""How the labels of the original's pools begin (tpu-provisioner, internal/cloud/gke.go)."""
+
+_LONGEST_NAME: Final = 40
 _LONGEST: Final = 800
 _RULES: Final[tuple[tuple[Trouble, tuple[str, ...]], ...]] = (
     (Trouble.BUSY, ("CLUSTER_ALREADY_HAS_OPERATION", "incompatible operation", "is currently deleting")),
@@ -67,7 +80,12 @@ class _Marked(_Camel, frozen=True):
     config: _Labels | None = None
 
 
+class _Placement(_Camel, frozen=True):
+    tpu_topology: str | None = None
+
+
 class _Config(_Camel, frozen=True):
+    machine_type: str | None = None
     spot: bool | None = None
     reservation_affinity: _Affinity | None = None
 
@@ -78,6 +96,8 @@ class _NodePool(_Camel, frozen=True):
     locations: list[str] | None = None
     conditions: list[_Condition] | None = None
     status_message: str | None = None
+    initial_node_count: int | None = None
+    placement_policy: _Placement | None = None
     config: _Config | None = None
 
 
@@ -102,7 +122,8 @@ class _ErrorAnswer(_Camel, frozen=True):
 def read_pools(payload: bytes, cluster: str, asked_s: float, odd: Callable[[str], None]) -> PoolList:
     """The pools of a list answer that have our marks; the names of all others are foreign.
 
-    `odd` is told of a pool of ours that cannot be read, or is in a state that is not known: it is busy.
+    `odd` is told of a pool of ours that cannot be read, or is in a state that is not known: it is busy. Those
+    of the original that can be read are foreign too.
 
     Raises:
         msgspec.DecodeError, UnicodeDecodeError: the answer is no list of pools, or does not tell whose one of
@@ -110,11 +131,14 @@ def read_pools(payload: bytes, cluster: str, asked_s: float, odd: Callable[[str]
     """
     pools: list[NodePool] = []
     foreign: set[str] = set()
+    originals: list[NodePool] = []
     for raw in msgspec.json.decode(payload, type=_PoolPage).node_pools or ():
         marked = msgspec.json.decode(raw, type=_Marked)
         labels = (marked.config.labels if marked.config else None) or {}
         if labels.get(CLUSTER_LABEL) != cluster or not labels.get(REQUEST_LABEL):
             foreign.add(marked.name)
+            if REQUEST_LABEL not in labels and (found := _read_original(raw, labels)) is not None:
+                originals.append(found)
             continue
         try:
             wire = msgspec.json.decode(raw, type=_NodePool)
@@ -125,7 +149,28 @@ def read_pools(payload: bytes, cluster: str, asked_s: float, odd: Callable[[str]
         if wire.status not in _STATES:
             odd(f"the node pool {wire.name} is {str(wire.status)[:60]}: it is left alone until that changes")
         pools.append(_read_pool(wire, labels))
-    return PoolList(tuple(pools), asked_s, frozenset(foreign))
+    return PoolList(tuple(pools), asked_s, frozenset(foreign), tuple(originals))
+
+
+def _read_original(raw: msgspec.Raw, labels: Mapping[str, str]) -> NodePool | None:
+    """A pool that the original made for a Job; None for any other, and for one that cannot be read."""
+    parent = tuple(labels.get(f"{_ORIGINAL}-parent-{word}") for word in ("kind", "namespace", "name"))
+    if labels.get("google.com/nodepool-manager") != "tpu-provisioner" or parent[0] != "job":
+        return None
+    try:
+        wire = msgspec.json.decode(raw, type=_NodePool)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    config, placement = wire.config or _Config(), wire.placement_policy or _Placement()
+    original = Original(
+        namespace=parent[1] or "",
+        job=parent[2] or "",
+        machine_type=config.machine_type or "",
+        hosts=(wire.initial_node_count or 0) * max(1, len(wire.locations or ())),
+        topology=placement.tpu_topology or "",
+    )
+    mark = {REQUEST_LABEL: f"{ORIGINAL_MARK}{wire.name}"}
+    return replace(_read_pool(wire, mark), original=original) if len(wire.name) <= _LONGEST_NAME else None
 
 
 def _read_pool(wire: _NodePool, labels: dict[str, str]) -> NodePool:
