@@ -11,7 +11,8 @@ from accelet.runtime.excerpts import excerpt
 Quantity = int | Fraction
 """An exact amount: an int where it is whole, otherwise a Fraction (`500m` is 1/2)."""
 
-_PATTERN = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?\d+))?", re.ASCII)
+# There is one way to match any text: who writes a megabyte of digits and a letter gets an answer at once too.
+_PATTERN = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?\d+))?", re.ASCII)
 _SCALES: dict[str, Quantity] = {
     **{suffix: Fraction(1, 1000**power) for power, suffix in enumerate("mun", start=1)},
     **{suffix: 1000**power for power, suffix in enumerate("kMGTPE", start=1)},

@@ -125,3 +125,10 @@ def test_long_texts_are_not_remembered() -> None:
     before = _parse_remembered.cache_info().currsize
     parse_quantity("9" * 5000)
     assert _parse_remembered.cache_info().currsize == before
+
+
+def test_a_megabyte_of_digits_that_is_no_quantity_is_refused_at_once() -> None:
+    """By a pattern with two ways to match a digit it would take hours."""
+    for end in ("many", "e1.5", ".5.", "Ki "):
+        with pytest.raises(QuantityError):
+            parse_quantity("9" * 1_000_000 + end)
