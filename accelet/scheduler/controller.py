@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 
 from accelet.control.workqueue import WorkQueue
 from accelet.kube.objects import ObjectKey
@@ -13,6 +14,7 @@ from accelet.kube.served import ListApi
 from accelet.kube.watching.store import Change
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from accelet.runtime.logs import Log
+from accelet.scheduler.admission.keeping import AdmissionKeeper
 from accelet.scheduler.errors import (
     EvictionRefusedError,
     LiftRefusedError,
@@ -22,8 +24,10 @@ from accelet.scheduler.errors import (
 from accelet.scheduler.events import GangEvents
 from accelet.scheduler.gangs.grouping import gang_key, is_gated
 from accelet.scheduler.gangs.noting import is_noted_only
+from accelet.scheduler.gangs.placeholders import PLACEHOLDERS
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.notes import WaitingNotes
+from accelet.scheduler.placement.plan import Plan
 from accelet.scheduler.planning import Planner
 from accelet.scheduler.preemption.evicting import Evictor
 from accelet.scheduler.preemption.preempting import Preemptor
@@ -62,6 +66,7 @@ class Controller:
         say: Callable[[Message], None],
         *,
         api: ListApi,
+        admission: AdmissionKeeper | None = None,
         clock: Clock = SYSTEM_CLOCK,
         wall_s: Callable[[], float] = time.time,
     ) -> None:
@@ -73,6 +78,7 @@ class Controller:
             state, writer, self._events, metrics, grace_s=settings.stranded_after_s, clock=self._clock
         )
         self._notes = WaitingNotes(state, writer, self._clock)
+        self._admission = admission
         self._preemptor = Preemptor(state, api, settings.preemption, clock=self._clock, wall_s=wall_s)
         self._evictor = Evictor(state, writer, self._events, settings.preemption, wall_s=wall_s)
         self._planner = Planner(
@@ -83,7 +89,8 @@ class Controller:
             metrics,
             preemptor=self._preemptor,
             written=lambda record: self._queue.add(record.key),
-            waiting=self._notes.take,
+            waiting=self._take_waiting,
+            promised=admission.take_promised if admission else lambda _: None,
             clock=self._clock,
             wall_s=wall_s,
         )
@@ -96,6 +103,8 @@ class Controller:
             group.create_task(self._planner.run())
             group.create_task(self._remaker.run())
             group.create_task(self._notes.run())
+            if self._admission is not None:
+                group.create_task(self._admission.run(partial(self._planner.plan_now, is_new=True)))
             group.create_task(self._queue.work(self._look, parallel=_PARALLEL))
 
     def see_pod(self, change: Change[Pod]) -> None:
@@ -134,8 +143,16 @@ class Controller:
         self._remaker.see_workload()
         self._planner.plan_soon()
 
+    def _take_waiting(self, plans: Sequence[Plan]) -> None:
+        self._notes.take(plans)
+        if self._admission is not None:
+            self._admission.take_waiting(plans)
+
     async def _look(self, key: ObjectKey) -> float | None:
         record = self._state.records.get(key)
+        if record and record.gang.kind == PLACEHOLDERS and self._admission is not None:
+            self._admission.see_record(record)
+            return None
         return await self._carry_on(record) if record else None
 
     async def _carry_on(self, record: Record) -> float | None:

@@ -8,6 +8,7 @@ from accelet.kube.recording.eventlog import Message, Subject
 from accelet.runtime.clock import Clock
 from accelet.runtime.logs import Log
 from accelet.scheduler.gangs.grouping import GangKey
+from accelet.scheduler.gangs.placeholders import is_placeholder
 from accelet.scheduler.placement.plan import Plan
 
 _log = Log(__name__)
@@ -44,13 +45,14 @@ class GangEvents:
         return min(again_s, default=None)
 
     def tell(self, pod: Pod, kind: Literal["Normal", "Warning"], reason: str, note: str) -> None:
-        """An event on a gang's pod and on its owner."""
+        """An event on a gang's pod, if it is there, and on its owner."""
         owners = (
             Subject(owner.kind, owner.name, pod.namespace, owner.uid, owner.api_version)
             for owner in pod.owners
             if owner.is_controller
         )
-        for subject in (Subject.of_pod(pod), *owners):
+        pods = () if is_placeholder(pod) else (Subject.of_pod(pod),)
+        for subject in (*pods, *owners):
             self._say(Message(subject, kind, reason, "Place", note))
 
     def forget(self, gang: GangKey) -> None:

@@ -12,6 +12,7 @@ from accelet.kube.objects import ObjectKey
 from accelet.runtime.clock import Clock
 from accelet.scheduler.gangs.grouping import is_gated
 from accelet.scheduler.gangs.noting import reason_of
+from accelet.scheduler.gangs.placeholders import is_placeholder
 from accelet.scheduler.placement.plan import Plan
 from accelet.scheduler.state import SchedulerState
 from accelet.scheduler.writer import PlanWriter
@@ -37,7 +38,7 @@ class WaitingNotes:
         wanted = {
             plan.gang.pods[0].key: reason_of(plan.gang, plan.reason or "", is_settled=plan.is_settled)
             for plan in waiting
-            if plan.gang.pods
+            if plan.gang.pods and not is_placeholder(plan.gang.pods[0])
         }
         news = [key for key, reason in wanted.items() if self._wanted.get(key) != reason]
         self._wanted = wanted

@@ -17,6 +17,7 @@ from accelet.scheduler.cluster.layout import Layout, lay_out
 from accelet.scheduler.errors import PlanRefusedError, PlanTooLargeError
 from accelet.scheduler.events import GangEvents
 from accelet.scheduler.gangs.grouping import Gang, GangKey
+from accelet.scheduler.gangs.placeholders import PLACEHOLDERS
 from accelet.scheduler.gangs.podgroups import POD_GROUP
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.placement.backlog import Backlog
@@ -53,6 +54,7 @@ class Planner:
     """The rounds of one leader.
 
     `written` is told of each plan that is to be carried out, `waiting` after each round of those that wait.
+    `promised` gives the plan of a gang that was made before its pods were there.
     """
 
     def __init__(
@@ -66,12 +68,13 @@ class Planner:
         preemptor: Preemptor,
         written: Callable[[Record], None],
         waiting: Callable[[Sequence[Plan]], None],
+        promised: Callable[[Gang], Plan | None] = lambda _: None,
         clock: Clock,
         wall_s: Callable[[], float] = time.time,
     ) -> None:
         self._state, self._writer, self._events, self._settings = state, writer, events, settings
         self._metrics, self._written, self._clock, self._wall_s = metrics, written, clock, wall_s
-        self._tell_waiting = waiting
+        self._tell_waiting, self._promised = waiting, promised
         self._preemptor = preemptor
         self._queue: WorkQueue[str] = WorkQueue(clock)
         self._writes: set[asyncio.Task[None]] = set()
@@ -124,6 +127,7 @@ class Planner:
         open_gangs = self._state.gangs()
         self._forget_all_but({gang.key for gang in open_gangs})
         gangs, again_s = self._ready(open_gangs)
+        gangs = [gang for gang in gangs if not self._begin_promised(gang)]
         now_s = self._wall_s()
         self._end_reservation(now_s)
         patience = self._patience(gangs, now_s)
@@ -147,6 +151,13 @@ class Planner:
             # What becomes free meanwhile is looked at together: planning takes half of one core at most.
             waits_s.append(took_s)
         return min((s for s in waits_s if s is not None), default=None)
+
+    def _begin_promised(self, gang: Gang) -> bool:
+        """Begins with the places that were promised to the gang, if there are any."""
+        plan = self._promised(gang)
+        if plan is not None:
+            self._begin(plan)
+        return plan is not None
 
     async def _rebuild_gangs(self) -> None:
         """Has the gangs that have changed made anew, not too many at once: the loop must not be held up."""
@@ -300,18 +311,21 @@ class Planner:
             plan.lower_bound,
             former.resource_version if former else "",
             evicted=evicted or (former.evicted if former else ()),
-            until_s=(
-                self._wall_s() + self._settings.preemption.within_s
-                if evicted
-                else former.until_s
-                if former
-                else 0.0
-            ),
+            until_s=self._until_s(gang, former, is_evicting=bool(evicted)),
         )
         self._state.assume(record)
         write = asyncio.get_running_loop().create_task(self._write(plan, record))
         self._writes.add(write)
         write.add_done_callback(self._writes.discard)
+
+    def _until_s(self, gang: Gang, former: Record | None, *, is_evicting: bool) -> float:
+        """Until when a plan waits for others to end, or for its pods to come; 0 where it waits for none."""
+        if is_evicting:
+            return self._wall_s() + self._settings.preemption.within_s
+        if former is not None:
+            return former.until_s
+        is_promise = gang.key.kind == PLACEHOLDERS
+        return self._wall_s() + self._settings.admission.within_s if is_promise else 0.0
 
     async def _write(self, plan: Plan, record: Record) -> None:
         """Writes a plan down, or gives its room back and says why."""
@@ -364,9 +378,10 @@ class Planner:
 
     def _tell_placed(self, plan: Plan) -> None:
         self._events.forget(plan.gang.key)
-        self._metrics.placed.inc()
-        self._metrics.distance.observe(plan.distance or 0)
-        self._metrics.gap.observe((plan.distance or 0) - plan.lower_bound)
+        if plan.gang.key.kind != PLACEHOLDERS:  # counted once its pods are there
+            self._metrics.placed.inc()
+            self._metrics.distance.observe(plan.distance or 0)
+            self._metrics.gap.observe((plan.distance or 0) - plan.lower_bound)
         note = describe_plan(plan)
         _log.info("placed", gang=str(plan.gang.key), note=note)
         self._events.tell(plan.gang.pods[0], "Normal", "Placed", note)

@@ -13,6 +13,7 @@ from accelet.runtime.blocking import brief_collections, measure_blocking
 from accelet.runtime.clock import SYSTEM_CLOCK
 from accelet.runtime.probes import Check
 from accelet.runtime.tasks import task_group
+from accelet.scheduler.admission.watching import Admission
 from accelet.scheduler.cards.lingering import PAGE, render_lingering
 from accelet.scheduler.controller import Controller
 from accelet.scheduler.gangs.grouping import GATE_PREFIX
@@ -88,6 +89,7 @@ class SchedulerWork:
         self._api = surface.client
         self._writer = PlanWriter(surface.writer, self._state, metrics)
         self._controller: Controller | None = None
+        self._admission = Admission(surface, settings.admission, metrics)
         self._policies = Reliance(GUARDS, lambda is_in_force: metrics.policies_missing.set(not is_in_force))
 
     def readiness(self) -> Sequence[Check]:
@@ -105,6 +107,8 @@ class SchedulerWork:
         with brief_collections():
             async with task_group() as group:
                 group.create_task(self._watching.run(), name="watching")
+                if self._settings.admission.kueue:
+                    group.create_task(self._admission.watch(), name="watching Kueue")
                 if self._settings.require_policies:
                     group.create_task(self._policies.run(self._api), name="policies")
                 group.create_task(measure_blocking(self._metrics.blocked.observe), name="measure blocking")
@@ -118,12 +122,20 @@ class SchedulerWork:
         """Places gangs while this replica leads, from a state that has the former leader's last act."""
         await self._watching.synced()
         await refreshed(self._watching.refresh)
+        admission = await self._admission.begin(self._state, self._writer)
         self._controller = Controller(
-            self._state, self._writer, self._settings, self._metrics, self._say, api=self._api
+            self._state,
+            self._writer,
+            self._settings,
+            self._metrics,
+            self._say,
+            api=self._api,
+            admission=admission,
         )
         self._metrics.is_leading.set(1)
         try:
             await self._controller.run()
         finally:
             self._controller = None
+            self._admission.end()
             self._metrics.is_leading.set(0)

@@ -56,6 +56,16 @@ class PreemptionSettings(msgspec.Struct, frozen=True, kw_only=True):
     within_s: Annotated[float, msgspec.Meta(ge=1, le=86_400)] = 600.0
 
 
+class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether Kueue's Workloads are planned before they are admitted: off unless `kueue` says so.
+
+    Room is kept for `within_s` until their pods are there, and a plan is waited for as long.
+    """
+
+    kueue: bool = False
+    within_s: Annotated[float, msgspec.Meta(ge=1, le=86_400)] = 600.0
+
+
 class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What can be set. Levels are from far to near.
 
@@ -75,6 +85,7 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     reserved_for_s: _Seconds = 3600.0
     reserved_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
     preemption: PreemptionSettings = PreemptionSettings()
+    admission: AdmissionSettings = AdmissionSettings()
     require_policies: bool = False
 
     def problems(self) -> Sequence[Contradiction]:

@@ -288,3 +288,10 @@ def test_the_right_to_evict_comes_with_preemption_alone(helm: Helm) -> None:
         made = helm.template({"scheduler": {"config": {"version": "v1", "preemption": {"gangs": gangs}}}})
         assert ("accelet-scheduler-preemption" in of_kind(made, "ClusterRole")) == gangs
         assert ("accelet-scheduler-preemption" in of_kind(made, "ClusterRoleBinding")) == gangs
+
+
+def test_rights_to_kueues_objects_come_with_its_admission_alone(helm: Helm) -> None:
+    for kueue in (False, True):
+        made = helm.template({"scheduler": {"config": {"version": "v1", "admission": {"kueue": kueue}}}})
+        for kind in ("ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy"):
+            assert ("accelet-scheduler-admission" in of_kind(made, kind)) == kueue

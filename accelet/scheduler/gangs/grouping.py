@@ -16,6 +16,7 @@ from accelet.scheduler.gangs.levels import (
     read_preferred_level,
     read_required_level,
 )
+from accelet.scheduler.gangs.placeholders import PLACEHOLDERS, is_placeholder
 from accelet.scheduler.gangs.podgroups import POD_GROUP, PodGroupTerms
 from accelet.scheduler.gangs.rank import SPARK_ROLE, rank_of
 from accelet.scheduler.gangs.workload import Workload
@@ -49,6 +50,7 @@ _ALONE = "pod"
 _KUBEFLOW_JOBS = dict.fromkeys(
     ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob"), "Kubeflow"
 )
+_MAKERS_OF_ONE = frozenset(("Job", "JobSet", "Kubeflow"))
 COUNTED_KINDS = frozenset(
     ("Job", "JobSet", "LeaderWorkerSet", "RayCluster", "SparkApplication", *_KUBEFLOW_JOBS)
 )
@@ -179,9 +181,17 @@ def gang_key(pod: Pod, prefix: str = GATE_PREFIX) -> GangKey:
     Its PodGroup, its JobSet, Kubeflow job, LeaderWorkerSet group or Job by label, else its owner, else its
     label `name`, else its gate. A pod that waits for cards alone is a gang of its own.
     """
+    if is_placeholder(pod):
+        return GangKey(pod.namespace, pod.owners[0].name, PLACEHOLDERS)
     if pod.pod_group:
         return GangKey(pod.namespace, pod.pod_group, POD_GROUP)
     return _ungrouped_key(pod, prefix)
+
+
+def gang_of_owner(namespace: str, kind: str, name: str) -> GangKey | None:
+    """The gang that all pods are that this owner will make; None where they may be several, or of another."""
+    known = _KUBEFLOW_JOBS.get(kind, kind)
+    return GangKey(namespace, name, known) if known in _MAKERS_OF_ONE else None
 
 
 def _ungrouped_key(pod: Pod, prefix: str) -> GangKey:
@@ -194,7 +204,9 @@ def _ungrouped_key(pod: Pod, prefix: str) -> GangKey:
             group = f"-{labels.get(_LEADER_WORKER_GROUP, '0')}" if label == _LEADER_WORKER else ""
             return GangKey(namespace, name + group, kind)
     for owner in sorted(pod.owners, key=lambda owner: not owner.is_controller):
-        return GangKey(namespace, owner.name, owner.kind)
+        # Whoever makes pods may name any owner, but not one of whose gang are pods that are still to come.
+        if owner.kind != PLACEHOLDERS:
+            return GangKey(namespace, owner.name, owner.kind)
     if labels.get(_NAME):
         return GangKey(namespace, labels[_NAME], "label")
     for gate in pod.gates:

@@ -1,0 +1,1 @@
+"""What Kueue asks before it lets a job run: whether there is a place for all of its pods."""

@@ -1,0 +1,267 @@
+"""Has Workloads planned before they are admitted, keeps their room, and says what came of it."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from accelet.control.workqueue import WorkQueue
+from accelet.kube.errors import MalformedObjectError, NotFoundError
+from accelet.kube.objects import ObjectKey
+from accelet.runtime.clock import Clock
+from accelet.scheduler.admission.adopting import adopt
+from accelet.scheduler.admission.book import AdmissionBook
+from accelet.scheduler.admission.judging import Prospects, Ruling, decide, tell_ready
+from accelet.scheduler.admission.kueue import KueueWorkload
+from accelet.scheduler.admission.placeholders import (
+    NotPlanned,
+    Placeholders,
+    Unplannable,
+    gang_to_come,
+    make_placeholders,
+    placeholder_gang,
+)
+from accelet.scheduler.admission.telling import AdmissionWriter
+from accelet.scheduler.gangs.grouping import Gang, GangKey
+from accelet.scheduler.gangs.placeholders import PLACEHOLDERS
+from accelet.scheduler.gangs.workload import Workload
+from accelet.scheduler.placement.plan import Plan
+from accelet.scheduler.record import Record
+from accelet.scheduler.settings import AdmissionSettings
+from accelet.scheduler.state import SchedulerState
+from accelet.scheduler.writer import PlanWriter
+
+MOST_PLACEHOLDERS = 50_000
+"""At one time, of all Workloads: those beyond wait for their turn."""
+
+_AT_ONCE = 200
+"""So many placeholders come or go in some 10 ms."""
+
+_AGAIN_S = 0.2
+_FULL_S = 5.0
+_LOOK_AGAIN_S = 600.0
+_CHECKS = ""
+"""Stands for the namespace in the keys of checks, which have none."""
+
+
+class AdmissionKeeper:
+    """What one leader does for Workloads. `plans` writes plans, `wall_s` is the time of day."""
+
+    def __init__(
+        self,
+        book: AdmissionBook,
+        state: SchedulerState,
+        writer: AdmissionWriter,
+        plans: PlanWriter,
+        settings: AdmissionSettings,
+        *,
+        clock: Clock,
+        wall_s: Callable[[], float],
+    ) -> None:
+        self._book, self._state, self._writer, self._plans = book, state, writer, plans
+        self._settings, self._clock, self._wall_s = settings, clock, wall_s
+        self._queue: WorkQueue[ObjectKey] = WorkQueue(clock)
+        self._kept: dict[ObjectKey, Placeholders] = {}
+        self._refusals: dict[ObjectKey, str] = {}
+        self._met: dict[ObjectKey, str] = {}
+        self._plan_now: Callable[[GangKey], None] = lambda _: None
+
+    async def restore(self) -> None:
+        """Takes the room that is promised already, before anybody else is planned.
+
+        Raises:
+            KubeError: the API server did not say which pods that is for.
+        """
+        for record in [one for one in self._state.records.values() if one.gang.kind == PLACEHOLDERS]:
+            workload = self._book.workloads.get((record.gang.namespace, record.gang.name))
+            if workload is not None and workload.reserved_s is not None:
+                await self._find_pods(workload)
+
+    async def run(self, plan_now: Callable[[GangKey], None]) -> None:
+        """Works until it is cancelled. `plan_now` is told of gangs that are to be planned."""
+        self._plan_now = plan_now
+        for record in [one for one in self._state.records.values() if one.gang.kind == PLACEHOLDERS]:
+            self.see_record(record)
+        for name in self._book.checks:
+            self.see_check(name)
+        self.see_flavor()
+        await self._queue.work(self._look)
+
+    def see_workload(self, key: ObjectKey) -> None:
+        """A Workload came, changed or went."""
+        self._queue.add(key)
+
+    def see_check(self, name: str) -> None:
+        """An AdmissionCheck came, changed or went."""
+        self._queue.add((_CHECKS, name))
+        self.see_flavor()
+
+    def see_flavor(self) -> None:
+        """What Workloads are told by has changed."""
+        for key in self._book.open_workloads():
+            self._queue.add(key)
+
+    def see_record(self, record: Record) -> None:
+        """A plan for a Workload came or changed, or a node of it did."""
+        self._queue.add((record.gang.namespace, record.gang.name))
+
+    def take_waiting(self, plans: Sequence[Plan]) -> None:
+        """Why gangs wait, as of one round; those of placeholders among them."""
+        for plan in plans:
+            key = plan.gang.key.namespace, plan.gang.key.name
+            if plan.gang.key.kind != PLACEHOLDERS or key not in self._kept:
+                continue
+            if self._state.record_of(plan.gang.key) is None:
+                self._refusals[key] = plan.reason or "there is no place for it"
+                self._queue.add(key)
+
+    def take_promised(self, gang: Gang) -> Plan | None:
+        """The plan of a gang whose place was promised to its Workload; its placeholders go at this moment.
+
+        None where nothing was, or where the pods are others than were planned: then the promise ends too.
+        """
+        if gang.lacking:
+            return None
+        for key in self._book.workloads_of(gang.key):
+            kept = self._kept.get(key)
+            record = self._state.record_of(kept.key) if kept else None
+            if kept is None or record is None:
+                continue
+            self._met[key] = kept.workload.uid
+            self._queue.add(key)
+            plan = adopt(gang, record)
+            if plan is not None:
+                self._drop_pods(key)
+                return plan
+        return None
+
+    def forget(self) -> None:
+        """Takes the placeholders out of the state: they are kept by whoever leads."""
+        for key in list(self._kept):
+            self._drop_pods(key)
+
+    async def _look(self, key: ObjectKey) -> float | None:
+        if key[0] == _CHECKS:
+            return await self._look_at_check(key[1])
+        workload = self._book.workloads.get(key)
+        if workload is None or workload.reserved_s is None:
+            self._met.pop(key, None)
+            return await self._give_back(key)
+        kept = self._kept.get(key)
+        if kept is not None and (kept.workload.uid, kept.workload.reserved_s) != (
+            workload.uid,
+            workload.reserved_s,
+        ):
+            # Another Workload of this name, or another quota: nothing of the former plan holds.
+            again_s = await self._give_back(key)
+            return _AGAIN_S if again_s is None else again_s
+        gangs = (placeholder_gang(workload), gang_to_come(workload))
+        if any(gang is not None and self._state.is_assumed(gang) for gang in gangs):
+            return _AGAIN_S  # its plan, or that of its pods, is being written
+        return await self._carry_out(workload, await self._prospects(workload))
+
+    async def _carry_out(self, workload: KueueWorkload, prospects: Prospects) -> float | None:
+        decision = decide(prospects, self._wall_s(), self._settings.within_s)
+        if prospects.is_lost and prospects.promise is not None:
+            await self._plans.erase(prospects.promise)
+        if decision.wants_room:
+            found = await self._find_pods(workload)
+            if found is None:
+                return _FULL_S
+            if isinstance(found, NotPlanned):
+                decision = tell_ready(prospects, found.reason)
+            elif isinstance(found, Unplannable):
+                self._refusals[workload.key] = found.reason
+                return 0.0
+            if prospects.is_lost:
+                self._plan_now(placeholder_gang(workload))
+        if not decision.wants_room:
+            await self._give_back(workload.key)
+        return await self._tell(workload, prospects, decision)
+
+    async def _tell(self, workload: KueueWorkload, prospects: Prospects, decision: Ruling) -> float | None:
+        if decision.told is not None:
+            if not await self._writer.tell(workload, prospects.checks, decision.told):
+                return _AGAIN_S
+            self._refusals.pop(workload.key, None)
+        if decision.again_s is None:
+            return None
+        return min(_LOOK_AGAIN_S, max(_AGAIN_S, decision.again_s - self._wall_s()))
+
+    async def _prospects(self, workload: KueueWorkload) -> Prospects:
+        promise = self._state.record_of(placeholder_gang(workload))
+        is_ours = promise is not None and all(one.uid == workload.uid for one in promise.placements)
+        return Prospects(
+            workload,
+            self._book.our_checks,
+            promise,
+            is_lost=promise is not None and not (is_ours and await self._is_sound(promise)),
+            has_pods=self._has_pods(workload),
+            refusal=self._refusals.get(workload.key),
+        )
+
+    def _has_pods(self, workload: KueueWorkload) -> bool:
+        if self._met.get(workload.key) == workload.uid:
+            return True
+        gang = gang_to_come(workload)
+        pods = self._state.members(gang) if gang else []
+        live = [pod for pod in pods if not pod.is_terminal and pod.deleted_s is None]
+        return any(pod.node_name or self._state.planned_node(pod) for pod in live)
+
+    async def _is_sound(self, promise: Record) -> bool:
+        """Whether every node still takes what it is to; of a large plan part by part."""
+        for first in range(0, len(promise.placements), _AT_ONCE):
+            if self._state.steps(promise.part(first, _AT_ONCE)).lost:
+                return False
+            await asyncio.sleep(0)
+        return True
+
+    async def _find_pods(self, workload: KueueWorkload) -> Placeholders | NotPlanned | Unplannable | None:
+        """The placeholders of a Workload, which are there from now on; None where there are too many."""
+        known = self._kept.get(workload.key)
+        if known is not None:
+            return known
+        try:
+            sets = await self._writer.read_pod_sets(workload.key)
+        except MalformedObjectError as error:
+            return Unplannable(str(error))
+        except NotFoundError:
+            return NotPlanned("it is gone")
+        made = make_placeholders(workload, sets, self._book.flavors, self._state.prefix)
+        if not isinstance(made, Placeholders):
+            return made
+        if made.count + sum(one.count for one in self._kept.values()) > MOST_PLACEHOLDERS:
+            return None
+        self._kept[workload.key] = made
+        self._state.set_workload(Workload(PLACEHOLDERS, *workload.key, made.count))
+        for number, pod in enumerate(made.pods()):
+            self._state.set_pod(pod)
+            if number % _AT_ONCE == _AT_ONCE - 1:
+                await asyncio.sleep(0)
+        self._plan_now(made.key)
+        return made
+
+    async def _give_back(self, key: ObjectKey) -> float | None:
+        """Ends what is kept for a Workload: its placeholders, then its plan."""
+        self._refusals.pop(key, None)
+        gang = GangKey(*key, PLACEHOLDERS)
+        if self._state.is_assumed(gang):
+            return _AGAIN_S
+        self._drop_pods(key)
+        record = self._state.record_of(gang)
+        if record is not None:
+            await self._plans.erase(record)
+        return None
+
+    def _drop_pods(self, key: ObjectKey) -> None:
+        kept = self._kept.pop(key, None)
+        if kept is None:
+            return
+        now_s = self._clock.now_s()
+        for pod in kept.pods():
+            self._state.remove_pod(pod.key, now_s)
+        self._state.remove_workload(PLACEHOLDERS, *key)
+
+    async def _look_at_check(self, name: str) -> float | None:
+        check = self._book.checks.get(name)
+        if check is None or name not in self._book.our_checks:
+            return None
+        return None if await self._writer.activate(check) else _AGAIN_S

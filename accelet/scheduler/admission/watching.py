@@ -1,0 +1,137 @@
+"""Keeps up with what Kueue has, where the settings say so, and tells the keeper of whoever leads."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from accelet.control.process import Surface, refreshed
+from accelet.kube.apiresources import ApiResource
+from accelet.kube.errors import KubeError
+from accelet.kube.served import is_served
+from accelet.kube.watching.reflector import Reflector
+from accelet.kube.watching.source import Scope
+from accelet.kube.watching.store import Change
+from accelet.runtime.clock import SYSTEM_CLOCK
+from accelet.runtime.supervise import supervise
+from accelet.runtime.tasks import task_group
+from accelet.scheduler.admission.book import AdmissionBook
+from accelet.scheduler.admission.keeping import AdmissionKeeper
+from accelet.scheduler.admission.kueue import (
+    ADMISSION_CHECKS,
+    RESOURCE_FLAVORS,
+    WORKLOADS,
+    AdmissionCheck,
+    KueueWorkload,
+    ResourceFlavor,
+    parse_admission_check,
+    parse_flavor,
+    parse_kueue_workload,
+)
+from accelet.scheduler.admission.telling import AdmissionWriter
+from accelet.scheduler.metrics import SchedulerMetrics
+from accelet.scheduler.settings import AdmissionSettings
+from accelet.scheduler.state import SchedulerState
+from accelet.scheduler.writer import PlanWriter
+
+T = TypeVar("T")
+_LOOK_AGAIN_S = 60.0
+_UNSEEN = "no Workload is planned before it is admitted"
+
+
+class Admission:
+    """Kueue's part of the process: a book that is kept up always, and a keeper for each leadership."""
+
+    def __init__(self, surface: Surface, settings: AdmissionSettings, metrics: SchedulerMetrics) -> None:
+        self._surface, self._settings, self._metrics = surface, settings, metrics
+        self._book = AdmissionBook()
+        self._keeper: AdmissionKeeper | None = None
+        self._looked_for = asyncio.Event()
+        self._reflectors: tuple[tuple[ApiResource, Reflector[Any]], ...] = (
+            (RESOURCE_FLAVORS, self._reflect(RESOURCE_FLAVORS, parse_flavor, self._see_flavor)),
+            (ADMISSION_CHECKS, self._reflect(ADMISSION_CHECKS, parse_admission_check, self._see_check)),
+            (WORKLOADS, self._reflect(WORKLOADS, parse_kueue_workload, self._see_workload)),
+        )
+
+    async def watch(self) -> None:
+        """Watches until it is cancelled; Kueue may be installed later."""
+        async with task_group() as group:
+            unknown = list(self._reflectors)
+            while True:
+                for resource, reflector in list(unknown):
+                    if not await is_served(self._surface.client, resource, self._count, unseen=_UNSEEN):
+                        continue
+                    unknown.remove((resource, reflector))
+                    name = f"watch of {resource.plural}"
+                    group.create_task(supervise(name, reflector.run, self._count_fault), name=name)
+                    if not self._looked_for.is_set():
+                        await reflector.synced()
+                self._looked_for.set()
+                await SYSTEM_CLOCK.sleep(_LOOK_AGAIN_S)
+
+    async def begin(self, state: SchedulerState, plans: PlanWriter) -> AdmissionKeeper | None:
+        """The keeper of a new leadership, with the room that is promised taken; None where it is off."""
+        if not self._settings.kueue:
+            return None
+        await self._looked_for.wait()
+        writer = AdmissionWriter(self._surface.writer, self._book)
+        keeper = AdmissionKeeper(
+            self._book, state, writer, plans, self._settings, clock=SYSTEM_CLOCK, wall_s=time.time
+        )
+        await refreshed(self._refresh)
+        await refreshed(keeper.restore)
+        self._keeper = keeper
+        return keeper
+
+    def end(self) -> None:
+        """Another one leads; what was kept here is the next leader's."""
+        if self._keeper is not None:
+            self._keeper.forget()
+        self._keeper = None
+
+    async def _refresh(self) -> None:
+        for _, reflector in self._reflectors:
+            if reflector.is_synced:
+                await reflector.refresh()
+
+    def _reflect(
+        self,
+        resource: ApiResource,
+        parse: Callable[[Any], T],
+        see: Callable[[Change[T]], None],
+    ) -> Reflector[T]:
+        return Reflector(
+            self._surface.client, Scope(resource, page_size=100), parse, changed=see, failed=self._count
+        )
+
+    def _see_workload(self, change: Change[KueueWorkload]) -> None:
+        if change.after is not None:
+            self._book.put(change.after)
+        else:
+            self._book.remove(change.key)
+        if self._keeper is not None:
+            self._keeper.see_workload(change.key)
+
+    def _see_check(self, change: Change[AdmissionCheck]) -> None:
+        name = change.key[1]
+        if change.after is not None:
+            self._book.checks[name] = change.after
+        else:
+            self._book.checks.pop(name, None)
+        if self._keeper is not None:
+            self._keeper.see_check(name)
+
+    def _see_flavor(self, change: Change[ResourceFlavor]) -> None:
+        name = change.key[1]
+        if change.after is not None:
+            self._book.flavors[name] = change.after
+        else:
+            self._book.flavors.pop(name, None)
+        if self._keeper is not None:
+            self._keeper.see_flavor()
+
+    def _count_fault(self) -> None:
+        self._metrics.faults.labels("Fault").inc()
+
+    def _count(self, error: KubeError) -> None:
+        self._metrics.faults.labels(type(error).__name__).inc()
