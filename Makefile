@@ -73,8 +73,8 @@ e2e: .venv/.ready ## everything on a real kubelet 1.36: needs root and Go, build
 	@$(BIN)/python -m tests.e2e.prepare
 	@$(BIN)/pytest --timeout 1200 tests/e2e
 
-e2e-versions: .venv/.ready ## the scenarios on real kubelets 1.33, 1.36 and 1.37: needs root and Go
-	@$(BIN)/pytest -m '' --timeout 1200 tests/e2e/test_scenarios.py tests/e2e/scenarios/other_versions.py
+e2e-versions: .venv/.ready ## the scenarios on real kubelets 1.33, 1.36 and 1.37, PodGroups on 1.36 and 1.37: needs root and Go
+	@$(BIN)/pytest -m '' --timeout 1200 tests/e2e/test_scenarios.py tests/e2e/scenarios/other_versions.py tests/e2e/pod_groups.py
 
 release: .venv/.ready ## VERSION=0.1.0 [KEY=key.pem] [OUT=dist/0.1.0]: archives, image, bills of materials, checksums, signature
 	@$(BIN)/python -m release make $(VERSION) $(or $(OUT),dist/$(VERSION)) $(if $(KEY),--key $(KEY))
