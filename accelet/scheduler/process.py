@@ -105,6 +105,7 @@ class SchedulerWork:
 
     async def watch(self) -> None:
         with brief_collections():
+            await self._admission.read_levels(self._state)
             async with task_group() as group:
                 group.create_task(self._watching.run(), name="watching")
                 if self._settings.admission.kueue:

@@ -59,11 +59,17 @@ class PreemptionSettings(msgspec.Struct, frozen=True, kw_only=True):
 class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether Kueue's Workloads are planned before they are admitted: off unless `kueue` says so.
 
-    Room is kept for `within_s` until their pods are there, and a plan is waited for as long.
+    Room is kept for `within_s` until their pods are there, and a plan is waited for as long. The levels are
+    those of Kueue's Topology of the name `topology`, if one is given.
     """
 
     kueue: bool = False
     within_s: Annotated[float, msgspec.Meta(ge=1, le=86_400)] = 600.0
+    topology: Annotated[str, msgspec.Meta(max_length=253)] = ""
+
+    def problems(self) -> Sequence[Contradiction]:
+        wants = self.topology and not self.kueue
+        return [Contradiction(("topology",), "is read with kueue: true alone")] if wants else []
 
 
 class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +96,8 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def problems(self) -> Sequence[Contradiction]:
         """What is wrong with the levels as a whole."""
+        if self.levels and self.admission.topology:
+            return [Contradiction(("levels",), "admission.topology says the levels already")]
         sets = {len(level.labels) for level in self.levels}
         if len(sets) > 1:
             return [Contradiction(("levels",), "every level needs as many labels as the others")]

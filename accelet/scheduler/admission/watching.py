@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import msgspec
+
 from accelet.control.process import Surface, refreshed
 from accelet.kube.apiresources import ApiResource
 from accelet.kube.errors import KubeError
@@ -12,9 +14,13 @@ from accelet.kube.served import is_served
 from accelet.kube.watching.reflector import Reflector
 from accelet.kube.watching.source import Scope
 from accelet.kube.watching.store import Change
+from accelet.runtime.backoff import Backoff
 from accelet.runtime.clock import SYSTEM_CLOCK
+from accelet.runtime.failing import Failing
+from accelet.runtime.logs import Log
 from accelet.runtime.supervise import supervise
 from accelet.runtime.tasks import task_group
+from accelet.runtime.waiting import until_it_works
 from accelet.scheduler.admission.book import AdmissionBook
 from accelet.scheduler.admission.keeping import AdmissionKeeper
 from accelet.scheduler.admission.kueue import (
@@ -29,12 +35,15 @@ from accelet.scheduler.admission.kueue import (
     parse_kueue_workload,
 )
 from accelet.scheduler.admission.telling import AdmissionWriter
+from accelet.scheduler.admission.topologies import TOPOLOGIES, parse_topology
+from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.settings import AdmissionSettings
 from accelet.scheduler.state import SchedulerState
 from accelet.scheduler.writer import PlanWriter
 
 T = TypeVar("T")
+_log = Log(__name__)
 _LOOK_AGAIN_S = 60.0
 _UNSEEN = "no Workload is planned before it is admitted"
 
@@ -52,6 +61,28 @@ class Admission:
             (ADMISSION_CHECKS, self._reflect(ADMISSION_CHECKS, parse_admission_check, self._see_check)),
             (WORKLOADS, self._reflect(WORKLOADS, parse_kueue_workload, self._see_workload)),
         )
+
+    async def read_levels(self, state: SchedulerState) -> None:
+        """Takes the levels from Kueue's Topology that the settings name; waits until it is there.
+
+        Kueue lets nobody change the levels of one, so that they are read once.
+        """
+        name = self._settings.topology
+        if not name:
+            return
+
+        async def read() -> Scheme:
+            return parse_topology(msgspec.Raw(await self._surface.client.get(TOPOLOGIES, None, name)))
+
+        failing = Failing(_log.bind(topology=name), "cannot read the levels", "read the levels")
+
+        def note(error: KubeError, _: float) -> None:
+            failing.failed(error)
+            self._count(error)
+
+        scheme = await until_it_works(read, KubeError, note, backoff=Backoff(first_s=0.5, most_s=30.0))
+        failing.worked()
+        state.cluster.set_scheme(scheme)
 
     async def watch(self) -> None:
         """Watches until it is cancelled; Kueue may be installed later."""

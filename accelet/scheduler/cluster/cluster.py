@@ -77,6 +77,12 @@ class Cluster:
         for pod in pods:
             self.set_pod(pod)
 
+    def set_scheme(self, scheme: Scheme) -> None:
+        """Other levels than at first; only before there are nodes."""
+        assert not self._nodes, "what is known of nodes is by the former levels"
+        self.scheme = scheme
+        self._layout = lay_out(scheme, ())
+
     def set_node(self, node: Node) -> bool:
         """A node has come or changed; whether in anything that the planner looks at."""
         before = self._nodes.get(node.name)

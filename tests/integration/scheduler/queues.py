@@ -9,6 +9,7 @@ from tests.integration.scheduler.world import GATE, GPU, World
 
 CHECKS = "apis/kueue.x-k8s.io/v1beta2/admissionchecks"
 FLAVORS = "apis/kueue.x-k8s.io/v1beta2/resourceflavors"
+TOPOLOGIES = "apis/kueue.x-k8s.io/v1beta2/topologies"
 WORKLOADS = "apis/kueue.x-k8s.io/v1beta2/workloads"
 _SINCE = "2026-01-01T00:00:{:02}Z"
 

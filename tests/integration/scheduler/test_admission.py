@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from accelet.fakeapi import Answer, Fault, Json
+from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
 from accelet.scheduler.settings import AdmissionSettings
 from tests.integration.kube.waiting import eventually
 from tests.integration.scheduler.conftest import Start
-from tests.integration.scheduler.queues import FLAVORS, Queue, pod_set
+from tests.integration.scheduler.queues import FLAVORS, TOPOLOGIES, Queue, pod_set
 from tests.integration.scheduler.world import PLANS, World
 
 until = partial(eventually, within_s=60.0)
@@ -240,6 +241,21 @@ def _is_ready_after(queue: Queue) -> bool:
     if queue.workload("train")["status"].get("admission") is None:
         _reserve(queue, "train", flavor="far")
     return queue.says("train", "Ready")
+
+
+async def test_the_levels_are_those_of_kueues_topology_once_it_is_there(world: World, start: Start) -> None:
+    for name, rack in (("n0", "r0"), ("n1", "r1"), ("n2", "r1")):
+        world.add_node(name, "")
+        labels = {"example.com/zone": "z", "example.com/rack": rack}
+        world.state.patch("api/v1/nodes", ("", name), "merge-patch", {"metadata": {"labels": labels}})
+    levels = [{"nodeLabel": "example.com/zone"}, {"nodeLabel": "example.com/rack"}]
+    async with start(admission=AdmissionSettings(kueue=True, topology="racks")):
+        world.add_job("train", 2, gpus=8, annotations={REQUIRED_LEVEL: "example.com/rack"})
+        await until(lambda: any(seen.path.endswith("/topologies/racks") for seen in world.api.seen))
+        topology = {"metadata": {"name": "racks"}, "spec": {"levels": levels}}
+        world.state.create(TOPOLOGIES, "", topology)
+        await until(lambda: world.is_bound("train", 2))
+    assert set(world.where("train").values()) == {"n1", "n2"}
 
 
 async def test_what_is_not_planned_before_is_let_run(world: World, queue: Queue, start: Start) -> None:

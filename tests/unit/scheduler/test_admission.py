@@ -32,6 +32,7 @@ from accelet.scheduler.admission.placeholders import (
     placeholder_gang,
 )
 from accelet.scheduler.admission.podsets import PodSet, parse_pod_sets
+from accelet.scheduler.admission.topologies import parse_topology
 from accelet.scheduler.gangs.grouping import GATE_PREFIX, GangKey, find_gangs, gang_key
 from accelet.scheduler.gangs.placeholders import PLACEHOLDERS, placeholder_name
 from accelet.scheduler.gangs.workload import Workload
@@ -291,6 +292,25 @@ def test_a_check_says_whose_it_is_and_what_is_said_of_it() -> None:
         "spec": {"controllerName": "accelet.dev/placement", "parameters": {"kind": "X"}},
     }
     assert parse_admission_check(raw) == AdmissionCheck("places", "accelet.dev/placement", True, 3, "5")
+
+
+_labels = st.lists(st.from_regex(r"[a-z]{1,9}\.io/[a-z]{1,9}", fullmatch=True), max_size=20)
+
+
+@given(_labels)
+def test_a_topology_is_levels_by_the_names_of_its_labels_of_which_farther_ones_weigh_more(
+    labels: list[str],
+) -> None:
+    raw = {"metadata": {"name": "t"}, "spec": {"levels": [{"nodeLabel": label} for label in labels]}}
+    if not 1 <= len(labels) <= 16 or len(set(labels)) < len(labels):
+        with pytest.raises(MalformedObjectError):
+            parse_topology(raw)
+        return
+    scheme = parse_topology(raw)
+    assert scheme.levels == tuple(labels)
+    assert scheme.path(dict.fromkeys(labels, "x")) == ("x",) * len(labels)
+    assert list(scheme.weights) == sorted(set(scheme.weights), reverse=True), "no two are as far"
+    assert len(labels) != 3 or scheme.weights == (1_000_000, 10_000, 100)
 
 
 def test_flavors_and_gangs_are_plain_values() -> None:

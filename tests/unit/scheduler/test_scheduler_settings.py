@@ -52,6 +52,11 @@ levels:
             "every level needs as many labels as the others",
         ),
         ("version: v1\nlevels: [{name: a, weight: 2, labels: []}]", "every set of labels needs"),
+        ("version: v1\nadmission: {topology: racks}", "is read with kueue: true alone"),
+        (
+            "version: v1\nadmission: {kueue: true, topology: r}\nlevels: [{name: a, weight: 2, labels: [x]}]",
+            "says the levels already",
+        ),
     ],
 )
 def test_settings_that_are_wrong_say_where_and_exit_with_2(tmp_path: Path, text: str, sentence: str) -> None:
