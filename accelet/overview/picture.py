@@ -143,7 +143,7 @@ class SliceBox(_Box, frozen=True):
 
 
 class TaskBox(_Box, frozen=True):
-    """A GPUTask, as `accelet task ps` shows it. `nodes` are texts: `n3: rank 0-3`."""
+    """A GPUTask, as `accelet task ps` shows it. `nodes` are texts: `n3: rank 0-3`; `move` is one too."""
 
     name: str
     phase: str
@@ -154,6 +154,7 @@ class TaskBox(_Box, frozen=True):
     cards: str = ""
     where: str = ""
     why: str = ""
+    move: str = ""
     last_end: str = ""
     nodes: tuple[str, ...] = ()
     is_deleted: bool = False

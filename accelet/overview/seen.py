@@ -8,6 +8,7 @@ from typing import TypeVar
 from accelet.dra.preparing.claim import AllocatedClaim
 from accelet.dra.publishing.published import PublishedSlice
 from accelet.gputask.objects.task import GpuTask
+from accelet.kinds.move import Move
 from accelet.kube.nodes import Node
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
@@ -44,6 +45,7 @@ class SeenCluster:
         self.state = SchedulerState(settings.scheme(), GATE_PREFIX, cards.resources, cards.policy)
         self.requests: dict[ObjectKey, SliceRequest] = {}
         self.tasks: dict[ObjectKey, GpuTask] = {}
+        self.moves: dict[ObjectKey, Move] = {}
         self._slices: defaultdict[str, dict[ObjectKey, PublishedSlice]] = defaultdict(dict)
         self._claims: defaultdict[str, dict[ObjectKey, AllocatedClaim]] = defaultdict(dict)
         self._asks: dict[ObjectKey, Extended] = {}
@@ -115,6 +117,9 @@ class SeenCluster:
     def see_task(self, change: Change[GpuTask]) -> None:
         _keep(self.tasks, change)
 
+    def see_move(self, change: Change[Move]) -> None:
+        _keep(self.moves, change)
+
     @property
     def has_slices(self) -> bool:
         """Whether any node's cards are served through DRA."""
@@ -167,7 +172,7 @@ class SeenCluster:
             waiting=bounded(waiting, MOST_ROWS, "gangs and pods that wait", said),
             plans=bounded(box_plans(self.state.records.values(), self.state.pods), MOST_ROWS, "plans", said),
             slices=bounded(box_slices(self.requests.values()), MOST_ROWS, "slices", said),
-            tasks=bounded(box_tasks(self.tasks.values()), MOST_ROWS, "tasks", said),
+            tasks=bounded(box_tasks(self.tasks.values(), self.moves.values()), MOST_ROWS, "tasks", said),
         )
         about = AboutBox(
             levels=tuple(cut(level) for level in self.state.cluster.scheme.levels),

@@ -14,6 +14,7 @@ from accelet.dra.publishing.published import parse_published
 from accelet.dra.publishing.slices import RESOURCE_SLICES
 from accelet.gputask.objects.task import parse_task
 from accelet.kinds.gputask import GPU_TASKS
+from accelet.kinds.move import MOVES, parse_move
 from accelet.kinds.slicerequest import SLICE_REQUESTS
 from accelet.kube.apiresources import CONFIG_MAPS, NODES, PODS, ApiResource
 from accelet.kube.errors import ForbiddenError, KubeError, MalformedObjectError, NotFoundError
@@ -43,7 +44,7 @@ _NOTED_S: Final = 2 * LOOK_AGAIN_S
 _MOST_MALFORMED: Final = 16
 """Of one kind so many objects are named that cannot be read."""
 
-_OPTIONAL: Final = frozenset((RESOURCE_CLAIMS.kind, *(one.kind for one in OWNERS)))
+_OPTIONAL: Final = frozenset((RESOURCE_CLAIMS.kind, MOVES.kind, *(one.kind for one in OWNERS)))
 """What goes without a note where it may not be seen: it matters only to those who have some of it."""
 
 
@@ -115,6 +116,7 @@ class PageWatching:
             _Kind(Scope(RESOURCE_CLAIMS), partial(parse_held, driver=GPU_DRIVER), seen.see_claim),
             _Kind(Scope(SLICE_REQUESTS), parse_request, seen.see_request),
             _Kind(Scope(GPU_TASKS), parse_task, seen.see_task),
+            _Kind(Scope(MOVES), parse_move, seen.see_move),
             *(
                 _Kind(
                     Scope(one), partial(parse_workload, kind=one.kind), partial(seen.see_workload, one.kind)

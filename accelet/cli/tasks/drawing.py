@@ -7,10 +7,10 @@ from accelet.cli.drawing.records import Records, styled
 from accelet.gputask.objects.task import GpuTask
 from accelet.kinds.gputask import TaskConditionShape
 from accelet.kinds.move import Move
+from accelet.overview.wishes import say_move
 
 _LONGEST_WHY = 200
 _MOST_MOVES = 3
-_MOST_PLACES = 8
 _WAY = ("Accepted", "Admitted", "Placed", "Running")
 _STEPS = {
     "Accepted": "its Job is made",
@@ -61,17 +61,6 @@ def print_why(output: Output, task: GpuTask, moves: Sequence[Move] = ()) -> None
         output.line(f"  attempt {status.attempt}, {counted}, {status.retries_left} retries left{last}")
     for move in moves[-_MOST_MOVES:]:
         output.line(f"  move {say_move(move)}")
-
-
-def say_move(move: Move) -> str:
-    """One Move in a line: how far it is, which ranks go where, what for and why so."""
-    gone = [place for place in move.spec.places if place.from_node != place.to_node]
-    named = [f"rank {place.rank} from {place.from_node} to {place.to_node}" for place in gone[:_MOST_PLACES]]
-    named += [f"and {len(gone) - _MOST_PLACES} more"] if len(gone) > _MOST_PLACES else []
-    where = ", ".join(named) or "other cards of the same nodes"
-    said = ": ".join(part for part in (move.status.reason, move.status.why) if part)
-    text = f"{move.name}: {move.phase}{f' ({said})' if said else ''}; {where}"
-    return f"{text}; {move.spec.gain.text or move.spec.gain.kind}"
 
 
 def _print_way(output: Output, held: dict[str, TaskConditionShape], why: str) -> None:

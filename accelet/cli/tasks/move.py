@@ -14,9 +14,9 @@ import msgspec
 from accelet.cli.drawing.output import Output
 from accelet.cli.tasks.asking import ask_cluster, place_options
 from accelet.cli.tasks.cluster import TaskCalls
-from accelet.cli.tasks.drawing import say_move
 from accelet.gputask.objects.task import GpuTask
 from accelet.kinds.move import Move
+from accelet.overview.wishes import say_move
 from accelet.runtime.run import EXIT_FAILED
 
 _LOOK_S: Final = 0.5

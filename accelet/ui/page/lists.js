@@ -99,7 +99,7 @@ function taskRow(row, find) {
   return article(row,
     head(row, find, phase(row.phase), make("span", { class: "age" }, `${row.ready ?? 0}/${row.replicas ?? 1} ready`)),
     line(row.cards, row.where, attempt, row.is_deleted ? "being deleted" : ""),
-    sentence(row.why), row.last_end ? sentence(`last end: ${row.last_end}`, "dim") : "");
+    sentence(row.why), row.move ? sentence(`move ${row.move}`) : "", row.last_end ? sentence(`last end: ${row.last_end}`, "dim") : "");
 }
 
 function sliceRow(row, find) {
