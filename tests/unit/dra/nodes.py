@@ -83,12 +83,12 @@ class Node:
                 path = root / node.host_path.lstrip("/")
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.touch()
-        objects = Objects(driver, {device.name: device.name for device in pool.devices})
+        self.objects = objects = Objects(driver, {device.name: device.name for device in pool.devices})
         self.reader = ClaimReader(objects, lambda: DriverOffer(pool, hardware))
         self.changes = RecordChanges(
             records(self.places), lambda: DriverOffer(pool, hardware), root=root, boot="b"
         )
-        self._claims = Claims(
+        self.claims = Claims(
             self.reader,
             self.changes,
             metrics=DraMetrics(CollectorRegistry()),
@@ -99,12 +99,12 @@ class Node:
 
     async def prepare(self, *devices: str) -> dict[str, Prepared]:
         refs = [ClaimRef("ml", device, f"uid-{device}") for device in devices]
-        outcomes = await self._claims.prepare(refs)
+        outcomes = await self.claims.prepare(refs)
         return {device: outcomes[f"uid-{device}"] for device in devices}
 
     async def unprepare(self, *devices: str) -> dict[str, DraError | None]:
         refs = [ClaimRef("ml", device, f"uid-{device}") for device in devices]
-        outcomes = await self._claims.unprepare(refs)
+        outcomes = await self.claims.unprepare(refs)
         return {device: outcomes[f"uid-{device}"] for device in devices}
 
     def files(self) -> list[Path]:

@@ -38,6 +38,27 @@ def test_what_is_gone_is_tainted_as_lost_and_not_as_sick_too() -> None:
     assert [taint.key for taint in pool.devices[0].taints] == ["lost"]
 
 
+@given(_buses, _buses)
+def test_what_others_hold_is_kept_from_claims_as_long_as_they_do(
+    by_plugin: set[int], still: set[int]
+) -> None:
+    resource = gpus(inventory(set(range(6))).devices)
+    taints = taints_of(
+        [resource],
+        held_by_device_plugin=[UNITS[bus] for bus in by_plugin],
+        still_held=[UNITS[bus] for bus in still],
+    )
+    pool = build_pool(GPU_DRIVER, "node-1", [resource]).with_taints(taints)
+    for device in pool.devices:
+        told = {(taint.key, taint.effect) for taint in device.taints}
+        expected = (("held-by-device-plugin", by_plugin), ("still-held", still))
+        assert told == {
+            (key, "NoSchedule")
+            for key, buses in expected
+            if device.kind != "monitor" and not {UNITS[bus] for bus in buses}.isdisjoint(device.units)
+        }
+
+
 @given(_buses)
 def test_devices_of_held_units_are_unhealthy_and_the_others_are_not(held: set[int]) -> None:
     kept = keep_off(inventory({0, 1, 2, 3}), {UNITS[bus]: "ml/claim" for bus in held})
