@@ -15,6 +15,7 @@ from accelet.gputask.deciding.view import (
     CreateJob,
     CreateService,
     DeleteJob,
+    DeleteMove,
     DeleteTask,
     Obstacle,
     ReadEnds,
@@ -138,7 +139,7 @@ class Controller:
                 await self._writer.scale(job, replicas)
             case AskWhy(job, again_s):
                 self._state.reports[task.uid] = await self._writer.ask_why(job, view.now_s, again_s)
-            case AskToSave() | AdvanceMove():
+            case AskToSave() | AdvanceMove() | DeleteMove():
                 await self._move(view, action)
             case ReadEnds(job):
                 self._state.ends[task.uid] = await self._writer.read_ends(task, job)
@@ -158,8 +159,11 @@ class Controller:
         _log.info("job is made", task="/".join(task.key), attempt=action.attempt)
         return _TURN_S
 
-    async def _move(self, view: TaskView, action: AskToSave | AdvanceMove) -> None:
+    async def _move(self, view: TaskView, action: AskToSave | AdvanceMove | DeleteMove) -> None:
         """Before the program is disturbed at all, the budgets are asked; what they say is decided upon."""
+        if isinstance(action, DeleteMove):
+            await self._writer.delete_move(action.move)
+            return
         if isinstance(action, AskToSave):
             await self._writer.ask_to_save(action)
             return

@@ -21,7 +21,7 @@ from accelet.gputask.objects.task import GpuTask, parse_task
 from accelet.gputask.state import TaskState
 from accelet.gputask.watching import SERVICES
 from accelet.kinds.gputask import GPU_TASKS, GPUTaskStatus
-from accelet.kinds.move import MOVES, parse_move
+from accelet.kinds.move import MOVES, Move, parse_move
 from accelet.kube.apiresources import JOBS, PODS, ApiResource, Body
 from accelet.kube.client import Client
 from accelet.kube.errors import ConflictError, ExistsError, NotFoundError
@@ -152,6 +152,12 @@ class TaskWriter:
         except ConflictError:
             raw = await self._client.get(MOVES, *move.key)
         self._state.set_move(parse_move(raw))
+
+    async def delete_move(self, move: Move) -> None:
+        """Deletes this Move, and no later one of its name."""
+        with suppress(NotFoundError, ConflictError):
+            await self._writer.delete(MOVES, *move.key, uid=move.uid)
+        self._state.remove_move(move)
 
     async def ask_to_save(self, wanted: AskToSave) -> None:
         """Writes on pods for which Move, and until when, their programs are to save."""

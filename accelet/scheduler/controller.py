@@ -3,10 +3,11 @@
 import asyncio
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from accelet.control.workqueue import WorkQueue
+from accelet.kinds.move import Move
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
 from accelet.kube.recording.eventlog import Message
@@ -26,12 +27,17 @@ from accelet.scheduler.gangs.grouping import gang_key, is_gated
 from accelet.scheduler.gangs.noting import is_noted_only
 from accelet.scheduler.gangs.placeholders import PLACEHOLDERS
 from accelet.scheduler.metrics import SchedulerMetrics
+from accelet.scheduler.moves.book import MoveBook
+from accelet.scheduler.moves.mover import Mover
+from accelet.scheduler.moves.moving import Moves
+from accelet.scheduler.moves.proposer import Proposer
+from accelet.scheduler.moves.writer import MoveWriter
 from accelet.scheduler.notes import WaitingNotes
 from accelet.scheduler.placement.plan import Plan
 from accelet.scheduler.planning import Planner
 from accelet.scheduler.preemption.evicting import Evictor
 from accelet.scheduler.preemption.preempting import Preemptor
-from accelet.scheduler.record import Placement, Record
+from accelet.scheduler.record import Awaited, Placement, Record
 from accelet.scheduler.release import Steps
 from accelet.scheduler.remaking import Remaker
 from accelet.scheduler.settings import SchedulerSettings
@@ -50,8 +56,18 @@ _PLACEMENTS_AT_ONCE = 250
 _NO_PREEMPTION_FOR_S = 300.0
 """After a preemption that has come to nothing, so long before the next one for the same gang."""
 
+_LOOK_AGAIN_S = 30.0
+
 _GATHER_S = 0.1
 """News of a plan's pods is looked at together: each look goes over all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveShare:
+    """What is known of moves of running tasks, and who writes them, where moves are proposed."""
+
+    book: MoveBook
+    writer: MoveWriter
 
 
 class Controller:
@@ -67,11 +83,12 @@ class Controller:
         *,
         api: ListApi,
         admission: AdmissionKeeper | None = None,
+        moves: MoveShare | None = None,
         clock: Clock = SYSTEM_CLOCK,
         wall_s: Callable[[], float] = time.time,
     ) -> None:
         self._state, self._writer, self._settings, self._metrics = state, writer, settings, metrics
-        self._clock = clock
+        self._clock, self._wall_s = clock, wall_s
         self._events = GangEvents(say, self._clock)
         self._queue: WorkQueue[ObjectKey] = WorkQueue(self._clock)
         self._remaker = Remaker(
@@ -81,6 +98,7 @@ class Controller:
         self._admission = admission
         self._preemptor = Preemptor(state, api, settings.preemption, clock=self._clock, wall_s=wall_s)
         self._evictor = Evictor(state, writer, self._events, settings.preemption, wall_s=wall_s)
+        self._moves = None if moves is None else self._make_moves(moves)
         self._planner = Planner(
             state,
             writer,
@@ -88,12 +106,38 @@ class Controller:
             settings,
             metrics,
             preemptor=self._preemptor,
+            moves=self._moves,
             written=lambda record: self._queue.add(record.key),
             waiting=self._take_waiting,
             promised=admission.take_promised if admission else lambda _: None,
             clock=self._clock,
             wall_s=wall_s,
         )
+
+    def _make_moves(self, share: MoveShare) -> Moves:
+        book, writer = share.book, share.writer
+        mover = Mover(
+            self._state,
+            book,
+            writer,
+            self._writer,
+            hold_plan=self._hold_plan,
+            wall_s=self._wall_s,
+        )
+        proposer = Proposer(
+            self._state,
+            book,
+            writer,
+            self._events,
+            settings=self._settings.moves,
+            metrics=self._metrics,
+            clock=self._clock,
+            wall_s=self._wall_s,
+        )
+        return Moves(self._state, book, mover, proposer)
+
+    async def _hold_plan(self, plan: Plan, awaited: tuple[Awaited, ...], until_s: float) -> None:
+        await self._planner.hold_plan(plan, awaited, until_s)
 
     async def run(self) -> None:
         """Works until it is cancelled."""
@@ -138,6 +182,13 @@ class Controller:
         self._queue.add(key)
         self._planner.plan_soon()
 
+    def see_move(self, move: Move | None) -> None:
+        """A Move came, changed or went, or a task did."""
+        if move is not None and self._moves is not None:
+            for record in self._moves.records_awaiting(move):
+                self._queue.add(record.key)
+        self._planner.plan_soon()
+
     def see_workload(self) -> None:
         """An owner of pods came, changed or went."""
         self._remaker.see_workload()
@@ -163,8 +214,9 @@ class Controller:
             await self._writer.erase(record)
             self._planner.plan_soon()
             return None
-        if record.evicted and not steps.is_begun:
-            wait_s = await self._make_room(record, steps)
+        if (record.evicted or record.awaited) and not steps.is_begun:
+            make = self._make_room if record.evicted else self._await_moves
+            wait_s = await make(record, steps)
             if wait_s is not None:
                 return wait_s
             steps = await self._steps(record)
@@ -210,6 +262,19 @@ class Controller:
                 self._planner.rest(record.gang, str(error), wanting)
             self._planner.plan_soon()
             return _GATHER_S
+
+    async def _await_moves(self, record: Record, steps: Steps) -> float | None:
+        """As `_make_room`, of a plan for which others move."""
+        left_s = record.until_s - self._wall_s()
+        are_done = self._moves.are_done(record) if self._moves is not None and left_s > 0 else None
+        if are_done:
+            return None
+        if are_done is None:
+            _log.info("moves came to nothing", gang=str(record.gang), pods=len(steps.lifts) + len(steps.lost))
+            await self._writer.erase(record)
+            self._planner.plan_soon()
+            return _GATHER_S
+        return min(left_s, _LOOK_AGAIN_S)
 
     async def _rest_refused(self, record: Record, steps: Steps, error: LiftRefusedError) -> None:
         """Nobody of this plan is released; if others of its gang are, it is soon tried on another node."""

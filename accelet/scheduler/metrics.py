@@ -36,6 +36,7 @@ class SchedulerMetrics:
         self.released = counter("released_pods", "Pods whose gate was lifted.")
         self.repairs = counter("repairs", "Pods of a plan that had to be placed anew.", "reason")
         self.preempted = counter("preempted_pods", "Pods evicted for gangs of a higher priority.")
+        self.moves = counter("proposed_moves", "Moves of running tasks that were proposed.", "gain")
         self.faults = counter("api_faults", "Requests that failed, and malformed objects.", "kind")
         self.planning_faults = counter("planning_faults", "Gangs not planned by a fault of the scheduler.")
         self.policies_missing = gauge(

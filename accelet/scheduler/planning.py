@@ -20,13 +20,14 @@ from accelet.scheduler.gangs.grouping import Gang, GangKey
 from accelet.scheduler.gangs.placeholders import PLACEHOLDERS
 from accelet.scheduler.gangs.podgroups import POD_GROUP
 from accelet.scheduler.metrics import SchedulerMetrics
+from accelet.scheduler.moves.moving import Moves
 from accelet.scheduler.placement.backlog import Backlog
 from accelet.scheduler.placement.plan import Plan, describe_plan
 from accelet.scheduler.placement.refusals import Refusals
 from accelet.scheduler.placement.reservation import Patience, Reservation
 from accelet.scheduler.placement.shares import Shares
 from accelet.scheduler.preemption.preempting import Preemptor, suppose
-from accelet.scheduler.record import Evicted, Placement, Record
+from accelet.scheduler.record import Awaited, Evicted, Placement, Record
 from accelet.scheduler.settings import SchedulerSettings
 from accelet.scheduler.state import SchedulerState
 from accelet.scheduler.writer import PlanWriter
@@ -66,6 +67,7 @@ class Planner:
         metrics: SchedulerMetrics,
         *,
         preemptor: Preemptor,
+        moves: Moves | None,
         written: Callable[[Record], None],
         waiting: Callable[[Sequence[Plan]], None],
         promised: Callable[[Gang], Plan | None] = lambda _: None,
@@ -75,7 +77,7 @@ class Planner:
         self._state, self._writer, self._events, self._settings = state, writer, events, settings
         self._metrics, self._written, self._clock, self._wall_s = metrics, written, clock, wall_s
         self._tell_waiting, self._promised = waiting, promised
-        self._preemptor = preemptor
+        self._preemptor, self._moves = preemptor, moves
         self._queue: WorkQueue[str] = WorkQueue(clock)
         self._writes: set[asyncio.Task[None]] = set()
         self._arrived_s: dict[GangKey, float] = {}
@@ -128,10 +130,12 @@ class Planner:
         self._forget_all_but({gang.key for gang in open_gangs})
         gangs, again_s = self._ready(open_gangs)
         gangs = [gang for gang in gangs if not self._begin_promised(gang)]
+        layout = await self._layout()
+        gangs = await self._arrive(gangs, layout)
         now_s = self._wall_s()
         self._end_reservation(now_s)
         patience = self._patience(gangs, now_s)
-        snapshot = self._state.cluster.snapshot(await self._layout())
+        snapshot = self._state.cluster.snapshot(layout)
         backlog = Backlog(gangs, snapshot, patience, self._refusals, before=self._reservation)
         waiting: list[Plan] = []
         started_s = self._clock.now_s()
@@ -144,6 +148,7 @@ class Planner:
         waits_s.append(self._refusals.again_after_s(now_s))
         self._tell_waiting(waiting)
         waits_s += [self._events.tell_waiting(waiting), self._preemptor.note(waiting)]
+        waits_s.append(await self._move(waiting, backlog.reservation))
         waits_s += (left_s for plan in waiting if (left_s := patience.left_s(plan.gang)) > 0)
         if self._has_news:
             waits_s.append(_GATHER_NEWS_S)
@@ -195,6 +200,8 @@ class Planner:
         prospect = await self._preemptor.look(waiting)
         if prospect is None:
             return
+        if self._moves is not None:
+            self._moves.settle()
         layout = await self._layout()
         supposed = suppose(self._state, self._state.cluster.snapshot(layout), prospect)
         found = await self._preemptor.search(prospect, supposed, waiting, kept)
@@ -207,7 +214,30 @@ class Planner:
         note = f"{gangs} of lower priority with {pods} pods must end for it"
         self._events.tell(found.plan.gang.pods[0], "Normal", "Preempting", note)
         waiting[:] = [plan for plan in waiting if plan.gang.key != key]
-        self._begin(found.plan, prospect.evicted_for(found))
+        until_s = self._wall_s() + self._settings.preemption.within_s
+        self._begin(found.plan, prospect.evicted_for(found), until_s=until_s)
+
+    async def _arrive(self, gangs: list[Gang], layout: Layout) -> list[Gang]:
+        """Has gangs that were moved go where a place is held for them; the others, in order."""
+        if self._moves is None:
+            return gangs
+        found = await self._moves.arrive(gangs, layout)
+        for plan in found.plans:
+            self._begin(plan)
+        self._moves.settle()
+        arrived = {plan.gang.key for plan in found.plans}
+        left = [gang for gang in gangs if gang.key not in arrived]
+        return sorted(left, key=lambda gang: gang.key not in found.first)
+
+    async def _move(self, waiting: Sequence[Plan], kept: Reservation | None) -> float | None:
+        """Goes on with moves of running tasks, and proposes others; returns after how long to look again."""
+        if self._moves is None or self._is_over:
+            return None
+        return await self._moves.go_on(waiting, await self._layout(), kept)
+
+    async def hold_plan(self, plan: Plan, awaited: tuple[Awaited, ...], until_s: float) -> None:
+        """Has a plan written down that is carried out once these Moves are done."""
+        await asyncio.wait({self._begin(plan, awaited=awaited, until_s=until_s)})
 
     async def _layout(self) -> Layout:
         """The nodes' layout; made in a thread where it takes long."""
@@ -291,10 +321,16 @@ class Planner:
         for key in gangs:
             self._arrived_s.setdefault(key, self._clock.now_s())
 
-    def _begin(self, plan: Plan, evicted: tuple[Evicted, ...] = ()) -> None:
+    def _begin(
+        self,
+        plan: Plan,
+        evicted: tuple[Evicted, ...] = (),
+        awaited: tuple[Awaited, ...] = (),
+        until_s: float = 0.0,
+    ) -> asyncio.Task[None]:
         """Holds a plan's room from now on, and has it written down beside what is left of a former one.
 
-        Where others are `evicted` for it, it is carried out when they are gone.
+        Where others are `evicted` or moved for it, it is carried out when they are gone.
         """
         gang, former = plan.gang, self._state.record_of(plan.gang.key)
         placements = [
@@ -311,17 +347,17 @@ class Planner:
             plan.lower_bound,
             former.resource_version if former else "",
             evicted=evicted or (former.evicted if former else ()),
-            until_s=self._until_s(gang, former, is_evicting=bool(evicted)),
+            awaited=awaited or (former.awaited if former else ()),
+            until_s=until_s or self._until_s(gang, former),
         )
         self._state.assume(record)
         write = asyncio.get_running_loop().create_task(self._write(plan, record))
         self._writes.add(write)
         write.add_done_callback(self._writes.discard)
+        return write
 
-    def _until_s(self, gang: Gang, former: Record | None, *, is_evicting: bool) -> float:
-        """Until when a plan waits for others to end, or for its pods to come; 0 where it waits for none."""
-        if is_evicting:
-            return self._wall_s() + self._settings.preemption.within_s
+    def _until_s(self, gang: Gang, former: Record | None) -> float:
+        """Until when a plan waits as its former did, or for its pods to come; 0 where it waits for none."""
         if former is not None:
             return former.until_s
         is_promise = gang.key.kind == PLACEHOLDERS

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from accelet.control.lease import Terms
 from accelet.control.process import ControllerOptions, Surface, refreshed, run_controller
+from accelet.kinds.move import Move
 from accelet.kube.watching.reliance import Reliance
 from accelet.runtime.blocking import brief_collections, measure_blocking
 from accelet.runtime.clock import SYSTEM_CLOCK
@@ -15,9 +16,12 @@ from accelet.runtime.probes import Check
 from accelet.runtime.tasks import task_group
 from accelet.scheduler.admission.watching import Admission
 from accelet.scheduler.cards.lingering import PAGE, render_lingering
-from accelet.scheduler.controller import Controller
+from accelet.scheduler.controller import Controller, MoveShare
 from accelet.scheduler.gangs.grouping import GATE_PREFIX
 from accelet.scheduler.metrics import SchedulerMetrics
+from accelet.scheduler.moves.book import MoveBook
+from accelet.scheduler.moves.watching import MoveApi, MoveWatching
+from accelet.scheduler.moves.writer import MoveWriter
 from accelet.scheduler.settings import DEFAULT_SETTINGS, SchedulerSettings
 from accelet.scheduler.state import SchedulerState
 from accelet.scheduler.watching import Watching
@@ -77,6 +81,11 @@ def tell_lingering(state: SchedulerState, now_s: float) -> bytes:
     return render_lingering(state.lingering())
 
 
+def _share_of(surface: Surface, state: SchedulerState) -> MoveShare:
+    book = MoveBook(state)
+    return MoveShare(book, MoveWriter(surface.writer, book))
+
+
 class SchedulerWork:
     """The scheduler's part of its process."""
 
@@ -88,9 +97,28 @@ class SchedulerWork:
         self._watching = Watching(surface.client, self._state, metrics, listener=lambda: self._controller)
         self._api = surface.client
         self._writer = PlanWriter(surface.writer, self._state, metrics)
+        self._moves = _share_of(surface, state) if settings.moves.propose else None
+        self._move_watching = self._watch_moves(surface.client)
         self._controller: Controller | None = None
         self._admission = Admission(surface, settings.admission, metrics)
         self._policies = Reliance(GUARDS, lambda is_in_force: metrics.policies_missing.set(not is_in_force))
+
+    def _watch_moves(self, api: MoveApi) -> MoveWatching | None:
+        if self._moves is None:
+            return None
+
+        def changed(move: Move | None) -> None:
+            if self._controller is not None:
+                self._controller.see_move(move)
+
+        metrics = self._metrics
+        return MoveWatching(
+            api,
+            self._moves.book,
+            changed=changed,
+            failed=lambda error: metrics.faults.labels(type(error).__name__).inc(),
+            fault=lambda: metrics.faults.labels("Fault").inc(),
+        )
 
     def readiness(self) -> Sequence[Check]:
         awaited = self._watching.awaited_owners
@@ -110,6 +138,8 @@ class SchedulerWork:
                 group.create_task(self._watching.run(), name="watching")
                 if self._settings.admission.kueue:
                     group.create_task(self._admission.watch(), name="watching Kueue")
+                if self._move_watching is not None:
+                    group.create_task(self._move_watching.run(), name="watching moves")
                 if self._settings.require_policies:
                     group.create_task(self._policies.run(self._api), name="policies")
                 group.create_task(measure_blocking(self._metrics.blocked.observe), name="measure blocking")
@@ -124,6 +154,9 @@ class SchedulerWork:
         await self._watching.synced()
         await refreshed(self._watching.refresh)
         admission = await self._admission.begin(self._state, self._writer)
+        if self._move_watching is not None:
+            await self._move_watching.synced()
+            await refreshed(self._move_watching.refresh)
         self._controller = Controller(
             self._state,
             self._writer,
@@ -132,6 +165,7 @@ class SchedulerWork:
             self._say,
             api=self._api,
             admission=admission,
+            moves=self._moves,
         )
         self._metrics.is_leading.set(1)
         try:

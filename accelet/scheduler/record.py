@@ -44,12 +44,20 @@ class Evicted(NamedTuple):
     uid: str
 
 
+class Awaited(NamedTuple):
+    """A Move that must be done before a plan can be carried out: that one and no later one of its name."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """What a gang's ConfigMap says. `resource_version` and `uid` are empty until the API server has it.
 
-    `evicted` pods of other gangs, of lower priority, make room for it: until `until_s`, in seconds since the
-    epoch, or the plan is given up.
+    `evicted` pods of other gangs, of lower priority, make room for it, or `awaited` Moves do: until
+    `until_s`, in seconds since the epoch, or the plan is given up.
     """
 
     gang: GangKey
@@ -59,6 +67,7 @@ class Record:
     resource_version: str = ""
     uid: str = ""
     evicted: tuple[Evicted, ...] = ()
+    awaited: tuple[Awaited, ...] = ()
     until_s: float = 0.0
 
     @property
@@ -88,6 +97,7 @@ class Record:
             distance=self.distance,
             lower_bound=self.lower_bound,
             evicted=list(self.evicted),
+            awaited=list(self.awaited),
             until_s=self.until_s,
         )
         text = msgspec.json.encode(plan).decode()
@@ -125,6 +135,7 @@ class _WirePlan(Wire, frozen=True):
     lower_bound: _Distance
     assignments: dict[str, str] = msgspec.field(default_factory=dict)
     evicted: list[Evicted] = msgspec.field(default_factory=list)
+    awaited: list[Awaited] = msgspec.field(default_factory=list)
     until_s: _Until = 0.0
 
 
@@ -160,6 +171,7 @@ def parse_record(raw: RawObject) -> Record:
         resource_version=metadata.resource_version or "",
         uid=metadata.uid or "",
         evicted=tuple(plan.evicted),
+        awaited=tuple(plan.awaited),
         until_s=plan.until_s,
     )
     if record.name != metadata.name:

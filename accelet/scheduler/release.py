@@ -146,6 +146,16 @@ def pinned_to(pod: Pod) -> str | None:
     return pins.pop() if len(pins) == 1 else None
 
 
+def unpinned_terms(pod: Pod) -> tuple[NodeTerm, ...] | None:
+    """The pod's required terms as they were before `lift_patch` has pinned it."""
+    terms = pod.required_terms
+    if pinned_to(pod) is None or terms is None:
+        return terms
+    before = tuple(NodeTerm(t.expressions, t.fields[:-1]) if _pin_of(t) else t for t in terms)
+    # A pod that had none got the pin alone.
+    return None if before == (NodeTerm((), ()),) else before
+
+
 def _pin_of(term: NodeTerm) -> str | None:
     """The node's name that a term ends in, where our pin would be."""
     match term.fields[-1:]:

@@ -72,6 +72,21 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
         return [Contradiction(("topology",), "is read with kueue: true alone")] if wants else []
 
 
+class MoveSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether running GPUTasks are proposed to be moved: off unless `propose` says so.
+
+    A gang that has waited for `waits_s` may be let in so, where that gives it at least `factor` times what
+    is moved for it. For that, `most_an_hour` moves are begun in the whole cluster. A move that is not
+    approved and begun within `valid_s` is withdrawn.
+    """
+
+    propose: bool = False
+    waits_s: _Seconds = 120.0
+    factor: Annotated[float, msgspec.Meta(ge=1, le=1000)] = 2.0
+    most_an_hour: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 3
+    valid_s: Annotated[float, msgspec.Meta(ge=10, le=86_400)] = 600.0
+
+
 class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What can be set. Levels are from far to near.
 
@@ -92,6 +107,7 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     reserved_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
     preemption: PreemptionSettings = PreemptionSettings()
     admission: AdmissionSettings = AdmissionSettings()
+    moves: MoveSettings = MoveSettings()
     require_policies: bool = False
 
     def problems(self) -> Sequence[Contradiction]:

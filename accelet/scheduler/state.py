@@ -91,6 +91,8 @@ class SchedulerState:
         self._assumed: dict[ObjectKey, Record] = {}
         self._planned_on: defaultdict[str, set[ObjectKey]] = defaultdict(set)
         self._lingering: dict[ObjectKey, _Lingering] = {}
+        self.moving: frozenset[str] = frozenset()
+        """The UIDs of pods for whose successors places are held, and who are nobody's victims."""
 
     def set_node(self, node: Node) -> bool:
         """Whether anything has changed that planning looks at."""
@@ -281,9 +283,9 @@ class SchedulerState:
         return [self.pods[key] for key in self._members.get(gang, ())]
 
     def shape(self, pod: Pod) -> PodShape:
-        return self._asked_by(pod).shape
+        return self.asked_by(pod).shape
 
-    def _asked_by(self, pod: Pod) -> PodAsk:
+    def asked_by(self, pod: Pod) -> PodAsk:
         """What a pod asks for, worked out once for each version of it."""
         if self.pods.get(pod.key) is not pod:
             return asked_by(pod, self._card_resources)
@@ -316,7 +318,7 @@ class SchedulerState:
             if pods >= _PODS_AT_ONCE:
                 return True
             members = [self._placed(self.pods[pod]) for pod in self._members[key]]
-            made = make_gang(key, members, self._owners, self.prefix, self._asked_by)
+            made = make_gang(key, members, self._owners, self.prefix, self.asked_by)
             excluded = self._exclusions.of(key)
             self._gangs[key] = replace(made, excluded=excluded) if made and excluded else made
             pods += len(members)

@@ -295,3 +295,10 @@ def test_rights_to_kueues_objects_come_with_its_admission_alone(helm: Helm) -> N
         made = helm.template({"scheduler": {"config": {"version": "v1", "admission": {"kueue": kueue}}}})
         for kind in ("ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy"):
             assert ("accelet-scheduler-admission" in of_kind(made, kind)) == kueue
+
+
+def test_the_right_to_propose_moves_comes_with_moves_alone(helm: Helm) -> None:
+    for propose in (False, True):
+        made = helm.template({"scheduler": {"config": {"version": "v1", "moves": {"propose": propose}}}})
+        assert ("accelet-scheduler-moves" in of_kind(made, "ClusterRole")) == propose
+        assert ("accelet-scheduler-moves" in of_kind(made, "ClusterRoleBinding")) == propose

@@ -1,6 +1,6 @@
 """Moves on a real cluster: who may write what of them, and a task that is moved though a controller dies.
 
-The scheduler's part, which nothing does yet, is played here by its account.
+The scheduler's part is played here by its account.
 """
 
 # ruff: noqa: F811 - fixtures of other modules

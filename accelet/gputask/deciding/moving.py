@@ -8,7 +8,7 @@ the phase that is written down and from which pods live: after a crash, anybody 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from accelet.gputask.deciding.view import AdvanceMove, AskToSave, SetSuspended, TaskStep, TaskView
+from accelet.gputask.deciding.view import AdvanceMove, AskToSave, DeleteMove, SetSuspended, TaskStep, TaskView
 from accelet.gputask.objects.jobs import TaskJob
 from accelet.gputask.objects.ranks import read_ranks
 from accelet.kinds.gputask import TaskMoves
@@ -17,16 +17,25 @@ from accelet.kinds.move import Move, MovePhase
 _PODS_AGAIN_S: Final = 5.0
 _MOST_WAIT_S: Final = 60.0
 
+MOST_ENDED: Final = 16
+"""So many Moves that have ended are kept of one task."""
+
 
 def clear_moves(view: TaskView) -> TaskStep | None:
-    """Ends Moves that came to nothing: of a task that has ended, and all that cannot be begun any more."""
+    """Ends Moves that came to nothing: of a task that has ended, and all that cannot be begun any more.
+
+    Of those that have ended the newest are kept.
+    """
     for move in view.live_moves:
         if view.record.outcome:
             phase: MovePhase = "Done" if move.is_under_way else "Withdrawn"
             return _advance(view, move, phase, "TaskEnded", "the task has ended")
         if not move.is_under_way and (reason := _why_not(view, move)) is not None:
             return _advance(view, move, "Withdrawn", *reason)
-    return None
+    ended = sorted(
+        (move for move in view.moves if move.has_ended), key=lambda move: (move.created_s, move.name)
+    )
+    return TaskStep(view.record, DeleteMove(ended[0])) if len(ended) > MOST_ENDED else None
 
 
 def go_on(view: TaskView, job: TaskJob) -> TaskStep | None:

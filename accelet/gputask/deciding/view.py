@@ -235,6 +235,13 @@ class AdvanceMove:
     save_by_s: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class DeleteMove:
+    """Delete a Move that has ended."""
+
+    move: Move
+
+
 TaskAction = (
     CreateService
     | CreateJob
@@ -246,6 +253,7 @@ TaskAction = (
     | DeleteTask
     | AskToSave
     | AdvanceMove
+    | DeleteMove
 )
 
 

@@ -237,16 +237,19 @@ class Cluster:
         self._version += 1
         self._grown[row] = self._version
 
+    def allows(self, shape: PodShape, node: str) -> bool:
+        """Whether a node is there, keeps such a pod away by nothing, and is one that it may be on."""
+        known, rules = self._nodes.get(node), shape.rules
+        if known is None or first_barrier(barriers(known), rules.tolerations) is not None:
+            return False
+        return is_selected(known, rules.node_selector, rules.required_terms)
+
     def still_takes(self, shape: PodShape, node: str, pod: ObjectKey) -> bool:
         """Whether a node allows a pod that is charged to it, and has no less than all that is charged.
 
         Whoever wrote its plan: a pod is assigned what it asks for, no more and no less.
         """
-        known = self._nodes.get(node)
-        rules = shape.rules
-        if known is None or first_barrier(barriers(known), rules.tolerations) is not None:
-            return False
-        if not is_selected(known, rules.node_selector, rules.required_terms):
+        if not self.allows(shape, node):
             return False
         if shape.cards and not shape.cards.is_plain and not self._card_account.uses(pod):
             # An older scheduler, which knew nothing of cards, has planned it.

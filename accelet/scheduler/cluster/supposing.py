@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from accelet.assignments.assignment import Assignment
 from accelet.kube.objects import ObjectKey
@@ -10,7 +10,7 @@ from accelet.kube.requests import SchedulingUnits
 from accelet.scheduler.cards.account import CardAccount, Use, list_uses
 from accelet.scheduler.cards.catalog import UNKNOWN
 from accelet.scheduler.cluster.cardroom import CardRoom
-from accelet.scheduler.cluster.layout import Layout
+from accelet.scheduler.cluster.layout import Layout, Mask
 from accelet.scheduler.cluster.shape import PodShape
 from accelet.scheduler.cluster.usage import bounded
 
@@ -35,6 +35,10 @@ class Supposition:
     now: CardRoom
     charges: Mapping[ObjectKey, tuple[str, SchedulingUnits]]
     account: CardAccount
+
+    def without(self, closed: Mask, reason: str) -> "Supposition":
+        """The same without the leaves that are `closed`, for a reason that follows a number of nodes."""
+        return replace(self, now=self.now.without(closed, reason))
 
     def room(self, gone: Collection[ObjectKey] = (), come: Iterable[Arrival] = ()) -> CardRoom:
         """What is free once these are gone and those have come; negative where that is too much."""

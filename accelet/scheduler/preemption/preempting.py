@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -193,13 +193,19 @@ class Preemptor:
             victim = victim_of(key, members, self._state.owners)
             if victim is None or victim.priority >= below or victim.ending_s > self._settings.within_s:
                 continue
-            if self._state.record_of(key) is None:
+            if self._state.record_of(key) is None and not any(self._is_moving(pod) for pod in victim.pods):
                 victims.append(victim)
         return victims, ending
 
+    def _is_moving(self, pod: Pod) -> bool:
+        return pod.uid in self._state.moving
+
     def _is_soon_gone(self, pod: Pod, now_s: float) -> bool:
-        """Whether it is being deleted, and will have ended before a plan that waits for it is given up."""
-        if pod.is_terminal or pod.deleted_s is None:
+        """Whether it is being deleted, and will have ended before a plan that waits for it is given up.
+
+        What one leaves behind that moves is held.
+        """
+        if pod.is_terminal or pod.deleted_s is None or self._is_moving(pod):
             return False
         return now_s - _GONE_BY_S < pod.deleted_s <= now_s + self._settings.within_s
 
@@ -244,4 +250,4 @@ def _is_charged(victim: Victim, supposed: Supposition) -> bool:
 def _without(supposed: Supposition, kept: Reservation) -> Supposition:
     """The same without the nodes that are kept free for another gang."""
     closed = np.array([node.name in kept.nodes for node in supposed.layout.nodes], dtype=bool)
-    return replace(supposed, now=supposed.now.without(closed, f"kept free for {kept.gang}"))
+    return supposed.without(closed, f"kept free for {kept.gang}")

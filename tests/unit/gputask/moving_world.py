@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from accelet.gputask.deciding.view import AdvanceMove, AskToSave, TaskAction, TaskView
+from accelet.gputask.deciding.view import AdvanceMove, AskToSave, DeleteMove, TaskAction, TaskView
 from accelet.gputask.objects.task import GpuTask
 from accelet.kinds.gputask import TaskMoves
 from accelet.kinds.move import HOLDS, Move, MoveGain, MovePlace, MoveSpec, MoveStatus, MoveTask
-from tests.unit.gputask.holding import first_come, held_places, judge_move, new_places
+from accelet.scheduler.moves.holding import first_come, held_places, judge_move, new_places
 from tests.unit.gputask.world import SimPod, TaskWorld
 
 _LIVE = ("Pending", "Running")
@@ -51,6 +51,9 @@ class MovingWorld(TaskWorld):
             case AdvanceMove(move, phase, reason, why, save_by_s):
                 save_by = moment(save_by_s) if save_by_s else None
                 self.write(move, move.status.advance(phase, reason, why, moment(self.now_s), save_by=save_by))
+            case DeleteMove(move):
+                assert move.has_ended, "a Move was deleted that has not ended"
+                self.moves.pop(move.name, None)
             case AskToSave(move, pods):
                 asked = {pod.uid for pod in pods}
                 for pod in self.pods:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.gputask.deciding.decide import decide
+from accelet.gputask.deciding.moving import MOST_ENDED
 from accelet.gputask.deciding.status import record_of
 from accelet.kinds.move import Move
 from tests.unit.gputask.moving_world import MovingWorld, movable
@@ -337,3 +338,18 @@ def test_a_job_that_is_suspended_with_no_live_move_is_resumed(world: MovingWorld
     _until(world, lambda: _all_run(world))
 
     assert not any(job.suspended for job in world.jobs.values())
+
+
+def test_of_the_moves_that_have_ended_the_newest_are_kept(world: MovingWorld) -> None:
+    move = _proposed(world)
+    _until(world, lambda: world.moves[move.name].has_ended)
+    ended = world.moves[move.name]
+    for number in range(MOST_ENDED + 3):
+        name = f"former-{number}"
+        world.moves[name] = replace(ended, name=name, uid=name, created_s=float(number))
+    for _ in range(20):
+        _turn(world)
+
+    assert len(world.moves) == MOST_ENDED
+    assert move.name in world.moves
+    assert "former-0" not in world.moves

@@ -131,6 +131,7 @@ class Leader:
             self.settings,
             metrics,
             preemptor=preemptor,
+            moves=None,
             written=lambda _: None,
             waiting=lambda _: None,
             clock=self.clock,

@@ -1,10 +1,10 @@
-"""The scheduler's part of moves in the model: the places that are held, and what it writes of a Move."""
+"""The places that are held for moves, and what the scheduler writes of a move: pure."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from accelet.kinds.move import HOLDS, Move, MovePhase
+from accelet.kinds.move import HOLDS, Move, MovePhase, MovePlace
 
 Room = Literal["free", "lost", "unknown"]
 """Whether the new places of a move are free for it. `unknown` is no reason for anything."""
@@ -14,13 +14,18 @@ _REVOCABLE: Final[frozenset[MovePhase]] = frozenset(("Proposed", "Approved", "He
 
 @dataclass(frozen=True, slots=True)
 class HeldPlace:
-    """A place that nobody but this rank of the task gets. `cards` is its assignment, empty without any."""
+    """A place that nobody but this rank of the task gets. `cards` is its assignment, empty without any.
+
+    `is_new` of where it is to go, `is_old` of where it was: both of one that stays.
+    """
 
     namespace: str
     task_uid: str
     rank: int
     node: str
     cards: str = ""
+    is_new: bool = True
+    is_old: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,9 @@ class MoveVerdict:
     why: str = ""
 
 
-def held_places(move: Move, arrived: Collection[int] = ()) -> tuple[HeldPlace, ...]:
+def held_places(
+    move: Move, arrived: Collection[int] = (), *, is_intended: bool = False
+) -> tuple[HeldPlace, ...]:
     """What is held for a move: its new places, and its old ones, but for ranks that have `arrived`.
 
     A rank has when a successor of its pod has a node, be it another one than was held for it.
@@ -40,15 +47,26 @@ def held_places(move: Move, arrived: Collection[int] = ()) -> tuple[HeldPlace, .
     The old ones are the second choice, should a new one be lost before its rank arrives. They are held from
     the first moment on, and not only once the move is under way: the scheduler hears of that late, and the
     old pods may have ended by then. Who counts pods as well must not count a place twice: a pod that has it
-    is the task's own.
+    is the task's own. With `is_intended` it is so before the move says that it is held.
     """
-    if move.phase not in HOLDS:
+    if move.phase not in HOLDS and not is_intended:
         return ()
-    uid = move.spec.task.uid
     places = [place for place in move.spec.places if place.rank not in arrived]
-    new = {(place.rank, place.to_node, place.to_cards) for place in places}
-    old = {(place.rank, place.from_node, place.from_cards) for place in places}
-    return tuple(HeldPlace(move.namespace, uid, rank, node, cards) for rank, node, cards in sorted(new | old))
+    new = [_new_place(move, place) for place in places]
+    old = [
+        HeldPlace(
+            move.namespace,
+            move.spec.task.uid,
+            place.rank,
+            place.from_node,
+            place.from_cards,
+            is_new=False,
+            is_old=True,
+        )
+        for place in places
+        if not _stays(place)
+    ]
+    return (*new, *old)
 
 
 def new_places(move: Move, pods: Mapping[str, int | None]) -> Mapping[str, HeldPlace] | None:
@@ -64,8 +82,17 @@ def new_places(move: Move, pods: Mapping[str, int | None]) -> Mapping[str, HeldP
     for pod, rank in pods.items():
         if rank is None or (place := by_rank.get(rank)) is None:
             return None
-        found[pod] = HeldPlace(move.namespace, move.spec.task.uid, rank, place.to_node, place.to_cards)
+        found[pod] = _new_place(move, place)
     return found
+
+
+def _new_place(move: Move, place: MovePlace) -> HeldPlace:
+    uid = move.spec.task.uid
+    return HeldPlace(move.namespace, uid, place.rank, place.to_node, place.to_cards, is_old=_stays(place))
+
+
+def _stays(place: MovePlace) -> bool:
+    return (place.to_node, place.to_cards) == (place.from_node, place.from_cards)
 
 
 def judge_move(move: Move, room: Room, now_s: float, *, has_gain: bool = True) -> MoveVerdict | None:
@@ -84,6 +111,29 @@ def judge_move(move: Move, room: Room, now_s: float, *, has_gain: bool = True) -
     if move.phase == "Approved" and room == "free":
         return MoveVerdict("Held", "Held")
     return None
+
+
+def judge_group(
+    group: Sequence[Move],
+    now_s: float,
+    *,
+    is_open: Callable[[Move], bool],
+    is_awaited: bool,
+    is_waiting: bool,
+) -> Sequence[tuple[Move, MoveVerdict]]:
+    """Which of some Moves that are good for something together alone are withdrawn.
+
+    `is_awaited`: the plan of the gang that they let in waits for them; `is_waiting`: that gang has no place.
+    Once one is held, it is for that plan.
+    """
+    is_held = any(move.phase in HOLDS for move in group)
+    is_let_in = group[0].spec.gain.kind == "LetsIn"
+    has_gain = not is_let_in or is_awaited or (is_waiting and not is_held)
+    judged = [
+        (move, judge_move(move, "unknown" if is_open(move) else "lost", now_s, has_gain=has_gain))
+        for move in group
+    ]
+    return [(move, verdict) for move, verdict in judged if verdict is not None]
 
 
 def first_come(moves: Iterable[Move]) -> list[Move]:

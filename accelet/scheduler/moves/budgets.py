@@ -1,0 +1,98 @@
+"""Which tasks may be moved now: how often, and how soon again."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from accelet.kinds.move import ENDED, GainKind, MovePhase
+from accelet.scheduler.moves.movable import MovableTask, Relocation
+
+_HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class MoveBounds:
+    """`most_an_hour` moves of the cluster are begun in an hour to let gangs in.
+
+    A task that was moved to let a gang in is not moved back to a node that it left within `no_way_back_s`.
+    """
+
+    most_an_hour: int = 3
+    no_way_back_s: float = 86_400.0
+    drain_again_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class FormerMove:
+    """A Move that there is or was: of which task, what for, how far it came, and which nodes the task left.
+
+    `begun_s` is when it was proposed, in seconds since the epoch.
+    """
+
+    task_uid: str
+    kind: GainKind
+    phase: MovePhase
+    begun_s: float
+    lets_in: str = ""
+    left: frozenset[str] = frozenset()
+    nodes: frozenset[str] = frozenset()
+
+    @property
+    def is_live(self) -> bool:
+        return self.phase not in ENDED
+
+
+@dataclass(frozen=True, slots=True)
+class MoveHistory:
+    """What there was of moves until now, and what may still be."""
+
+    now_s: float
+    former: Sequence[FormerMove] = ()
+    bounds: MoveBounds = MoveBounds()
+
+    def why_not(self, task: MovableTask, kind: GainKind, lets_in: str = "") -> str:
+        """Why a task is not proposed to be moved, a sentence; empty if it may be.
+
+        What a person asks for, and the draining of a node, is bound by one Move at a time alone, and a drain
+        is tried again `drain_again_s` after it was withdrawn.
+        """
+        own = [move for move in self.former if move.task_uid == task.uid]
+        if any(move.is_live for move in own):
+            return "another Move of it is under way"
+        if kind == "Drain" and any(self._is_recent_drain(move) for move in own):
+            return "it was to be moved away a moment ago, which came to nothing"
+        return self._why_not_again(task, own, lets_in) if kind == "LetsIn" else ""
+
+    def _why_not_again(self, task: MovableTask, own: Sequence[FormerMove], lets_in: str) -> str:
+        if self.now_s - task.since_s < task.terms.moves.min_run_seconds:
+            return f"it has run in this place for less than {task.terms.moves.min_run_seconds} s"
+        if self._recent(own) >= task.terms.moves.max_moves:
+            return f"it may be moved {task.terms.moves.max_moves} times an hour"
+        if lets_in and any(move.lets_in == lets_in for move in own):
+            return "it was asked to move for this gang before"
+        return ""
+
+    def is_within_bounds(self, tasks: Collection[MovableTask]) -> bool:
+        """Whether all of these may be moved at once to let a gang in."""
+        lets_in = (move for move in self.former if move.kind == "LetsIn")
+        return self._recent(lets_in) + len(tasks) <= self.bounds.most_an_hour
+
+    def _is_recent_drain(self, move: FormerMove) -> bool:
+        return move.kind == "Drain" and self.now_s - move.begun_s < self.bounds.drain_again_s
+
+    def left_by(self, task: MovableTask) -> frozenset[str]:
+        """The nodes that a task left to let a gang in, not long ago, and to which it does not return."""
+        return frozenset(
+            node
+            for one in self.former
+            if one.task_uid == task.uid and one.kind == "LetsIn" and one.phase == "Done"
+            if self.now_s - one.begun_s < self.bounds.no_way_back_s
+            for node in one.left
+        )
+
+    def is_apart(self, moves: Collection[Relocation]) -> bool:
+        """Whether no node that these moves touch is touched by another Move that has not ended."""
+        touched = {node for move in moves for node in (*move.nodes, *move.task.nodes)}
+        return not any(one.is_live and touched & (one.nodes | one.left) for one in self.former)
+
+    def _recent(self, moves: Iterable[FormerMove]) -> int:
+        return sum(one.phase != "Withdrawn" and self.now_s - one.begun_s < _HOUR_S for one in moves)

@@ -1,0 +1,215 @@
+"""Looks for moves that help somebody, not too often and not for long, and proposes them."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+import numpy as np
+
+from accelet.control.errors import NotLeadingError
+from accelet.kinds.move import MOST_MOVED, MoveGain
+from accelet.kube.errors import InvalidError, KubeError
+from accelet.runtime.clock import Clock
+from accelet.runtime.failing import Failing
+from accelet.runtime.logs import Log
+from accelet.scheduler.cluster.layout import Layout
+from accelet.scheduler.cluster.supposing import Supposition
+from accelet.scheduler.events import GangEvents
+from accelet.scheduler.gangs.grouping import Gang, GangKey
+from accelet.scheduler.gangs.placeholders import PLACEHOLDERS
+from accelet.scheduler.metrics import SchedulerMetrics
+from accelet.scheduler.moves.book import MoveBook
+from accelet.scheduler.moves.budgets import MoveBounds, MoveHistory
+from accelet.scheduler.moves.letsin import LetsInTerms
+from accelet.scheduler.moves.movable import MovableTask, Relocation, running_task
+from accelet.scheduler.moves.proposing import (
+    lets_in_key,
+    move_spec,
+    propose_drain,
+    propose_lets_in,
+    propose_wish,
+)
+from accelet.scheduler.moves.writer import MoveWriter, move_name
+from accelet.scheduler.placement.plan import Plan
+from accelet.scheduler.placement.reservation import Reservation
+from accelet.scheduler.settings import MoveSettings
+from accelet.scheduler.state import SchedulerState
+
+_log = Log(__name__)
+
+DRAIN: Final = "accelet.dev/drain"
+"""On a Node, `true`: tasks that may be moved go elsewhere."""
+
+_EVERY_S = 2.0
+_LOOK_S = 10.0
+"""Between two looks for drained nodes and wishes, where nothing else happens."""
+
+_SHARE = 10
+"""Between two looks at all tasks: so many times as long as the last one took."""
+
+_REST_S = 60.0
+"""How long a gang waits that no moves let in, before they are looked for again."""
+
+_PODS_AT_ONCE = 200
+"""So many pods are looked at in some 10 ms."""
+
+
+class Proposer:
+    """Made anew for each leadership. One gang at a time is let in by moves that have not ended."""
+
+    def __init__(
+        self,
+        state: SchedulerState,
+        book: MoveBook,
+        writer: MoveWriter,
+        events: GangEvents,
+        *,
+        settings: MoveSettings,
+        metrics: SchedulerMetrics,
+        clock: Clock,
+        wall_s: Callable[[], float],
+    ) -> None:
+        self._state, self._book, self._writer, self._events = state, book, writer, events
+        self._settings, self._metrics, self._clock, self._wall_s = settings, metrics, clock, wall_s
+        self._terms = LetsInTerms(factor=settings.factor)
+        self._failing = Failing(_log, "cannot propose moves")
+        self._rests_until_s: dict[GangKey, float] = {}
+        self._told: dict[str, str] = {}
+        self._again_s = 0.0
+
+    async def look(self, waiting: Sequence[Plan], layout: Layout, kept: Reservation | None) -> float:
+        """Proposes what helps; returns after how long to look again.
+
+        `waiting` are the gangs without a place, `kept` the nodes that are kept free for one of them.
+        """
+        started_s = self._clock.now_s()
+        if started_s < self._again_s:
+            return self._again_s - started_s
+        gang = self._next_gang(waiting, started_s)
+        wished = self._wished()
+        drained = {node.name for node in self._state.cluster.nodes if node.annotations.get(DRAIN) == "true"}
+        if gang is not None or wished or drained:
+            try:
+                await self._propose(gang, wished, drained, layout, kept)
+            except NotLeadingError:
+                pass
+            except KubeError as error:
+                self._failing.failed(error)
+            else:
+                self._failing.worked()
+        ended_s = self._clock.now_s()
+        self._again_s = ended_s + max(_EVERY_S, _SHARE * (ended_s - started_s))
+        return max(_LOOK_S, self._again_s - ended_s)
+
+    def _next_gang(self, waiting: Sequence[Plan], now_s: float) -> Gang | None:
+        """The first that has waited long enough and has not been looked at lately."""
+        for key in self._rests_until_s.keys() - {plan.gang.key for plan in waiting}:
+            del self._rests_until_s[key]
+        if any(move.spec.gain.kind == "LetsIn" for move in self._book.live):
+            return None
+        since_s = self._wall_s() - self._settings.waits_s
+        for plan in waiting:
+            gang = plan.gang
+            is_promise = gang.key.kind == PLACEHOLDERS  # what Kueue asks for has no pods yet
+            is_apart = is_promise or gang.is_begun or gang.lacking or gang.excluded or gang.objection is not None
+            is_resting = self._rests_until_s.get(gang.key, 0.0) > now_s
+            if plan.is_settled and not is_apart and not is_resting and gang.newest_s <= since_s:
+                return gang.first(gang.fewest)
+        return None
+
+    def _wished(self) -> set[str]:
+        """The UIDs of tasks that somebody wishes elsewhere, and has not been answered yet."""
+        now_s = self._wall_s()
+        present = {
+            task.uid: str(task.wish)
+            for task in self._book.tasks.values()
+            if task.wish is not None and task.wish.is_present(now_s)
+        }
+        self._told = {uid: wish for uid, wish in self._told.items() if uid in present}
+        return {uid for uid, wish in present.items() if self._told.get(uid) != wish}
+
+    async def _propose(
+        self,
+        gang: Gang | None,
+        wished: set[str],
+        drained: set[str],
+        layout: Layout,
+        kept: Reservation | None,
+    ) -> None:
+        tasks = await self._tasks(wished)
+        supposed = self._suppose(tasks, layout, kept, gang)
+        for task in tasks:
+            if task.uid in wished:
+                await self._answer(task, supposed)
+            elif task.terms.moves.policy != "Never" and drained & set(task.nodes):
+                found = await asyncio.to_thread(propose_drain, task, drained, supposed, self._history())
+                if found.move is not None:
+                    text = f"would leave {', '.join(sorted(drained & set(task.nodes))[:3])}, to be drained"
+                    await self._write(found.move, MoveGain(kind="Drain", text=text), str(self._wall_s()))
+        if gang is None:
+            return
+        self._rests_until_s[gang.key] = self._clock.now_s() + _REST_S
+        may = [task for task in tasks if task.terms.moves.policy != "Never"]
+        history = self._history()
+        found_moves = await asyncio.to_thread(propose_lets_in, [gang], may, supposed, history, self._terms)
+        for move in found_moves.moves if found_moves else ():
+            assert found_moves is not None
+            await self._write(move, found_moves.gain, f"{lets_in_key(gang.key)}/{self._wall_s()}")
+
+    async def _answer(self, task: MovableTask, supposed: Supposition) -> None:
+        wish = task.terms.wish
+        assert wish is not None
+        found = await asyncio.to_thread(propose_wish, task, wish.to, supposed, self._history())
+        if found.move is None:
+            self._told[task.uid] = str(wish)
+            note = f"it cannot be moved as was wished: {found.reason}"
+            self._events.tell(task.gang.pods[0], "Warning", "NotMoved", note)
+            return
+        to = wish.to or "other nodes"
+        await self._write(found.move, MoveGain(kind="Person", text=f"is wished on {to}"), str(wish))
+        self._told[task.uid] = str(wish)
+
+    async def _write(self, move: Relocation, gain: MoveGain, of: str) -> None:
+        terms = move.task.terms
+        valid_s = self._settings.valid_s + terms.moves.save_seconds
+        until = datetime.fromtimestamp(round(self._wall_s() + valid_s), UTC)
+        spec = move_spec(move, gain, until)
+        try:
+            made = await self._writer.propose(terms.namespace, move_name(spec, of), spec)
+        except InvalidError as error:
+            _log.warning("move is refused", task="/".join(terms.key), error=str(error))
+            return
+        self._metrics.moves.labels(gain.kind).inc()
+        _log.info("move is proposed", move=made.name, task="/".join(terms.key), gain=gain.text)
+        self._events.tell(move.task.gang.pods[0], "Normal", "MoveProposed", f"{made.name} {gain.text}")
+
+    async def _tasks(self, wished: set[str]) -> list[MovableTask]:
+        """The tasks that run, and may be moved or are wished elsewhere; not too many looked at at once."""
+        found: list[MovableTask] = []
+        looked_at = 0
+        for terms in list(self._book.tasks.values()):
+            if terms.is_held_up or (terms.moves.policy == "Never" and terms.uid not in wished):
+                continue
+            task = running_task(terms, self._state)
+            looked_at += 1 if task is None else len(task.nodes)
+            if task is not None and len(task.nodes) <= MOST_MOVED:
+                found.append(task)
+            if looked_at >= _PODS_AT_ONCE:
+                looked_at = 0
+                await asyncio.sleep(0)
+        return found
+
+    def _suppose(
+        self, tasks: Sequence[MovableTask], layout: Layout, kept: Reservation | None, gang: Gang | None
+    ) -> Supposition:
+        cluster = self._state.cluster
+        supposed = cluster.suppose(cluster.snapshot(layout), [pod for task in tasks for pod in task.pods])
+        if kept is None or (gang is not None and kept.gang == gang.key):
+            return supposed
+        closed = np.array([node.name in kept.nodes for node in layout.nodes], dtype=bool)
+        return supposed.without(closed, f"kept free for {kept.gang}")
+
+    def _history(self) -> MoveHistory:
+        bounds = MoveBounds(most_an_hour=self._settings.most_an_hour)
+        return MoveHistory(self._wall_s(), self._book.history(), bounds)

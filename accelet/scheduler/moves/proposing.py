@@ -1,0 +1,121 @@
+"""Which moves the scheduler proposes: pure."""
+
+import hashlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from accelet.assignments.ownform import render_own
+from accelet.kinds.move import MOST_MOVED, GainKind, MoveGain, MovePlace, MoveSpec, MoveTask
+from accelet.scheduler.cluster.supposing import Supposition
+from accelet.scheduler.gangs.grouping import Gang, GangKey
+from accelet.scheduler.moves.budgets import MoveHistory
+from accelet.scheduler.moves.letsin import LetsInTerms, find_lets_in
+from accelet.scheduler.moves.movable import MovableTask, Relocation
+from accelet.scheduler.moves.relocating import Relocated, drain, move_by_wish
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Moves that are good for something together."""
+
+    moves: tuple[Relocation, ...]
+    gain: MoveGain
+
+
+def lets_in_key(gang: GangKey) -> str:
+    """What stands for a waiting gang where people of other namespaces read it."""
+    return hashlib.sha256(f"{gang.namespace}/{gang.kind}/{gang.name}".encode()).hexdigest()[:16]
+
+
+def propose_lets_in(
+    waiting: Sequence[Gang],
+    tasks: Sequence[MovableTask],
+    supposed: Supposition,
+    history: MoveHistory,
+    terms: LetsInTerms,
+) -> Proposal | None:
+    """Moves that let the first of the waiting gangs in for which there are any.
+
+    `waiting` are those that have waited long enough, in order. What the planner leaves undecided is none.
+    """
+    for gang in waiting:
+        key = lets_in_key(gang.key)
+        may = [
+            _without_way_back(task, history) for task in tasks if not _why_not(task, "LetsIn", history, key)
+        ]
+        answer = find_lets_in(gang, may, supposed, terms) if may else None
+        if answer is None or not answer.moves:
+            continue
+        moved = [move.task for move in answer.moves]
+        if history.is_within_bounds(moved) and history.is_apart(answer.moves):
+            ranks = _count(sum(len(task.nodes) for task in moved), "rank")
+            gets_in = f"a gang of {_count(len(gang.pods), 'pod')} that waits"
+            text = f"would let in {gets_in}, by moving {ranks} of {_count(len(moved), 'task')}"
+            return Proposal(answer.moves, MoveGain(kind="LetsIn", text=text, lets_in=key))
+    return None
+
+
+def propose_drain(
+    task: MovableTask, nodes: Collection[str], supposed: Supposition, history: MoveHistory
+) -> Relocated:
+    """A task's way from nodes that are to be drained, or why there is none."""
+    if why := _why_not(task, "Drain", history):
+        return Relocated(reason=why)
+    return _apart(drain(task, nodes, supposed), history)
+
+
+def propose_wish(task: MovableTask, to: str | None, supposed: Supposition, history: MoveHistory) -> Relocated:
+    """A task's way to where a person wants it, or why there is none."""
+    if why := _why_not(task, "Person", history):
+        return Relocated(reason=why)
+    return _apart(move_by_wish(task, to, supposed), history)
+
+
+def move_spec(move: Relocation, gain: MoveGain, valid_until: datetime) -> MoveSpec:
+    """The move as it is written down."""
+    task = move.task
+    places = []
+    for place, (pod, node) in enumerate(zip(task.gang.pods, move.nodes, strict=True)):
+        before, given = task.cards[place], move.assignments[place]
+        after = before if place in move.kept else render_own(given) if given is not None else ""
+        places.append(
+            MovePlace(
+                rank=task.ranks[place],
+                pod_uid=pod.uid,
+                from_node=task.nodes[place],
+                to_node=node,
+                from_cards=before,
+                to_cards=after,
+            )
+        )
+    return MoveSpec(
+        task=MoveTask(name=task.terms.name, uid=task.uid, attempt=task.terms.attempt),
+        takes=dict(sorted(task.gang.shapes[0].units)),
+        places=tuple(places),
+        gain=gain,
+        valid_until=valid_until,
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
+
+
+def _why_not(task: MovableTask, kind: GainKind, history: MoveHistory, lets_in: str = "") -> str:
+    if len(task.nodes) > MOST_MOVED:
+        return f"tasks of more than {MOST_MOVED} ranks are not moved"
+    if len(set(task.gang.shapes)) > 1:
+        return "its pods are not alike, as pods of one task are"
+    return history.why_not(task, kind, lets_in)
+
+
+def _without_way_back(task: MovableTask, history: MoveHistory) -> MovableTask:
+    left = history.left_by(task)
+    return replace(task, gang=replace(task.gang, excluded=task.gang.excluded | left)) if left else task
+
+
+def _apart(found: Relocated, history: MoveHistory) -> Relocated:
+    if found.move is not None and not history.is_apart([found.move]):
+        return Relocated(reason="another Move touches one of these nodes, and goes first")
+    return found

@@ -1,0 +1,93 @@
+"""Drain and Person: another place for a task that somebody wants elsewhere."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from accelet.scheduler.cluster.cardroom import CardRoom
+from accelet.scheduler.cluster.layout import Mask
+from accelet.scheduler.cluster.supposing import Supposition
+from accelet.scheduler.gangs.grouping import Gang
+from accelet.scheduler.moves.movable import MovableTask, Relocation
+from accelet.scheduler.placement.plan import find_places, take_places
+from accelet.scheduler.placement.unlike import USUAL_EFFORT, Effort
+
+_DRAINED = "to be drained"
+_UNWANTED = "not where it is to be moved"
+
+
+@dataclass(frozen=True, slots=True)
+class Relocated:
+    """Where a task is to be; or `move` is None and `reason` says why, for people."""
+
+    move: Relocation | None = None
+    reason: str = ""
+
+
+def drain(
+    task: MovableTask, nodes: Collection[str], supposed: Supposition, effort: Effort = USUAL_EFFORT
+) -> Relocated:
+    """Other places for those ranks of a task that are on `nodes`; its other ranks keep theirs.
+
+    They are free now, beside the old ones. All ranks begin anew all the same: they are one program.
+    """
+    moving = [rank for rank, node in enumerate(task.nodes) if node in nodes]
+    if not moving:
+        return Relocated(reason="none of its ranks is there")
+    room = supposed.room().without(_mask(supposed, nodes), _DRAINED)
+    return _relocate(task, moving, supposed, room, effort)
+
+
+def move_by_wish(
+    task: MovableTask, to: str | None, supposed: Supposition, effort: Effort = USUAL_EFFORT
+) -> Relocated:
+    """Other places for all ranks of a task: on the node `to`, or on none of those where it is now."""
+    if to is not None and to not in supposed.layout.leaf_of:
+        return Relocated(reason=f"there is no node {to}")
+    if to is not None and set(task.nodes) == {to}:
+        return Relocated(reason=f"it is on {to} already")
+    closed = _mask(supposed, task.nodes) if to is None else ~_mask(supposed, [to])
+    room = supposed.room().without(closed, _UNWANTED)
+    return _relocate(task, range(len(task.nodes)), supposed, room, effort)
+
+
+def _mask(supposed: Supposition, nodes: Collection[str]) -> Mask:
+    leaf_of = supposed.layout.leaf_of
+    mask = np.zeros(len(supposed.layout.nodes), dtype=bool)
+    mask[[leaf_of[name] for name in nodes if name in leaf_of]] = True
+    return mask
+
+
+def _relocate(
+    task: MovableTask, moving: Collection[int], supposed: Supposition, room: CardRoom, effort: Effort
+) -> Relocated:
+    plan = find_places(_part(task, moving), supposed.layout, room, effort)
+    plan = take_places(plan, supposed.layout, room)
+    if plan.nodes is None:
+        return Relocated(reason=plan.reason or "")
+    by_rank = dict(zip(sorted(moving), zip(plan.nodes, plan.assignments, strict=True), strict=True))
+    ranks = range(len(task.nodes))
+    return Relocated(
+        Relocation(
+            task,
+            tuple(by_rank[rank][0] if rank in by_rank else task.nodes[rank] for rank in ranks),
+            tuple(by_rank[rank][1] if rank in by_rank else None for rank in ranks),
+            frozenset(ranks) - frozenset(moving),
+        )
+    )
+
+
+def _part(task: MovableTask, moving: Collection[int]) -> Gang:
+    """The gang of which some ranks are to be placed, near those that stay."""
+    gang, chosen = task.gang, sorted(moving)
+    members = tuple(
+        pod if rank in moving else replace(pod, node_name=task.nodes[rank], gates=())
+        for rank, pod in enumerate(gang.pods)
+    )
+    return replace(
+        gang,
+        pods=tuple(gang.pods[rank] for rank in chosen),
+        shapes=tuple(gang.shapes[rank] for rank in chosen),
+        members=members,
+    )

@@ -1,0 +1,224 @@
+"""What is held for Moves is charged once: as long as none of the task's own pods has it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelet.kinds.move import HOLDS, Move, MoveGain, MovePhase, MovePlace, MoveSpec, MoveStatus, MoveTask
+from accelet.kube.errors import MalformedObjectError
+from accelet.kube.pods import Pod
+from accelet.kube.selection import NodeTerm, Requirement
+from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.gangs.grouping import GATE_PREFIX
+from accelet.scheduler.moves.book import MoveBook
+from accelet.scheduler.moves.tasks import TaskTerms, parse_terms
+from accelet.scheduler.record import Awaited
+from accelet.scheduler.release import unpinned_terms
+from accelet.scheduler.state import SchedulerState
+from tests.fakes.nodes import GPU, node
+from tests.unit.scheduler.card_values import card, card_node
+from tests.unit.scheduler.values import pod
+
+_INDEX = "batch.kubernetes.io/job-completion-index"
+_NODES = ("n0", "n1", "n2")
+_UNTIL = datetime(2030, 1, 1, tzinfo=UTC)
+_PHASES: tuple[MovePhase, ...] = (
+    *("Proposed", "Approved", "Held", "Saving", "Leaving", "Arriving", "Done", "Withdrawn"),
+)
+_TAKES = {"pods": 1, "cpu": 1000, GPU: 1}
+
+
+def _rank(number: int, name: str, *, on: str | None = None, gpus: int = 1) -> Pod:
+    labels = {"job-name": "train-1", "batch.kubernetes.io/job-name": "train-1"}
+    return pod(name, gpus=gpus, on=on, labels=labels, annotations={_INDEX: str(number)})
+
+
+def _move(places: Sequence[tuple[str, str]], phase: MovePhase = "Held", *, version: int = 1) -> Move:
+    spec = MoveSpec(
+        task=MoveTask(name="train", uid="uid-train", attempt=1),
+        takes=_TAKES,
+        places=tuple(
+            MovePlace(rank=rank, pod_uid=f"uid-old-{rank}", from_node=old, to_node=new)
+            for rank, (old, new) in enumerate(places)
+        ),
+        gain=MoveGain(kind="LetsIn", lets_in="someone"),
+        valid_until=_UNTIL,
+    )
+    return Move("ml", "train-m", "uid-m", str(version), 0.0, spec, MoveStatus(phase=phase))
+
+
+def _world(places: Sequence[tuple[str, str]], gpus: int = 4) -> tuple[SchedulerState, MoveBook]:
+    state = SchedulerState(Scheme(), GATE_PREFIX)
+    for number, name in enumerate(_NODES):
+        state.set_node(node(name, f"b0/s0/h{number}", gpus=gpus))
+    for rank, (old, _) in enumerate(places):
+        state.set_pod(_rank(rank, f"old-{rank}", on=old))
+    return state, MoveBook(state)
+
+
+def _free(state: SchedulerState) -> dict[str, int]:
+    room = state.cluster.snapshot().room.amounts
+    column = room.columns[GPU]
+    return {name: int(room.free[column, leaf]) for name, leaf in state.cluster.layout.leaf_of.items()}
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(_NODES), st.sampled_from(_NODES)), min_size=1, max_size=3),
+    st.integers(0, 2**32).map(Random),
+)
+def test_at_any_moment_each_place_is_charged_once(places: list[tuple[str, str]], chance: Random) -> None:
+    state, book = _world(places)
+    there, arrived = set(range(len(places))), dict[int, str]()
+    for version, phase in enumerate(chance.choices(_PHASES, k=8), start=1):
+        book.set_move(_move(places, phase, version=version))
+        for rank in [rank for rank in there if chance.random() < 0.2]:
+            there.discard(rank)
+            state.remove_pod(("ml", f"old-{rank}"), 0.0)
+        for rank in [rank for rank in range(len(places)) if rank not in there | arrived.keys()]:
+            if chance.random() < 0.3:
+                arrived[rank] = chance.choice(_NODES)
+                state.set_pod(_rank(rank, f"new-{rank}", on=arrived[rank]))
+        book.settle()
+
+        taken = Counter([places[rank][0] for rank in there]) + Counter(arrived.values())
+        for rank, (old, new) in enumerate(places):
+            if phase in HOLDS and rank not in arrived:
+                taken.update({new} if rank not in there or new != old else ())
+                taken.update({old} - {new} if rank not in there else ())
+        assert _free(state) == {name: 4 - taken[name] for name in _NODES}
+
+
+def test_an_older_version_of_a_move_changes_nothing() -> None:
+    state, book = _world([("n0", "n1")])
+    book.set_move(_move([("n0", "n1")], "Held", version=7))
+    book.set_move(_move([("n0", "n1")], "Proposed", version=3))
+    assert _free(state) == {"n0": 3, "n1": 3, "n2": 4}
+    book.remove_move(("ml", "train-m"))
+    assert _free(state) == {"n0": 3, "n1": 4, "n2": 4}
+
+
+def test_what_is_intended_is_held_if_it_is_free_and_only_then() -> None:
+    state, book = _world([("n0", "n1")])
+    move = _move([("n0", "n1")], "Approved")
+    book.set_move(move)
+    assert _free(state)["n1"] == 4
+    assert book.intend(move)
+    assert _free(state)["n1"] == 3
+    book.let_go(move)
+    state.set_pod(pod("other", gpus=4, on="n1"))
+    assert not book.intend(move)
+    assert _free(state) == {"n0": 3, "n1": 0, "n2": 4}
+
+
+def test_a_running_rank_is_pinned_to_its_node_and_may_be_elsewhere_all_the_same() -> None:
+    state, book = _world([])
+    pin = NodeTerm((), (Requirement("metadata.name", "In", ("n0",)),))
+    state.set_pod(replace(_rank(0, "old-0", on="n0"), required_terms=(pin,)))
+    move = _move([("n0", "n1")], "Approved")
+    book.set_move(move)
+    assert book.is_open(move)
+    assert book.intend(move)
+
+
+def test_the_successors_get_exactly_the_new_places_while_these_are_free() -> None:
+    places = [("n0", "n1"), ("n0", "n2")]
+    state, book = _world(places)
+    book.set_move(_move(places, "Arriving"))
+    for rank in range(2):
+        state.remove_pod(("ml", f"old-{rank}"), 0.0)
+        state.set_pod(_rank(rank, f"new-{rank}"))
+    (gang,) = state.gangs()
+    move = book.arriving(gang)
+    assert move is not None
+    found = book.exact_places(move, gang)
+    assert found is not None
+    assert [one.node for one in found] == ["n1", "n2"]
+    state.remove_node("n2")
+    book.settle()
+    assert book.exact_places(move, gang) is None
+    book.give_up(move)
+    assert _free(state) == {"n0": 4, "n1": 4}
+    assert book.arriving(gang) is None
+
+
+def test_tiles_that_are_held_are_nobody_elses() -> None:
+    state = SchedulerState(Scheme(), GATE_PREFIX)
+    state.set_node(card_node("a", card(0)))
+    unit = card(0).id
+    text = (
+        f'{{"version":1,"containers":{{"main":{{"gpu.intel.com/i915":[{{"unit":"{unit}","tiles":[0]}}]}}}}}}'
+    )
+    move = _move([("b", "a")])
+    place = _with_cards(move.spec.places[0], to_cards=text)
+    spec = MoveSpec(
+        task=move.spec.task,
+        takes={"pods": 1, "gpu.intel.com/i915": 1, "gpu.intel.com/tiles": 1},
+        places=(place,),
+        gain=move.spec.gain,
+        valid_until=_UNTIL,
+    )
+    book = MoveBook(state)
+    book.set_move(replace(move, spec=spec))
+    assert state.cluster.cards.uses(("ml", "uid-m/0/new")) != ()
+
+
+def _with_cards(place: MovePlace, *, to_cards: str) -> MovePlace:
+    return MovePlace(
+        rank=place.rank,
+        pod_uid=place.pod_uid,
+        from_node=place.from_node,
+        to_node=place.to_node,
+        to_cards=to_cards,
+    )
+
+
+def test_moves_are_done_when_all_are_and_come_to_nothing_when_one_does() -> None:
+    _, book = _world([("n0", "n1")])
+    awaited = (Awaited("ml", "train-m", "uid-m"),)
+    assert book.are_done(awaited) is None, "there is no such Move"
+    for version, (phase, are_done) in enumerate(
+        [("Approved", None), ("Held", False), ("Leaving", False), ("Done", True), ("Withdrawn", None)],
+        start=1,
+    ):
+        book.set_move(_move([("n0", "n1")], phase, version=version))  # type: ignore[arg-type]  # of the phases
+        assert book.are_done(awaited) is are_done
+    assert book.are_done((Awaited("ml", "train-m", "another"),)) is None
+
+
+@given(st.lists(st.sampled_from(["zone", "metadata.name"]), max_size=2), st.booleans())
+def test_a_pin_is_taken_off_and_nothing_else(fields: list[str], has_terms: bool) -> None:
+    own = tuple(Requirement(name, "In", ("x", "y")) for name in fields)
+    before = (NodeTerm((Requirement("disk", "Exists", ()),), own),) if has_terms else None
+    pin = Requirement("metadata.name", "In", ("n0",))
+    after = (
+        tuple(NodeTerm(t.expressions, (*t.fields, pin)) for t in before)
+        if before
+        else (NodeTerm((), (pin,)),)
+    )
+    running = replace(pod("p", on="n0"), required_terms=after)
+    assert unpinned_terms(running) == before
+    assert unpinned_terms(replace(running, required_terms=before)) == before
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"metadata": {"name": "t"}, "spec": {"move": {"policy": "Always"}}}',
+        '{"metadata": {"name": "t"}, "spec": {"move": {"minRunSeconds": -1}}}',
+        '{"metadata": {"name": "t"}, "spec": []}',
+    ],
+)
+def test_a_task_that_cannot_be_read_is_named(body: str) -> None:
+    with pytest.raises(MalformedObjectError, match="GPUTask"):
+        parse_terms(body.encode())
+
+
+def test_a_wish_that_cannot_be_read_is_none() -> None:
+    body = '{"metadata": {"name": "t", "uid": "u", "annotations": {"accelet.dev/move-to": "soon"}}}'
+    assert parse_terms(body.encode()) == TaskTerms("default", "t", "u", 0)

@@ -1,0 +1,176 @@
+"""Which moves are proposed, and how often."""
+
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelet.kinds.move import Move, MoveStatus
+from accelet.kube.nodes import Node
+from accelet.kube.pods import Pod
+from accelet.scheduler.moves.budgets import FormerMove, MoveBounds, MoveHistory
+from accelet.scheduler.moves.letsin import LetsInTerms
+from accelet.scheduler.moves.movable import Relocation
+from accelet.scheduler.moves.proposing import (
+    lets_in_key,
+    move_spec,
+    propose_drain,
+    propose_lets_in,
+    propose_wish,
+)
+from tests.fakes.nodes import node
+from tests.unit.scheduler.moving_instances import as_task, running, suppose, waiting_gang
+
+_NOW_S = 1_000_000.0
+_UNTIL = datetime(2030, 1, 1, tzinfo=UTC)
+_TERMS = LetsInTerms(factor=1.0)
+
+
+def _cluster() -> tuple[list[Node], list[Pod]]:
+    nodes = [node(f"n{i}", f"b0/s0/h{i}", gpus=2) for i in range(3)]
+    return nodes, [*running("t0", ["n0"]), *running("t1", ["n1"]), *running("t2", ["n2"])]
+
+
+def _former(move: Relocation, at_s: float, *, phase: str = "Done", lets_in: str = "") -> FormerMove:
+    return FormerMove(
+        task_uid=move.task.uid,
+        kind="LetsIn",
+        phase=phase,  # type: ignore[arg-type]  # of the phases
+        begun_s=at_s,
+        lets_in=lets_in,
+        left=frozenset(move.task.nodes),
+        nodes=frozenset(move.nodes),
+    )
+
+
+def test_a_proposal_says_what_it_is_good_for_and_not_for_whom() -> None:
+    nodes, pods = _cluster()
+    gang = waiting_gang(1, gpus=2)
+    tasks = [as_task([one]) for one in pods]
+    proposal = propose_lets_in([gang], tasks, suppose(nodes, pods), MoveHistory(_NOW_S), _TERMS)
+
+    assert proposal is not None
+    assert proposal.gain.lets_in == lets_in_key(gang.key)
+    assert gang.key.name not in proposal.gain.lets_in
+    assert proposal.gain.text == "would let in a gang of 1 pod that waits, by moving 1 rank of 1 task"
+
+
+def test_a_proposal_is_written_as_the_kind_has_it() -> None:
+    nodes, pods = _cluster()
+    (proposal,) = [
+        propose_lets_in(
+            [waiting_gang(1, gpus=2)],
+            [as_task(pods[:1])],
+            suppose(nodes, pods),
+            MoveHistory(_NOW_S),
+            _TERMS,
+        )
+    ]
+    assert proposal is not None
+    spec = move_spec(proposal.moves[0], proposal.gain, _UNTIL)
+
+    (place,) = spec.places
+    assert (place.rank, place.pod_uid, place.from_node) == (0, "uid-t0-0", "n0")
+    assert place.to_node in ("n1", "n2")
+    assert spec.takes["pods"] == 1
+    assert Move("ml", "t0-1", "uid", "1", 0.0, spec, MoveStatus()).pod_uids == {"uid-t0-0"}
+
+
+def test_a_drain_that_came_to_nothing_is_not_proposed_again_at_once() -> None:
+    nodes, pods = _cluster()
+    task, supposed = as_task(pods[:1]), suppose(nodes, pods)
+    before = FormerMove(task.uid, "Drain", "Withdrawn", _NOW_S, left=frozenset(("n0",)))
+
+    why = propose_drain(task, ["n0"], supposed, MoveHistory(_NOW_S + 599, [before])).reason
+    assert why == "it was to be moved away a moment ago, which came to nothing"
+    assert propose_drain(task, ["n0"], supposed, MoveHistory(_NOW_S + 600, [before])).move is not None
+
+
+def test_a_task_has_run_a_while_before_it_is_moved() -> None:
+    nodes, pods = _cluster()
+    tasks = [as_task([one], since_s=_NOW_S - 599) for one in pods]
+    gangs, supposed = [waiting_gang(1, gpus=2)], suppose(nodes, pods)
+
+    assert propose_lets_in(gangs, tasks, supposed, MoveHistory(_NOW_S), _TERMS) is None
+    assert propose_lets_in(gangs, tasks, supposed, MoveHistory(_NOW_S + 1), _TERMS) is not None
+
+
+def test_a_task_does_not_return_to_where_it_made_room_before() -> None:
+    nodes = [node(f"n{i}", f"b0/s0/h{i}", gpus=2) for i in range(2)]
+    pods = [*running("t0", ["n1"]), *running("x", ["n0"])]
+    task, gangs, supposed = as_task(pods[:1]), [waiting_gang(1, gpus=2)], suppose(nodes, pods)
+    left = FormerMove(task.uid, "LetsIn", "Done", _NOW_S - 80_000, left=frozenset(("n0",)))
+
+    assert propose_lets_in(gangs, [task], supposed, MoveHistory(_NOW_S), _TERMS) is not None
+    assert propose_lets_in(gangs, [task], supposed, MoveHistory(_NOW_S, [left]), _TERMS) is None
+    assert propose_lets_in(gangs, [task], supposed, MoveHistory(_NOW_S + 10_000, [left]), _TERMS) is not None
+
+
+def test_moves_that_touch_one_node_go_one_after_the_other() -> None:
+    nodes, pods = _cluster()
+    other = FormerMove("another", "Drain", "Held", _NOW_S, left=frozenset(("n1",)), nodes=frozenset(("n2",)))
+    history = MoveHistory(_NOW_S, [other])
+    tasks = [as_task([one]) for one in pods]
+
+    assert propose_lets_in([waiting_gang(1, gpus=2)], tasks, suppose(nodes, pods), history, _TERMS) is None
+    why = propose_drain(tasks[0], ["n0"], suppose(nodes, pods), history).reason
+    assert why == "another Move touches one of these nodes, and goes first"
+
+
+def test_a_drained_node_is_left_by_the_ranks_that_are_there() -> None:
+    nodes = [node(f"n{i}", f"b0/s0/h{i}", gpus=2) for i in range(3)]
+    pods = running("t0", ["n0", "n1"], gpus=2)
+    found = propose_drain(as_task(pods), ["n0"], suppose(nodes, pods), MoveHistory(_NOW_S))
+
+    assert found.move is not None
+    assert (found.move.nodes, found.move.kept) == (("n2", "n1"), frozenset({1}))
+
+
+def test_a_person_is_told_why_a_task_cannot_be_where_it_is_wanted() -> None:
+    nodes, _ = _cluster()
+    pods = [*running("t0", ["n0"]), *running("t1", ["n1"], gpus=2)]
+    task, supposed, history = as_task(pods[:1]), suppose(nodes, pods), MoveHistory(_NOW_S)
+
+    assert propose_wish(task, "n9", supposed, history).reason == "there is no node n9"
+    assert propose_wish(task, "n0", supposed, history).reason == "it is on n0 already"
+    assert "short of nvidia.com/gpu" in propose_wish(task, "n1", supposed, history).reason
+    found = propose_wish(task, None, supposed, history).move
+    assert found is not None
+    assert found.nodes == ("n2",)
+
+
+@given(st.integers(0, 2**32).map(Random), st.integers(1, 3), st.integers(0, 3))
+def test_over_many_rounds_the_budgets_hold_and_nobody_comes_back(
+    chance: Random, most_moves: int, most_an_hour: int
+) -> None:
+    """Gangs come at random, every proposal is carried out at once or withdrawn, and time goes on."""
+    nodes, pods = _cluster()
+    bounds, former, now_s = MoveBounds(most_an_hour), list[FormerMove](), _NOW_S
+    since_s = {one.key: 0.0 for one in pods}
+    for turn in range(12):
+        now_s += chance.choice((60, 700, 4000))
+        gang = waiting_gang(1, gpus=2)
+        gang = replace(gang, key=replace(gang.key, name=f"w-{turn % 4}"))
+        tasks = [as_task([one], since_s=since_s[one.key], most_moves=most_moves) for one in pods]
+        history = MoveHistory(now_s, former, bounds=bounds)
+        proposal = propose_lets_in([gang], tasks, suppose(nodes, pods), history, _TERMS)
+        for move in proposal.moves if proposal else ():
+            phase = chance.choice(("Done", "Done", "Withdrawn"))
+            former.append(_former(move, now_s, phase=phase, lets_in=lets_in_key(gang.key)))
+            if phase == "Done":
+                (key,) = move.task.pods
+                pods = [replace(one, node_name=move.nodes[0]) if one.key == key else one for one in pods]
+                since_s[key] = now_s
+
+    done = [one for one in former if one.phase == "Done"]
+    for one in done:
+        hour = [other for other in done if 0 <= other.begun_s - one.begun_s < 3600]
+        assert len(hour) <= most_an_hour
+        assert len([other for other in hour if other.task_uid == one.task_uid]) <= most_moves
+        later = [other for other in done if other.task_uid == one.task_uid and other.begun_s > one.begun_s]
+        assert not any(other.nodes & one.left for other in later), "it came back within a day"
+    asked = Counter((one.task_uid, one.lets_in) for one in former)
+    assert max(asked.values(), default=1) == 1
