@@ -1,5 +1,6 @@
 """A person's wish to have a task moved: one annotation on its GPUTask, answered with a Move."""
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -14,6 +15,7 @@ WISHED_FOR_S: Final = 600.0
 """An older wish is none: it stays on its task, and must not move it again."""
 
 _ANYWHERE = "*"
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _MOST_TEXT = 253 + 1 + 64
 
 
@@ -37,7 +39,7 @@ def render_wish(to: str | None, now: datetime) -> str:
 def parse_wish(text: str) -> MoveWish | None:
     """What the annotation says; None for none, and for one that cannot be read."""
     to, _, time = text.partition(" ")
-    if not to or len(text) > _MOST_TEXT:
+    if len(text) > _MOST_TEXT or not (to == _ANYWHERE or _NAME.fullmatch(to)):
         return None
     try:
         asked = datetime.fromisoformat(time)

@@ -9,6 +9,9 @@ from accelet.kinds.move import HOLDS, Move, MovePhase, MovePlace
 Room = Literal["free", "lost", "unknown"]
 """Whether the new places of a move are free for it. `unknown` is no reason for anything."""
 
+SLACK_S: Final = 300.0
+"""What a task is given to begin at its new place, beyond its time to save and to end."""
+
 _REVOCABLE: Final[frozenset[MovePhase]] = frozenset(("Proposed", "Approved", "Held", "Saving"))
 
 
@@ -134,6 +137,18 @@ def judge_group(
         for move in group
     ]
     return [(move, verdict) for move, verdict in judged if verdict is not None]
+
+
+def held_until_s(move: Move, ending_s: float) -> float:
+    """Until when places are held for a move that is under way; then its pods are placed as any.
+
+    `ending_s` is how long its old pods are given to end.
+    """
+    begun = {one.type: one.last_transition_time.timestamp() for one in move.status.conditions}
+    if move.phase == "Arriving" and "Arriving" in begun:
+        return begun["Arriving"] + SLACK_S
+    left = move.status.left_at
+    return (left.timestamp() if left is not None else move.valid_until_s) + ending_s + SLACK_S
 
 
 def first_come(moves: Iterable[Move]) -> list[Move]:

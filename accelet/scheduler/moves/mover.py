@@ -15,7 +15,7 @@ from accelet.runtime.logs import Log
 from accelet.scheduler.cluster.layout import Layout
 from accelet.scheduler.gangs.grouping import Gang, GangKey
 from accelet.scheduler.moves.book import CONTAINER, MoveBook
-from accelet.scheduler.moves.holding import MoveVerdict, first_come, judge_group
+from accelet.scheduler.moves.holding import SLACK_S, MoveVerdict, first_come, held_until_s, judge_group
 from accelet.scheduler.moves.movable import distance_of
 from accelet.scheduler.moves.proposing import lets_in_key
 from accelet.scheduler.moves.writer import MoveWriter
@@ -25,9 +25,6 @@ from accelet.scheduler.state import SchedulerState
 from accelet.scheduler.writer import PlanWriter
 
 _log = Log(__name__)
-
-_SLACK_S = 300.0
-"""What a task is given to begin at its new place, beyond its time to save and to end."""
 
 HoldPlan = Callable[[Plan, tuple[Awaited, ...], float], Awaitable[None]]
 """Has a plan written down that is carried out once Moves are done, until a time since the epoch."""
@@ -68,6 +65,7 @@ class Mover:
             KubeError: such a plan could not be given up.
         """
         self._book.settle()
+        self._end_holds()
         plans: list[Plan] = []
         first: set[GangKey] = set()
         for gang in gangs:
@@ -84,6 +82,14 @@ class Mover:
             self._book.give_up(move)
             first.add(gang.key)
         return Arrivals(tuple(plans), frozenset(first))
+
+    def _end_holds(self) -> None:
+        now_s = self._wall_s()
+        for move in self._book.live:
+            is_late = move.is_under_way and now_s >= held_until_s(move, self._book.ending_s(move))
+            if is_late and self._book.is_held(move):
+                _log.info("held too long", move=move.name, task=f"{move.namespace}/{move.spec.task.name}")
+                self._book.give_up(move)
 
     def _exact(self, move: Move, gang: Gang, layout: Layout) -> Plan | None:
         """The gang's plan at the places held for it, if these are still free."""
@@ -170,7 +176,7 @@ class Mover:
 
     def _done_by_s(self, move: Move) -> float:
         """When a Move has surely been done, or come to nothing."""
-        return move.valid_until_s + self._book.ending_s(move) + _SLACK_S
+        return move.valid_until_s + self._book.ending_s(move) + SLACK_S
 
     async def _write(self, move: Move, verdict: MoveVerdict) -> None:
         written = await self._moves.write(move, verdict, self._wall_s())

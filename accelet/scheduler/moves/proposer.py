@@ -112,7 +112,9 @@ class Proposer:
         for plan in waiting:
             gang = plan.gang
             is_promise = gang.key.kind == PLACEHOLDERS  # what Kueue asks for has no pods yet
-            is_apart = is_promise or gang.is_begun or gang.lacking or gang.excluded or gang.objection is not None
+            is_apart = (
+                is_promise or gang.is_begun or gang.lacking or gang.excluded or gang.objection is not None
+            )
             is_resting = self._rests_until_s.get(gang.key, 0.0) > now_s
             if plan.is_settled and not is_apart and not is_resting and gang.newest_s <= since_s:
                 return gang.first(gang.fewest)

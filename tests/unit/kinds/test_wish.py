@@ -30,6 +30,8 @@ def test_a_wish_is_one_for_ten_minutes() -> None:
     [
         "",
         "gpu-7",
+        "gpu\x1b[31m 2026-01-01T00:00:00Z",
+        "gpu\n7 2026-01-01T00:00:00Z",
         "gpu-7 ",
         " 2026-01-01T00:00:00Z",
         "gpu-7 soon",

@@ -17,6 +17,7 @@ from accelet.kube.selection import NodeTerm, Requirement
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import GATE_PREFIX
 from accelet.scheduler.moves.book import MoveBook
+from accelet.scheduler.moves.holding import SLACK_S, held_until_s
 from accelet.scheduler.moves.tasks import TaskTerms, parse_terms
 from accelet.scheduler.record import Awaited
 from accelet.scheduler.release import unpinned_terms
@@ -222,3 +223,14 @@ def test_a_task_that_cannot_be_read_is_named(body: str) -> None:
 def test_a_wish_that_cannot_be_read_is_none() -> None:
     body = '{"metadata": {"name": "t", "uid": "u", "annotations": {"accelet.dev/move-to": "soon"}}}'
     assert parse_terms(body.encode()) == TaskTerms("default", "t", "u", 0)
+
+
+def test_what_is_held_for_a_move_under_way_has_an_end() -> None:
+    places = [("n0", "n1")]
+    left, arriving = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 0, 5, tzinfo=UTC)
+    status = _move(places).status.advance("Leaving", "Begun", "", left)
+    move = replace(_move(places), status=status)
+    assert held_until_s(move, 40) == left.timestamp() + 40 + SLACK_S
+    move = replace(move, status=status.advance("Arriving", "Left", "", arriving))
+    assert held_until_s(move, 40) == arriving.timestamp() + SLACK_S
+    assert held_until_s(_move(places, "Leaving"), 0) == _UNTIL.timestamp() + SLACK_S

@@ -150,7 +150,7 @@ def test_over_many_rounds_the_budgets_hold_and_nobody_comes_back(
     nodes, pods = _cluster()
     bounds, former, now_s = MoveBounds(most_an_hour), list[FormerMove](), _NOW_S
     since_s = {one.key: 0.0 for one in pods}
-    for turn in range(12):
+    for turn in range(8):
         now_s += chance.choice((60, 700, 4000))
         gang = waiting_gang(1, gpus=2)
         gang = replace(gang, key=replace(gang.key, name=f"w-{turn % 4}"))
