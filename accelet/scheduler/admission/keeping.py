@@ -35,15 +35,20 @@ MOST_PLACEHOLDERS = 50_000
 _AT_ONCE = 200
 """So many placeholders come or go in some 10 ms."""
 
+_PARALLEL = 4
 _AGAIN_S = 0.2
 _FULL_S = 5.0
 _LOOK_AGAIN_S = 600.0
+_Quota = tuple[str, float | None]
 _CHECKS = ""
 """Stands for the namespace in the keys of checks, which have none."""
 
 
 class AdmissionKeeper:
-    """What one leader does for Workloads. `plans` writes plans, `wall_s` is the time of day."""
+    """What one leader does for Workloads, with no more than `most` placeholders at one time.
+
+    `plans` writes plans, `wall_s` is the time of day.
+    """
 
     def __init__(
         self,
@@ -55,13 +60,15 @@ class AdmissionKeeper:
         *,
         clock: Clock,
         wall_s: Callable[[], float],
+        most: int = MOST_PLACEHOLDERS,
     ) -> None:
         self._book, self._state, self._writer, self._plans = book, state, writer, plans
         self._settings, self._clock, self._wall_s = settings, clock, wall_s
+        self._most = most
         self._queue: WorkQueue[ObjectKey] = WorkQueue(clock)
         self._kept: dict[ObjectKey, Placeholders] = {}
         self._refusals: dict[ObjectKey, str] = {}
-        self._met: dict[ObjectKey, str] = {}
+        self._met: dict[ObjectKey, _Quota] = {}
         self._plan_now: Callable[[GangKey], None] = lambda _: None
 
     async def restore(self) -> None:
@@ -83,7 +90,7 @@ class AdmissionKeeper:
         for name in self._book.checks:
             self.see_check(name)
         self.see_flavor()
-        await self._queue.work(self._look)
+        await self._queue.work(self._look, parallel=_PARALLEL)
 
     def see_workload(self, key: ObjectKey) -> None:
         """A Workload came, changed or went."""
@@ -125,7 +132,7 @@ class AdmissionKeeper:
             record = self._state.record_of(kept.key) if kept else None
             if kept is None or record is None:
                 continue
-            self._met[key] = kept.workload.uid
+            self._met[key] = _quota(kept.workload)
             self._queue.add(key)
             plan = adopt(gang, record)
             if plan is not None:
@@ -146,10 +153,7 @@ class AdmissionKeeper:
             self._met.pop(key, None)
             return await self._give_back(key)
         kept = self._kept.get(key)
-        if kept is not None and (kept.workload.uid, kept.workload.reserved_s) != (
-            workload.uid,
-            workload.reserved_s,
-        ):
+        if kept is not None and _quota(kept.workload) != _quota(workload):
             # Another Workload of this name, or another quota: nothing of the former plan holds.
             again_s = await self._give_back(key)
             return _AGAIN_S if again_s is None else again_s
@@ -169,6 +173,7 @@ class AdmissionKeeper:
             if isinstance(found, NotPlanned):
                 decision = tell_ready(prospects, found.reason)
             elif isinstance(found, Unplannable):
+                await self._give_back(workload.key)
                 self._refusals[workload.key] = found.reason
                 return 0.0
             if prospects.is_lost:
@@ -199,7 +204,7 @@ class AdmissionKeeper:
         )
 
     def _has_pods(self, workload: KueueWorkload) -> bool:
-        if self._met.get(workload.key) == workload.uid:
+        if self._met.get(workload.key) == _quota(workload):
             return True
         gang = gang_to_come(workload)
         pods = self._state.members(gang) if gang else []
@@ -228,10 +233,11 @@ class AdmissionKeeper:
         made = make_placeholders(workload, sets, self._book.flavors, self._state.prefix)
         if not isinstance(made, Placeholders):
             return made
-        if made.count + sum(one.count for one in self._kept.values()) > MOST_PLACEHOLDERS:
+        if made.count + sum(one.count for one in self._kept.values()) > self._most:
             return None
         self._kept[workload.key] = made
-        self._state.set_workload(Workload(PLACEHOLDERS, *workload.key, made.count))
+        # Kueue itself says who is evicted for whom of those that it admits.
+        self._state.set_workload(Workload(PLACEHOLDERS, *workload.key, made.count, is_queued=True))
         for number, pod in enumerate(made.pods()):
             self._state.set_pod(pod)
             if number % _AT_ONCE == _AT_ONCE - 1:
@@ -265,3 +271,8 @@ class AdmissionKeeper:
         if check is None or name not in self._book.our_checks:
             return None
         return None if await self._writer.activate(check) else _AGAIN_S
+
+
+def _quota(workload: KueueWorkload) -> _Quota:
+    """Told apart from any other quota, of this Workload or of another that had its name."""
+    return workload.uid, workload.reserved_s

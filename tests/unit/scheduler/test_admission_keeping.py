@@ -1,0 +1,222 @@
+"""What a leader keeps for Workloads, beside an API server that has nothing but them."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from prometheus_client import CollectorRegistry
+
+from accelet.control.writer import FencedWriter
+from accelet.fakeapi.patches import json_patch, merge_patch
+from accelet.kube.apiresources import ApiResource, Body, ObjectApi
+from accelet.kube.objects import ObjectKey
+from accelet.scheduler.admission.book import AdmissionBook
+from accelet.scheduler.admission.keeping import AdmissionKeeper
+from accelet.scheduler.admission.kueue import CONTROLLER, parse_admission_check, parse_kueue_workload
+from accelet.scheduler.admission.placeholders import placeholder_gang
+from accelet.scheduler.admission.telling import AdmissionWriter
+from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.gangs.grouping import GATE_PREFIX, Gang
+from accelet.scheduler.metrics import SchedulerMetrics
+from accelet.scheduler.placement.plan import Plan
+from accelet.scheduler.preemption.victims import may_preempt
+from accelet.scheduler.record import Placement, Record
+from accelet.scheduler.settings import AdmissionSettings
+from accelet.scheduler.state import SchedulerState
+from accelet.scheduler.writer import PlanWriter
+from tests.fakes.clocks import FakeClock
+from tests.fakes.nodes import GPU, node
+from tests.integration.kube.waiting import eventually
+
+_BEGAN_S = 1_000.0
+_WITHIN_S = 60.0
+_MOST = 50
+
+
+@dataclass
+class Objects:
+    """An API server's objects by plural and key."""
+
+    there: dict[tuple[str, ObjectKey], dict[str, Any]] = field(default_factory=dict)
+
+    async def get(self, resource: ApiResource, namespace: str | None, name: str) -> bytes:
+        return json.dumps(self._find(resource, namespace, name)).encode()
+
+    async def patch(
+        self,
+        resource: ApiResource,
+        namespace: str | None,
+        name: str,
+        patch: Body | Sequence[Body],
+        of: str,
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> bytes:
+        before = self._find(resource, namespace, name)
+        after = json_patch(before, cast("list[dict[str, Any]]", patch)) if of == "json" else None
+        after = after or merge_patch(before, patch)
+        self.there[resource.plural, (namespace or "", name)] = after
+        return json.dumps(after).encode()
+
+    async def delete(self, resource: ApiResource, namespace: str | None, name: str, **_: object) -> bytes:
+        return b"{}"
+
+    def _find(self, resource: ApiResource, namespace: str | None, name: str) -> dict[str, Any]:
+        return self.there[resource.plural, (namespace or "", name)]
+
+
+class World:
+    def __init__(self) -> None:
+        self.api, self.book, self.clock = Objects(), AdmissionBook(), FakeClock()
+        self.state = SchedulerState(Scheme(), GATE_PREFIX)
+        self.state.set_node(node("n0", gpus=8))
+        writer = FencedWriter(cast(ObjectApi, self.api), lambda: True)
+        plans = PlanWriter(writer, self.state, SchedulerMetrics(CollectorRegistry()))
+        self.planned: list[str] = []
+        self._wall_s = _BEGAN_S
+        self.keeper = AdmissionKeeper(
+            self.book,
+            self.state,
+            AdmissionWriter(writer, self.book),
+            plans,
+            AdmissionSettings(kueue=True, within_s=_WITHIN_S),
+            clock=self.clock,
+            wall_s=lambda: self._wall_s,
+            most=_MOST,
+        )
+        self.add_check("places")
+
+    def add_check(self, name: str, **spec: Any) -> None:
+        raw = {"metadata": {"name": name}, "spec": {"controllerName": CONTROLLER, **spec}}
+        self.api.there["admissionchecks", ("", name)] = raw
+        self.book.checks[name] = parse_admission_check(raw)
+
+    def reserve(self, name: str, pods: int, **template: Any) -> None:
+        spec = {
+            "schedulingGates": [{"name": f"{GATE_PREFIX}j"}],
+            "containers": [{"name": "main", "resources": {"requests": {GPU: "1"}}}],
+            **template,
+        }
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": "u", "controller": True}
+        raw = {
+            "metadata": {"name": name, "namespace": "ml", "uid": f"uid-{name}", "ownerReferences": [owner]},
+            "spec": {"podSets": [{"name": "main", "count": pods, "template": {"spec": spec}}]},
+            "status": {
+                "conditions": [
+                    {"type": "QuotaReserved", "status": "True", "lastTransitionTime": "1970-01-01T00:16:40Z"}
+                ],
+                "admissionChecks": [{"name": "places", "state": "Pending", "message": ""}],
+            },
+        }
+        self.api.there["workloads", ("ml", name)] = raw
+        self.book.put(parse_kueue_workload(raw))
+        self.keeper.see_workload(("ml", name))
+
+    def promise(self, name: str, pods: int) -> None:
+        placements = tuple(Placement(f"{name}/{rank}", f"uid-{name}", "n0") for rank in range(pods))
+        record = Record(self.gang(name).key, placements, 0, 0, until_s=_BEGAN_S + _WITHIN_S)
+        self.state.set_record(replace(record, resource_version="1", uid="u"))
+        self.keeper.see_record(record)
+
+    def pass_time(self, by_s: float) -> None:
+        self._wall_s += by_s
+        for _, name in self.book.workloads:
+            self.keeper.see_workload(("ml", name))
+
+    def gang(self, name: str) -> Gang:
+        return next(gang for gang in self.state.gangs() if gang.key.name == name)
+
+    def placeholders(self) -> int:
+        return sum("/" in name for _, name in self.state.pods)
+
+    def said(self, name: str) -> tuple[str, str]:
+        (check,) = self.api.there["workloads", ("ml", name)]["status"]["admissionChecks"]
+        return check["state"], check["message"]
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        work = asyncio.create_task(self.keeper.run(lambda gang: self.planned.append(gang.name)))
+        yield
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+
+async def test_placeholders_of_all_workloads_are_bounded_and_the_next_one_gets_its_turn() -> None:
+    world, each = World(), 12
+    most = _MOST // each
+    async with world.running():
+        for number in range(most + 1):
+            world.reserve(f"w{number}", each)
+        await eventually(lambda: len(world.planned) == most)
+        assert world.placeholders() == most * each
+        world.book.remove(("ml", "w0"))
+        world.keeper.see_workload(("ml", "w0"))
+        await eventually(lambda: world.placeholders() == (most - 1) * each)
+        world.pass_time(0.0)
+        await eventually(lambda: len(world.planned) == most + 1)
+    assert world.planned == [f"w{number}" for number in range(most + 1)]
+
+
+async def test_room_is_taken_while_it_is_promised_and_given_back_when_its_time_is_over() -> None:
+    world = World()
+    async with world.running():
+        world.reserve("train", 8)
+        await eventually(lambda: world.planned == ["train"])
+        world.promise("train", 8)
+        await eventually(lambda: world.said("train")[0] == "Ready")
+        assert world.state.gangs() == []
+        world.pass_time(_WITHIN_S - 1)
+        await eventually(lambda: world.placeholders() == 8)
+        world.pass_time(2)
+        await eventually(lambda: world.said("train")[0] == "Retry")
+        assert (world.placeholders(), world.state.records) == (0, {})
+
+
+async def test_without_a_plan_in_time_the_quota_goes_back() -> None:
+    world = World()
+    async with world.running():
+        world.reserve("train", 8)
+        await eventually(lambda: world.planned == ["train"])
+        world.pass_time(_WITHIN_S + 1)
+        await eventually(lambda: world.said("train")[0] == "Retry")
+    assert world.said("train")[1] == "no plan was made for it in time; its Events may say why"
+    assert world.placeholders() == 0
+
+
+async def test_why_a_gang_of_placeholders_waits_is_told_and_nobody_is_evicted_for_it() -> None:
+    world = World()
+    async with world.running():
+        world.reserve("train", 9, priority=9)
+        await eventually(lambda: world.planned == ["train"])
+        gang = world.gang("train")
+        assert not may_preempt(gang, world.state.owners)
+        world.keeper.take_waiting([Plan(gang, reason="needs 9 nodes")])
+        await eventually(lambda: world.said("train") == ("Retry", "needs 9 nodes"))
+    assert world.placeholders() == 0
+
+
+async def test_a_promise_whose_flavor_is_gone_is_given_up_once() -> None:
+    world = World()
+    world.reserve("train", 2)
+    raw = world.api.there["workloads", ("ml", "train")]
+    raw["status"]["admission"] = {"podSetAssignments": [{"name": "main", "flavors": {"cpu": "gone"}}]}
+    gang = placeholder_gang(world.book.workloads["ml", "train"])
+    placements = (Placement("train/0", "uid-train", "n0"),)
+    world.state.set_record(Record(gang, placements, 0, 0, "1", "u", until_s=_BEGAN_S + _WITHIN_S))
+    async with world.running():
+        await eventually(lambda: world.said("train")[0] == "Retry")
+    assert "ResourceFlavor" in world.said("train")[1]
+    assert world.state.records == {}
+
+
+async def test_a_check_with_parameters_says_that_it_takes_none() -> None:
+    world = World()
+    world.add_check("wrong", parameters={"kind": "X", "name": "x", "apiGroup": "y"})
+    async with world.running():
+        await eventually(lambda: "status" in world.api.there["admissionchecks", ("", "wrong")])
+    (condition,) = world.api.there["admissionchecks", ("", "wrong")]["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == ("Active", "False")
