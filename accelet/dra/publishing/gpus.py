@@ -4,7 +4,7 @@ A card's counters let its tiles or the whole of it be held, never both. What sev
 device they take as millicores and memory; the hardware enforces neither.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from accelet.dra.names import ALL_MILLICORES, STEP_MILLICORES, label_of
@@ -24,6 +24,10 @@ MOST_TILES = 31
 """A counter set holds 32 counters, and one is the card's memory."""
 
 MEBIBYTE = 2**20
+
+LESS_THAN = 2**63
+"""Bytes of memory: the API server cuts larger amounts, to one that no step divides, and refuses the pool."""
+
 ASSUMED_DRIVER = "i915"
 
 
@@ -36,19 +40,28 @@ class Gpus:
     left_out: tuple[str, ...]
 
 
-def gpu_devices(cards: Iterable[ServedUnit]) -> Gpus:
+def gpu_devices(cards: Sequence[ServedUnit]) -> Gpus:
     """Tiles of all cards, then cards, then monitors, each in order of hardware."""
     described = [_Card(card) for card in cards]
     tiles = tuple(tile for card in described for tile in card.tiles())
     wholes = tuple(card.whole() for card in described)
     monitors = tuple(card.monitor() for card in described)
-    left_out = tuple(
-        f"{card.served.unit} has {card.served.device.tile_count} tiles and is offered whole only: "
-        f"Kubernetes counts no more than {MOST_TILES} of one card"
-        for card in described
-        if card.served.device.tile_count > MOST_TILES
-    )
+    left_out = tuple(said for card in cards for said in _left_out(card))
     return Gpus(tuple(card.counter_set() for card in described), tiles + wholes + monitors, left_out)
+
+
+def _left_out(card: ServedUnit) -> Iterator[str]:
+    tiles, memory = card.device.tile_count, card.device.memory_bytes or 0
+    if tiles > MOST_TILES:
+        yield (
+            f"{card.unit} has {tiles} tiles and is offered whole only: "
+            f"Kubernetes counts no more than {MOST_TILES} of one card"
+        )
+    if memory >= LESS_THAN:
+        yield (
+            f"{card.unit} is said to have {memory} bytes of memory and is offered without: "
+            f"Kubernetes counts less than {LESS_THAN}"
+        )
 
 
 def millicores_of(shares: int) -> Capacity:
@@ -74,7 +87,8 @@ class _Card:
         self._name = f"gpu-{self._label}"
         self._tile_count = device.tile_count if device.tile_count <= MOST_TILES else 1
         self._has_tiles = 1 < device.tile_count <= MOST_TILES
-        self._memory = (device.memory_bytes or 0) // MEBIBYTE * MEBIBYTE
+        memory = device.memory_bytes or 0
+        self._memory = memory // MEBIBYTE * MEBIBYTE if memory < LESS_THAN else 0
         self._tile_memory = self._memory // self._tile_count // MEBIBYTE * MEBIBYTE
         self._atoms: frozenset[Atom] = frozenset((device.unit, tile) for tile in range(device.tile_count))
         self._common: Mapping[str, Attribute] = {

@@ -22,7 +22,9 @@ def number(text: str) -> int:
     """The amount of a quantity of the plain forms that a publisher writes."""
     match = _QUANTITY.fullmatch(text)
     assert match is not None, text
-    return int(match[1]) * _FACTORS[match[2] or ""]
+    amount = int(match[1]) * _FACTORS[match[2] or ""]
+    assert amount < 2**63, f"{text} would be cut to {2**63 - 1}, which no step divides"
+    return amount
 
 
 def faults(slices: Sequence[Mapping[str, Any]]) -> list[str]:

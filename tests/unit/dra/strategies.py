@@ -80,7 +80,10 @@ gpu_cards = st.builds(
     gpu,
     bus=st.integers(0, 255),
     tiles=st.integers(1, 64) | st.integers(1, 4),
-    memory=st.none() | st.integers(1, 256 * GIB) | st.integers(1, 256).map(lambda gib: gib * GIB),
+    memory=st.none()
+    | st.integers(1, 256 * GIB)
+    | st.integers(1, 256).map(lambda gib: gib * GIB)
+    | st.integers(2**63 - GIB, 2**66),
     shares=st.integers(1, 100),
     health=_healths,
     numa=st.none() | st.integers(0, 7),

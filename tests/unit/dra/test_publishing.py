@@ -170,6 +170,18 @@ def test_a_card_with_too_many_tiles_is_offered_whole_and_says_so() -> None:
     )
 
 
+@pytest.mark.parametrize(("memory", "is_told"), [(2**63 - 2**20, True), (2**63, False), (2**90, False)])
+def test_more_memory_than_kubernetes_counts_is_left_out_and_said(memory: int, *, is_told: bool) -> None:
+    """It would take the whole pool with it: the API server refuses an amount that no step divides."""
+    pool = pool_of(gpus(gpu(3, tiles=2, memory=memory), gpu(4, memory=GIB)))
+    assert faults(render_all(pool)) == []
+    card = devices_of(pool)["gpu-0000-03-00-0"]
+    assert ("memory" in card["capacity"]) == is_told
+    told = [f"0000-03-00.0 is said to have {memory} bytes of memory and is offered without: "]
+    assert [said.partition("Kubernetes")[0] for said in pool.left_out] == ([] if is_told else told)
+    assert "memory" in devices_of(pool)["gpu-0000-04-00-0"]["capacity"]
+
+
 @given(st.integers(1, 100))
 def test_shares_of_a_card_are_never_more_than_allowed(shares: int) -> None:
     capacity = millicores_of(shares)
