@@ -1,7 +1,6 @@
 """Who has put a slice aside, who asks for it, and who holds a pool that was another's."""
 
 from collections import defaultdict
-from collections.abc import Iterable
 
 from accelet.provisioner.deciding.offers import Party
 from accelet.provisioner.record import SliceRequest
@@ -59,7 +58,9 @@ class ParkedBook:
         """Those that hold a pool with a mark that is not their own."""
         return list(self._by_mark.get(mark, {}).values())
 
-    def holding_like(self, request: SliceRequest) -> Iterable[Party]:
+    def holding_like(self, request: SliceRequest) -> list[Party]:
         """Those that may hold what was the pool of `request`."""
+        if not self._by_mark:
+            return []
         marks = dict.fromkeys((request.uid, request.status.mark))
         return [Party(one.uid, one.record) for mark in marks if mark for one in self.holders_of(mark)]

@@ -31,6 +31,7 @@ Key = tuple[str, str]
 OwnerKey = tuple[str, str, str]
 
 _NOTHING: Mapping[str, str] = {}
+_NO_POOLS: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +203,7 @@ class ProvisionerState:
             no_room=self._why_no_room(request, listed),
             fingerprint=fingerprint_of(request.spec, self.settings),
             no_service=self._why_unnamed(request),
-            given=given_of(Party(request.uid, request.record), self.parked.holding_like(request)),
+            given=self._given(request),
             times=self._times,
         )
         if request.status.phase == "Pending" and wish.unwanted is None:
@@ -228,6 +229,11 @@ class ProvisionerState:
 
     def _is_wanted(self, one: SliceRequest) -> bool:
         return self.wish_for(one).unwanted is None
+
+    def _given(self, request: SliceRequest) -> frozenset[str]:
+        """The pools that were its own and are another's now."""
+        holding = self.parked.holding_like(request)
+        return given_of(Party(request.uid, request.record), holding) if holding else _NO_POOLS
 
     def _offers(self, request: SliceRequest, listed: PoolList) -> tuple[ParkedPool, ...]:
         """The parked slices of its namespace: their machines have run its tenants' programs before."""
@@ -337,7 +343,7 @@ class ProvisionerState:
         pools = self._pools_of.get(one.uid, frozenset())
         if one.status.mark:
             pools |= self._pools_of.get(one.status.mark, frozenset()) & {one.status.pool}
-        pools -= given_of(Party(one.uid, one.record), self.parked.holding_like(one))
+        pools -= self._given(one)
         return Counted(one.uid, one.set_key, one.spec.slice_set.size, self._chips[one.uid], one.record, pools)
 
 

@@ -153,13 +153,12 @@ class SlicesView:
     @property
     def pools(self) -> tuple[NodePool, ...]:
         """The pools with this request's mark, whatever attempt they are of, and one that it took over."""
-        record = self.record
-        return tuple(
-            pool
-            for pool in (*self.listed.pools, *self.listed.originals)
-            if (pool.mark == self.uid or (pool.mark == record.mark and pool.name == record.pool))
-            and pool.name not in self.given
-        )
+        uid, record, given = self.uid, self.record, self.given
+        own = [pool for pool in self.listed.pools if pool.mark == uid]
+        if record.mark:
+            others = (*self.listed.pools, *self.listed.originals)
+            own += [pool for pool in others if (pool.mark, pool.name) == (record.mark, record.pool)]
+        return tuple(pool for pool in own if pool.name not in given)
 
     @property
     def pool(self) -> NodePool | None:

@@ -28,10 +28,11 @@ SETTINGS = ProvisionerSettings(
 
 @asynccontextmanager
 async def provisioner_on_gke(
-    world: World, gke: FakeGke, folder: Path, *, adopt: bool = False
+    world: World, gke: FakeGke, folder: Path, *, adopt: bool = False, park_s: float = 0.0
 ) -> AsyncIterator[None]:
     kubeconfig = world.api.write_kubeconfig(folder / "kubeconfig")
-    settings = msgspec.structs.replace(SETTINGS, gke=msgspec.structs.replace(SETTINGS.gke, adopt=adopt))
+    cluster_settings = msgspec.structs.replace(SETTINGS.gke, adopt=adopt)
+    settings = msgspec.structs.replace(SETTINGS, gke=cluster_settings, park_s=park_s)
 
     def make(surface: Surface, cluster: str) -> Provider:
         return GkeProvider(Transport(gke.url, NoTokens()), settings, cluster, surface.writer.may_write)

@@ -14,7 +14,7 @@ from tests.integration.kube.waiting import eventually
 from tests.integration.provisioner.gke_runs import provisioner_on_gke
 from tests.integration.provisioner.world import REQUESTS, open_world
 
-SCHEDULES, KILLS, MOST_WRITES, WITHIN_S = 200, 4, 30, 120.0
+SCHEDULES, PARKING_SCHEDULES, KILLS, MOST_WRITES, WITHIN_S = 200, 25, 4, 30, 120.0
 
 
 class Cut:
@@ -96,6 +96,36 @@ async def test_a_kill_between_any_two_writes_loses_nothing(seed: int, tmp_path: 
                 await eventually(lambda: not world.objects(REQUESTS) and not gke.state.pools, WITHIN_S)
     assert world.partial == []
     assert world.killed == []
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(PARKING_SCHEDULES))
+async def test_a_kill_while_slices_change_hands_leaves_each_in_one(seed: int, tmp_path: Path) -> None:
+    chance, cut = random.Random(seed), Cut()
+    with FakeApi(bookmark_s=1.0) as api, open_world(api) as world, _CutGke(cut) as gke:
+        api.faults.append(_CutApi(Drop(), cut=cut))
+        with machines(gke.state, world.state):
+            world.ask("one")
+            async with provisioner_on_gke(world, gke, tmp_path, park_s=600):
+                await eventually(lambda: world.phases() == ["Ready"] * 2, WITHIN_S)
+                world.finish("one")
+                await eventually(lambda: world.phases() == ["Parked"] * 2, WITHIN_S)
+            pools = set(gke.state.pools)
+            world.ask("two")
+            for _ in range(KILLS):
+                cut.after(chance.randrange(MOST_WRITES // 3), is_lost=chance.random() < 0.5)
+                async with provisioner_on_gke(world, gke, tmp_path, park_s=600):
+                    await eventually(lambda: cut.is_done.is_set() or _is_settled(world.phases()), WITHIN_S)
+            cut.after(-1, is_lost=False)
+            async with provisioner_on_gke(world, gke, tmp_path, park_s=600):
+                await eventually(lambda: world.phases() == ["Ready"] * 2, WITHIN_S)
+                assert set(gke.state.pools) == pools
+                world.finish("two")
+                await eventually(lambda: world.phases() == ["Parked"] * 2, WITHIN_S)
+            async with provisioner_on_gke(world, gke, tmp_path):
+                await eventually(lambda: not world.objects(REQUESTS) and not gke.state.pools, WITHIN_S)
+    assert (world.partial, world.killed) == ([], [])
 
 
 def _is_settled(phases: list[str]) -> bool:

@@ -14,6 +14,9 @@ from tests.unit.provisioner.world import HOSTS, MACHINES, TIMES, World
 _MODEL = settings(max_examples=15) if settings().max_examples <= 100 else settings()
 """Each example is hours of a world; `make soak` runs them in full."""
 
+_FEW = settings(max_examples=6) if settings().max_examples <= 100 else settings()
+"""For those of which each example is longer still."""
+
 _CHANCES = st.builds(random.Random, st.integers(0, 2**32))
 
 
@@ -277,7 +280,7 @@ def test_a_service_that_comes_soon_is_not_missed(chance: random.Random) -> None:
         world.pass_time(5.0)
 
 
-@_MODEL
+@_FEW
 @given(_CHANCES)
 def test_a_parked_slice_serves_the_next_job_without_another_pool(chance: random.Random) -> None:
     world = World(chance, park_s=900.0)
@@ -298,7 +301,7 @@ def test_a_parked_slice_serves_the_next_job_without_another_pool(chance: random.
     _end_all(world)
 
 
-@_MODEL
+@_FEW
 @given(_CHANCES, st.sampled_from((1, 2)))
 def test_parked_slices_are_in_one_hand_through_faults_crashes_and_leaders(
     chance: random.Random, leaders: int
@@ -317,6 +320,32 @@ def test_parked_slices_are_in_one_hand_through_faults_crashes_and_leaders(
     for node in world.nodes.values():
         node.ready = True
     _end_all(world)
+
+
+@_MODEL
+@given(_CHANCES)
+def test_a_slice_that_was_taken_over_and_fails_is_replaced_within_the_limits(chance: random.Random) -> None:
+    world = World(chance, park_s=900.0)
+    world.limits = Limits(slices=2)
+    world.ask("one")
+    _run_until_ready(world, 1200.0)
+    _end(world, "one")
+    _run(world, 300.0)
+    world.ask("two")
+    _run_until_ready(world, 600.0)
+    first = world.requests["two-0"].record
+    assert first.mark == "one-0"
+
+    world.pools[first.pool].state = "failed"
+    _turn(world)
+    world.end_pods("two")
+    while world.requests["two-0"].record.mark:
+        _run(world, 1.0)
+    world.ask("three")
+    _run_until_ready(world, 1800.0)
+
+    assert world.requests["two-0"].record.pool != first.pool
+    assert world.requests["two-0"].record.mark == ""
 
 
 @_MODEL
@@ -339,7 +368,7 @@ def test_parking_ends_at_its_deadline(chance: random.Random, park_s: float) -> N
     _end_all(world)
 
 
-@_MODEL
+@_FEW
 @given(_CHANCES)
 def test_a_parked_slice_makes_room_for_what_cannot_use_it(chance: random.Random) -> None:
     world = World(chance, park_s=10800.0)
@@ -380,7 +409,7 @@ def test_a_slice_is_not_parked_for_what_it_is_no_use(chance: random.Random) -> N
         _run(world, 10.0)
 
 
-@_MODEL
+@_FEW
 @given(_CHANCES)
 def test_a_job_that_is_wanted_again_takes_its_parked_slice_back(chance: random.Random) -> None:
     world = World(chance, park_s=900.0)

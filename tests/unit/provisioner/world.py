@@ -163,9 +163,11 @@ class World:
                 for node in self.some(nodes):
                     node.open, node.bound, node.closed_s, node.owner = True, True, None, request.uid
             case Close(nodes):
+                self.check_own(request, {self.nodes[name].pool for name in nodes if name in self.nodes})
                 for node in self.some(nodes):
                     node.open, node.closed_s = False, self.now_s
             case Delete(pool, nodes):
+                self.check_own(request, {pool})
                 self.delete(pool, nodes)
             case Discard():
                 request.deleted = True
@@ -359,6 +361,11 @@ class World:
         for node in self.nodes.values():
             if node.owner in owners:
                 node.pods = 0
+
+    def check_own(self, request: SimRequest, pools: set[str]) -> None:
+        """Nothing is taken away that another uses."""
+        others = [one for one in self.requests.values() if one is not request and one.record.phase in USED]
+        assert not pools & {one.record.pool for one in others}, "another's pool is taken away"
 
     def check_one_hand(self) -> None:
         """No slice is used by two, whatever hand it went through."""
