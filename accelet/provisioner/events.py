@@ -39,6 +39,7 @@ class SliceEvents:
             is_adopted = after.mark.startswith(ORIGINAL_MARK)
             kind, reason, is_news = "Normal", "SliceAdopted" if is_adopted else "SliceReused", True
         is_waiting = after.phase == "Pending" and bool(after.why) and after.why != before.why
+        is_waiting = is_waiting and not after.asks_of
         if not (is_news or is_waiting):
             return
         note = f"{request.name}: {_note(after)}"[:_MOST_NOTE]

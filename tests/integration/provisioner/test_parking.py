@@ -38,9 +38,9 @@ async def test_the_next_job_set_takes_parked_slices_over(world: World, start: St
         assert (_pools(world), _bound(world)) == (pools, {"ml_two-w-0", "ml_two-w-1"})
         await eventually(lambda: world.phases("one") == [], WITHIN_S)
         assert {one["status"]["pool"] for one in world.objects(REQUESTS)} == pools
-        assert {"SliceParked", "SliceReused"} <= {
-            event["reason"] for event in world.objects("apis/events.k8s.io/v1/events")
-        }
+        events = world.objects("apis/events.k8s.io/v1/events")
+        assert {"SliceParked", "SliceReused"} <= {event["reason"] for event in events}
+        assert not any("asks for the parked pool" in note for note in world.notes()), "nothing is wrong"
     async with start():  # what is set to park nothing ends what is parked, also if it was another's
         world.finish("two")
         await eventually(lambda: not world.objects(REQUESTS) and not world.objects(MAPS), WITHIN_S)
