@@ -25,6 +25,11 @@ from accelet.runtime.logs import Log
 LOOK_S = 60.0
 """How often the slices are looked at without any news of them."""
 
+UNKNOWN_API = (
+    "this cluster does not know ResourceSlices of resource.k8s.io/v1: that takes Kubernetes 1.34 or later; "
+    "until then use `serve: device-plugin`"
+)
+
 _log = Log(__name__)
 
 
@@ -89,11 +94,7 @@ class Publisher:
 
     async def _bring_in_line(self, client: Client, pool: DevicePool) -> None:
         owner = parse_node(await client.get(NODES, None, self._node)).uid
-        published = [
-            _parse_slice(raw)
-            async for page in client.list_pages(RESOURCE_SLICES, None, {"fieldSelector": self._selector})
-            for raw in page.items
-        ]
+        published = await self._read_published(client)
         wanted = limit_pool(pool, self._features)
         kept = await self._write(client, compare(wanted, published, owner))
         if kept & self._features != self._features:
@@ -103,6 +104,13 @@ class Publisher:
                     "the API server keeps less than it is sent", driver=self._driver, effect=sentence
                 )
             self._wake.set()
+
+    async def _read_published(self, client: Client) -> list[Published]:
+        pages = client.list_pages(RESOURCE_SLICES, None, {"fieldSelector": self._selector})
+        try:
+            return [_parse_slice(raw) async for page in pages for raw in page.items]
+        except NotFoundError:
+            raise KubeError(UNKNOWN_API) from None
 
     async def _write(self, client: Client, difference: Difference) -> Features:
         kept = ALL

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from accelet.dra.running.places import Places
+from accelet.fakeapi.faults import Answer, Fault
 from tests.integration.dra.world import CONFIG, NODE, World, a_node, an_agent, result, until
 from tests.unit.dra.apirules import faults
 
@@ -30,6 +31,18 @@ async def test_nothing_is_published_before_the_kubelet_knows_the_driver(folder: 
         assert world.slices() == []
         await world.register()
         await until(lambda: len(world.slices()) == 2, timeout_s=5)
+
+
+async def test_a_cluster_that_knows_no_slices_is_told_until_it_does(folder: Path) -> None:
+    """As those before 1.34, until they are upgraded."""
+    async with a_node(folder) as world:
+        world.api.faults.append(Fault(Answer(404, "NotFound"), path="/resourceslices", times=1 << 30))
+        async with an_agent(world) as agent:
+            await world.register()
+            await until(lambda: any("Kubernetes 1.34 or later" in one.detail for one in agent.readiness()))
+            world.api.faults.clear()
+            await until(lambda: len(world.slices()) == 2)
+            await until(lambda: all(one.is_ok for one in agent.readiness()))
 
 
 async def test_slices_that_were_wiped_come_back(folder: Path) -> None:
