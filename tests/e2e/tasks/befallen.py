@@ -1,0 +1,237 @@
+"""What befalls tasks on a real cluster: preemption, lost nodes, quotas, ends of namespaces and of the kind.
+
+Named so that `make e2e` does not collect it: `make e2e-tasks`.
+"""
+
+# ruff: noqa: F811 - fixtures of other modules
+
+import asyncio
+import json
+import time
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from accelet.kinds.gputask import GPU_TASKS
+from accelet.kube.apiresources import JOBS, NODES, PODS, ApiResource
+from accelet.kube.client import Client
+from accelet.kube.errors import ConflictError, NotFoundError
+from tests.e2e.cluster.binaries import Binaries
+from tests.e2e.cluster.building import Progress
+from tests.e2e.cluster.control_plane import ControlPlane
+from tests.e2e.cluster.images import BUSYBOX_IMAGE
+from tests.e2e.cluster.kubeconfig import write_kubeconfig
+from tests.e2e.cluster.node import Node
+from tests.e2e.cluster.workloads import Workloads
+from tests.e2e.kustomize import DEPLOY, build
+from tests.e2e.shipped_kinds import RESOURCES
+from tests.e2e.simulated_nodes import card_nodes
+from tests.e2e.test_sharing import token_of
+from tests.e2e.test_tasks import (  # noqa: F401 - fixtures
+    client,
+    controller_words,
+    kubeconfig,
+    make_task,
+    namespace,
+    running,
+    user,
+)
+
+pytestmark = pytest.mark.timeout(300)
+_GPUS, _LABEL = "example.com/gpu", "example.com/lost"
+_CLASSES = ApiResource("PriorityClass", "priorityclasses", "scheduling.k8s.io")
+_QUOTAS = ApiResource("ResourceQuota", "resourcequotas")
+_NAMESPACES = ApiResource("Namespace", "namespaces")
+_KINDS = RESOURCES["CustomResourceDefinition"]
+_ONCE = 'case "$HOSTNAME" in *-1-*) trap "exit 143" TERM; sleep 3600 & wait;; esac'
+
+
+@pytest.fixture
+def scheduler_words(cluster: ControlPlane, workloads: Workloads, tmp_path: Path) -> Iterator[Sequence[str]]:
+    """With the account and the rights of deploy/scheduler.yaml."""
+    manifests = list(yaml.safe_load_all((DEPLOY / "scheduler.yaml").read_text()))
+    with workloads.applied(each for each in manifests if each["kind"] != "Deployment"):
+        path = write_kubeconfig(
+            tmp_path / "scheduler-kubeconfig",
+            server=cluster.url,
+            ca=cluster.authority.keys.certificate,
+            credentials=token_of(cluster, "accelet-scheduler", "kube-system"),
+        )
+        yield "scheduler", "--kubeconfig", str(path)
+
+
+@pytest.fixture
+async def controller(
+    kubeconfig: Path, scheduler_words: Sequence[str], tmp_path: Path
+) -> AsyncIterator[Process]:
+    """The task controller, beside the scheduler."""
+    async with (
+        running(tmp_path, *scheduler_words),
+        running(tmp_path, *controller_words(kubeconfig, tmp_path)) as process,
+    ):
+        yield process
+
+
+async def _until(what: str, condition: Callable[[], Awaitable[Any]], within_s: float = 120.0) -> None:
+    try:
+        async with asyncio.timeout(within_s):
+            while not await condition():  # noqa: ASYNC110 - the API server is another process
+                await asyncio.sleep(0.2)
+    except TimeoutError:
+        raise AssertionError(f"not within {within_s:g} s: {what}") from None
+
+
+async def _status(client: Client, namespace: str, name: str) -> dict[str, Any]:
+    status: dict[str, Any] = json.loads(await client.get(GPU_TASKS, namespace, name)).get("status") or {}
+    return status
+
+
+async def _is(client: Client, namespace: str, name: str, phase: str) -> bool:
+    return (await _status(client, namespace, name)).get("phase") == phase
+
+
+async def _is_gone(client: Client, resource: ApiResource, namespace: str | None, name: str) -> bool:
+    try:
+        await client.get(resource, namespace, name)
+    except NotFoundError:
+        return True
+    return False
+
+
+def _counts(status: dict[str, Any]) -> tuple[str, int, int, int]:
+    return (
+        status["phase"],
+        status["attempt"],
+        status.get("incidents", 0),
+        status.get("disruptions", 0),
+    )
+
+
+async def test_a_preempted_rank_and_a_lost_node_cost_no_retry(  # noqa: PLR0917 - fixtures
+    user: Client, client: Client, cluster: ControlPlane, node: Node, namespace: str, controller: Process
+) -> None:
+    assert controller.returncode is None
+    urgent = {"metadata": {"name": namespace}, "value": 1000}
+    await client.create(_CLASSES, None, urgent)
+    with ExitStack() as stack:
+        stack.enter_context(card_nodes(cluster.client, {"lost": []}))
+        await client.patch(NODES, None, "lost", {"metadata": {"labels": {_LABEL: "yes"}}}, "merge")
+        await _offer(client, node, "1")
+        lost = make_task("lost", nodeSelector={_LABEL: "yes"}, onFailure={"restart": "All"})
+        pushed = make_task("pushed", _ONCE, cards={"resource": _GPUS}, onFailure={"restart": "All"})
+        for task in (lost, pushed):
+            await user.create(GPU_TASKS, namespace, task)
+        await _until("its rank is bound to a node", partial(_is, user, namespace, "lost", "Starting"))
+        await _until("its rank runs", partial(_is, user, namespace, "pushed", "Running"))
+    amounts = {"requests": {_GPUS: "1"}, "limits": {_GPUS: "1"}}
+    container = {"name": "main", "image": BUSYBOX_IMAGE, "command": ["sleep", "2"], "resources": amounts}
+    spec = {"priorityClassName": namespace, "restartPolicy": "Never", "containers": [container]}
+    await user.create(PODS, namespace, {"metadata": {"name": "urgent"}, "spec": spec})
+    await _until("it ran again", partial(_is, user, namespace, "pushed", "Completed"))
+    assert _counts(await _status(user, namespace, "pushed")) == ("Completed", 2, 0, 1)
+
+    async def is_disrupted() -> bool:
+        return bool((await _status(user, namespace, "lost")).get("disruptions"))
+
+    await _until("its node is missed", is_disrupted, 180)
+    await _until("it waits for another", partial(_is, user, namespace, "lost", "Waiting"))
+    assert _counts(await _status(user, namespace, "lost")) == ("Waiting", 2, 0, 1)
+    await _offer(client, node, None)
+    await client.delete(_CLASSES, None, namespace)
+
+
+async def _offer(client: Client, node: Node, amount: str | None) -> None:
+    offered = {"status": {part: {_GPUS: amount} for part in ("capacity", "allocatable")}}
+    await client.patch(NODES, None, node.name, offered, "merge", subresource="status")
+
+
+async def test_a_quota_is_raised_and_then_the_namespace_ends(
+    user: Client, client: Client, namespace: str, controller: Process, tmp_path: Path
+) -> None:
+    """Of Jobs, whose refusal the controller sees, and of pods, whose refusal the Job controller sees."""
+    other = f"quota-{time.time_ns():x}"
+    await client.create(_NAMESPACES, None, {"metadata": {"name": other}})
+    await _until("it has an account", partial(_has_account, client, other))
+    hard = {"count/jobs.batch": "0", "pods": "0"}
+    await client.create(_QUOTAS, other, {"metadata": {"name": "small"}, "spec": {"hard": hard}})
+    await _until("the quota counts", partial(_counts_quota, client, other))
+    await client.create(GPU_TASKS, other, make_task("train", "sleep 3600"))
+
+    async def says(text: str) -> bool:
+        return text in (await _status(client, other, "train")).get("why", "")
+
+    await _until("no Job: told", partial(says, "exceeded quota: small"))
+    for name, amount in (("count/jobs.batch", "9"), ("pods", "9")):
+        await _until("pods: told", partial(says, "exceeded quota: small"))
+        await client.patch(_QUOTAS, other, "small", {"spec": {"hard": {name: amount}}}, "merge")
+        if name != "pods":
+            await _until("there is a Job", lambda: _has_job(client, other))
+    await _until("it runs", partial(_is, client, other, "train", "Running"))
+    await client.delete(_NAMESPACES, None, other)
+    await _until("it is gone", partial(_is_gone, client, _NAMESPACES, None, other))
+    await user.create(GPU_TASKS, namespace, make_task("next", "true"))
+    await _until("others go on", partial(_is, user, namespace, "next", "Completed"))
+    assert controller.returncode is None
+    log = (tmp_path / "task-controller.log").read_text()
+    assert "Traceback" not in log
+    assert log.count(f"{other}/train") < 60
+
+
+async def _has_account(client: Client, namespace: str) -> bool:
+    accounts = ApiResource("ServiceAccount", "serviceaccounts")
+    return not await _is_gone(client, accounts, namespace, "default")
+
+
+async def _counts_quota(client: Client, namespace: str) -> bool:
+    return "hard" in (json.loads(await client.get(_QUOTAS, namespace, "small")).get("status") or {})
+
+
+async def _has_job(client: Client, namespace: str) -> bool:
+    return not await _is_gone(client, JOBS, namespace, "train-1")
+
+
+async def test_a_program_reads_from_a_file_that_it_is_asked_to_save(
+    user: Client, client: Client, namespace: str, controller: Process, say: Progress
+) -> None:
+    assert controller.returncode is None
+    waits = 'until grep -q "^the-move 2100" "$ACCELET_SAVE_FILE"; do sleep 0.2; done'
+    await user.create(GPU_TASKS, namespace, make_task("asked", waits, move={"saveSeconds": 60}))
+    await _until("it runs", partial(_is, user, namespace, "asked", "Running"))
+    page = await user.list_page(PODS, namespace, {"labelSelector": "accelet.dev/task=asked"})
+    pod = json.loads(bytes(page.items[0]))["metadata"]["name"]
+    said = {"metadata": {"annotations": {"accelet.dev/save": "the-move 2100-01-01T00:00:00Z"}}}
+    began_s = time.monotonic()
+    await client.patch(PODS, namespace, pod, said, "merge")
+    await _until("it has read it", partial(_is, user, namespace, "asked", "Completed"), 150)
+    say(f"the program had read the annotation, and ended, after {time.monotonic() - began_s:.1f} s")
+
+
+async def test_the_kind_is_removed_while_the_controller_runs_and_installed_again(
+    user: Client, client: Client, namespace: str, binaries: Binaries, controller: Process
+) -> None:
+    await user.create(GPU_TASKS, namespace, make_task("first", "sleep 3600"))
+    await _until("it runs", partial(_is, user, namespace, "first", "Running"))
+    name = f"gputasks.{GPU_TASKS.group}"
+    await client.delete(_KINDS, None, name)
+    await _until("the kind is gone", partial(_is_gone, client, _KINDS, None, name))
+    await _until("its Job goes with it", partial(_is_gone, client, JOBS, namespace, "first-1"))
+    for manifest in build(DEPLOY / "tasks", binaries.path("kubectl")):
+        if manifest["metadata"]["name"] == name:
+            await client.patch(_KINDS, None, name, manifest, "apply")
+
+    async def made() -> bool:
+        try:
+            await user.create(GPU_TASKS, namespace, make_task("second", "true"))
+        except (NotFoundError, ConflictError):
+            return False
+        return True
+
+    await _until("the kind is served", made)
+    await _until("a task of it ends", partial(_is, user, namespace, "second", "Completed"))
+    assert controller.returncode is None
