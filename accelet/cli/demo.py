@@ -14,6 +14,7 @@ from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.tables import print_demo
 from accelet.cli.subcommands.demo_dra import command as dra
 from accelet.cli.subcommands.demo_provisioner import command as provisioner
+from accelet.cli.subcommands.demo_tasks import command as tasks
 
 DEMO_NODE = resources.files("accelet.cli").joinpath("demo_node.yaml")
 
@@ -46,3 +47,4 @@ def command(context: click.Context, node: Path | None, *, as_json: bool) -> None
 
 command.add_command(dra)
 command.add_command(provisioner)
+command.add_command(tasks)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from accelet.cli.demo_run import Report
+from accelet.cli.demotasks.story import TasksReport
 from accelet.cli.devices import Shown
 from accelet.cli.drawing.plainforms import (
     ExplainedTask,
@@ -32,6 +33,7 @@ FORMS: dict[str, type] = {
     "demo": Report,
     "demo-dra": DraReport,
     "demo-provisioner": ProvisionerReport,
+    "demo-tasks": TasksReport,
     "devices": Shown,
     "doctor": Examination,
     "explain": Explained,

@@ -64,7 +64,8 @@ def move(
 
     ended = ask_cluster(kubeconfig, lambda calls: wish.follow(calls, show), _FOLLOWED_S)
     if ended is None:
-        _fail(f"no Move of {namespace}/{name} was proposed within {_ANSWERED_S:.0f} s")
+        unanswered = f"no Move of {namespace}/{name} was proposed within {_ANSWERED_S:.0f} s"
+        _fail(f"{unanswered}: an Event NotMoved of its pods says why, unless the scheduler proposes none")
     if as_json:
         click.echo(json.dumps({"move": move_as_json(ended)}, indent=2))
     if ended.phase != "Done":

@@ -1,0 +1,1 @@
+"""What `accelet demo tasks` runs: a cluster of cards without a cluster, and a story in it."""
