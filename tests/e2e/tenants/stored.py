@@ -40,8 +40,14 @@ class Corpus:
     refusals: list[str] = field(default_factory=list)
     _made: list[Json] = field(default_factory=list)
 
-    def fill(self, strategy: st.SearchStrategy[Json], count: int) -> None:
-        """So many at random; to look for a smaller example would ask the API server for minutes."""
+    def fill(self, strategy: st.SearchStrategy[Json], count: int, tries: int = 1) -> None:
+        """So many at random, and as many as are refused once more, and so on."""
+        for _ in range(tries):
+            if self.stored < count:
+                self._offer(strategy, count - self.stored)
+
+    def _offer(self, strategy: st.SearchStrategy[Json], count: int) -> None:
+        """To look for a smaller example would ask the API server for minutes."""
 
         @settings(
             max_examples=count,
