@@ -44,6 +44,11 @@ class Node:
     def is_ready(self) -> bool:
         return any(c.type == "Ready" and c.status == "True" for c in self.conditions)
 
+    @property
+    def is_out_of_service(self) -> bool:
+        """Whether an administrator says by a taint that it is shut down: nothing runs there."""
+        return any(taint.key == "node.kubernetes.io/out-of-service" for taint in self.taints)
+
 
 class _WireSpec(Wire, frozen=True):
     unschedulable: bool | None = None

@@ -172,9 +172,9 @@ class SchedulerState:
     def let_go(self, now_s: float) -> float | None:
         """Frees the cards of pods deleted by force, as soon as somebody better knows of them.
 
-        When they must have ended; when their node is gone; or when the node has been well for so long that
-        its agent would have told of holders without a pod. How long a pod is given to end is its owner's to
-        say, and may be 285 years. Returns in how many seconds there may be more to free.
+        When they must have ended; when their node is gone or out of service; or when the node has been well
+        for so long that its agent would have told of holders without a pod. How long a pod is given to end is
+        its owner's to say, and may be 285 years. Returns in how many seconds there may be more to free.
         """
         for key, known in list(self._lingering.items()):
             node = self.cluster.node(known.node)
@@ -182,7 +182,8 @@ class SchedulerState:
             is_untold = is_away or known.told_s == _NOT_YET
             one = replace(known, told_s=now_s + TOLD_WITHIN_S) if is_untold else known
             self._lingering[key] = one
-            if node is None or min(one.until_s, one.told_s) <= now_s:
+            is_down = node is None or node.is_out_of_service
+            if is_down or min(one.until_s, one.told_s) <= now_s:
                 del self._lingering[key]
                 self.cluster.let_go_of_cards(key)
         waits_s = (min(one.until_s, one.told_s) - now_s for one in self._lingering.values())

@@ -133,6 +133,15 @@ def test_own_node_gets_its_cards_and_amounts(agents: Client, node: Node) -> None
     assert TILES not in node.object()["status"]["capacity"]
 
 
+@pytest.mark.parametrize("amount", ["9" * 19, "9" * 5_000, "1e20000", "1e-20000", "-1"])
+def test_absurd_amounts_are_refused(agents: Client, node: Node, amount: str) -> None:
+    offered = amounts(capacity={TILES: amount}, allocatable={TILES: amount})
+    with pytest.raises(RefusedError) as refused:
+        agents.send("PATCH", f"{NODES}/{node.name}/status?dryRun=All", offered)
+    by_policy, by_validation = 403, 422
+    assert refused.value.status in (by_policy, by_validation)
+
+
 def test_policy_can_judge_a_node_with_much_to_say(agents: Client, node: Node, workloads: Workloads) -> None:
     own = f"{NODES}/{node.name}"
     labels = {f"example.com/label-{number}": "x" * 60 for number in range(300)}

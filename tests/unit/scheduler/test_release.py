@@ -10,7 +10,7 @@ from accelet.kube.nodes import Node
 from accelet.kube.objects import Condition
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
-from accelet.kube.selection import NodeTerm, Requirement
+from accelet.kube.selection import NodeTerm, Requirement, Taint
 from accelet.scheduler.cluster.shape import shape_of
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.errors import PlanTooLargeError
@@ -377,6 +377,15 @@ def test_cards_of_a_ghost_are_free_when_its_node_is_gone() -> None:
     state.remove_node("a")
     assert state.let_go(101.0) is None
     state.set_node(card_node("a", card(0)))
+    assert _tiles(state) == {0, 1}
+
+
+def test_cards_of_a_ghost_are_free_when_its_node_is_out_of_service() -> None:
+    state = _ghost()
+    away = replace(card_node("a", card(0)), conditions=(Condition("Ready", "Unknown"),))
+    shut_down = Taint("node.kubernetes.io/out-of-service", "NoExecute", "nodeshutdown")
+    assert state.set_node(replace(away, taints=(shut_down,))), "news for the planner"
+    assert state.let_go(101.0) is None
     assert _tiles(state) == {0, 1}
 
 
