@@ -1,6 +1,6 @@
 """The agent's configuration: what is served under which names."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Annotated, Literal
@@ -11,6 +11,7 @@ import yaml
 from accelet.accelerators import BACKENDS
 from accelet.accelerators.backend import Backend
 from accelet.accelerators.files.backend import GenericDevice
+from accelet.accelerators.intel.gpu import IntelGpuSettings
 from accelet.accelerators.intel.monitoring import MonitoringMode, monitoring_resources
 from accelet.accelerators.scancache import ScanCache, uncached
 from accelet.accelerators.sensors.settings import SensorSettings
@@ -113,11 +114,12 @@ DEFAULT_DOMAIN = "squat.ai"
 class ConfigHead(msgspec.Struct, frozen=True, kw_only=True):
     """The file without its `resources`, each of which is read by its back-end's settings.
 
-    `monitoring` adds Intel's monitoring resources under their usual names. `devices` is the block of
-    generic-device-plugin as it stands; its resources are named `domain/name`. `publish_cards` has the
-    agent tell the cards of resources that follow assignments on its Node, `nfd_features` in a feature file
-    of Node Feature Discovery at this path on the host. With `sensors` the agent looks at what Intel's cards
-    do; with `health_events` it says on its Node which devices fall ill and are well again.
+    `monitoring` adds Intel's monitoring resources under their usual names; they show what the other resources
+    match. `devices` is the block of generic-device-plugin as it stands; its resources are named
+    `domain/name`. `publish_cards` has the agent tell the cards of resources that follow assignments on its
+    Node, `nfd_features` in a feature file of Node Feature Discovery at this path on the host. With `sensors`
+    the agent looks at what Intel's cards do; with `health_events` it says on its Node which devices fall ill
+    and are well again.
     `require_policies`: no assignment is followed before the policies have been seen in force that keep others
     from writing one.
     """
@@ -181,7 +183,7 @@ def _read_file(reader: Reader, root: yaml.Node) -> AgentConfig:
         if "devices" in entries:
             placed += _place_devices(head, entries["devices"][1])
         if "monitoring" in entries:
-            placed += _place_monitoring(head, entries["monitoring"][1])
+            placed += _place_monitoring(head, placed, entries["monitoring"][1])
     _report_names(reader, placed)
     _report_repeated_names(reader, _named(entries, placed))
     _report_contradictions(reader, placed)
@@ -244,10 +246,13 @@ def _place_devices(head: ConfigHead, node: yaml.Node) -> list[_Placed]:
     return placed
 
 
-def _place_monitoring(head: ConfigHead, node: yaml.Node) -> list[_Placed]:
+def _place_monitoring(head: ConfigHead, others: Iterable[_Placed], node: yaml.Node) -> list[_Placed]:
+    matches = [
+        one.config.settings.match for one in others if isinstance(one.config.settings, IntelGpuSettings)
+    ]
     return [
         _Placed(node, "monitoring", ResourceConfig(ResourceRules(name), settings))
-        for name, settings in monitoring_resources(head.monitoring)
+        for name, settings in monitoring_resources(head.monitoring, matches)
     ]
 
 

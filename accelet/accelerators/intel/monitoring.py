@@ -1,11 +1,12 @@
 """The monitoring resource: one device that shows all GPUs of the node to one exporter."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from accelet.accelerators.backend import Tiles
 from accelet.accelerators.device import Device, DeviceId, UnitId
@@ -13,7 +14,7 @@ from accelet.accelerators.edits import ContainerEdits, DeviceNode
 from accelet.accelerators.gathering import gather_edits
 from accelet.accelerators.hostfiles import is_node, read_names
 from accelet.accelerators.intel.card import Card
-from accelet.accelerators.intel.match import SERVED_DRIVERS, Driver
+from accelet.accelerators.intel.match import SERVED_DRIVERS, CardMatch, Driver
 from accelet.accelerators.intel.scan import CardFinder, CardScan
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.scancache import HostScan, ScanCache, uncached
@@ -23,9 +24,13 @@ MonitoringMode = Literal["none", "single", "split"]
 
 
 class MonitoringSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`driver` restricts it to the cards of one; without, all served cards are one resource's."""
+    """`driver` restricts it to the cards of one; without, all served cards are one resource's.
+
+    With `match` a card is shown only if it is one of those of at least one of these.
+    """
 
     driver: Annotated[Driver, Meta(description="only the cards of this driver")] | None = None
+    match: Annotated[tuple[CardMatch, ...], Meta(description="only cards that one of these matches")] = ()
 
     def overlaps(self, other: Self) -> bool:
         """Two that show the same cards do not compete for them, but their device ids must differ."""
@@ -36,14 +41,19 @@ class MonitoringSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def monitoring_resources(
-    mode: MonitoringMode, prefix: str = "gpu.intel.com"
+    mode: MonitoringMode, matches: Iterable[CardMatch] = (), prefix: str = "gpu.intel.com"
 ) -> tuple[tuple[str, MonitoringSettings], ...]:
-    """The resources, by the names Intel's plugin gave them, that a monitoring mode stands for."""
+    """The resources, by the names Intel's plugin gave them, that a monitoring mode stands for.
+
+    `matches` are those of the resources that serve cards: what they leave out is not shown, as in Intel's
+    plugin with -allow-ids and -deny-ids. Without any all cards are.
+    """
+    every = MonitoringSettings(match=tuple(matches))
     if mode == "single":
-        return ((f"{prefix}/monitoring", MonitoringSettings()),)
+        return ((f"{prefix}/monitoring", every),)
     if mode == "split":
         return tuple(
-            (f"{prefix}/{driver}_monitoring", MonitoringSettings(driver=driver)) for driver in SERVED_DRIVERS
+            (f"{prefix}/{driver}_monitoring", replace(every, driver=driver)) for driver in SERVED_DRIVERS
         )
     return ()
 
@@ -88,9 +98,12 @@ class Monitoring:
         return gather_edits(devices)
 
     def _shows(self, card: Card) -> bool:
+        matches, driver = self.settings.match, card.counted_driver
+        if matches and all(match.refusal(card) for match in matches):
+            return False
         if self.settings.driver:
-            return card.counted_driver == self.settings.driver
-        return card.counted_driver in SERVED_DRIVERS
+            return driver == self.settings.driver
+        return bool(matches) or driver in SERVED_DRIVERS
 
 
 def _mei_nodes(root: Path, card: Card) -> list[DeviceNode]:

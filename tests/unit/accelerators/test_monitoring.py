@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from accelet.accelerators.intel.match import CardMatch
 from accelet.accelerators.intel.monitoring import MonitoringMode, MonitoringSettings, monitoring_resources
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.settings import overlap
@@ -31,6 +32,22 @@ def test_split_by_driver_it_shows_that_drivers_cards(tmp_path: Path, driver: str
     inventory = scan(tmp_path, *MIXED, driver=driver)
     assert [device.id for device in inventory.devices] == [f"monitoring-{driver}-all"]
     assert nodes(inventory) == {node for gpu in MIXED if gpu.driver == driver for node in gpu.nodes}
+
+
+def test_only_cards_that_one_of_its_matches_fits_are_shown(tmp_path: Path) -> None:
+    write_gpus(tmp_path, MIXED)
+    first, *_, last = MIXED
+    assert first.driver != last.driver
+    assert last.driver is not None
+    by_driver, by_address = CardMatch(driver=(last.driver,)), CardMatch(id=first.pci)
+    both = MonitoringSettings(match=(by_driver, by_address)).backend().scan(tmp_path)
+    wanted = [gpu for gpu in MIXED if gpu.driver == last.driver or gpu is first]
+    assert nodes(both) == {node for gpu in wanted for node in gpu.nodes}
+    assert [device.id for device in both.devices] == ["monitoring-all"]
+    of_driver = MonitoringSettings(driver=first.driver, match=(by_driver, by_address)).backend()
+    assert nodes(of_driver.scan(tmp_path)) == set(first.nodes)
+    of_none = MonitoringSettings(match=(CardMatch(device_id=("0xffff",)),))
+    assert of_none.backend().scan(tmp_path).devices == ()
 
 
 def test_a_sick_card_is_shown_and_the_device_stays_healthy(tmp_path: Path) -> None:

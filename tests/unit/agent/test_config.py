@@ -9,6 +9,8 @@ import jsonschema
 import pytest
 import yaml
 
+from accelet.accelerators.intel.match import CardMatch
+from accelet.accelerators.intel.monitoring import MonitoringSettings
 from accelet.agent.config import DEFAULT_CONFIG, AgentConfig, ResourceConfig, parse_config
 from accelet.agent.configschema import make_schema
 from accelet.cli.agent import command
@@ -58,6 +60,28 @@ def test_checked_in_schema_is_current() -> None:
 def test_generic_device_plugins_block_and_monitoring_become_resources() -> None:
     assert names(parse_config(EXAMPLES[6], "x")) == ["example.com/fuse", "squat.ai/video", "squat.ai/serial"]
     assert names(parse_config(EXAMPLES[1], "x"))[-1] == "gpu.intel.com/monitoring"
+
+
+@pytest.mark.parametrize(
+    ("entries", "matches"),
+    [
+        (
+            """\
+- {name: a.b/x, backend: intel-gpu, match: {driver: [xe]}}
+- {name: a.b/d, backend: intel-gpu, match: {driver: [i915], kind: discrete}}
+- {name: a.b/t, backend: tpu}""",
+            (CardMatch(driver=("xe",)), CardMatch(driver=("i915",), kind="discrete")),
+        ),
+        ("- {name: a.b/t, backend: tpu}", ()),
+    ],
+    ids=["cards that are served", "no GPUs are served"],
+)
+def test_monitoring_shows_the_cards_that_the_resources_match(
+    entries: str, matches: tuple[CardMatch, ...]
+) -> None:
+    config = parse_config(f"version: v1\nmonitoring: split\nresources:\n{entries}\n", "x")
+    shown = [each.settings for each in config.resources if isinstance(each.settings, MonitoringSettings)]
+    assert shown == [MonitoringSettings(driver=driver, match=matches) for driver in ("i915", "xe")]
 
 
 def test_all_mistakes_are_reported_at_once_with_their_lines() -> None:
