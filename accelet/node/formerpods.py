@@ -11,6 +11,9 @@ from accelet.kube.poduid import PodUid, index_pods, leave_out_forged
 KEPT_S = 60.0
 """How long a pod that the API server no longer has is remembered."""
 
+UNBEGUN_S = 300.0
+"""How long, if the kubelet has not begun it: so far behind may its admissions be where many pods wait."""
+
 MOST_PARTS = 20_000
 """How much is remembered at once, in parts: pods, their containers, statuses and resources."""
 
@@ -33,7 +36,8 @@ class FormerPods:
 
     def __init__(self) -> None:
         self._pods: dict[PodUid, Pod] = {}
-        self._noted_s: dict[PodUid, float] = {}
+        self._begun_s: dict[PodUid, float] = {}
+        self._unbegun_s: dict[PodUid, float] = {}
         self._ends: set[PodUid] = set()
         self._mirrors = 0
         self._parts = 0
@@ -43,7 +47,8 @@ class FormerPods:
         uid = PodUid(pod.uid)
         self._forget(uid)
         if count_parts(pod) <= MOST_PARTS_OF_POD:
-            self._pods[uid], self._noted_s[uid] = strip_pod(pod), now_s
+            self._pods[uid] = strip_pod(pod)
+            (self._begun_s if has_begun(pod) else self._unbegun_s)[uid] = now_s
             self._mirrors += pod.is_mirror
             self._parts += count_parts(pod)
             if is_end:
@@ -70,18 +75,23 @@ class FormerPods:
         return index_pods(leave_out_forged(pods, node_uid)) if self._mirrors else dict(self._pods)
 
     def _prune(self, now_s: float) -> None:
-        while self._pods:
-            uid, noted_s = next(iter(self._noted_s.items()))
-            if noted_s > now_s - KEPT_S and self._parts <= MOST_PARTS:
-                return
-            self._forget(uid)
+        for noted_s, kept_s in ((self._begun_s, KEPT_S), (self._unbegun_s, UNBEGUN_S)):
+            while noted_s and next(iter(noted_s.values())) <= now_s - kept_s:
+                self._forget(next(iter(noted_s)))
+        while self._parts > MOST_PARTS:
+            self._forget(next(iter(self._pods)))
 
     def _forget(self, uid: PodUid) -> None:
         if (pod := self._pods.pop(uid, None)) is not None:
-            del self._noted_s[uid]
+            (self._begun_s if has_begun(pod) else self._unbegun_s).pop(uid)
             self._ends.discard(uid)
             self._mirrors -= pod.is_mirror
             self._parts -= count_parts(pod)
+
+
+def has_begun(pod: Pod) -> bool:
+    """Whether the kubelet has written anything of its containers: then it has admitted it."""
+    return pod.has_started or bool(pod.statuses)
 
 
 def count_parts(pod: Pod) -> int:

@@ -109,7 +109,9 @@ class Storm:
         if seen == wanted_view(assigned):
             self.right += 1
         else:
-            self.wrong.append(f"{pod['metadata']['name']}/{container}: assigned {assigned}, sees {seen}")
+            which = "deleted by force" if pod in self._deleted else "not deleted"
+            name = f"{pod['metadata']['name']}/{container} ({which})"
+            self.wrong.append(f"{name}: assigned {assigned}, sees {seen}")
 
     def _draw(self) -> AssignedPod:
         self._number += 1

@@ -14,6 +14,7 @@ from accelet.node.formerpods import (
     KEPT_S,
     MOST_PARTS,
     MOST_PARTS_OF_POD,
+    UNBEGUN_S,
     FormerPods,
     count_parts,
     strip_pod,
@@ -27,16 +28,30 @@ def pod(name: str, size: int = 1, annotations: dict[str, str] | None = None) -> 
     return Pod("ns", name, uid=f"uid-{name}", annotations=annotations or {}, containers=containers)
 
 
+def begun(name: str) -> Pod:
+    return replace(pod(name), statuses={"c0": ContainerStatus()})
+
+
 def names(former: FormerPods, now_s: float) -> list[str]:
     return [one.name for one in former.pods(now_s)]
 
 
 def test_deleted_pod_is_forgotten_after_its_time() -> None:
     former = FormerPods()
-    former.note(pod("a"), 0.0)
-    former.note(pod("b"), 1.0)
+    former.note(begun("a"), 0.0)
+    former.note(begun("b"), 1.0)
     assert names(former, KEPT_S - 0.1) == ["a", "b"]
     assert names(former, KEPT_S) == ["b"]
+
+
+def test_pod_that_the_kubelet_may_not_have_come_to_is_remembered_longer() -> None:
+    former = FormerPods()
+    for name, now_s in (("a", 0.0), ("b", 1.0)):
+        former.note(pod(name), now_s)
+    former.note(begun("c"), 1.0)
+    assert names(former, KEPT_S + 1.0) == ["a", "b"]
+    assert names(former, UNBEGUN_S) == ["b"]
+    assert names(former, UNBEGUN_S + 1.0) == []
 
 
 def test_pod_that_is_deleted_again_stands_last_and_once() -> None:
@@ -60,7 +75,7 @@ def test_end_of_a_pod_is_known_once_it_was_noted_as_such_and_while_it_is_remembe
     assert not former.has_end("uid-a")
     former.note(pod("a"), 1.0, is_end=True)
     assert former.has_end("uid-a")
-    former.note(pod("b"), 1.0 + KEPT_S)
+    former.note(pod("b"), 1.0 + UNBEGUN_S)
     assert not former.has_end("uid-a")
 
 
@@ -113,14 +128,16 @@ def test_index_is_that_of_all_that_are_remembered(acts: list[tuple[str, bool, in
         assert list(former.index(now_s, "node-uid").items()) == list(expected.items())
 
 
-@given(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 600), st.integers(0, 40))))
-def test_room_is_kept_and_nothing_is_older_than_its_time(acts: list[tuple[str, int, int]]) -> None:
-    former, now_s, deleted = FormerPods(), 0.0, dict[str, float]()
-    for name, size, waited_s in acts:
+@given(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 600), st.integers(0, 40), st.booleans())))
+def test_room_is_kept_and_nothing_is_older_than_its_time(acts: list[tuple[str, int, int, bool]]) -> None:
+    former, now_s, until_s = FormerPods(), 0.0, dict[str, float]()
+    for name, size, waited_s, has_begun in acts:
         now_s += waited_s
-        former.note(pod(name, size), now_s)
-        deleted[name] = now_s
+        statuses = {"c0": ContainerStatus()} if has_begun else {}
+        deleted = replace(pod(name, size), statuses=statuses)
+        former.note(deleted, now_s)
+        until_s[name] = now_s + (KEPT_S if has_begun else UNBEGUN_S)
         kept = list(former.pods(now_s))
         assert sum(map(count_parts, kept)) <= MOST_PARTS
-        assert all(deleted[one.name] > now_s - KEPT_S for one in kept)
-        assert (name in {one.name for one in kept}) == (count_parts(pod(name, size)) <= MOST_PARTS_OF_POD)
+        assert all(until_s[one.name] > now_s for one in kept)
+        assert (name in {one.name for one in kept}) == (count_parts(deleted) <= MOST_PARTS_OF_POD)

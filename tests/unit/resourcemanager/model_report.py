@@ -27,7 +27,7 @@ def main(nodes: int) -> None:
                 agent = Agent(Node(seed, mode, disturbances))
                 agent.node.run(agent.answer)
                 total += agent.counts
-            refused = total["unproven"] + total["inexact"]
+            refused = total.total() - total["right"] - total["wrong"]
             figures = (total.total(), total["right"], refused, total["wrong"])
             sys.stdout.write(f"| {mode.value} | {kind} | {' | '.join(map(str, figures))} |\n")
 
