@@ -1,12 +1,13 @@
 """LetsIn: which running tasks have to move, and where to, so that a waiting gang gets in."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
+from accelet.kube.objects import ObjectKey
 from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.cardroom import CardRoom
 from accelet.scheduler.cluster.layout import Layout, Mask
@@ -23,8 +24,11 @@ from accelet.scheduler.moves.movable import (
 from accelet.scheduler.placement.plan import Plan, find_places, take_places
 from accelet.scheduler.placement.unlike import Effort
 
-_ROOM = 200
-"""What a room of its own costs, in units of a budget."""
+_ROOM, _ROOM_A_NODE = 500, 7
+"""What a room of its own and what is asked of it cost, in units of a budget, and for each node."""
+
+_LEAF = 1_000
+"""What it costs to see what one leaf takes without some pods."""
 
 _EFFORT = Effort(units=60_000, restarts=4, tries=2_000)
 """For each question to the planner; there are many."""
@@ -78,7 +82,10 @@ class _Search:
     def __init__(self, waiting: Gang, supposed: Supposition, terms: LetsInTerms) -> None:
         self._waiting, self._supposed, self._terms = waiting, supposed, terms
         self._budget = Budget(terms.units)
+        self._room_units = _ROOM + _ROOM_A_NODE * len(supposed.layout.nodes)
         self._stuck: dict[str, bool] = {}
+        self._at_most: Ints | None = None
+        self._leaves: dict[frozenset[ObjectKey], int] = {}
 
     @property
     def _layout(self) -> Layout:
@@ -101,6 +108,8 @@ class _Search:
         for some in self._sets(candidates):
             if self._budget.left <= 0:
                 return LetsIn(is_settled=False)
+            if not self._is_enough(some):
+                continue
             answer = self._try(some)
             if answer.moves:
                 return LetsIn(answer.moves, answer.plan, is_settled and answer.is_settled)
@@ -161,6 +170,33 @@ class _Search:
         now = self._supposed.now.metered(Budget()).slots_between(shape, count)
         return now, freed.metered(Budget()).slots_between(shape, count)[1]
 
+    def _is_enough(self, some: Sequence[MovableTask]) -> bool:
+        """Whether there can be room enough for the gang once these are gone, by sums alone."""
+        if len(set(self._waiting.shapes)) > 1:
+            return True
+        if self._at_most is None:
+            self._at_most = self._slots_at_most(())
+        leaf_of, by_leaf = self._layout.leaf_of, dict[int, list[ObjectKey]]()
+        for task in some:
+            for pod, node in zip(task.pods, task.nodes, strict=True):
+                if node in leaf_of:
+                    by_leaf.setdefault(leaf_of[node], []).append(pod)
+        gains = (
+            self._takes(leaf, frozenset(pods)) - int(self._at_most[leaf]) for leaf, pods in by_leaf.items()
+        )
+        return int(self._at_most.sum()) + sum(gains) >= len(self._waiting.pods)
+
+    def _takes(self, leaf: int, gone: frozenset[ObjectKey]) -> int:
+        """How many of the gang a leaf takes at most once these pods of it are gone; asked once."""
+        if gone not in self._leaves:
+            self._leaves[gone] = int(self._slots_at_most(gone)[leaf])
+        return self._leaves[gone]
+
+    def _slots_at_most(self, gone: Collection[ObjectKey]) -> Ints:
+        self._budget.left -= _LEAF
+        room = self._supposed.room(gone).metered(Budget())
+        return room.slots_between(self._waiting.shapes[0], len(self._waiting.pods))[1]
+
     def _sets(self, candidates: Sequence[MovableTask]) -> Iterator[tuple[MovableTask, ...]]:
         """Each set of few tasks, by the number of ranks in all."""
         sizes = range(1, self._terms.most_tasks + 1)
@@ -212,7 +248,7 @@ class _Search:
         come = [Arrival(shape, node, given) for shape, node, given in places if node not in leaving]
         closed = np.zeros(len(self._layout.nodes), dtype=bool)
         closed[[self._layout.leaf_of[node] for node in set(wanted.nodes or ()) & leaving]] = True
-        self._budget.left -= _ROOM
+        self._budget.left -= self._room_units
         return self._supposed.room(come=come).without(closed, _NEEDED)
 
     def _relocate(self, tasks: Sequence[MovableTask], room: CardRoom) -> tuple[Relocation, ...]:
@@ -231,7 +267,7 @@ class _Search:
 
     def _proof(self, moves: Sequence[Relocation], gone: Sequence[tuple[str, str]]) -> Plan | None:
         """The waiting gang's plan once the tasks have moved."""
-        self._budget.left -= _ROOM
+        self._budget.left -= self._room_units
         room = self._supposed.room(gone, [one for moved in moves for one in moved.arrivals])
         plan = take_places(self._find(self._waiting, room), self._layout, room)
         return plan if plan.nodes is not None else None
@@ -244,5 +280,5 @@ class _Search:
         return plan
 
     def _room(self, gone: Sequence[tuple[str, str]] = ()) -> CardRoom:
-        self._budget.left -= _ROOM
+        self._budget.left -= self._room_units
         return self._supposed.room(gone)
