@@ -100,6 +100,31 @@ async def test_a_controller_that_begins_anew_in_the_middle_goes_on(api: FakeApi,
         await eventually(lambda: _status(api).get("phase") == "Done")
 
 
+async def test_a_task_that_is_deleted_while_it_moves_goes_and_another_of_its_name_does_not_move(
+    api: FakeApi, start: StartTasks
+) -> None:
+    api.state.collects_garbage = True
+    async with start():
+        await _begin(api)
+        _hold(api)
+        await eventually(lambda: _is_suspended(api))
+        api.state.delete(TASKS, ("ml", "train"))
+        await eventually(lambda: ("ml", "train-1") not in api.state.collection(JOBS).objects)
+        left = _status(api)
+        again = _ask(api)
+        await eventually(lambda: ("ml", "train-1") in api.state.collection(JOBS).objects)
+        pod = _run_pod(api, "train-1-0-b", "n0", again)
+
+        def runs() -> bool:
+            status = api.state.collection(TASKS).objects["ml", "train"].get("status") or {}
+            return status.get("phase") == "Running"
+
+        await eventually(runs)
+    assert not _is_suspended(api)
+    assert _status(api) == left, "a Move of another task is nobody's"
+    assert api.state.collection(PODS).objects["ml", "train-1-0-b"]["metadata"] == pod["metadata"]
+
+
 async def test_a_disruption_budget_is_asked_before_the_program_is_disturbed(
     api: FakeApi, start: StartTasks
 ) -> None:
