@@ -39,7 +39,7 @@ def _kueue(kind: str, plural: str) -> ApiResource:
 
 WORKLOADS = _kueue("Workload", "workloads")
 _CONFIGS = _kueue("ProvisioningRequestConfig", "provisioningrequestconfigs")
-_CHECKS = _kueue("AdmissionCheck", "admissionchecks")
+CHECKS = _kueue("AdmissionCheck", "admissionchecks")
 _FLAVORS = _kueue("ResourceFlavor", "resourceflavors")
 _CLUSTER_QUEUES = _kueue("ClusterQueue", "clusterqueues")
 _LOCAL_QUEUES = _kueue("LocalQueue", "localqueues")
@@ -68,7 +68,7 @@ async def kueue(
     apis = module_folder("kueue", "k8s.io/autoscaler/cluster-autoscaler/apis")
     await define(client, sorted((source / "config/components/crd/bases").glob("*.yaml")))
     await define(client, [apis / "config/crd/autoscaling.x-k8s.io_provisioningrequests.yaml"])
-    for resource in (PROVISIONING_REQUESTS, WORKLOADS, _CLUSTER_QUEUES, _LOCAL_QUEUES, _CHECKS):
+    for resource in (PROVISIONING_REQUESTS, WORKLOADS, _CLUSTER_QUEUES, _LOCAL_QUEUES, CHECKS):
         await until(lambda resource=resource: is_served(client, resource))
     port, health, metrics = (_free_port() for _ in range(3))
     certificates = _certificates(cluster, folder)
@@ -121,7 +121,7 @@ async def make_queue(client: Client, namespace: str, *, chips: int, attempts: in
     await _create(client, _CONFIGS, None, "slices", asks | {"retryStrategy": retries})
     parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": "slices"}
     controller = "kueue.x-k8s.io/provisioning-request"
-    await _create(client, _CHECKS, None, "slices", {"controllerName": controller, "parameters": parameters})
+    await _create(client, CHECKS, None, "slices", {"controllerName": controller, "parameters": parameters})
     await _create(client, _FLAVORS, None, "tpus", {})
     quota = {"name": "google.com/tpu", "nominalQuota": chips}
     group = {"coveredResources": ["google.com/tpu"], "flavors": [{"name": "tpus", "resources": [quota]}]}
@@ -129,6 +129,20 @@ async def make_queue(client: Client, namespace: str, *, chips: int, attempts: in
     queue = {"namespaceSelector": {}, "resourceGroups": [group], "admissionChecksStrategy": checks}
     await _create(client, _CLUSTER_QUEUES, None, "tpus", queue)
     await _create(client, _LOCAL_QUEUES, namespace, "tpus", {"clusterQueue": "tpus"})
+
+
+async def make_placed_queue(
+    client: Client, namespace: str, name: str, *, quota: dict[str, str], node_labels: dict[str, str]
+) -> None:
+    """A queue of so much on nodes with these labels that asks accelet's scheduler for a place."""
+    await _create(client, CHECKS, None, name, {"controllerName": "accelet.dev/placement"})
+    await _create(client, _FLAVORS, None, name, {"nodeLabels": node_labels})
+    amounts = [{"name": resource, "nominalQuota": amount} for resource, amount in quota.items()]
+    group = {"coveredResources": [*quota], "flavors": [{"name": name, "resources": amounts}]}
+    checks = {"admissionChecks": [{"name": name}]}
+    queue = {"namespaceSelector": {}, "resourceGroups": [group], "admissionChecksStrategy": checks}
+    await _create(client, _CLUSTER_QUEUES, None, name, queue)
+    await _create(client, _LOCAL_QUEUES, namespace, name, {"clusterQueue": name})
 
 
 async def _create(
