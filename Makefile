@@ -104,8 +104,8 @@ e2e-dra: .venv/.ready ## storms of resource claims, nodes and agents that change
 e2e-provisioner: .venv/.ready ## JobSets by JobSet's own controller through faults and kills of the provisioner, and by Kueue's: root and Go needed
 	@$(BIN)/pytest -m '' --timeout 7200 tests/e2e/slices/thorough.py tests/e2e/slices/queued.py
 
-e2e-tasks: .venv/.ready ## GPU tasks through preemption, a lost node, quotas, and what docs/gputask.md says of Jobs, on a real kubelet: root and Go needed
-	@$(BIN)/pytest -m '' --timeout 600 tests/e2e/tasks/befallen.py tests/e2e/tasks/facts.py
+e2e-tasks: .venv/.ready ## 30 GPU tasks while controller and scheduler are killed, what else befalls tasks, and facts about Jobs: root and Go needed
+	@$(BIN)/pytest -m '' --timeout 600 tests/e2e/tasks/killed.py tests/e2e/tasks/befallen.py tests/e2e/tasks/facts.py
 
 e2e-kueue: .venv/.ready ## Kueue's own controller asks the scheduler before it lets Jobs run; a minute, root and Go needed
 	@$(BIN)/pytest -m '' --timeout 600 tests/e2e/admission_check.py

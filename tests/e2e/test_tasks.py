@@ -141,7 +141,7 @@ _FAILS_ONCE = 'case "$HOSTNAME" in heals-1-1) exit 3;; heals-1-*) sleep 3600;; e
 _SAVES = 'case "$HOSTNAME" in saves-1-*) trap "exit 0" TERM; sleep 3600 & wait;; esac'
 
 
-async def test_every_task_ends_as_its_program_says_though_the_controller_is_killed(
+async def test_every_task_ends_as_its_program_says_though_controller_and_scheduler_are_killed(
     node: Node, kubeconfig: Path, user: Client, cluster: ControlPlane, tmp_path: Path
 ) -> None:
     assert node
@@ -193,22 +193,20 @@ async def test_every_task_ends_as_its_program_says_though_the_controller_is_kill
         return tuple(phases.values()) == ended and "nobody-made-it" in refused
 
     scheduler = ["scheduler", "--kubeconfig", str(cluster.kubeconfig)]
-    async with running(tmp_path, *scheduler):
-        async with _controller(kubeconfig, tmp_path) as process:
-            for task in tasks:
-                await user.create(GPU_TASKS, namespace, task)
-            await _until(runs, 90)
-            process.kill()
-        await evicted()
-        await _until(taken_for_done)
-        async with _controller(kubeconfig, tmp_path):
-            try:
-                await _until(settled, 90)
-            except TimeoutError:
-                log = (tmp_path / "task-controller.log").read_text()
-                raise AssertionError(
-                    [await status(task["metadata"]["name"]) for task in tasks] + [log]
-                ) from None
+    async with running(tmp_path, *scheduler) as placing, _controller(kubeconfig, tmp_path) as process:
+        for task in tasks:
+            await user.create(GPU_TASKS, namespace, task)
+        await _until(runs, 90)
+        process.kill()
+        placing.kill()
+    await evicted()
+    await _until(taken_for_done)
+    async with running(tmp_path, *scheduler), _controller(kubeconfig, tmp_path):
+        try:
+            await _until(settled, 90)
+        except TimeoutError:
+            log = (tmp_path / "task-controller.log").read_text()
+            raise AssertionError([await status(task["metadata"]["name"]) for task in tasks] + [log]) from None
 
     _judge({task["metadata"]["name"]: await status(task["metadata"]["name"]) for task in tasks})
     after = json.loads(await user.get(JOBS, namespace, "taken-1"))

@@ -1,4 +1,4 @@
-"""What befalls tasks on a real cluster: preemption, lost nodes, quotas, ends of namespaces and of the kind.
+"""What befalls tasks on a real cluster: no memory, preemption, lost nodes, quotas, ends of namespaces.
 
 Named so that `make e2e` does not collect it: `make e2e-tasks`.
 """
@@ -9,14 +9,13 @@ import asyncio
 import json
 import time
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from accelet.kinds.gputask import GPU_TASKS
 from accelet.kube.apiresources import JOBS, NODES, PODS, ApiResource
@@ -26,13 +25,11 @@ from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.building import Progress
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.images import BUSYBOX_IMAGE
-from tests.e2e.cluster.kubeconfig import write_kubeconfig
 from tests.e2e.cluster.node import Node
-from tests.e2e.cluster.workloads import Workloads
 from tests.e2e.kustomize import DEPLOY, build
 from tests.e2e.shipped_kinds import RESOURCES
 from tests.e2e.simulated_nodes import card_nodes
-from tests.e2e.test_sharing import token_of
+from tests.e2e.tasks.scene import scheduler_words  # noqa: F401 - fixture
 from tests.e2e.test_tasks import (  # noqa: F401 - fixtures
     client,
     controller_words,
@@ -50,20 +47,7 @@ _QUOTAS = ApiResource("ResourceQuota", "resourcequotas")
 _NAMESPACES = ApiResource("Namespace", "namespaces")
 _KINDS = RESOURCES["CustomResourceDefinition"]
 _ONCE = 'case "$HOSTNAME" in *-1-*) trap "exit 143" TERM; sleep 3600 & wait;; esac'
-
-
-@pytest.fixture
-def scheduler_words(cluster: ControlPlane, workloads: Workloads, tmp_path: Path) -> Iterator[Sequence[str]]:
-    """With the account and the rights of deploy/scheduler.yaml."""
-    manifests = list(yaml.safe_load_all((DEPLOY / "scheduler.yaml").read_text()))
-    with workloads.applied(each for each in manifests if each["kind"] != "Deployment"):
-        path = write_kubeconfig(
-            tmp_path / "scheduler-kubeconfig",
-            server=cluster.url,
-            ca=cluster.authority.keys.certificate,
-            credentials=token_of(cluster, "accelet-scheduler", "kube-system"),
-        )
-        yield "scheduler", "--kubeconfig", str(path)
+_TOO_MUCH = "exec dd if=/dev/zero of=/dev/null bs=256M count=1"
 
 
 @pytest.fixture
@@ -111,6 +95,20 @@ def _counts(status: dict[str, Any]) -> tuple[str, int, int, int]:
         status.get("incidents", 0),
         status.get("disruptions", 0),
     )
+
+
+async def test_a_rank_out_of_memory_is_an_incident(user: Client, namespace: str, controller: Process) -> None:
+    assert controller.returncode is None
+    hungry = make_task("hungry", _TOO_MUCH, onFailure={"restart": "All", "retries": 1})
+    await user.create(GPU_TASKS, namespace, hungry)
+
+    async def has_ended() -> bool:
+        return (await _status(user, namespace, "hungry")).get("phase") in ("Completed", "Failed")
+
+    await _until("it ended", has_ended)
+    status = await _status(user, namespace, "hungry")
+    assert _counts(status) == ("Failed", 2, 2, 0)
+    assert status["why"] == "rank 0 ended with exit code 137"
 
 
 async def test_a_preempted_rank_and_a_lost_node_cost_no_retry(  # noqa: PLR0917 - fixtures
