@@ -1,6 +1,8 @@
 """The Moves and tasks that there are, and the places that are held for them in the scheduler's account."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from accelet.kinds.move import HOLDS, Move
@@ -25,13 +27,17 @@ class MoveBook:
     """Kept up with events; no I/O and no clock.
 
     A held place is charged like a pod of a name that none can have, as long as none of the task's own has it.
-    `intended` Moves are held though they do not say so yet, `given_up` ones are not though they do.
+    `intended` Moves are held though they do not say so yet, `given_up` ones are not though they do. Most of
+    the Moves that there are have ended long ago: those that have not are kept apart.
     """
 
     def __init__(self, state: SchedulerState) -> None:
         self._state = state
         self.moves: dict[ObjectKey, Move] = {}
         self.tasks: dict[ObjectKey, TaskTerms] = {}
+        self._live: dict[ObjectKey, Move] = {}
+        self._former: dict[ObjectKey, FormerMove] = {}
+        self._held_of: dict[GangKey, list[Move]] = {}
         self._intended: set[str] = set()
         self._given_up: set[str] = set()
         self._charged: dict[str, dict[ObjectKey, HeldPlace]] = {}
@@ -50,23 +56,29 @@ class MoveBook:
         elif known is not None and precedes(move.resource_version, known.resource_version):
             return
         self.moves[move.key] = move
-        if move.has_ended:
-            self._forget(move.uid)
-        self.settle()
+        self._former[move.key] = _former(move)
+        if not move.has_ended:
+            self._live[move.key] = move
+            self.settle()
+        elif move.key in self._live:
+            self._end(move)
 
     def remove_move(self, key: ObjectKey) -> None:
         known = self.moves.pop(key, None)
-        if known is not None:
-            self._forget(known.uid)
-            self.settle()
+        self._former.pop(key, None)
+        if known is not None and key in self._live:
+            self._end(known)
 
-    def _forget(self, uid: str) -> None:
-        self._intended.discard(uid)
-        self._given_up.discard(uid)
+    def _end(self, move: Move) -> None:
+        del self._live[move.key]
+        self._intended.discard(move.uid)
+        self._given_up.discard(move.uid)
+        self.settle()
 
     @property
     def live(self) -> list[Move]:
-        return [move for move in self.moves.values() if not move.has_ended]
+        """Those that have not ended."""
+        return list(self._live.values())
 
     def are_done(self, awaited: Sequence[Awaited]) -> bool | None:
         """Whether all of these Moves are; None where one comes to nothing, or was not held in the end."""
@@ -79,22 +91,19 @@ class MoveBook:
         return all(move is not None and move.phase == "Done" for move in moves)
 
     def history(self) -> list[FormerMove]:
-        """The Moves that there are or were, as far as they have not been deleted."""
-        return [
-            FormerMove(
-                task_uid=move.spec.task.uid,
-                kind=move.spec.gain.kind,
-                phase=move.phase,
-                begun_s=move.created_s,
-                lets_in=move.spec.gain.lets_in,
-                left=frozenset(place.from_node for place in move.spec.places),
-                nodes=frozenset(place.to_node for place in move.spec.places),
-            )
-            for move in self.moves.values()
-        ]
+        """The Moves that there are or were, as far as they have not been deleted.
+
+        Those that were given up, which may never end, keep no node from others.
+        """
+        lost = {move.key for move in self.live if self.is_given_up(move)}
+        kept = (replace(self._former[key], left=frozenset(), nodes=frozenset()) for key in lost)
+        return [*(one for key, one in self._former.items() if key not in lost), *kept]
 
     def is_held(self, move: Move) -> bool:
-        return (move.phase in HOLDS or move.uid in self._intended) and move.uid not in self._given_up
+        return (move.phase in HOLDS or move.uid in self._intended) and not self.is_given_up(move)
+
+    def is_given_up(self, move: Move) -> bool:
+        return move.uid in self._given_up
 
     def intend(self, move: Move) -> bool:
         """Holds the places of a Move from now on; False, and nothing is held, where they are not free."""
@@ -140,11 +149,9 @@ class MoveBook:
 
     def arriving(self, gang: Gang) -> Move | None:
         """The held Move that the gated pods of this gang are the successors for."""
-        uids = {pod.uid for pod in gang.pods}
-        for move in self.live:
-            if _gang_key(move) == gang.key and self.is_held(move) and not move.pod_uids & uids:
-                return move
-        return None
+        held = self._held_of.get(gang.key, ())
+        uids = {pod.uid for pod in gang.pods} if held else frozenset[str]()
+        return next((move for move in held if not move.pod_uids & uids), None)
 
     def exact_places(self, move: Move, gang: Gang) -> tuple[HeldPlace, ...] | None:
         """Where each of a gang's pods is to go, if that is still free; None where the planner decides.
@@ -173,7 +180,11 @@ class MoveBook:
             self._drop(uid, ())
         for move in live.values():
             self._charge(move)
-        held = (move for move in live.values() if self.is_held(move))
+        held = [move for move in live.values() if self.is_held(move)]
+        held_of = defaultdict[GangKey, list[Move]](list)
+        for move in held:
+            held_of[_gang_key(move)].append(move)
+        self._held_of = dict(held_of)
         self._state.moving = frozenset(uid for move in held for uid in move.pod_uids)
 
     def _charge(self, move: Move, without_old: Collection[int] = ()) -> None:
@@ -221,6 +232,18 @@ class MoveBook:
         ranks = {place.pod_uid: place.rank for place in move.spec.places}
         there = [pod for pod in self._pods(move) if pod.uid in ranks]
         return {ranks[pod.uid]: unpinned_ask(pod, self._state.asked_by(pod)).shape for pod in there}
+
+
+def _former(move: Move) -> FormerMove:
+    return FormerMove(
+        task_uid=move.spec.task.uid,
+        kind=move.spec.gain.kind,
+        phase=move.phase,
+        begun_s=move.created_s,
+        lets_in=move.spec.gain.lets_in,
+        left=frozenset(place.from_node for place in move.spec.places),
+        nodes=frozenset(place.to_node for place in move.spec.places),
+    )
 
 
 def _gang_key(move: Move) -> GangKey:

@@ -9,7 +9,7 @@ from accelet.assignments.assignment import AssignmentError
 from accelet.assignments.ownform import parse_own
 from accelet.control.errors import NotLeadingError
 from accelet.kinds.move import Move
-from accelet.kube.errors import KubeError
+from accelet.kube.errors import ForbiddenError, InvalidError, KubeError
 from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
 from accelet.scheduler.cluster.layout import Layout
@@ -108,20 +108,27 @@ class Mover:
 
         `gangs` are those that have no place.
         """
+        refused: KubeError | None = None
         try:
             for group in _groups(self._book.live):
-                await self._judge(group, gangs, layout)
+                try:
+                    await self._judge(group, gangs, layout)
+                except (ForbiddenError, InvalidError) as error:
+                    refused = error  # of these Moves alone
         except NotLeadingError:
             return
         except KubeError as error:
-            self._failing.failed(error)
+            refused = error
+        if refused is not None:
+            self._failing.failed(refused)
         else:
             self._failing.worked()
 
     async def _judge(self, group: Sequence[Move], gangs: Collection[Gang], layout: Layout) -> None:
         """`group` are Moves that are good for something together alone."""
         let_in = _find(gangs, group[0].spec.gain.lets_in)
-        is_awaited = bool(self.awaiting(group))
+        # Plans await Moves that let somebody in, and no others: all plans are gone over for such alone.
+        is_awaited = bool(group[0].spec.gain.lets_in and self.awaiting(group))
         verdicts = judge_group(
             group,
             self._wall_s(),

@@ -38,7 +38,8 @@ class Moves:
         `waiting` are the gangs without a place, `kept` the nodes that are kept free for one of them.
         """
         self._book.settle()
-        await self._mover.judge(self._state.gangs(), layout)
+        if self._book.live:
+            await self._mover.judge(self._state.gangs(), layout)
         left = [plan for plan in waiting if self._state.record_of(plan.gang.key) is None]
         return await self._proposer.look(left, layout, kept)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from accelet.control.errors import NotLeadingError
 from accelet.kinds.move import MOST_MOVED, MoveGain
-from accelet.kube.errors import InvalidError, KubeError
+from accelet.kube.errors import ForbiddenError, InvalidError, KubeError
 from accelet.runtime.clock import Clock
 from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
@@ -51,6 +51,9 @@ _SHARE = 10
 _REST_S = 60.0
 """How long a gang waits that no moves let in, before they are looked for again."""
 
+_ASKED_S = 1.0
+"""How long tasks that somebody wants elsewhere are looked at, at a time: everybody's planning waits."""
+
 _PODS_AT_ONCE = 200
 """So many pods are looked at in some 10 ms."""
 
@@ -76,6 +79,7 @@ class Proposer:
         self._failing = Failing(_log, "cannot propose moves")
         self._rests_until_s: dict[GangKey, float] = {}
         self._told: dict[str, str] = {}
+        self._looked_s: dict[str, float] = {}
         self._again_s = 0.0
 
     async def look(self, waiting: Sequence[Plan], layout: Layout, kept: Reservation | None) -> float:
@@ -106,7 +110,8 @@ class Proposer:
         """The first that has waited long enough and has not been looked at lately."""
         for key in self._rests_until_s.keys() - {plan.gang.key for plan in waiting}:
             del self._rests_until_s[key]
-        if any(move.spec.gain.kind == "LetsIn" for move in self._book.live):
+        live = (move for move in self._book.live if not self._book.is_given_up(move))
+        if any(move.spec.gain.kind == "LetsIn" for move in live):
             return None
         since_s = self._wall_s() - self._settings.waits_s
         for plan in waiting:
@@ -141,16 +146,13 @@ class Proposer:
     ) -> None:
         tasks = await self._tasks(wished)
         supposed = self._suppose(tasks, layout, kept, gang)
-        for task in tasks:
-            if task.uid in wished:
-                await self._answer(task, supposed)
-            elif task.terms.moves.policy != "Never" and drained & set(task.nodes):
-                found = await asyncio.to_thread(propose_drain, task, drained, supposed, self._history())
-                if found.move is not None:
-                    text = f"would leave {', '.join(sorted(drained & set(task.nodes))[:3])}, to be drained"
-                    await self._write(found.move, MoveGain(kind="Drain", text=text), str(self._wall_s()))
-        if gang is None:
-            return
+        refused = await self._look_at_asked(tasks, wished, drained, supposed)
+        if gang is not None:
+            await self._let_in(gang, tasks, supposed)
+        if refused is not None:
+            raise refused
+
+    async def _let_in(self, gang: Gang, tasks: Sequence[MovableTask], supposed: Supposition) -> None:
         self._rests_until_s[gang.key] = self._clock.now_s() + _REST_S
         may = [task for task in tasks if task.terms.moves.policy != "Never"]
         history = self._history()
@@ -158,6 +160,38 @@ class Proposer:
         for move in found_moves.moves if found_moves else ():
             assert found_moves is not None
             await self._write(move, found_moves.gain, f"{lets_in_key(gang.key)}/{self._wall_s()}")
+
+    async def _look_at_asked(
+        self, tasks: Sequence[MovableTask], wished: set[str], drained: set[str], supposed: Supposition
+    ) -> ForbiddenError | None:
+        """Those that somebody wants elsewhere, not for long: who was looked at longest ago, or never, first.
+
+        Returns why Moves may not be made in a namespace, by its quota or a policy: others go on.
+        """
+        asked = [task for task in tasks if task.uid in wished or drained & set(task.nodes)]
+        asked.sort(key=lambda task: self._looked_s.get(task.uid, float("-inf")))
+        there = {task.uid for task in self._book.tasks.values()}
+        self._looked_s = {uid: at_s for uid, at_s in self._looked_s.items() if uid in there}
+        refused, ends_s = None, self._clock.now_s() + _ASKED_S
+        for task in asked:
+            now_s = self._clock.now_s()
+            if now_s >= ends_s:
+                break
+            self._looked_s[task.uid] = now_s
+            try:
+                if task.uid in wished:
+                    await self._answer(task, supposed)
+                elif task.terms.moves.policy != "Never":
+                    await self._drain(task, drained, supposed)
+            except ForbiddenError as error:
+                refused = error
+        return refused
+
+    async def _drain(self, task: MovableTask, drained: set[str], supposed: Supposition) -> None:
+        found = await asyncio.to_thread(propose_drain, task, drained, supposed, self._history())
+        if found.move is not None:
+            text = f"would leave {', '.join(sorted(drained & set(task.nodes))[:3])}, to be drained"
+            await self._write(found.move, MoveGain(kind="Drain", text=text), str(self._wall_s()))
 
     async def _answer(self, task: MovableTask, supposed: Supposition) -> None:
         wish = task.terms.wish

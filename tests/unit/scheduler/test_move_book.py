@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -234,3 +235,27 @@ def test_what_is_held_for_a_move_under_way_has_an_end() -> None:
     move = replace(move, status=status.advance("Arriving", "Left", "", arriving))
     assert held_until_s(move, 40) == arriving.timestamp() + SLACK_S
     assert held_until_s(_move(places, "Leaving"), 0) == _UNTIL.timestamp() + SLACK_S
+
+
+def test_moves_that_have_ended_long_ago_cost_next_to_nothing() -> None:
+    """Of 1,000 tasks 16 each are kept; each Move once had all others looked at, and each gang too."""
+    _, book = _world([("n0", "n1")])
+    done = _move([("n0", "n1")], "Done")
+    began_s = process_time()
+    for number in range(20_000):
+        book.set_move(replace(done, name=f"m{number}", uid=f"uid-m{number}"))
+    assert process_time() - began_s < 5, "it took 20 s and more"
+    assert book.live == []
+    assert len(book.history()) == 20_000
+
+
+def test_a_move_that_was_given_up_keeps_no_node_from_others_and_is_under_way_for_its_task() -> None:
+    _, book = _world([("n0", "n1")])
+    move = _move([("n0", "n1")], "Arriving")
+    book.set_move(move)
+    (before,) = book.history()
+    assert before.left | before.nodes == {"n0", "n1"}
+    book.give_up(move)
+    (after,) = book.history()
+    assert not after.left | after.nodes
+    assert after.is_live

@@ -1,0 +1,178 @@
+"""Looks for moves: not for long at a time, everybody in turn, and nobody's trouble is another's."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import cast
+
+from prometheus_client import CollectorRegistry
+
+from accelet.control.writer import FencedWriter
+from accelet.kinds.gputask import TaskMoves
+from accelet.kinds.move import Move, MoveGain, MovePlace, MoveSpec, MoveStatus, MoveTask
+from accelet.kinds.wish import MoveWish
+from accelet.kube.apiresources import ApiResource, Body, ObjectApi
+from accelet.kube.errors import ForbiddenError
+from accelet.kube.objects import Condition
+from accelet.kube.recording.eventlog import Message
+from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.events import GangEvents
+from accelet.scheduler.gangs.grouping import GATE_PREFIX
+from accelet.scheduler.metrics import SchedulerMetrics
+from accelet.scheduler.moves.book import MoveBook
+from accelet.scheduler.moves.proposer import DRAIN, Proposer
+from accelet.scheduler.moves.tasks import TaskTerms
+from accelet.scheduler.moves.writer import MoveWriter
+from accelet.scheduler.placement.plan import Plan, plan_gang
+from accelet.scheduler.settings import MoveSettings
+from accelet.scheduler.state import SchedulerState
+from tests.fakes.nodes import node
+from tests.unit.scheduler.values import pod
+
+_NOW_S = 1_800_000_000.0
+_INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+@dataclass
+class BusyClock:
+    """Whatever is done takes 0.3 s: so much passes between two looks at this clock."""
+
+    time_s: float = 0.0
+
+    def now_s(self) -> float:
+        self.time_s += 0.3
+        return self.time_s
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError(f"nobody sleeps for {seconds} s here")
+
+
+@dataclass
+class MovesApi:
+    """An API server that takes Moves, but in namespaces that have too many."""
+
+    full: Sequence[str] = ()
+    made: list[str] = field(default_factory=list)
+
+    async def create(
+        self, resource: ApiResource, namespace: str | None, body: Body, *, dry_run: bool = False
+    ) -> bytes:
+        metadata = cast("dict[str, object]", body["metadata"])
+        if namespace in self.full:
+            raise ForbiddenError("POST moves", 403, "Forbidden", "exceeded quota: count/moves.accelet.dev")
+        self.made.append(f"{namespace}/{cast('str', metadata['name']).rpartition('-')[0]}")
+        raw = {
+            **body,
+            "metadata": {
+                **metadata,
+                "uid": f"uid-{len(self.made)}",
+                "resourceVersion": "1",
+                "creationTimestamp": "2027-01-15T08:00:00Z",
+            },
+        }
+        return json.dumps(raw, default=lambda time: time.isoformat()).encode()
+
+
+class Proposals:
+    """A proposer and its world: each task is one rank on a node of its own, and as many are free."""
+
+    def __init__(self, tasks: Sequence[tuple[str, str]], *, gpus: int = 1, full: Sequence[str] = ()) -> None:
+        self.state, self.api = SchedulerState(Scheme(), GATE_PREFIX), MovesApi(full)
+        self.book, self.said = MoveBook(self.state), list[Message]()
+        for number, (namespace, name) in enumerate(tasks):
+            self.state.set_node(node(f"n{number}", f"b0/s0/h{number}", gpus=2))
+            self.state.set_node(node(f"free{number}", f"b0/s0/f{number}", gpus=2))
+            labels = {"job-name": f"{name}-1", "batch.kubernetes.io/job-name": f"{name}-1"}
+            one = pod(f"{name}-0", gpus=gpus, on=f"n{number}", labels=labels, annotations={_INDEX: "0"})
+            ready = Condition("Ready", "True")
+            self.state.set_pod(replace(one, namespace=namespace, uid=f"p-{name}", conditions=(ready,)))
+            self.book.set_task(self._terms(namespace, name))
+        self.clock = BusyClock()
+        self.proposer = Proposer(
+            self.state,
+            self.book,
+            MoveWriter(FencedWriter(cast(ObjectApi, self.api), lambda: True), self.book),
+            GangEvents(self.said.append, BusyClock()),
+            settings=MoveSettings(propose=True, waits_s=0.0, factor=1.0),
+            metrics=SchedulerMetrics(CollectorRegistry()),
+            clock=self.clock,
+            wall_s=lambda: _NOW_S,
+        )
+
+    def _terms(self, namespace: str, name: str) -> TaskTerms:
+        moves = TaskMoves(policy="WhenItHelps", min_run_seconds=0)
+        return TaskTerms(namespace, name, f"uid-{name}", 1, moves)
+
+    def wish(self, namespace: str, name: str, to: str, asked_s: float = _NOW_S) -> None:
+        self.book.set_task(replace(self._terms(namespace, name), wish=MoveWish(to, asked_s)))
+
+    def drain(self, *names: str) -> None:
+        for name in names:
+            known = self.state.cluster.node(name)
+            assert known is not None
+            self.state.set_node(replace(known, annotations={DRAIN: "true"}))
+
+    def answered(self) -> set[str]:
+        return {one.subject.name for one in self.said if one.reason == "NotMoved"}
+
+    async def look(self, waiting: Sequence[Plan] = ()) -> None:
+        """The next look, once it is time for it."""
+        self.clock.time_s += 1000.0
+        await self.proposer.look(waiting, self.state.cluster.layout, None)
+
+
+async def test_a_thousand_wishes_hold_up_nobodys_planning_and_all_are_answered_in_turn() -> None:
+    names = [f"t{number:02}" for number in range(12)]
+    world = Proposals([("ml", name) for name in names])
+    for name in names:
+        world.wish("ml", name, "nowhere")
+    for _ in range(6):
+        before = len(world.answered())
+        await world.look()
+        assert len(world.answered()) - before <= 4, "everybody's planning waits for these"
+    assert len(world.answered()) == len(names)
+
+
+async def test_who_wishes_again_and_again_is_not_always_the_first() -> None:
+    busy = [f"busy{number}" for number in range(6)]
+    world = Proposals([("ml", name) for name in (*busy, "patient")])
+    world.drain("n6")
+    for number in range(6):
+        for name in busy:
+            world.wish("ml", name, "nowhere", _NOW_S - number)
+        await world.look()
+    assert world.api.made == ["ml/patient"]
+
+
+async def test_a_namespace_that_may_have_no_more_moves_keeps_nobody_else_from_them() -> None:
+    world = Proposals([("full", "a"), ("ml", "b")], full=["full"])
+    world.drain("n0", "n1")
+    await world.look()
+    assert world.api.made == ["ml/b"]
+
+
+async def test_a_move_that_never_ends_keeps_others_from_being_let_in_no_longer_than_its_places() -> None:
+    world = Proposals([("ml", "a"), ("ml", "b")])
+    place = MovePlace(rank=0, pod_uid="gone", from_node="free0", to_node="n1")
+    spec = MoveSpec(
+        task=MoveTask(name="stuck", uid="uid-stuck", attempt=1),
+        takes={"pods": 1},
+        places=(place,),
+        gain=MoveGain(kind="LetsIn", lets_in="0123"),
+        valid_until=datetime(2030, 1, 1, tzinfo=UTC),
+    )
+    stuck = Move("ml", "stuck-1", "uid-m", "1", 0.0, spec, MoveStatus(phase="Arriving"))
+    world.book.set_move(stuck)
+    for number in (0, 1):
+        world.state.set_pod(replace(pod(f"x{number}", on=f"free{number}", gpus=1), uid=f"x{number}"))
+    labels = {"job-name": "big", "batch.kubernetes.io/job-name": "big"}
+    world.state.set_pod(pod("big-0", gpus=2, labels=labels))
+    (gang,) = world.state.gangs()
+    plan = plan_gang(gang, world.state.cluster.layout, world.state.cluster.room())
+    assert plan.nodes is None
+    await world.look([plan])
+    assert world.api.made == []
+    world.book.give_up(stuck)
+    await world.look([plan])
+    assert [name.partition("/")[0] for name in world.api.made] == ["ml"]
