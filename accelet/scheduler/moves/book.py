@@ -156,6 +156,8 @@ class MoveBook:
     def exact_places(self, move: Move, gang: Gang) -> tuple[HeldPlace, ...] | None:
         """Where each of a gang's pods is to go, if that is still free; None where the planner decides.
 
+        It does of pods that ask for more than is held, as tenants can make them: nobody else's room is theirs.
+
         The old places are held no longer then: the old pods have ended.
         """
         ranks = {pod.uid: rank_of_task(pod) for pod in gang.pods}
@@ -168,6 +170,7 @@ class MoveBook:
         is_free = all(
             places[pod.uid] in keys
             and places[pod.uid].node not in gang.excluded
+            and _asks_no_more(shape, move.spec.takes)
             and takes(shape, places[pod.uid].node, keys[places[pod.uid]])
             for pod, shape in zip(gang.pods, gang.shapes, strict=True)
         )
@@ -249,6 +252,10 @@ def _former(move: Move) -> FormerMove:
 def _gang_key(move: Move) -> GangKey:
     of = move.spec.task
     return gang_of_task(TaskTerms(move.namespace, of.name, of.uid, of.attempt))
+
+
+def _asks_no_more(shape: PodShape, takes: Mapping[str, int]) -> bool:
+    return all(amount <= takes.get(resource, 0) for resource, amount in shape.units)
 
 
 def _stand_in(key: ObjectKey, takes: Mapping[str, int]) -> Pod:

@@ -149,6 +149,21 @@ def test_the_successors_get_exactly_the_new_places_while_these_are_free() -> Non
     assert book.arriving(gang) is None
 
 
+@pytest.mark.parametrize(("gpus", "is_given"), [(1, True), (2, False), (4, False)])
+def test_a_successor_that_asks_for_more_than_is_held_does_not_get_it(gpus: int, is_given: bool) -> None:
+    """Whoever may make pods may make one of the Job's name, and a suspended Job's template can be changed."""
+    places = [("n0", "n1")]
+    state, book = _world(places)
+    book.set_move(_move(places, "Arriving"))
+    state.set_pod(pod("other", gpus=3, on="n1"))
+    state.remove_pod(("ml", "old-0"), 0.0)
+    state.set_pod(_rank(0, "new-0", gpus=gpus))
+    (gang,) = state.gangs()
+    move = book.arriving(gang)
+    assert move is not None
+    assert (book.exact_places(move, gang) is not None) is is_given
+
+
 def test_tiles_that_are_held_are_nobody_elses() -> None:
     state = SchedulerState(Scheme(), GATE_PREFIX)
     state.set_node(card_node("a", card(0)))
