@@ -156,7 +156,7 @@ class MoveBook:
     def exact_places(self, move: Move, gang: Gang) -> tuple[HeldPlace, ...] | None:
         """Where each of a gang's pods is to go, if that is still free; None where the planner decides.
 
-        It does of pods that ask for more than is held, as tenants can make them: nobody else's room is theirs.
+        It does of pods that ask for more than is held, as tenants can make them.
 
         The old places are held no longer then: the old pods have ended.
         """

@@ -89,6 +89,19 @@ def test_a_drain_that_came_to_nothing_is_not_proposed_again_at_once() -> None:
     assert propose_drain(task, ["n0"], supposed, MoveHistory(_NOW_S + 600, [before])).move is not None
 
 
+def test_places_are_not_held_for_a_day_for_programs_that_take_that_long_to_end() -> None:
+    nodes, pods = _cluster()
+    gangs, supposed = [waiting_gang(1, gpus=2)], suppose(nodes, pods)
+    history = MoveHistory(_NOW_S)
+    for ending_s, is_moved in ((3600, True), (3601, False)):
+        tasks = [as_task([replace(one, ending_s=ending_s)]) for one in pods]
+        assert (propose_lets_in(gangs, tasks, supposed, history, _TERMS) is not None) is is_moved
+        assert (propose_drain(tasks[0], ["n0"], supposed, history).move is not None) is is_moved
+        asked = propose_wish(tasks[0], "n1", supposed, history)
+        assert (asked.move is not None) is is_moved
+    assert asked.reason == "its pods are given 3601 s to end: with more than 3600 s none is moved"
+
+
 def test_a_task_has_run_a_while_before_it_is_moved() -> None:
     nodes, pods = _cluster()
     tasks = [as_task([one], since_s=_NOW_S - 599) for one in pods]
