@@ -1,29 +1,36 @@
-"""Moves on a real cluster: who may write what of them, and a task that is moved though a controller dies.
-
-The scheduler's part is played here by its account.
-"""
+"""Moves on a real cluster: who may write what of them, and tasks that are moved though both parties die."""
 
 # ruff: noqa: F811 - fixtures of other modules
 
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
 from accelet.kinds.gputask import GPU_TASKS
-from accelet.kinds.move import MOVES
+from accelet.kinds.move import HOLDS, MOVES, UNDER_WAY
 from accelet.kube.apiresources import JOBS, PODS, ApiResource
 from accelet.kube.client import Client
 from accelet.kube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError, TooManyError
+from tests.e2e.agent import AGENT, wait_for_allocatable
+from tests.e2e.card_pods import CARD
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.images import BUSYBOX_IMAGE
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
 from tests.e2e.cluster.node import Node
+from tests.e2e.cluster.waiting import wait_until
+from tests.e2e.kustomize import DEPLOY
+from tests.e2e.shipped_kinds import RESOURCES
 from tests.e2e.test_tasks import client, kubeconfig, namespace, user  # noqa: F401 - fixtures
 
 pytestmark = pytest.mark.timeout(300)
@@ -34,6 +41,7 @@ _RIGHTS = [
     {"apiGroups": ["accelet.dev"], "resources": ["moves"], "verbs": ["get", "list", "create", "patch"]},
     {"apiGroups": ["accelet.dev"], "resources": ["moves/status"], "verbs": ["patch"]},
 ]
+_CARDS = 4
 _SAVES = 'trap "echo saved; exit 0" TERM; sleep 3600 & wait'
 
 
@@ -162,74 +170,170 @@ async def test_moves_are_proposed_and_held_by_the_scheduler_and_carried_out_by_n
         controller.close()
 
 
-async def test_a_task_is_moved_though_its_controller_is_killed_and_not_against_a_disruption_budget(
+@pytest.fixture
+def cards(cluster: ControlPlane, node: Node, tmp_path: Path) -> Iterator[None]:
+    """4 cards of 2 tiles on the real kubelet, published."""
+    lines = [f"version: v1\npublish_cards: true\nresources:\n- name: {CARD}\n  backend: simulated"]
+    lines += [f"  shares: {_CARDS * 2}\n  assignment: annotations\n  cards:"]
+    for card in range(_CARDS):
+        nodes = f"nodes: [{{path: /dev/null, mount_path: /dev/dri/card{card}}}]"
+        lines.append(f'  - {{pci: "0000:{card + 3:02x}:00.0", card: card{card}, tiles: 2, {nodes}}}')
+    config = tmp_path / "agent.yaml"
+    config.write_text("\n".join(lines) + "\n")
+    words: list[str | Path] = [AGENT, "agent", "--config", config, "--kubeconfig", str(cluster.kubeconfig)]
+    process = node.process("agent-moves", [*words, "--node-name", node.name, "--http", "127.0.0.1:0"])
+    with process.running():
+        wait_for_allocatable(node, CARD, _CARDS * _CARDS * 2, timeout_s=90)
+        wait_for_allocatable(node, "gpu.intel.com/tiles", _CARDS * 2, timeout_s=90)
+        yield
+        config.write_text(config.read_text().replace("publish_cards: true\n", ""))
+        wait_until(
+            "nothing is published any more",
+            lambda: NODE_CARDS_ANNOTATION not in (node.object()["metadata"].get("annotations") or {}),
+            timeout_s=30,
+            depends_on=[process],
+        )
+    wait_for_allocatable(node, CARD, 0)
+
+
+@pytest.fixture
+async def proposing(
+    cluster: ControlPlane, client: Client, user: Client, tmp_path: Path
+) -> AsyncIterator[Sequence[str]]:
+    """The command of a scheduler that proposes moves, with the rights that deploy/ gives it."""
+    assert user
+    applied: list[dict[str, Any]] = []
+    for file in ("scheduler.yaml", "moves.yaml"):
+        for manifest in yaml.safe_load_all((DEPLOY / file).read_text()):
+            resource, metadata = RESOURCES[manifest["kind"]], manifest["metadata"]
+            is_tried = manifest["kind"] == "Deployment"
+            await client.patch(
+                resource, metadata.get("namespace"), metadata["name"], manifest, "apply", dry_run=is_tried
+            )
+            applied += [manifest] if file == "moves.yaml" else []
+    kubeconfig = _kubeconfig(cluster, "kube-system", "accelet-scheduler", tmp_path / "proposing")
+    config = tmp_path / "scheduler.yaml"
+    config.write_text("version: v1\nmoves: {propose: true, waits_s: 0}\n")
+    yield ("scheduler", "--kubeconfig", str(kubeconfig), "--config", str(config))
+    for manifest in applied:
+        await client.delete(RESOURCES[manifest["kind"]], None, manifest["metadata"]["name"])
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """What a user sees of one namespace."""
+
+    user: Client
+    namespace: str
+
+    async def objects(self, resource: ApiResource, **query: str) -> list[dict[str, Any]]:
+        page = await self.user.list_page(resource, self.namespace, query)
+        return [json.loads(bytes(item)) for item in page.items]
+
+    async def running(self, *tasks: str) -> bool:
+        found = {task["metadata"]["name"]: task.get("status") or {} for task in await self.objects(GPU_TASKS)}
+        return all(found.get(name, {}).get("phase") == "Running" for name in tasks)
+
+    async def cards(self) -> dict[str, str]:
+        """By task, the card of its pod that runs."""
+        pods = [pod for pod in await self.objects(PODS) if pod["status"]["phase"] == "Running"]
+        return {pod["metadata"]["labels"]["accelet.dev/task"]: _card_of(pod) for pod in pods}
+
+    async def phases(self) -> list[str]:
+        """How far the Moves are."""
+        return [(move.get("status") or {}).get("phase", "Proposed") for move in await self.objects(MOVES)]
+
+    async def are_at(self, moves: int, *phases: str) -> bool:
+        """Whether so many Moves are in one of these phases."""
+        return sum(phase in phases for phase in await self.phases()) == moves
+
+    async def has_moved(self, moves: int) -> bool:
+        found = await self.phases()
+        return found.count("Done") == moves and set(found) <= {"Done", "Withdrawn"}
+
+
+def _card_of(pod: dict[str, Any]) -> str:
+    said = json.loads(pod["metadata"]["annotations"][ASSIGNMENT_ANNOTATION])
+    (piece,) = said["containers"]["main"][CARD]
+    return str(piece["unit"])
+
+
+async def test_two_moves_let_in_what_they_promise_though_both_parties_are_killed(
     *,
     node: Node,
-    cluster: ControlPlane,
-    scheduler: Client,
+    cards: None,
+    proposing: Sequence[str],
+    client: Client,
     user: Client,
     kubeconfig: Path,
     namespace: str,
     tmp_path: Path,
 ) -> None:
-    assert node
-    for name in ("moved", "bound"):
-        await user.create(GPU_TASKS, namespace, _task(name))
-    selector = {"matchLabels": {"accelet.dev/task": "bound"}}
-    budget = {"metadata": {"name": "whole"}, "spec": {"minAvailable": 1, "selector": selector}}
+    assert (node, cards) == (node, None)
+    scene = _Scene(user, namespace)
+    controlling = ("task-controller", "--kubeconfig", str(kubeconfig))
+    names = [f"t{number}" for number in range(_CARDS * 2)]
+    for name in names:
+        await user.create(GPU_TASKS, namespace, _task(name, tiles=1))
+    # No disruption is allowed at first.
+    budget = {
+        "metadata": {"name": "whole"},
+        "spec": {"minAvailable": 99, "selector": {"matchLabels": {}}},
+    }
     await user.create(_BUDGETS, namespace, budget)
-
-    async def get(resource: ApiResource, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(await user.get(resource, namespace, name))
-        return found
-
-    async def pods(task: str) -> list[dict[str, Any]]:
-        page = await user.list_page(PODS, namespace, {"labelSelector": f"accelet.dev/task={task}"})
-        return [json.loads(bytes(item)) for item in page.items]
-
-    async def phase_of(resource: ApiResource, name: str) -> str:
-        return str(((await get(resource, name)).get("status") or {}).get("phase", ""))
-
-    def comes_to(resource: ApiResource, phase: str, *names: str) -> Callable[[], Awaitable[bool]]:
-        async def has() -> bool:
-            return all([await phase_of(resource, name) in phase.split("|") for name in names])
-
-        return has
-
-    words = ("task-controller", "--kubeconfig", str(kubeconfig))
-    async with _running(tmp_path, "scheduler", "--kubeconfig", str(cluster.kubeconfig)):
-        async with _running(tmp_path, *words) as first:
-            await _until(comes_to(GPU_TASKS, "Running", "moved", "bound"))
-            before = {name: (await pods(name))[0]["metadata"]["uid"] for name in ("moved", "bound")}
-            for name, pod_uid in before.items():
-                uid = (await get(GPU_TASKS, name))["metadata"]["uid"]
-                await scheduler.create(MOVES, namespace, _move(f"{name}-m1", name, uid, pod_uid))
-            await _until(comes_to(MOVES, "Approved", "moved-m1", "bound-m1"))
-            for name in before:
-                await _set_phase(scheduler, namespace, f"{name}-m1", "Held")
-            await _until(comes_to(MOVES, "Leaving|Arriving|Done", "moved-m1"))
+    async with _running(tmp_path, *proposing) as first_scheduler, _running(tmp_path, *controlling) as first:
+        await _until(lambda: scene.running(*names))
+        kept = {card: name for name, card in (await scene.cards()).items()}
+        assert len(kept) == _CARDS, "two on each card"
+        left = set(kept.values())
+        for name in set(names) - left:
+            await client.delete(GPU_TASKS, namespace, name, propagation="Background")
+        await _until(partial(_is_left_with, scene, left))
+        await user.create(GPU_TASKS, namespace, _task("big0", tiles=2))
+        await _until(lambda: scene.are_at(1, "Withdrawn"))
+        (refused,) = await scene.objects(MOVES)
+        assert "the disruption budget whole lets 0 of its 1 pods be disrupted now" in refused["status"]["why"]
+        await client.delete(GPU_TASKS, namespace, "big0", propagation="Background")
+        await client.delete(_BUDGETS, namespace, "whole")
+        await user.create(GPU_TASKS, namespace, _task("big1", tiles=2))
+        await _until(lambda: scene.are_at(1, *HOLDS, "Done"))
+        first_scheduler.kill()
+        await first_scheduler.wait()
+        async with _running(tmp_path, *proposing):
+            await _until(lambda: scene.running("big1", *left))
+            await user.create(GPU_TASKS, namespace, _task("big2", tiles=2))
+            await _until(lambda: scene.are_at(2, *UNDER_WAY, "Done"))
             first.kill()
-        async with _running(tmp_path, *words):
-            await _until(comes_to(MOVES, "Done", "moved-m1"))
-            await _until(comes_to(MOVES, "Withdrawn", "bound-m1"))
-            await _until(comes_to(GPU_TASKS, "Running", "moved", "bound"))
-    why = (await get(MOVES, "bound-m1"))["status"]["why"]
-    assert why == "the disruption budget whole lets 0 of its 1 pods be disrupted now"
-    assert [pod["metadata"]["uid"] for pod in await pods("bound")] == [before["bound"]]
-    (now,) = [pod for pod in await pods("moved") if pod["status"]["phase"] == "Running"]
-    assert now["metadata"]["uid"] != before["moved"]
-    status = (await get(GPU_TASKS, "moved"))["status"]
-    counted = status["attempt"], status.get("incidents", 0), status.get("disruptions", 0)
-    assert counted == (1, 0, 0), "it costs nothing, though its program ends with 0 when it is told to"
-    job = await get(JOBS, "moved-1")
-    assert (job["spec"]["suspend"], job["status"].get("failed", 0)) == (False, 0)
+            await first.wait()
+            async with _running(tmp_path, *controlling):
+                await _until(lambda: scene.running("big1", "big2", *left))
+                await _until(lambda: scene.has_moved(2))
+    on = await scene.cards()
+    assert on["big1"] != on["big2"]
+    assert {on[name] for name in left}.isdisjoint({on["big1"], on["big2"]})
+    for task in await scene.objects(GPU_TASKS):
+        status = task["status"]
+        counted = status["attempt"], status.get("incidents", 0), status.get("disruptions", 0)
+        assert counted == (1, 0, 0), "it costs nothing, though its program ends with 0 when it is told to"
+    for job in await scene.objects(JOBS):
+        assert (job["spec"]["suspend"], job["status"].get("failed", 0)) == (False, 0)
 
 
-def _task(name: str) -> dict[str, Any]:
+async def _is_left_with(scene: _Scene, names: set[str]) -> bool:
+    pods = await scene.objects(PODS)
+    return {pod["metadata"]["labels"]["accelet.dev/task"] for pod in pods} == names
+
+
+def _task(name: str, tiles: int) -> dict[str, Any]:
     container = {"image": BUSYBOX_IMAGE, "command": ["sh", "-c", _SAVES], "cpu": "10m", "memory": "16Mi"}
     return {
         "apiVersion": GPU_TASKS.api_version,
         "kind": "GPUTask",
         "metadata": {"name": name},
-        "spec": {"container": container, "graceSeconds": 10, "move": {"policy": "WhenItHelps"}},
+        "spec": {
+            "container": container,
+            "cards": {"tiles": tiles},
+            "graceSeconds": 10,
+            "move": {"policy": "WhenItHelps", "minRunSeconds": 0},
+        },
     }
