@@ -2,23 +2,14 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from accelet.kube.apiresources import PODS, ApiRequest, ApiResource, Body, PatchOf, Propagation
+from accelet.kube.connection import Connection, LineStream, load_api
 from accelet.kube.objects import Page, read_page
-from accelet.runtime.blocking import uncollected
 from accelet.runtime.threads import Workers
-
-if TYPE_CHECKING:
-    from accelet.kube.connection import Connection, LineStream
-
-for _package in ("kubernetes", "urllib3"):
-    if find_spec(_package) is None:  # to be said at once, and not by who is the first to connect
-        raise ModuleNotFoundError(f"No module named '{_package}'", name=_package)
 
 _CONTENT_TYPES: Mapping[PatchOf, str] = {
     "json": "application/json-patch+json",
@@ -35,7 +26,7 @@ _WATCH_SILENCE_S = 130.0
 class WatchStream:
     """One watch: iterate over it for batches of raw event lines, until it ends or falls silent."""
 
-    def __init__(self, stream: "LineStream", workers: Workers) -> None:
+    def __init__(self, stream: LineStream, workers: Workers) -> None:
         self._stream, self._workers = stream, workers
 
     async def __aiter__(self) -> AsyncIterator[list[bytes]]:
@@ -46,7 +37,7 @@ class WatchStream:
 class ByteStream:
     """What a container wrote: iterate over it for pieces of at most 64 KiB, until it ends or falls silent."""
 
-    def __init__(self, stream: "LineStream", workers: Workers) -> None:
+    def __init__(self, stream: LineStream, workers: Workers) -> None:
         self._stream, self._workers = stream, workers
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -62,7 +53,7 @@ class Client:
     """
 
     def __init__(
-        self, connection: "Connection", threads: int = 1, watch_silence_s: float = _WATCH_SILENCE_S
+        self, connection: Connection, threads: int = 1, watch_silence_s: float = _WATCH_SILENCE_S
     ) -> None:
         self._connection, self._watch_silence_s = connection, watch_silence_s
         self._workers = Workers("kube", threads)
@@ -78,7 +69,7 @@ class Client:
         """
         opener = Workers("kube-config")
         try:
-            return cls(await opener.run(_connect, kubeconfig, context), threads)
+            return cls(await opener.run(lambda: Connection(lambda: load_api(kubeconfig, context))), threads)
         finally:
             opener.close()
 
@@ -211,7 +202,7 @@ class Client:
             yield ByteStream(stream, workers)
 
     @asynccontextmanager
-    async def _open(self, request: ApiRequest) -> AsyncIterator[tuple["LineStream", Workers]]:
+    async def _open(self, request: ApiRequest) -> AsyncIterator[tuple[LineStream, Workers]]:
         stream = self._connection.lines(request)
         workers = Workers("kube-watch")
         try:
@@ -235,14 +226,6 @@ class Client:
         text = None if body is None else msgspec.json.encode(body)
         request = ApiRequest(method, path, query or {}, text, content_type)
         return await self._workers.run(self._connection.send, request)
-
-
-def _connect(kubeconfig: Path | None, context: str | None) -> "Connection":
-    """Imports what it takes, too: on the caller's thread."""
-    with uncollected():
-        from accelet.kube.connection import Connection, load_api  # noqa: PLC0415
-
-    return Connection(lambda: load_api(kubeconfig, context))
 
 
 def _dry(dry_run: bool) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """The `kubernetes` package at work: configuration, credentials, TLS, and one blocking request at a time.
 
-Imported by who connects to an API server, on a thread: the package costs about 20 MiB, and 0.4 s in which
-nothing else would go on.
+Imported only where an API server is needed: the package costs about 20 MiB.
 """
 
 import io
