@@ -78,6 +78,18 @@ def view(node: Node, workloads: Workloads, name: str) -> tuple[list[str], str | 
     )
 
 
+def wait_until_proven(node: Node, workloads: Workloads, resource: str) -> None:
+    """Until it knows the pods that there were at its first registration, the agent refuses newer ones."""
+    for number in range(20):
+        name = f"probe-{number}"
+        make(workloads, pod_on(node, name, resource, "card0", "card0:gt0"))
+        phase = workloads.wait_for_pod(name, is_decided, what="is admitted or refused")["status"]["phase"]
+        workloads.delete_pod(name)
+        if phase == "Running":
+            return
+    pytest.fail("nobody is proven")
+
+
 def remove(workloads: Workloads, *names: str) -> None:
     """By force: the kubelet hears of it later."""
     for name in names:
@@ -116,7 +128,8 @@ def test_pod_admitted_without_devices_that_waits_for_its_image_is_taken_for_nobo
         agent.wait_until_registered()
         make(workloads, pod_on(node, start, resource, "card0", "card0:gt0"))
         said = workloads.wait_for_phase(start, "Failed")["status"]["message"]
-        assert "Pod default/late is on this node without the 1" in said
+        # Which of the two is asked for is not told either where the pod came before the agent knew the pods.
+        assert "default/late" in said
         agent.process.kill()  # what the agent remembers goes with it
     agent.process.start()
     wait_for_allocatable(node, resource, CARDS * SHARES)  # until then the kubelet has room for one such pod
@@ -136,6 +149,7 @@ def test_pod_replaced_by_force_is_not_taken_for_whom_the_kubelet_is_admitting(
 ) -> None:
     agent.process.start()
     agent.wait_until_registered()
+    wait_until_proven(node, workloads, resource)
     without = pod_on(node, "db-0", resource, "card3", "card3:gt1")
     del without["spec"]["containers"][0]["resources"]
     make(workloads, without)
@@ -174,6 +188,8 @@ def test_pod_that_says_it_mirrors_another_takes_nothing_from_it(
 ) -> None:
     agent.process.start()
     agent.wait_until_registered()
+    wait_until_proven(node, workloads, resource)
+    doubts = agent.matches().doubts
     owner = {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": "forged", "controller": True}
     with kubelet_behind(node):
         for number, owners in enumerate(([], [owner])):
@@ -184,5 +200,5 @@ def test_pod_that_says_it_mirrors_another_takes_nothing_from_it(
             make(workloads, forged)
     for number in range(2):
         assert view(node, workloads, f"victim-{number}") == (["/dev/dri/card1"], "1")
-    assert agent.matches().doubts == {}
+    assert agent.matches().doubts == doubts
     remove(workloads, "victim-0", "victim-1")
