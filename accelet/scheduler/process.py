@@ -153,22 +153,22 @@ class SchedulerWork:
         """Places gangs while this replica leads, from a state that has the former leader's last act."""
         await self._watching.synced()
         await refreshed(self._watching.refresh)
-        admission = await self._admission.begin(self._state, self._writer)
-        if self._move_watching is not None:
-            await self._move_watching.synced()
-            await refreshed(self._move_watching.refresh)
-        self._controller = Controller(
-            self._state,
-            self._writer,
-            self._settings,
-            self._metrics,
-            self._say,
-            api=self._api,
-            admission=admission,
-            moves=self._moves,
-        )
-        self._metrics.is_leading.set(1)
         try:
+            admission = await self._admission.begin(self._state, self._writer)
+            if self._move_watching is not None:
+                await self._move_watching.synced()
+                await refreshed(self._move_watching.refresh)
+            self._controller = Controller(
+                self._state,
+                self._writer,
+                self._settings,
+                self._metrics,
+                self._say,
+                api=self._api,
+                admission=admission,
+                moves=self._moves,
+            )
+            self._metrics.is_leading.set(1)
             await self._controller.run()
         finally:
             self._controller = None

@@ -110,8 +110,8 @@ class Admission:
             self._book, state, writer, plans, self._settings, clock=SYSTEM_CLOCK, wall_s=time.time
         )
         await refreshed(self._refresh)
+        self._keeper = keeper  # from now on `end` gives back what it has taken, however far it came
         await refreshed(keeper.restore)
-        self._keeper = keeper
         return keeper
 
     def end(self) -> None:

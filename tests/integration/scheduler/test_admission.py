@@ -1,15 +1,30 @@
 """Workloads of Kueue that are planned before they are admitted, against an API server."""
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
+from accelet.control.process import Surface
+from accelet.control.writer import FencedWriter
 from accelet.fakeapi import Answer, Fault, Json
+from accelet.kube.client import Client
+from accelet.kube.recording.events import EventRecorder
+from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.gangs.grouping import GATE_PREFIX
 from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
-from accelet.scheduler.settings import AdmissionSettings
+from accelet.scheduler.gangs.placeholders import is_placeholder
+from accelet.scheduler.metrics import SchedulerMetrics
+from accelet.scheduler.process import SchedulerWork
+from accelet.scheduler.settings import AdmissionSettings, SchedulerSettings
+from accelet.scheduler.state import SchedulerState
 from tests.integration.kube.waiting import eventually
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.queues import FLAVORS, TOPOLOGIES, Queue, pod_set
@@ -202,6 +217,42 @@ async def test_a_promise_is_kept_though_its_leader_dies_before_it_says_so(
         world.add_job("train", 4, gpus=8)
         await until(lambda: world.is_bound("train", 4) and not world.plans())
     assert len(world.gated("other")) == 4
+
+
+async def test_a_leadership_that_ends_before_it_has_begun_leaves_no_room_taken(
+    world: World, queue: Queue, start: Start, tmp_path: Path
+) -> None:
+    async with start(**ON):
+        for name in ("one", "two"):
+            queue.add(name, pod_set(2))
+            _reserve(queue, name)
+        await until(lambda: queue.says("one", "Ready") and queue.says("two", "Ready"))
+    last = json.loads(world.plans()[1]["data"]["plan.json"])["gang"]["name"]
+    unwell = Answer(500, "InternalError", "no")
+    world.api.faults.append(Fault(unwell, method="GET", path=f"/workloads/{last}", times=10**6))
+    state = SchedulerState(Scheme(), GATE_PREFIX)
+    async with _process(world, state, tmp_path) as work:
+        leading = asyncio.create_task(work.lead())
+        await until(lambda: any(is_placeholder(pod) for pod in state.pods.values()))
+        leading.cancel()
+        await asyncio.gather(leading, return_exceptions=True)
+        assert not state.pods
+
+
+@asynccontextmanager
+async def _process(world: World, state: SchedulerState, folder: Path) -> AsyncIterator[SchedulerWork]:
+    """What a replica watches, without an election."""
+    client = await Client.connect(world.api.write_kubeconfig(folder / "kubeconfig"))
+    surface = Surface(client, FencedWriter(client, lambda: True), EventRecorder(client, "test", "test"))
+    metrics = SchedulerMetrics(CollectorRegistry())
+    work = SchedulerWork(surface, state, SchedulerSettings(version="v1", **ON), metrics)
+    watching = asyncio.create_task(work.watch())
+    try:
+        yield work
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        client.close()
 
 
 async def test_a_place_on_a_node_that_went_is_looked_for_anew(
