@@ -1,6 +1,6 @@
 """What is to be done for one Workload, and what its checks are to say: pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from accelet.scheduler.admission.kueue import KueueWorkload
@@ -43,12 +43,14 @@ class Prospects:
 class Ruling:
     """Whether room is wanted for a Workload (else what is kept is given back), and what is to be told.
 
-    `again_s` is when to look again, in seconds since the epoch, if nothing happens before.
+    `again_s` is when to look again, in seconds since the epoch, if nothing happens before. It `is_late` where
+    nothing is known against a plan but that none was made in time.
     """
 
     wants_room: bool
     told: Told | None = None
     again_s: float | None = None
+    is_late: bool = False
 
 
 NOTHING = Ruling(wants_room=False)
@@ -76,7 +78,8 @@ def _decide_unplanned(prospects: Prospects, give_up_s: float, now_s: float) -> R
     if prospects.refusal is not None:
         return _retry(prospects, prospects.refusal)
     if give_up_s <= now_s:
-        return _retry(prospects, "no plan was made for it in time; its Events may say why")
+        late = _retry(prospects, "no plan was made for it in time; its Events may say why")
+        return replace(late, is_late=True)
     return Ruling(wants_room=True, again_s=give_up_s)
 
 

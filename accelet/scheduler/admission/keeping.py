@@ -79,7 +79,8 @@ class AdmissionKeeper:
         """
         for record in [one for one in self._state.records.values() if one.gang.kind == PLACEHOLDERS]:
             workload = self._book.workloads.get((record.gang.namespace, record.gang.name))
-            if workload is not None and workload.reserved_s is not None:
+            # Where its pods have a plan already, a former leader did not come to end this one.
+            if workload is not None and workload.reserved_s is not None and not self._has_pods(workload):
                 await self._find_pods(workload)
 
     async def run(self, plan_now: Callable[[GangKey], None]) -> None:
@@ -164,6 +165,10 @@ class AdmissionKeeper:
 
     async def _carry_out(self, workload: KueueWorkload, prospects: Prospects) -> float | None:
         decision = decide(prospects, self._wall_s(), self._settings.within_s)
+        if decision.is_late:
+            made = await self._make_pods(workload)
+            if isinstance(made, NotPlanned):  # so that no plan was to be made at all
+                decision = tell_ready(prospects, made.reason)
         if prospects.is_lost and prospects.promise is not None:
             await self._plans.erase(prospects.promise)
         if decision.wants_room:
@@ -221,17 +226,8 @@ class AdmissionKeeper:
 
     async def _find_pods(self, workload: KueueWorkload) -> Placeholders | NotPlanned | Unplannable | None:
         """The placeholders of a Workload, which are there from now on; None where there are too many."""
-        known = self._kept.get(workload.key)
-        if known is not None:
-            return known
-        try:
-            sets = await self._writer.read_pod_sets(workload.key)
-        except MalformedObjectError as error:
-            return Unplannable(str(error))
-        except NotFoundError:
-            return NotPlanned("it is gone")
-        made = make_placeholders(workload, sets, self._book.flavors, self._state.prefix)
-        if not isinstance(made, Placeholders):
+        made = await self._make_pods(workload)
+        if not isinstance(made, Placeholders) or workload.key in self._kept:
             return made
         if made.count + sum(one.count for one in self._kept.values()) > self._most:
             return None
@@ -242,8 +238,23 @@ class AdmissionKeeper:
             self._state.set_pod(pod)
             if number % _AT_ONCE == _AT_ONCE - 1:
                 await asyncio.sleep(0)
+                if self._kept.get(workload.key) is not made:
+                    return made  # its own pods have taken their places meanwhile
         self._plan_now(made.key)
         return made
+
+    async def _make_pods(self, workload: KueueWorkload) -> Placeholders | NotPlanned | Unplannable:
+        """Its placeholders, those that are there already or those that may be."""
+        known = self._kept.get(workload.key)
+        if known is not None:
+            return known
+        try:
+            sets = await self._writer.read_pod_sets(workload.key)
+        except MalformedObjectError as error:
+            return Unplannable(str(error))
+        except NotFoundError:
+            return NotPlanned("it is gone")
+        return make_placeholders(workload, sets, self._book.flavors, self._state.prefix)
 
     async def _give_back(self, key: ObjectKey) -> float | None:
         """Ends what is kept for a Workload: its placeholders, then its plan."""

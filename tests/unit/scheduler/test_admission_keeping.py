@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from prometheus_client import CollectorRegistry
@@ -19,7 +19,7 @@ from accelet.scheduler.admission.kueue import CONTROLLER, parse_admission_check,
 from accelet.scheduler.admission.placeholders import placeholder_gang
 from accelet.scheduler.admission.telling import AdmissionWriter
 from accelet.scheduler.cluster.topology import Scheme
-from accelet.scheduler.gangs.grouping import GATE_PREFIX, Gang
+from accelet.scheduler.gangs.grouping import GATE_PREFIX, Gang, find_gangs, gang_of_owner
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.placement.plan import Plan
 from accelet.scheduler.preemption.victims import may_preempt
@@ -27,9 +27,10 @@ from accelet.scheduler.record import Placement, Record
 from accelet.scheduler.settings import AdmissionSettings
 from accelet.scheduler.state import SchedulerState
 from accelet.scheduler.writer import PlanWriter
-from tests.fakes.clocks import FakeClock
+from tests.fakes.clocks import FakeClock, settle
 from tests.fakes.nodes import GPU, node
 from tests.integration.kube.waiting import eventually
+from tests.unit.scheduler import values
 
 _BEGAN_S = 1_000.0
 _WITHIN_S = 60.0
@@ -70,7 +71,7 @@ class Objects:
 
 
 class World:
-    def __init__(self) -> None:
+    def __init__(self, most: int = _MOST) -> None:
         self.api, self.book, self.clock = Objects(), AdmissionBook(), FakeClock()
         self.state = SchedulerState(Scheme(), GATE_PREFIX)
         self.state.set_node(node("n0", gpus=8))
@@ -86,7 +87,7 @@ class World:
             AdmissionSettings(kueue=True, within_s=_WITHIN_S),
             clock=self.clock,
             wall_s=lambda: self._wall_s,
-            most=_MOST,
+            most=most,
         )
         self.add_check("places")
 
@@ -117,10 +118,16 @@ class World:
         self.keeper.see_workload(("ml", name))
 
     def promise(self, name: str, pods: int) -> None:
+        assert self.gang(name)
+        self.keeper.see_record(self.remember(name, pods))
+
+    def remember(self, name: str, pods: int) -> Record:
+        """A plan for its placeholders, as it is written down."""
         placements = tuple(Placement(f"{name}/{rank}", f"uid-{name}", "n0") for rank in range(pods))
-        record = Record(self.gang(name).key, placements, 0, 0, until_s=_BEGAN_S + _WITHIN_S)
-        self.state.set_record(replace(record, resource_version="1", uid="u"))
-        self.keeper.see_record(record)
+        gang = placeholder_gang(self.book.workloads["ml", name])
+        record = Record(gang, placements, 0, 0, "1", "u", until_s=_BEGAN_S + _WITHIN_S)
+        self.state.set_record(record)
+        return record
 
     def pass_time(self, by_s: float) -> None:
         self._wall_s += by_s
@@ -220,3 +227,49 @@ async def test_a_check_with_parameters_says_that_it_takes_none() -> None:
         await eventually(lambda: "status" in world.api.there["admissionchecks", ("", "wrong")])
     (condition,) = world.api.there["admissionchecks", ("", "wrong")]["status"]["conditions"]
     assert (condition["type"], condition["status"]) == ("Active", "False")
+
+
+async def test_a_workload_that_is_not_planned_before_keeps_its_quota_however_long_other_checks_take() -> None:
+    world = World()
+    async with world.running():
+        world.reserve("cpu", 2, schedulingGates=[])
+        await eventually(lambda: world.said("cpu")[0] == "Ready")
+        world.pass_time(_WITHIN_S + 1)
+        await settle()
+        assert world.said("cpu")[0] == "Ready"
+        world.reserve("late", 2, schedulingGates=[])
+        await eventually(lambda: world.said("late")[0] == "Ready")
+
+
+async def test_room_of_pods_that_have_a_plan_is_not_taken_again_by_the_next_leader() -> None:
+    world = World()
+    world.reserve("train", 8)
+    world.remember("train", 8)
+    pods = [values.pod(f"train-{rank}", labels={"job-name": "train"}) for rank in range(8)]
+    for pod in pods:
+        world.state.set_pod(pod)
+    gang = gang_of_owner("ml", "Job", "train")
+    assert gang is not None
+    plan = Record(gang, tuple(Placement(pod.name, pod.uid, "n0") for pod in pods), 0, 0, "1", "u")
+    world.state.set_record(plan)
+    await world.keeper.restore()
+    assert not world.state.steps(plan).lost
+    async with world.running():
+        await eventually(lambda: list(world.state.records.values()) == [plan])
+
+
+async def test_placeholders_that_come_while_their_promise_is_kept_leave_none_behind() -> None:
+    world = World(most=1_000)
+    world.reserve("train", 600)
+    world.remember("train", 600)
+    async with world.running():
+        for _ in range(100):
+            if world.placeholders():
+                break
+            await asyncio.sleep(0)
+        assert 0 < world.placeholders() < 600
+        pods = [values.pod(f"train-{rank}", labels={"job-name": "train"}) for rank in range(600)]
+        (gang,) = find_gangs(pods)
+        assert world.keeper.take_promised(gang) is not None
+        await settle()
+        assert world.placeholders() == 0
