@@ -69,6 +69,7 @@ class AdmissionKeeper:
         self._kept: dict[ObjectKey, Placeholders] = {}
         self._refusals: dict[ObjectKey, str] = {}
         self._met: dict[ObjectKey, _Quota] = {}
+        self._queued: dict[ObjectKey, tuple[_Quota, int]] = {}
         self._plan_now: Callable[[GangKey], None] = lambda _: None
 
     async def restore(self) -> None:
@@ -226,11 +227,16 @@ class AdmissionKeeper:
 
     async def _find_pods(self, workload: KueueWorkload) -> Placeholders | NotPlanned | Unplannable | None:
         """The placeholders of a Workload, which are there from now on; None where there are too many."""
+        quota, pods = self._queued.get(workload.key, (None, 0))
+        if quota == _quota(workload) and self._is_full_for(pods):
+            return None  # known without reading it again: there may be thousands, of a megabyte each
         made = await self._make_pods(workload)
         if not isinstance(made, Placeholders) or workload.key in self._kept:
             return made
-        if made.count + sum(one.count for one in self._kept.values()) > self._most:
+        if self._is_full_for(made.count):
+            self._queued[workload.key] = _quota(workload), made.count
             return None
+        self._queued.pop(workload.key, None)
         self._kept[workload.key] = made
         # Kueue itself says who is evicted for whom of those that it admits.
         self._state.set_workload(Workload(PLACEHOLDERS, *workload.key, made.count, is_queued=True))
@@ -242,6 +248,9 @@ class AdmissionKeeper:
                     return made  # its own pods have taken their places meanwhile
         self._plan_now(made.key)
         return made
+
+    def _is_full_for(self, pods: int) -> bool:
+        return pods + sum(one.count for one in self._kept.values()) > self._most
 
     async def _make_pods(self, workload: KueueWorkload) -> Placeholders | NotPlanned | Unplannable:
         """Its placeholders, those that are there already or those that may be."""
@@ -259,6 +268,7 @@ class AdmissionKeeper:
     async def _give_back(self, key: ObjectKey) -> float | None:
         """Ends what is kept for a Workload: its placeholders, then its plan."""
         self._refusals.pop(key, None)
+        self._queued.pop(key, None)
         gang = GangKey(*key, PLACEHOLDERS)
         if self._state.is_assumed(gang):
             return _AGAIN_S

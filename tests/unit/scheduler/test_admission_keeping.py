@@ -42,8 +42,10 @@ class Objects:
     """An API server's objects by plural and key."""
 
     there: dict[tuple[str, ObjectKey], dict[str, Any]] = field(default_factory=dict)
+    read: list[str] = field(default_factory=list)
 
     async def get(self, resource: ApiResource, namespace: str | None, name: str) -> bytes:
+        self.read.append(name)
         return json.dumps(self._find(resource, namespace, name)).encode()
 
     async def patch(
@@ -273,3 +275,21 @@ async def test_placeholders_that_come_while_their_promise_is_kept_leave_none_beh
         assert world.keeper.take_promised(gang) is not None
         await settle()
         assert world.placeholders() == 0
+
+
+async def test_who_waits_for_its_turn_is_read_once() -> None:
+    world = World()
+    async with world.running():
+        for number in range(5):
+            world.reserve(f"w{number}", 20)
+        await eventually(lambda: len(world.api.read) == 5)
+        for _ in range(3):
+            world.pass_time(0.0)
+            await settle()
+        assert len(world.api.read) == 5
+        world.book.remove(("ml", "w0"))
+        world.keeper.see_workload(("ml", "w0"))
+        await settle()
+        world.pass_time(0.0)
+        await eventually(lambda: world.planned == ["w0", "w1", "w2"])
+        assert len(world.api.read) == 6
