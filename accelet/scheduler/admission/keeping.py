@@ -38,6 +38,9 @@ _AT_ONCE = 200
 _PARALLEL = 4
 _AGAIN_S = 0.2
 _FULL_S = 5.0
+_CHANGED_S = 5.0
+"""What was written by somebody else meanwhile is news, and looked at when the watch has it."""
+
 _LOOK_AGAIN_S = 600.0
 _Quota = tuple[str, float | None]
 _CHECKS = ""
@@ -191,7 +194,7 @@ class AdmissionKeeper:
     async def _tell(self, workload: KueueWorkload, prospects: Prospects, decision: Ruling) -> float | None:
         if decision.told is not None:
             if not await self._writer.tell(workload, prospects.checks, decision.told):
-                return _AGAIN_S
+                return _CHANGED_S
             self._refusals.pop(workload.key, None)
         if decision.again_s is None:
             return None
@@ -291,7 +294,7 @@ class AdmissionKeeper:
         check = self._book.checks.get(name)
         if check is None or name not in self._book.our_checks:
             return None
-        return None if await self._writer.activate(check) else _AGAIN_S
+        return None if await self._writer.activate(check) else _CHANGED_S
 
 
 def _quota(workload: KueueWorkload) -> _Quota:

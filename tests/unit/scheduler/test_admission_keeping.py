@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from accelet.control.writer import FencedWriter
 from accelet.fakeapi.patches import json_patch, merge_patch
 from accelet.kube.apiresources import ApiResource, Body, ObjectApi
+from accelet.kube.errors import ConflictError
 from accelet.kube.objects import ObjectKey
 from accelet.scheduler.admission.book import AdmissionBook
 from accelet.scheduler.admission.keeping import AdmissionKeeper
@@ -43,6 +44,9 @@ class Objects:
 
     there: dict[tuple[str, ObjectKey], dict[str, Any]] = field(default_factory=dict)
     read: list[str] = field(default_factory=list)
+    is_changing: bool = False
+    """Every object is of another version by the time that somebody writes it."""
+    written: int = 0
 
     async def get(self, resource: ApiResource, namespace: str | None, name: str) -> bytes:
         self.read.append(name)
@@ -59,6 +63,9 @@ class Objects:
         subresource: str = "",
         dry_run: bool = False,
     ) -> bytes:
+        self.written += 1
+        if self.is_changing:
+            raise ConflictError("PATCH", 409, "Conflict", "the object has been modified")
         before = self._find(resource, namespace, name)
         after = json_patch(before, cast("list[dict[str, Any]]", patch)) if of == "json" else None
         after = after or merge_patch(before, patch)
@@ -293,3 +300,15 @@ async def test_who_waits_for_its_turn_is_read_once() -> None:
         world.pass_time(0.0)
         await eventually(lambda: world.planned == ["w0", "w1", "w2"])
         assert len(world.api.read) == 6
+
+
+async def test_what_cannot_be_written_is_not_tried_many_times_a_second() -> None:
+    world = World()
+    world.api.is_changing = True
+    world.reserve("cpu", 2, schedulingGates=[])
+    async with world.running():
+        await world.clock.advance(10.0)
+        assert 2 < world.api.written < 10
+        world.api.is_changing = False
+        await world.clock.advance(10.0)
+    assert world.said("cpu")[0] == "Ready"
