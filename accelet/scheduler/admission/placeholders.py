@@ -8,7 +8,7 @@ from accelet.kube.pods import Pod
 from accelet.runtime.excerpts import excerpt
 from accelet.scheduler.admission.kueue import WORKLOADS, KueueWorkload, ResourceFlavor
 from accelet.scheduler.admission.podsets import PodSet
-from accelet.scheduler.gangs.grouping import CARDS_GATE, GangKey, gang_of_owner
+from accelet.scheduler.gangs.grouping import CARDS_GATE, GangKey, gang_of_owner, will_be_of
 from accelet.scheduler.gangs.placeholders import PLACEHOLDERS, placeholder_name
 
 MOST_PODS = 8_000
@@ -79,7 +79,7 @@ def make_placeholders(
     if gang is None:
         kind = excerpt(workload.owner.kind) if workload.owner else "nothing known"
         return NotPlanned(f"it is made by {kind}: its pods are placed when they are there")
-    if reason := _why_not_planned(wanted, prefix):
+    if reason := _why_not_planned(gang, wanted, prefix):
         return NotPlanned(reason)
     count = sum(one.count for one in wanted)
     if count > MOST_PODS:
@@ -93,13 +93,15 @@ def make_placeholders(
     return Placeholders(workload, gang, tuple(kinds))
 
 
-def _why_not_planned(wanted: Sequence[PodSet], prefix: str) -> str | None:
+def _why_not_planned(gang: GangKey, wanted: Sequence[PodSet], prefix: str) -> str | None:
     if not wanted or not all(any(gate.startswith(prefix) for gate in one.pod.gates) for one in wanted):
         return f"not every pod of it has a gate of the scheduler's, {prefix}..."
     if any(one.is_assigned for one in wanted):
         return "Kueue's own topology-aware scheduling has chosen its nodes"
     if any(one.pod.pod_group for one in wanted):
         return "its pods are of a PodGroup: they are placed when they are there"
+    if not all(will_be_of(gang, one.pod, prefix) for one in wanted):
+        return "labels of its pods name another job than their own: they are placed when they are there"
     return None
 
 

@@ -29,6 +29,7 @@ class PodSet:
 
 class _WireTemplateMetadata(Wire, frozen=True):
     annotations: dict[str, str] | None = None
+    labels: dict[str, str] | None = None
 
 
 class _WireTemplate(Wire, frozen=True):
@@ -75,8 +76,8 @@ class _WirePods(WireObject, frozen=True):
 def parse_pod_sets(raw: RawObject) -> tuple[PodSet, ...]:
     """The pods that a Workload will have, as its quota was reserved for them.
 
-    Of what its templates say of metadata only the annotations count. Their priority is the Workload's where a
-    PriorityClass of pods gives it, else 0.
+    Of what its templates say of metadata only annotations and labels count. Their priority is the Workload's
+    where a PriorityClass of pods gives it, else 0.
 
     Raises:
         MalformedObjectError: a field is not what the API promises.
@@ -93,11 +94,12 @@ def parse_pod_sets(raw: RawObject) -> tuple[PodSet, ...]:
 
 
 def _read_pod_set(wire: _WirePods, one: _WirePodSet, assigned: _WireAssignment, priority: int) -> PodSet:
-    template = one.template
+    template, said = one.template, one.template.metadata or _WireTemplateMetadata()
     metadata = {
         "name": f"{wire.metadata.name}/{one.name}",
         "namespace": wire.metadata.namespace or "default",
-        "annotations": (template.metadata.annotations if template.metadata else None) or {},
+        "annotations": said.annotations or {},
+        "labels": said.labels or {},
     }
     pod = parse_pod(
         {"metadata": metadata, "spec": template.spec | {"priority": priority}}, keeps_environment=False

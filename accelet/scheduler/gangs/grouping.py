@@ -194,6 +194,12 @@ def gang_of_owner(namespace: str, kind: str, name: str) -> GangKey | None:
     return GangKey(namespace, name, known) if known in _MAKERS_OF_ONE else None
 
 
+def will_be_of(gang: GangKey, template: Pod, prefix: str = GATE_PREFIX) -> bool:
+    """Whether the pods that a gang's owner makes so will be that gang: their labels may name another."""
+    own = {label: gang.name for label, kind in _KINDS if kind == gang.kind}
+    return gang_key(replace(template, labels={**template.labels, **own}), prefix) == gang
+
+
 def _ungrouped_key(pod: Pod, prefix: str) -> GangKey:
     labels, namespace = pod.labels, pod.namespace
     if CARDS_GATE in pod.gates and not any(gate.startswith(prefix) for gate in pod.gates):

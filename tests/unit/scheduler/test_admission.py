@@ -78,7 +78,7 @@ def test_placeholders_are_one_gang_of_as_many_pods_in_rank_order(counts: list[in
 
 
 def test_placeholders_belong_to_nobody_else_whatever_their_template_says() -> None:
-    labels = {"job-name": "other", "jobset.sigs.k8s.io/jobset-name": "other", "name": "other"}
+    labels = {"job-name": "other", "name": "other"}
     indexes = {"batch.kubernetes.io/job-completion-index": "-1", "accelet.dev/required-level": "block"}
     made = _made(3, labels=labels, annotations=indexes, on=None)
     assert {gang_key(pod) for pod in made.pods()} == {placeholder_gang(QUEUED)}
@@ -98,6 +98,8 @@ def test_no_pod_gets_into_a_gang_of_placeholders_by_naming_an_owner(kind: str, n
         ([*_sets(2), *_sets(1, gate="example.com/other")], QUEUED),
         ([replace(_sets(2)[0], is_assigned=True)], QUEUED),
         (_sets(2, pod_group="g"), QUEUED),
+        (_sets(2, labels={"jobset.sigs.k8s.io/jobset-name": "other"}), QUEUED),
+        ([*_sets(2), *_sets(1, labels={"ray.io/cluster": "train"})], QUEUED),
         (_sets(2), replace(QUEUED, owner=None)),
         (_sets(2), replace(QUEUED, owner=Owner("RayJob", "r", "u", is_controller=True))),
     ],
