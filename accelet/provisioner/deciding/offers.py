@@ -29,7 +29,11 @@ class ParkedSlice:
 
 
 def given_of(party: Party, others: Iterable[Party]) -> frozenset[str]:
-    """The pools that were `party`'s and are another's by now, `others` having some with marks not theirs."""
+    """The pools that were `party`'s and are another's by now, `others` having some with marks not theirs.
+
+    One that it is given back is its own from when it has written so down: who holds a pool says what is done
+    with it, and that is one at a time.
+    """
     marks = {party.uid, party.record.mark}
     return frozenset(
         other.record.pool
@@ -37,7 +41,7 @@ def given_of(party: Party, others: Iterable[Party]) -> frozenset[str]:
         if other.uid != party.uid
         and other.record.mark
         and other.record.mark in marks
-        and other.record.taker != party.uid
+        and not (other.record.taker == party.uid and other.record.pool == party.record.pool)
     )
 
 

@@ -428,6 +428,29 @@ def test_a_job_that_is_wanted_again_takes_its_parked_slice_back(chance: random.R
     _end_all(world)
 
 
+@_FEW
+@given(_CHANCES)
+def test_a_job_takes_a_slice_back_that_another_has_had_meanwhile(chance: random.Random) -> None:
+    world = World(chance, park_s=7200.0)
+    world.ask("one")
+    _run_until_ready(world, 1200.0)
+    request, pool = world.requests["one-0"], world.requests["one-0"].record.pool
+    request.unwanted = "it is suspended"
+    world.end_pods("one")
+    _run(world, 600.0)
+    world.ask("two")
+    _run_until_ready(world, 600.0)
+    assert world.requests["two-0"].record.pool == pool
+    _end(world, "two")
+    _run(world, 600.0)
+
+    request.unwanted = None
+    _run_until_ready(world, 1200.0)
+
+    assert (request.record.pool, world.creates) == (pool, 1)
+    _end_all(world)
+
+
 def _end(world: World, set_name: str) -> None:
     """The owner of a set ends, and its pods with it."""
     for request in world.of_set(set_name):
