@@ -219,6 +219,31 @@ async def test_a_promise_is_kept_though_its_leader_dies_before_it_says_so(
     assert len(world.gated("other")) == 4
 
 
+async def test_a_promise_that_outlives_the_plan_of_the_pods_takes_their_room_from_nobody(
+    world: World, queue: Queue, start: Start
+) -> None:
+    async with start("first", **ON):
+        queue.add("train", pod_set(4))
+        _reserve(queue, "train")
+        await until(lambda: queue.says("train", "Ready"))
+        promised = _promised(world)
+        no = Answer(500, "InternalError", "no")
+        unwell = [Fault(no, method="PATCH", path="/pods/", times=10**6)]
+        unwell.append(Fault(no, method="DELETE", path="/configmaps/", times=10**6))
+        world.api.faults += unwell
+        queue.admit("train")
+        world.add_job("train", 4, gpus=8)
+        await until(lambda: len(world.plans()) == 2)
+    world.add_job("other", 4, gpus=8)
+    for fault in unwell:
+        world.api.faults.remove(fault)
+    async with start("second", **ON):
+        await until(lambda: world.is_bound("train", 4) and not world.plans())
+    where = world.where("train")
+    assert [where[f"train-{rank}"] for rank in range(4)] == promised
+    assert len(world.gated("other")) == 4
+
+
 async def test_a_leadership_that_ends_before_it_has_begun_leaves_no_room_taken(
     world: World, queue: Queue, start: Start, tmp_path: Path
 ) -> None:
