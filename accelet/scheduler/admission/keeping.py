@@ -10,7 +10,7 @@ from accelet.runtime.clock import Clock
 from accelet.scheduler.admission.adopting import adopt
 from accelet.scheduler.admission.book import AdmissionBook
 from accelet.scheduler.admission.judging import Prospects, Ruling, decide, tell_ready
-from accelet.scheduler.admission.kueue import KueueWorkload
+from accelet.scheduler.admission.kueue import KueueWorkload, PodSetQuota
 from accelet.scheduler.admission.placeholders import (
     NotPlanned,
     Placeholders,
@@ -42,7 +42,7 @@ _CHANGED_S = 5.0
 """What was written by somebody else meanwhile is news, and looked at when the watch has it."""
 
 _LOOK_AGAIN_S = 600.0
-_Quota = tuple[str, float | None]
+_Quota = tuple[str, float | None, tuple[PodSetQuota, ...]]
 _CHECKS = ""
 """Stands for the namespace in the keys of checks, which have none."""
 
@@ -298,5 +298,8 @@ class AdmissionKeeper:
 
 
 def _quota(workload: KueueWorkload) -> _Quota:
-    """Told apart from any other quota, of this Workload or of another that had its name."""
-    return workload.uid, workload.reserved_s
+    """Told apart from any other quota, of this Workload or of another that had its name.
+
+    Kueue tells the time in seconds, and may give another quota within one.
+    """
+    return workload.uid, workload.reserved_s, workload.quota

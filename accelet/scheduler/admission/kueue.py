@@ -46,11 +46,20 @@ class CheckState:
 
 
 @dataclass(frozen=True, slots=True)
+class PodSetQuota:
+    """For how many pods of a pod set there is quota, None for all of them, and of which flavors."""
+
+    name: str
+    count: int | None = None
+    flavors: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class KueueWorkload:
     """A Workload of Kueue without its pods, which are read when they are to be planned.
 
-    `reserved_s` is since when it has quota, None while it has none, or loses it, or is over. `owner` is what
-    makes its pods. It is `is_admitted` once they may be made.
+    `reserved_s` is since when it has quota, None while it has none, or loses it, or is over, and `quota` for
+    what. `owner` is what makes its pods. It is `is_admitted` once they may be made.
     """
 
     namespace: str
@@ -59,6 +68,7 @@ class KueueWorkload:
     resource_version: str = field(default="", compare=False)
     owner: Owner | None = None
     reserved_s: float | None = None
+    quota: tuple[PodSetQuota, ...] = ()
     is_admitted: bool = False
     checks: tuple[CheckState, ...] = ()
 
@@ -109,8 +119,19 @@ class _WireWorkloadSpec(Wire, frozen=True):
     active: bool | None = None
 
 
+class _WireAssignment(Wire, frozen=True):
+    name: str = "main"
+    count: int | None = None
+    flavors: dict[str, str] | None = None
+
+
+class _WireAdmission(Wire, frozen=True):
+    pod_set_assignments: list[_WireAssignment] | None = None
+
+
 class _WireWorkloadStatus(Wire, frozen=True):
     conditions: list[_WireTimedCondition] | None = None
+    admission: _WireAdmission | None = None
     admission_checks: _Checks | None = None
 
 
@@ -157,6 +178,7 @@ def parse_kueue_workload(raw: RawObject) -> KueueWorkload:
     """
     wire = read_object(raw, "Workload", _WireQueued)
     metadata, status = wire.metadata, wire.status or _WireWorkloadStatus()
+    assigned = (status.admission or _WireAdmission()).pod_set_assignments or []
     true = {one.type: one for one in status.conditions or () if one.status == "True"}
     reserved = true.get("QuotaReserved")
     is_over = bool({"Evicted", "Finished"} & true.keys()) or metadata.deletion_timestamp is not None
@@ -172,6 +194,10 @@ def parse_kueue_workload(raw: RawObject) -> KueueWorkload:
         resource_version=metadata.resource_version or "",
         owner=next((one for one in read_owners(metadata.owner_references) if one.is_controller), None),
         reserved_s=reserved_s,
+        quota=tuple(
+            PodSetQuota(one.name, one.count, frozenset((one.flavors or {}).values()))
+            for one in assigned[:MOST_POD_SETS]
+        ),
         is_admitted="Admitted" in true,
         checks=tuple(
             CheckState(one.name, one.state, max(0, min(one.retry_count or 0, _MOST_RETRIES)))

@@ -192,6 +192,19 @@ async def test_room_is_taken_while_it_is_promised_and_given_back_when_its_time_i
         assert (world.placeholders(), world.state.records) == (0, {})
 
 
+async def test_quota_of_the_same_second_for_fewer_pods_is_another_quota() -> None:
+    world = World()
+    async with world.running():
+        world.reserve("train", 8)
+        await eventually(lambda: world.placeholders() == 8)
+        raw = world.api.there["workloads", ("ml", "train")]
+        raw["status"]["admission"] = {"podSetAssignments": [{"name": "main", "count": 2}]}
+        world.book.put(parse_kueue_workload(raw))
+        world.keeper.see_workload(("ml", "train"))
+        await world.clock.advance(1.0)
+        assert world.placeholders() == 2
+
+
 async def test_without_a_plan_in_time_the_quota_goes_back() -> None:
     world = World()
     async with world.running():
