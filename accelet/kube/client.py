@@ -203,7 +203,7 @@ class Client:
 
     @asynccontextmanager
     async def _open(self, request: ApiRequest) -> AsyncIterator[tuple[LineStream, Workers]]:
-        stream = self._connection.lines(request)
+        stream = LineStream(self._connection, request)
         workers = Workers("kube-watch")
         try:
             await workers.run(stream.open)

@@ -141,10 +141,6 @@ class Connection:
                 raise
             return self._begin(self._api, request)
 
-    def lines(self, request: ApiRequest) -> "LineStream":
-        """The answer to a request as it comes; nothing is asked before it is opened."""
-        return LineStream(self, request)
-
     def close(self) -> None:
         self._api.close()
 

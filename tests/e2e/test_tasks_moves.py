@@ -6,7 +6,6 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,7 +30,7 @@ from tests.e2e.cluster.node import Node
 from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.kustomize import DEPLOY
 from tests.e2e.shipped_kinds import RESOURCES
-from tests.e2e.test_tasks import client, kubeconfig, namespace, user  # noqa: F401 - fixtures
+from tests.e2e.test_tasks import client, kubeconfig, namespace, running, user  # noqa: F401 - fixtures
 
 pytestmark = pytest.mark.timeout(300)
 _ACCELET = Path(sys.executable).with_name("accelet")
@@ -94,18 +93,6 @@ async def _until(condition: Callable[[], Awaitable[bool]], within_s: float = 90.
     async with asyncio.timeout(within_s):
         while not await condition():  # noqa: ASYNC110 - the API server is another process
             await asyncio.sleep(0.1)
-
-
-@asynccontextmanager
-async def _running(folder: Path, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    with (folder / f"{words[0]}.log").open("ab") as out:
-        process = await asyncio.create_subprocess_exec(_ACCELET, *words, stdout=out, stderr=out)
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        await process.wait()
 
 
 def _move(name: str, task: str, uid: str, pod_uid: str = "a-pod") -> dict[str, Any]:
@@ -281,7 +268,7 @@ async def test_two_moves_let_in_what_they_promise_though_both_parties_are_killed
         "spec": {"minAvailable": 99, "selector": {"matchLabels": {}}},
     }
     await user.create(_BUDGETS, namespace, budget)
-    async with _running(tmp_path, *proposing) as first_scheduler, _running(tmp_path, *controlling) as first:
+    async with running(tmp_path, *proposing) as first_scheduler, running(tmp_path, *controlling) as first:
         await _until(lambda: scene.running(*names))
         kept = {card: name for name, card in (await scene.cards()).items()}
         assert len(kept) == _CARDS, "two on each card"
@@ -299,13 +286,13 @@ async def test_two_moves_let_in_what_they_promise_though_both_parties_are_killed
         await _until(lambda: scene.are_at(1, *HOLDS, "Done"))
         first_scheduler.kill()
         await first_scheduler.wait()
-        async with _running(tmp_path, *proposing):
+        async with running(tmp_path, *proposing):
             await _until(lambda: scene.running("big1", *left))
             await user.create(GPU_TASKS, namespace, _task("big2", tiles=2))
             await _until(lambda: scene.are_at(2, *UNDER_WAY, "Done"))
             first.kill()
             await first.wait()
-            async with _running(tmp_path, *controlling):
+            async with running(tmp_path, *controlling):
                 await _until(lambda: scene.running("big1", "big2", *left))
                 await _until(lambda: scene.has_moved(2))
     on = await scene.cards()

@@ -1,30 +1,11 @@
 """What the API server answers to writes, and who else is at work, one row a test."""
 
-from typing import Any
-
 import pytest
 
-from accelet.fakeapi import Answer, FakeApi, Fault, Json
+from accelet.fakeapi import Answer, FakeApi, Fault
 from tests.integration.gputask.conftest import StartTasks
+from tests.integration.gputask.stored import JOBS, TASKS, ask, stored, task_status
 from tests.integration.kube.waiting import eventually
-
-TASKS = "apis/accelet.dev/v1alpha1/gputasks"
-JOBS, PODS = "apis/batch/v1/jobs", "api/v1/pods"
-
-
-def _ask(api: FakeApi, name: str, **spec: Any) -> Json:
-    body = {"metadata": {"name": name, "generation": 1}, "spec": {"container": {"image": "app"}, **spec}}
-    made: Json = api.state.create(TASKS, "ml", body)
-    return made
-
-
-def _stored(api: FakeApi, resource: str) -> dict[str, Json]:
-    return {one["metadata"]["name"]: one for one in api.state.list(resource, {}, None)["items"]}
-
-
-def _status(api: FakeApi, name: str) -> Json:
-    status: Json = _stored(api, TASKS)[name].get("status") or {}
-    return status
 
 
 async def test_two_controllers_make_one_job_an_attempt_and_delete_no_pod(
@@ -33,15 +14,15 @@ async def test_two_controllers_make_one_job_an_attempt_and_delete_no_pod(
     names = [f"task-{number}" for number in range(10)]
     async with start(), start():
         for name in names:
-            _ask(api, name, onFailure={"restart": "All", "retries": 1})
-        await eventually(lambda: len(_stored(api, JOBS)) == len(names))
+            ask(api, name, onFailure={"restart": "All", "retries": 1})
+        await eventually(lambda: len(stored(api, JOBS)) == len(names))
         failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "limit"}
         for name in names:
             api.state.patch(JOBS, ("ml", f"{name}-1"), "merge-patch", {"status": {"conditions": [failed]}})
-        await eventually(lambda: all(f"{name}-2" in _stored(api, JOBS) for name in names))
-        await eventually(lambda: all(_status(api, name)["attempt"] == 2 for name in names))
+        await eventually(lambda: all(f"{name}-2" in stored(api, JOBS) for name in names))
+        await eventually(lambda: all(task_status(api, name)["attempt"] == 2 for name in names))
     assert api.count(method="POST", path="/jobs") == 2 * len(names)
-    assert [_status(api, name)["incidents"] for name in names] == [1] * len(names)
+    assert [task_status(api, name)["incidents"] for name in names] == [1] * len(names)
     assert api.count(method="DELETE", path="/pods") == 0
 
 
@@ -54,10 +35,10 @@ async def test_what_the_api_server_cannot_do_now_is_done_later(
         method = "POST" if path == "/jobs" else "PATCH"
         refusal = Answer(status, "Later", retry_after_s=wait_s)
         api.faults.append(Fault(refusal, method=method, path=path, times=2))
-    _ask(api, "train")
+    ask(api, "train")
     async with start():
-        await eventually(lambda: _status(api, "train").get("job") == "train-1", within_s=30)
-    assert list(_stored(api, JOBS)) == ["train-1"]
+        await eventually(lambda: task_status(api, "train").get("job") == "train-1", within_s=30)
+    assert list(stored(api, JOBS)) == ["train-1"]
 
 
 @pytest.mark.parametrize(
@@ -74,43 +55,43 @@ async def test_a_task_whose_namespace_ends_harms_no_other_and_is_forgotten_with_
     api: FakeApi, start: StartTasks, refusal: Answer
 ) -> None:
     api.faults.append(Fault(refusal, method="POST", path="/namespaces/ml/jobs", times=1000))
-    _ask(api, "train")
+    ask(api, "train")
     async with start():
         await eventually(lambda: api.count(method="POST", path="/namespaces/ml/jobs") > 0)
         api.state.delete(TASKS, ("ml", "train"))
         body = {"metadata": {"name": "next", "generation": 1}, "spec": {"container": {"image": "app"}}}
         api.state.create(TASKS, "other", body)
-        await eventually(lambda: "next-1" in _stored(api, JOBS))
-    assert list(_stored(api, JOBS)) == ["next-1"]
+        await eventually(lambda: "next-1" in stored(api, JOBS))
+    assert list(stored(api, JOBS)) == ["next-1"]
 
 
 async def test_a_task_that_is_deleted_is_left_to_the_collector(api: FakeApi, start: StartTasks) -> None:
     body = {"metadata": {"name": "train", "generation": 1, "finalizers": ["example.com/kept"]}}
     api.state.create(TASKS, "ml", {**body, "spec": {"container": {"image": "app"}, "suspend": True}})
     async with start():
-        await eventually(lambda: _status(api, "train").get("phase") == "Suspended")
+        await eventually(lambda: task_status(api, "train").get("phase") == "Suspended")
         api.state.delete(TASKS, ("ml", "train"))
         api.state.patch(TASKS, ("ml", "train"), "merge-patch", {"spec": {"suspend": False}})
-        _ask(api, "last")
-        await eventually(lambda: _status(api, "last").get("job") == "last-1")
-    assert _stored(api, JOBS)["train-1"]["spec"]["suspend"] is True
-    assert _stored(api, TASKS)["train"]["metadata"]["deletionTimestamp"]
+        ask(api, "last")
+        await eventually(lambda: task_status(api, "last").get("job") == "last-1")
+    assert stored(api, JOBS)["train-1"]["spec"]["suspend"] is True
+    assert stored(api, TASKS)["train"]["metadata"]["deletionTimestamp"]
 
 
 async def test_a_task_made_anew_takes_no_job_over_that_its_forerunner_left(
     api: FakeApi, start: StartTasks
 ) -> None:
-    first = _ask(api, "train")
+    first = ask(api, "train")
     async with start():
-        await eventually(lambda: "train-1" in _stored(api, JOBS))
-        left = _stored(api, JOBS)["train-1"]
+        await eventually(lambda: "train-1" in stored(api, JOBS))
+        left = stored(api, JOBS)["train-1"]
         assert left["metadata"]["ownerReferences"][0]["uid"] == first["metadata"]["uid"]
         api.state.delete(TASKS, ("ml", "train"))
         api.state.patch(JOBS, ("ml", "train-1"), "merge-patch", {"metadata": {"ownerReferences": []}})
-        _ask(api, "train")
-        await eventually(lambda: "is not this task's" in _status(api, "train").get("why", ""))
-    assert _stored(api, JOBS)["train-1"]["metadata"]["uid"] == left["metadata"]["uid"]
-    assert _stored(api, JOBS)["train-1"]["metadata"]["ownerReferences"] == []
+        ask(api, "train")
+        await eventually(lambda: "is not this task's" in task_status(api, "train").get("why", ""))
+    assert stored(api, JOBS)["train-1"]["metadata"]["uid"] == left["metadata"]["uid"]
+    assert stored(api, JOBS)["train-1"]["metadata"]["ownerReferences"] == []
 
 
 async def test_a_task_that_the_job_api_refuses_is_told_and_tried_again_when_it_changes(
@@ -118,10 +99,10 @@ async def test_a_task_that_the_job_api_refuses_is_told_and_tried_again_when_it_c
 ) -> None:
     refusal = Answer(422, "Invalid", 'Job.batch "train-1" is invalid: spec.template: no')
     api.faults.append(Fault(refusal, method="POST", path="/jobs", times=1))
-    _ask(api, "train")
+    ask(api, "train")
     async with start():
-        await eventually(lambda: "is invalid: spec.template: no" in _status(api, "train").get("why", ""))
+        await eventually(lambda: "is invalid: spec.template: no" in task_status(api, "train").get("why", ""))
         changed = {"metadata": {"generation": 2}, "spec": {"replicas": 2}}
         api.state.patch(TASKS, ("ml", "train"), "merge-patch", changed)
-        await eventually(lambda: "train-1" in _stored(api, JOBS))
+        await eventually(lambda: "train-1" in stored(api, JOBS))
     assert api.count(method="POST", path="/jobs") == 2

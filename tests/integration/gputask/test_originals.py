@@ -5,10 +5,10 @@ from typing import Any
 
 from accelet.fakeapi import Answer, FakeApi, Fault, Json
 from tests.integration.gputask.conftest import StartTasks
+from tests.integration.gputask.stored import JOBS, PODS, TASKS, stored
 from tests.integration.kube.waiting import eventually
 
-ORIGINALS, TASKS = "apis/falldio.com/v1/gputasks", "apis/accelet.dev/v1alpha1/gputasks"
-JOBS, PODS = "apis/batch/v1/jobs", "api/v1/pods"
+ORIGINALS = "apis/falldio.com/v1/gputasks"
 SPEC = {"memory": "1Gi", "cpu": "500m", "gpu": "a100", "gpu-amount": "2", "priority": ""}
 
 
@@ -18,12 +18,8 @@ def _ask(api: FakeApi, name: str, **spec: Any) -> Json:
     return made
 
 
-def _stored(api: FakeApi, resource: str) -> dict[str, Json]:
-    return {one["metadata"]["name"]: one for one in api.state.list(resource, {}, None)["items"]}
-
-
 def _status(api: FakeApi, name: str) -> Json:
-    status: Json = _stored(api, ORIGINALS)[name].get("status") or {}
+    status: Json = stored(api, ORIGINALS)[name].get("status") or {}
     return status
 
 
@@ -31,7 +27,7 @@ async def test_an_original_owns_a_task_and_tells_how_far_it_is(api: FakeApi, sta
     made = _ask(api, "gpu-task")
     async with start(serve_original=True):
         await eventually(lambda: _status(api, "gpu-task").get("phase") == "Waiting")
-        task, job = _stored(api, TASKS)["gpu-task"], _stored(api, JOBS)["gpu-task-1"]
+        task, job = stored(api, TASKS)["gpu-task"], stored(api, JOBS)["gpu-task-1"]
         assert task["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
         template = job["spec"]["template"]["spec"]
         assert template["nodeSelector"] == {"falldio.com/gpu": "a100"}
@@ -42,7 +38,7 @@ async def test_an_original_owns_a_task_and_tells_how_far_it_is(api: FakeApi, sta
     count = len(api.seen)
     async with start(serve_original=True):
         _ask(api, "last")
-        await eventually(lambda: "last" in _stored(api, TASKS))
+        await eventually(lambda: "last" in stored(api, TASKS))
     written = [seen.path for seen in api.seen[count:] if seen.method in ("POST", "PATCH")]
     assert not [path for path in written if "gpu-task" in path]
 
@@ -52,8 +48,8 @@ async def test_nothing_is_made_of_originals_unless_that_is_asked_for(api: FakeAp
     body = {"metadata": {"name": "ours", "generation": 1}, "spec": {"container": {"image": "app"}}}
     api.state.create(TASKS, "ml", body)
     async with start():
-        await eventually(lambda: "ours-1" in _stored(api, JOBS))
-    assert list(_stored(api, TASKS)) == ["ours"]
+        await eventually(lambda: "ours-1" in stored(api, JOBS))
+    assert list(stored(api, TASKS)) == ["ours"]
     assert not [seen for seen in api.seen if "falldio" in seen.path]
 
 
@@ -69,9 +65,9 @@ async def test_while_pods_of_the_original_controller_are_about_the_answer_is_a_s
     api.state.create(ORIGINALS, "other", {"metadata": {"name": "free"}, "spec": SPEC})
     async with start(serve_original=True):
         await eventually(lambda: _status(api, "gpu-task").get("phase") == "Refused")
-        await eventually(lambda: "free" in _stored(api, TASKS))
+        await eventually(lambda: "free" in stored(api, TASKS))
     assert "pod old (app=gpu-task) has no owner" in _status(api, "gpu-task")["why"]
-    assert list(_stored(api, TASKS)) == ["free"]
+    assert list(stored(api, TASKS)) == ["free"]
 
 
 async def test_a_task_of_the_name_that_is_somebody_elses_is_left_alone(
@@ -84,8 +80,8 @@ async def test_a_task_of_the_name_that_is_somebody_elses_is_left_alone(
     async with start(serve_original=True):
         await eventually(lambda: "is not made of it" in _status(api, "gpu-task").get("why", ""))
         await eventually(lambda: "whole number from 1 to 64" in _status(api, "wrong").get("why", ""))
-    assert _stored(api, TASKS)["gpu-task"]["spec"] == body["spec"]
-    assert "wrong" not in _stored(api, TASKS)
+    assert stored(api, TASKS)["gpu-task"]["spec"] == body["spec"]
+    assert "wrong" not in stored(api, TASKS)
 
 
 async def test_the_pods_of_a_namespace_are_looked_at_once_for_all_its_originals(
@@ -98,7 +94,7 @@ async def test_the_pods_of_a_namespace_are_looked_at_once_for_all_its_originals(
     async with start(serve_original=True):
         await eventually(lambda: all(_status(api, name).get("phase") == "Refused" for name in names))
         api.state.create(ORIGINALS, "other", {"metadata": {"name": "free"}, "spec": SPEC})
-        await eventually(lambda: "free" in _stored(api, TASKS))
+        await eventually(lambda: "free" in stored(api, TASKS))
     assert api.count(method="GET", path="namespaces/ml/pods") <= 2
 
 
@@ -120,4 +116,4 @@ async def test_an_original_that_is_refused_is_left_alone_for_a_while_whatever_is
 
 
 def _is_made(api: FakeApi, name: str) -> bool:
-    return name in _stored(api, TASKS)
+    return name in stored(api, TASKS)

@@ -4,31 +4,15 @@ from typing import Any
 
 from accelet.fakeapi import Answer, FakeApi, Fault, Json
 from tests.integration.gputask.conftest import StartTasks
+from tests.integration.gputask.stored import JOBS, PODS, TASKS, ask, stored, task_status
 from tests.integration.kube.waiting import eventually
 
-TASKS = "apis/accelet.dev/v1alpha1/gputasks"
-JOBS, PODS = "apis/batch/v1/jobs", "api/v1/pods"
 MANY = 2000
-
-
-def _ask(api: FakeApi, name: str, **spec: Any) -> Json:
-    body = {"metadata": {"name": name, "generation": 1}, "spec": {"container": {"image": "app"}, **spec}}
-    made: Json = api.state.create(TASKS, "ml", body)
-    return made
-
-
-def _stored(api: FakeApi, resource: str) -> dict[str, Json]:
-    return {one["metadata"]["name"]: one for one in api.state.list(resource, {}, None)["items"]}
-
-
-def _status(api: FakeApi, name: str) -> Json:
-    status: Json = _stored(api, TASKS)[name].get("status") or {}
-    return status
 
 
 def _pod(api: FakeApi, task: Json, rank: int, **status: Any) -> None:
     """As the Job controller and a kubelet leave it."""
-    name, job = task["metadata"]["name"], _stored(api, JOBS)[f"{task['metadata']['name']}-1"]
+    name, job = task["metadata"]["name"], stored(api, JOBS)[f"{task['metadata']['name']}-1"]
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": f"{name}-1", "controller": True}
     body = {
         "metadata": {
@@ -47,16 +31,16 @@ READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]
 
 
 async def test_a_label_on_a_task_gives_nobody_anything_to_write(api: FakeApi, start: StartTasks) -> None:
-    _ask(api, "train", suspend=True)
+    ask(api, "train", suspend=True)
     async with start():
-        await eventually(lambda: _status(api, "train").get("phase") == "Suspended")
-        await eventually(lambda: "train-1" in _stored(api, JOBS))
+        await eventually(lambda: task_status(api, "train").get("phase") == "Suspended")
+        await eventually(lambda: "train-1" in stored(api, JOBS))
         before = len(api.seen)
         for text in ("one", "two"):
             change = {"metadata": {"labels": {"team": text}, "annotations": {"note": text}}}
             api.state.patch(TASKS, ("ml", "train"), "merge-patch", change)
-        _ask(api, "last", suspend=True)
-        await eventually(lambda: _status(api, "last").get("phase") == "Suspended")
+        ask(api, "last", suspend=True)
+        await eventually(lambda: task_status(api, "last").get("phase") == "Suspended")
     written = [seen.path for seen in api.seen[before:] if seen.method in ("POST", "PATCH", "DELETE")]
     assert not [path for path in written if path.endswith(("/train", "/train/status", "/train-1"))]
 
@@ -64,9 +48,9 @@ async def test_a_label_on_a_task_gives_nobody_anything_to_write(api: FakeApi, st
 async def test_the_kind_is_removed_while_the_controller_runs_and_comes_back(
     api: FakeApi, start: StartTasks
 ) -> None:
-    _ask(api, "first", suspend=True)
+    ask(api, "first", suspend=True)
     async with start() as controller:
-        await eventually(lambda: _status(api, "first").get("phase") == "Suspended")
+        await eventually(lambda: task_status(api, "first").get("phase") == "Suspended")
         unknown = Fault(Answer(404, "NotFound"), path="/gputasks", times=1_000_000)
         api.state.delete(TASKS, ("ml", "first"))
         api.faults.append(unknown)
@@ -75,23 +59,23 @@ async def test_the_kind_is_removed_while_the_controller_runs_and_comes_back(
         assert not controller.done()
         api.state.delete(JOBS, ("ml", "first-1"))
         api.faults.remove(unknown)
-        _ask(api, "second", suspend=True)
-        await eventually(lambda: _status(api, "second").get("phase") == "Suspended", within_s=30)
-    assert list(_stored(api, JOBS)) == ["second-1"]
+        ask(api, "second", suspend=True)
+        await eventually(lambda: task_status(api, "second").get("phase") == "Suspended", within_s=30)
+    assert list(stored(api, JOBS)) == ["second-1"]
 
 
 async def test_a_task_of_2000_ranks_is_told_in_few_writes_of_bounded_size(
     api: FakeApi, start: StartTasks
 ) -> None:
-    task = _ask(api, "train", replicas=MANY)
+    task = ask(api, "train", replicas=MANY)
     async with start():
-        await eventually(lambda: "train-1" in _stored(api, JOBS))
+        await eventually(lambda: "train-1" in stored(api, JOBS))
     for rank in range(MANY):
         _pod(api, task, rank, **READY)
     api.state.patch(JOBS, ("ml", "train-1"), "merge-patch", {"status": {"active": MANY, "ready": MANY}})
     async with start():
-        await eventually(lambda: _status(api, "train").get("readyReplicas") == MANY, within_s=30)
-    status = _status(api, "train")
+        await eventually(lambda: task_status(api, "train").get("readyReplicas") == MANY, within_s=30)
+    status = task_status(api, "train")
     assert (status["phase"], status.get("why", "")) == ("Running", "")
     assert len(status["nodes"]) == 64
     assert status["nodes"][0]["ranks"].startswith("0,100,200")

@@ -1,22 +1,27 @@
 """What a leader keeps for Workloads, beside an API server that has nothing but them."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Any, cast
+from random import Random
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
 from accelet.control.writer import FencedWriter
-from accelet.fakeapi.patches import json_patch, merge_patch
-from accelet.kube.apiresources import ApiResource, Body, ObjectApi
-from accelet.kube.errors import ConflictError
-from accelet.kube.objects import ObjectKey
+from accelet.fakeapi.direct import DirectClient
+from accelet.fakeapi.state import State
+from accelet.kube.apiresources import ApiResource, Body, PatchOf
+from accelet.runtime.clock import SYSTEM_CLOCK
 from accelet.scheduler.admission.book import AdmissionBook
 from accelet.scheduler.admission.keeping import AdmissionKeeper
-from accelet.scheduler.admission.kueue import CONTROLLER, parse_admission_check, parse_kueue_workload
+from accelet.scheduler.admission.kueue import (
+    ADMISSION_CHECKS,
+    CONTROLLER,
+    WORKLOADS,
+    parse_admission_check,
+    parse_kueue_workload,
+)
 from accelet.scheduler.admission.placeholders import placeholder_gang
 from accelet.scheduler.admission.telling import AdmissionWriter
 from accelet.scheduler.cluster.topology import Scheme
@@ -38,19 +43,19 @@ _WITHIN_S = 60.0
 _MOST = 50
 
 
-@dataclass
-class Objects:
-    """An API server's objects by plural and key."""
+class Requests(DirectClient):
+    """Counts them; while `is_changing`, somebody else writes each object just before."""
 
-    there: dict[tuple[str, ObjectKey], dict[str, Any]] = field(default_factory=dict)
-    read: list[str] = field(default_factory=list)
-    is_changing: bool = False
-    """Every object is of another version by the time that somebody writes it."""
-    written: int = 0
+    def __init__(self, state: State) -> None:
+        super().__init__(state, SYSTEM_CLOCK, Random(0))
+        self._objects = state
+        self.read: list[str] = []
+        self.written = 0
+        self.is_changing = False
 
     async def get(self, resource: ApiResource, namespace: str | None, name: str) -> bytes:
         self.read.append(name)
-        return json.dumps(self._find(resource, namespace, name)).encode()
+        return await super().get(resource, namespace, name)
 
     async def patch(
         self,
@@ -58,33 +63,31 @@ class Objects:
         namespace: str | None,
         name: str,
         patch: Body | Sequence[Body],
-        of: str,
+        of: PatchOf,
         *,
         subresource: str = "",
         dry_run: bool = False,
     ) -> bytes:
         self.written += 1
         if self.is_changing:
-            raise ConflictError("PATCH", 409, "Conflict", "the object has been modified")
-        before = self._find(resource, namespace, name)
-        after = json_patch(before, cast("list[dict[str, Any]]", patch)) if of == "json" else None
-        after = after or merge_patch(before, patch)
-        self.there[resource.plural, (namespace or "", name)] = after
-        return json.dumps(after).encode()
+            change = {"metadata": {"annotations": {"written": str(self.written)}}}
+            self._objects.patch(stored_as(resource), (namespace or "", name), "merge-patch", change)
+        return await super().patch(
+            resource, namespace, name, patch, of, subresource=subresource, dry_run=dry_run
+        )
 
-    async def delete(self, resource: ApiResource, namespace: str | None, name: str, **_: object) -> bytes:
-        return b"{}"
 
-    def _find(self, resource: ApiResource, namespace: str | None, name: str) -> dict[str, Any]:
-        return self.there[resource.plural, (namespace or "", name)]
+def stored_as(resource: ApiResource) -> str:
+    return resource.path().removeprefix("/")
 
 
 class World:
     def __init__(self, most: int = _MOST) -> None:
-        self.api, self.book, self.clock = Objects(), AdmissionBook(), FakeClock()
+        self.objects, self.book, self.clock = State(), AdmissionBook(), FakeClock()
+        self.api = Requests(self.objects)
         self.state = SchedulerState(Scheme(), GATE_PREFIX)
         self.state.set_node(node("n0", gpus=8))
-        writer = FencedWriter(cast(ObjectApi, self.api), lambda: True)
+        writer = FencedWriter(self.api, lambda: True)
         plans = PlanWriter(writer, self.state, SchedulerMetrics(CollectorRegistry()))
         self.planned: list[str] = []
         self._wall_s = _BEGAN_S
@@ -102,8 +105,8 @@ class World:
 
     def add_check(self, name: str, **spec: Any) -> None:
         raw = {"metadata": {"name": name}, "spec": {"controllerName": CONTROLLER, **spec}}
-        self.api.there["admissionchecks", ("", name)] = raw
-        self.book.checks[name] = parse_admission_check(raw)
+        made = self.objects.create(stored_as(ADMISSION_CHECKS), "", raw)
+        self.book.checks[name] = parse_admission_check(made)
 
     def reserve(self, name: str, pods: int, **template: Any) -> None:
         spec = {
@@ -113,7 +116,7 @@ class World:
         }
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": "u", "controller": True}
         raw = {
-            "metadata": {"name": name, "namespace": "ml", "uid": f"uid-{name}", "ownerReferences": [owner]},
+            "metadata": {"name": name, "ownerReferences": [owner]},
             "spec": {"podSets": [{"name": "main", "count": pods, "template": {"spec": spec}}]},
             "status": {
                 "conditions": [
@@ -122,8 +125,18 @@ class World:
                 "admissionChecks": [{"name": "places", "state": "Pending", "message": ""}],
             },
         }
-        self.api.there["workloads", ("ml", name)] = raw
-        self.book.put(parse_kueue_workload(raw))
+        self.objects.create(stored_as(WORKLOADS), "ml", raw)
+        self.hear(name)
+
+    def assign(self, name: str, **assigned: Any) -> None:
+        """What Kueue says of its one pod set."""
+        said = {"status": {"admission": {"podSetAssignments": [{"name": "main", **assigned}]}}}
+        self.objects.patch(stored_as(WORKLOADS), ("ml", name), "merge-patch", said)
+        self.hear(name)
+
+    def hear(self, name: str) -> None:
+        """The watch brings the Workload as it is now."""
+        self.book.put(parse_kueue_workload(self.objects.get(stored_as(WORKLOADS), ("ml", name))))
         self.keeper.see_workload(("ml", name))
 
     def promise(self, name: str, pods: int) -> None:
@@ -132,8 +145,9 @@ class World:
 
     def remember(self, name: str, pods: int) -> Record:
         """A plan for its placeholders, as it is written down."""
-        placements = tuple(Placement(f"{name}/{rank}", f"uid-{name}", "n0") for rank in range(pods))
-        gang = placeholder_gang(self.book.workloads["ml", name])
+        workload = self.book.workloads["ml", name]
+        placements = tuple(Placement(f"{name}/{rank}", workload.uid, "n0") for rank in range(pods))
+        gang = placeholder_gang(workload)
         record = Record(gang, placements, 0, 0, "1", "u", until_s=_BEGAN_S + _WITHIN_S)
         self.state.set_record(record)
         return record
@@ -150,7 +164,7 @@ class World:
         return sum("/" in name for _, name in self.state.pods)
 
     def said(self, name: str) -> tuple[str, str]:
-        (check,) = self.api.there["workloads", ("ml", name)]["status"]["admissionChecks"]
+        (check,) = self.objects.get(stored_as(WORKLOADS), ("ml", name))["status"]["admissionChecks"]
         return check["state"], check["message"]
 
     @asynccontextmanager
@@ -197,10 +211,7 @@ async def test_quota_of_the_same_second_for_fewer_pods_is_another_quota() -> Non
     async with world.running():
         world.reserve("train", 8)
         await eventually(lambda: world.placeholders() == 8)
-        raw = world.api.there["workloads", ("ml", "train")]
-        raw["status"]["admission"] = {"podSetAssignments": [{"name": "main", "count": 2}]}
-        world.book.put(parse_kueue_workload(raw))
-        world.keeper.see_workload(("ml", "train"))
+        world.assign("train", count=2)
         await world.clock.advance(1.0)
         assert world.placeholders() == 2
 
@@ -231,11 +242,8 @@ async def test_why_a_gang_of_placeholders_waits_is_told_and_nobody_is_evicted_fo
 async def test_a_promise_whose_flavor_is_gone_is_given_up_once() -> None:
     world = World()
     world.reserve("train", 2)
-    raw = world.api.there["workloads", ("ml", "train")]
-    raw["status"]["admission"] = {"podSetAssignments": [{"name": "main", "flavors": {"cpu": "gone"}}]}
-    gang = placeholder_gang(world.book.workloads["ml", "train"])
-    placements = (Placement("train/0", "uid-train", "n0"),)
-    world.state.set_record(Record(gang, placements, 0, 0, "1", "u", until_s=_BEGAN_S + _WITHIN_S))
+    world.assign("train", flavors={"cpu": "gone"})
+    world.remember("train", 1)
     async with world.running():
         await eventually(lambda: world.said("train")[0] == "Retry")
     assert "ResourceFlavor" in world.said("train")[1]
@@ -246,8 +254,8 @@ async def test_a_check_with_parameters_says_that_it_takes_none() -> None:
     world = World()
     world.add_check("wrong", parameters={"kind": "X", "name": "x", "apiGroup": "y"})
     async with world.running():
-        await eventually(lambda: "status" in world.api.there["admissionchecks", ("", "wrong")])
-    (condition,) = world.api.there["admissionchecks", ("", "wrong")]["status"]["conditions"]
+        await eventually(lambda: "status" in world.objects.get(stored_as(ADMISSION_CHECKS), ("", "wrong")))
+    (condition,) = world.objects.get(stored_as(ADMISSION_CHECKS), ("", "wrong"))["status"]["conditions"]
     assert (condition["type"], condition["status"]) == ("Active", "False")
 
 
@@ -323,5 +331,5 @@ async def test_what_cannot_be_written_is_not_tried_many_times_a_second() -> None
         await world.clock.advance(10.0)
         assert 2 < world.api.written < 10
         world.api.is_changing = False
-        await world.clock.advance(10.0)
-    assert world.said("cpu")[0] == "Ready"
+        world.hear("cpu")
+        await eventually(lambda: world.said("cpu")[0] == "Ready")
