@@ -2,6 +2,7 @@
 
 import json
 import sys
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +170,7 @@ def submit(
         click.echo(yaml.safe_dump_all(bodies, sort_keys=False), nl=False)
         return
     for body in bodies:
-        task = ask_cluster(kubeconfig, lambda calls, body=body: calls.create(namespace, body))  # type: ignore[misc]
+        task = ask_cluster(kubeconfig, methodcaller("create", namespace, body))
         click.echo(f"{task.namespace}/{task.name} is submitted")
 
 
