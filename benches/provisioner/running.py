@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from urllib.request import urlopen
 from accelet.fakeapi import FakeApi
 from benches.agent.processes import Measured
 from benches.provisioner.cluster import MAPS, NAMESPACE, REQUESTS, fill, request
+from tests.free_ports import free_port
 
 _SETTINGS = """
 version: v1
@@ -68,7 +68,7 @@ async def _running(slices: int) -> AsyncIterator[Running]:
         await asyncio.to_thread(fill, api, slices, made["metadata"]["uid"][:12].rstrip("-"))
         kubeconfig, config = api.write_kubeconfig(Path(folder) / "kubeconfig"), Path(folder) / "config.yaml"
         config.write_text(_SETTINGS)
-        port = _free_port()
+        port = free_port()
         words = ["--kubeconfig", kubeconfig, "--config", config, f"--http=127.0.0.1:{port}"]
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "accelet", "provisioner", *map(str, words)), stderr=subprocess.DEVNULL
@@ -122,10 +122,3 @@ async def _until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(_PATIENCE_S):
         while not await asyncio.to_thread(condition):  # noqa: ASYNC110  the server is on other threads
             await asyncio.sleep(0.2)
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port

@@ -1,7 +1,6 @@
 """An agent on the node that follows assignments, and what it counts of its matches."""
 
 import os
-import socket
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.node import Node
 from tests.e2e.cluster.node_namespace import NodeProcess
 from tests.e2e.cluster.waiting import wait_until
+from tests.free_ports import free_port
 from tests.integration.identity.storm import CARDS, TILES
 
 GPU = "gpu.intel.com/i915"
@@ -108,7 +108,7 @@ class AssigningAgent:
 
 def make_agent(cluster: ControlPlane, node: Node, config: Path) -> AssigningAgent:
     """Not started yet."""
-    port = _free_port()
+    port = free_port()
     words: list[str | Path] = [AGENT, "agent", "--config", config, "--kubeconfig", cluster.kubeconfig]
     words += ["--node-name", node.name, "--http", f"127.0.0.1:{port}"]
     return AssigningAgent(node, node.process(f"agent-{config.stem}", words), port)
@@ -152,9 +152,3 @@ def project_environment() -> Mapping[str, str]:
 def _difference(after: Mapping[str, int], before: Mapping[str, int]) -> Mapping[str, int]:
     found = {name: count - before.get(name, 0) for name, count in after.items()}
     return {name: count for name, count in found.items() if count}
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-    return port

@@ -2,7 +2,6 @@
 
 import json
 import secrets
-import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
@@ -15,8 +14,8 @@ from tests.e2e.cluster.processes import Process
 from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.cluster.workloads import Workloads
 from tests.e2e.cluster.workspace import Workspace
+from tests.free_ports import LOOPBACK, free_port, free_ports
 
-LOOPBACK = "127.0.0.1"
 START_TIMEOUT_S = 120
 SERVICE_CIDR = "10.96.0.0/24"
 
@@ -40,7 +39,7 @@ class ControlPlane:
         self.folder = workspace.folder / "control-plane"
         self.authority = Authority.create(self.folder / "certificates")
         self.admin_token = Token(secrets.token_hex(16))
-        self.port, etcd_port, etcd_peer_port = _free_ports(3)
+        self.port, etcd_port, etcd_peer_port = free_ports(3)
         self.url = f"https://{LOOPBACK}:{self.port}"
         self.client = Client(self.url, self.admin_token, self.authority.keys.certificate)
         self.workloads = Workloads(self.client)
@@ -119,7 +118,7 @@ class ControlPlane:
         return Process(self.workspace, binary.name, [binary, *flags], log=log)
 
     def _client_flags(self) -> list[str]:
-        (port,) = _free_ports(1)
+        port = free_port()
         return [
             f"--kubeconfig={self.kubeconfig}",
             f"--authentication-kubeconfig={self.kubeconfig}",
@@ -172,13 +171,3 @@ def _feature_gate_flags(gates: Mapping[str, bool]) -> list[str]:
     if not gates:
         return []
     return ["--feature-gates=" + ",".join(f"{name}={json.dumps(on)}" for name, on in sorted(gates.items()))]
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports nobody listens on now. All are taken at once, so that no number comes twice."""
-    sockets = [socket.create_server((LOOPBACK, 0)) for _ in range(count)]
-    try:
-        return [taken.getsockname()[1] for taken in sockets]
-    finally:
-        for taken in sockets:
-            taken.close()

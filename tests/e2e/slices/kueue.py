@@ -4,7 +4,6 @@ import asyncio
 import base64
 import json
 import shutil
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -18,8 +17,9 @@ from accelet.kube.client import Client
 from accelet.kube.errors import ApiError, ExistsError
 from accelet.provisioner.bookings.booking import PROVISIONING_REQUESTS
 from tests.e2e.cluster.binaries import MODULES_FOLDER, Binaries
-from tests.e2e.cluster.control_plane import LOOPBACK, ControlPlane
+from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.slices.world import is_served, until
+from tests.free_ports import LOOPBACK, free_ports
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 CRDS = ApiResource("CustomResourceDefinition", "customresourcedefinitions", "apiextensions.k8s.io")
@@ -70,7 +70,7 @@ async def kueue(
     await define(client, [apis / "config/crd/autoscaling.x-k8s.io_provisioningrequests.yaml"])
     for resource in (PROVISIONING_REQUESTS, WORKLOADS, _CLUSTER_QUEUES, _LOCAL_QUEUES, CHECKS):
         await until(lambda resource=resource: is_served(client, resource))
-    port, health, metrics = (_free_port() for _ in range(3))
+    port, health, metrics = free_ports(3)
     certificates = _certificates(cluster, folder)
     config = folder / "kueue.yaml"
     config.write_text(json.dumps(_config(port, health, metrics, certificates)))
@@ -207,10 +207,3 @@ def _config(port: int, health: int, metrics: int, certificates: Path) -> dict[st
 
 def _base64(raw: bytes) -> str:
     return base64.b64encode(raw).decode()
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind((LOOPBACK, 0))
-        port: int = listener.getsockname()[1]
-        return port

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import socket
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -22,6 +21,7 @@ from accelet.fakeapi import FakeApi
 from accelet.gputask.metrics import TaskMetrics
 from accelet.provisioner.metrics import ProvisionerMetrics
 from accelet.scheduler.metrics import SchedulerMetrics
+from tests.free_ports import free_port
 from tests.shown_cards import labels_of_cards
 
 PROJECT = Path(__file__).parents[3]
@@ -86,12 +86,6 @@ def labels_of_each() -> Mapping[str, set[str]]:
             # No public way to ask.
             found[name] = set(getattr(collector, "_labelnames", ())) | set(of_cards.get(name, ()))
     return found
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ from accelet.kinds.waiting import WAITING_ANNOTATION, WaitingReason, parse_waiti
 from accelet.scheduler.gangs.grouping import GANG_MIN
 from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
 from tests.fakes.manifests import raw_container, raw_pod
+from tests.free_ports import free_port
 from tests.integration.kube.waiting import eventually
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.world import GATE, JOBS, PODS, World, pinned_node
@@ -378,12 +379,6 @@ async def test_a_gang_without_owner_is_complete_when_nothing_more_comes(world: W
         await eventually(lambda: not world.gated())
 
 
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 async def test_a_kind_of_owners_that_gives_no_answer_is_logged_once_and_makes_unready(
     world: World, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -391,7 +386,7 @@ async def test_a_kind_of_owners_that_gives_no_answer_is_logged_once_and_makes_un
     world.add_nodes(1, 1, 1)
     away = Fault(Answer(503), path="/pytorchjobs", times=10_000)
     world.api.faults.append(away)
-    port = _free_port()
+    port = free_port()
 
     def read() -> str:
         try:
@@ -421,7 +416,7 @@ async def test_a_kind_of_owners_that_gives_no_answer_is_logged_once_and_makes_un
 
 async def test_metrics_and_readiness_say_how_it_goes(world: World, start: Start) -> None:
     world.add_nodes(1, 1, 2)
-    port = _free_port()
+    port = free_port()
 
     def read(path: str) -> str:
         with urlopen(f"http://127.0.0.1:{port}{path}") as answer:
