@@ -23,7 +23,7 @@ from accelet.kube.objects import (
     read_resources,
     share_text,
 )
-from accelet.kube.pods import Container, ContainerStatus, Pod
+from accelet.kube.pods import ANY_ADDRESS, Container, ContainerStatus, HostPort, Pod
 from accelet.kube.selection import (
     PreferredTerm,
     WireNodeAffinity,
@@ -36,8 +36,8 @@ _ENDING_S = 30
 """What the API server writes where nobody says how long a pod is given to end."""
 
 _LONGEST_S = 2**31
-_ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - what kube-scheduler takes for no address at all
 MOST_PORTS = 100
+_HIGHEST_PORT = 65_535
 MOST_VARIABLES = 1000
 LONGEST_VALUE = 1000
 
@@ -214,17 +214,18 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
         statuses=_statuses(status, metadata),
         conditions=read_conditions(status.conditions),
         has_resource_claims=bool(spec.resource_claims),
-        host_ports=_host_ports(spec.containers),
+        host_ports=_host_ports(spec),
         claimed_resources=_claimed(status.extended_resource_claim_status),
     )
 
 
-def _host_ports(containers: list[_WireContainer]) -> frozenset[tuple[str, str, int]]:
-    ports = islice((port for one in containers for port in one.ports or ()), MOST_PORTS)
+def _host_ports(spec: _WireSpec) -> frozenset[HostPort]:
+    sidecars = (one for one in spec.init_containers or () if one.restart_policy == "Always")
+    ports = (port for one in (*sidecars, *spec.containers) for port in one.ports or ())
     return frozenset(
-        (share_text(port.host_ip or _ANY_ADDRESS), share_text(port.protocol or "TCP"), port.host_port)
-        for port in ports
-        if port.host_port
+        (share_text(port.host_ip or ANY_ADDRESS), share_text(port.protocol or "TCP"), port.host_port)
+        for port in islice(ports, MOST_PORTS)
+        if port.host_port and 0 < port.host_port <= _HIGHEST_PORT
     )
 
 

@@ -8,6 +8,11 @@ from typing import Literal
 from accelet.kube.objects import Amounts, Condition, Owner, no_amounts, no_labels
 from accelet.kube.selection import NodeTerm, PreferredTerm, Toleration
 
+HostPort = tuple[str, str, int]
+"""An address of a node, a protocol and a number."""
+
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - what kube-scheduler takes for all addresses of a node
+
 
 @dataclass(frozen=True, slots=True)
 class Container:
@@ -50,9 +55,9 @@ class Pod:
     is when its node took it over, `deadline_s` how long it may run from then on, `ending_s` how long its
     containers are given to end. `has_pod_rules` is true where pod affinity, anti-affinity or topology spread
     constrain it. `claimed_resources` are the extended resources, each by container and name, that a resource
-    claim serves. `host_ports` are the ports of its node that its containers take, by address, protocol and
-    number. `pod_group` is the name of its PodGroup. `may_preempt` is false where its `preemptionPolicy` is
-    `Never`. `level_requests` are the pod-level ones. `statuses` is keyed by container name, of both lists.
+    claim serves. `host_ports` are the ports of its node that its containers and sidecars take. `pod_group`
+    is the name of its PodGroup. `may_preempt` is false where its `preemptionPolicy` is `Never`.
+    `level_requests` are the pod-level ones. `statuses` is keyed by container name, of both lists.
     """
 
     namespace: str
@@ -91,7 +96,7 @@ class Pod:
     statuses: Mapping[str, ContainerStatus] = field(default_factory=lambda: MappingProxyType({}))
     conditions: tuple[Condition, ...] = ()
     has_resource_claims: bool = False
-    host_ports: frozenset[tuple[str, str, int]] = frozenset()
+    host_ports: frozenset[HostPort] = frozenset()
     claimed_resources: frozenset[tuple[str, str]] = frozenset()
 
     @property

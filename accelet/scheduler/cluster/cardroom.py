@@ -162,6 +162,10 @@ class CardRoom:
         self.budget.left -= fit.tries * TRY
         return fit.holds is None and fit.is_decided
 
+    def with_ports(self, shapes: Sequence[PodShape]) -> tuple[Self, Sequence[PodShape]]:
+        amounts, limited = self.amounts.with_ports(shapes)
+        return replace(self, amounts=amounts), limited
+
     def copy(self) -> Self:
         return replace(self, amounts=self.amounts.copy(), codes=self.codes.copy())
 

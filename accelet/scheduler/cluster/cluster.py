@@ -17,6 +17,7 @@ from accelet.scheduler.cards.needs import CARD_RESOURCES
 from accelet.scheduler.cards.search import CardPolicy
 from accelet.scheduler.cluster.cardroom import CardRoom
 from accelet.scheduler.cluster.eligibility import barriers, first_barrier, is_selected
+from accelet.scheduler.cluster.hostports import HostPorts, PortRoom
 from accelet.scheduler.cluster.layout import Layout, lay_out
 from accelet.scheduler.cluster.room import NodeRoom, Room
 from accelet.scheduler.cluster.shape import PodShape
@@ -64,6 +65,7 @@ class Cluster:
         self._nodes: dict[str, Node] = {}
         self._node_rows: dict[str, int] = {}
         self._usage = Usage()
+        self._ports = HostPorts()
         # For nodes that go while a layout of them is made; no node has such a name.
         self._no_row = self._usage.offer("", {PODS: 0})
         self._version = 0
@@ -135,12 +137,14 @@ class Cluster:
         units = pod_units(pod)
         freed = self._usage.take(pod.key, node, units, is_lasting=is_lasting, until_s=until_s)
         uses = read_uses(pod, self._card_resources)
-        if freed is not None or self._card_account.uses(pod.key) not in ((), uses):
+        has_freed_ports = self._ports.hold(pod.key, node, pod.host_ports, is_lasting=is_lasting)
+        if freed is not None or has_freed_ports or self._card_account.uses(pod.key) not in ((), uses):
             self._note_growth(freed if freed is not None else node)
         self._card_account.hold(pod.key, node, uses, is_lasting=is_lasting)
 
     def remove_pod(self, key: ObjectKey) -> None:
         self._note_growth(self._usage.give_back(key))
+        self._ports.give_back(key)
         self._card_account.give_back(key)
 
     def keep_cards(self, pod: Pod, key: ObjectKey) -> bool:
@@ -213,10 +217,17 @@ class Cluster:
         if self._catalog.size > _MOST_KNOWN:
             self._catalog = CardCatalog(self._catalog.policy)
         cards = NodesCards(self._catalog, self._card_account, layout.leaf_of)
+        ports = self._ports.now()
         return Snapshot(
             layout,
-            self._room(layout, self._usage.free(self._leaf_rows), cards.now, cards),
-            self._room(layout, self._usage.free_in_the_end(self._leaf_rows), cards.in_the_end, cards),
+            self._room(layout, self._usage.free(self._leaf_rows), ports, cards.now, cards),
+            self._room(
+                layout,
+                self._usage.free_in_the_end(self._leaf_rows),
+                replace(ports, lasting_only=True),
+                cards.in_the_end,
+                cards,
+            ),
             self._usage.ends_s(self._leaf_rows),
             self._version,
             self._grown[self._leaf_rows],
@@ -259,7 +270,8 @@ class Cluster:
             return False
         return self._usage.is_enough(node, (resource for resource, _ in shape.units))
 
-    def _room(self, layout: Layout, free: Ints, codes: Ints, cards: NodesCards) -> CardRoom:
+    def _room(self, layout: Layout, free: Ints, ports: PortRoom, codes: Ints, cards: NodesCards) -> CardRoom:
         closed = np.zeros(len(layout.nodes), dtype=bool)
-        amounts = NodeRoom(layout, dict(self._usage.columns), np.ascontiguousarray(free.T), closed)
+        columns, amounts_free = dict(self._usage.columns), np.ascontiguousarray(free.T)
+        amounts = NodeRoom(layout, columns, amounts_free, closed, ports=ports)
         return CardRoom(amounts, codes, cards)

@@ -9,6 +9,7 @@ import numpy as np
 
 from accelet.assignments.assignment import Assignment
 from accelet.scheduler.budget import Budget
+from accelet.scheduler.cluster.hostports import PortRoom, with_amounts
 from accelet.scheduler.cluster.layout import Layout, Mask
 from accelet.scheduler.cluster.shape import PodShape
 from accelet.scheduler.cluster.topology import Ints
@@ -89,6 +90,13 @@ class Room(Protocol):
         """Why no leaf could take such a pod even if all others had ended; None where that is not so."""
         ...
 
+    def with_ports(self, shapes: Sequence[PodShape]) -> tuple[Self, Sequence[PodShape]]:
+        """The room and these pods' shapes, in which the ports of nodes are amounts like others.
+
+        Not to take of, but for copies of it.
+        """
+        ...
+
     def copy(self) -> Self:
         """Room that can be given away without this one's knowing."""
         ...
@@ -103,7 +111,8 @@ class NodeRoom:
     """Room by amounts of resources alone; `take` changes `free`, also for those made of it by `without`.
 
     `columns` has the row of `free`, shape (resources, leaves), of each resource. `closed` leaves take
-    nothing; `closed_for` counts them by reason.
+    nothing; `closed_for` counts them by reason. `reasons` has what is said where there is none of a
+    resource, if that is not that it is short.
     """
 
     layout: Layout
@@ -112,6 +121,8 @@ class NodeRoom:
     closed: Mask
     closed_for: Counter[str] = field(default_factory=Counter)
     budget: Budget = field(default_factory=Budget)
+    ports: PortRoom = field(default_factory=PortRoom)
+    reasons: Mapping[str, str] = field(default_factory=dict)
 
     def metered(self, budget: Budget) -> Self:
         return replace(self, budget=budget)
@@ -159,6 +170,7 @@ class NodeRoom:
         for leaf, shape in zip(leaves, shapes, strict=True):
             for resource, amount in shape.units:
                 self._of(resource)[leaf] -= amount
+            self.ports.take(leaf, shape.host_ports)
         return [None] * len(leaves)
 
     def refusals(self, shape: PodShape) -> Counter[str]:
@@ -171,14 +183,31 @@ class NodeRoom:
                 by_claims = short & self.layout.served_by_claims
                 found[f"short of {resource} (devices served through DRA)"] = int(np.count_nonzero(by_claims))
                 short &= ~by_claims
-            found[f"short of {resource}"] = int(np.count_nonzero(short))
+            found[self.reasons.get(resource, f"short of {resource}")] = int(np.count_nonzero(short))
         return +found
 
     def impossibility(self, shape: PodShape) -> None:
         return None
 
+    def with_ports(self, shapes: Sequence[PodShape]) -> tuple[Self, Sequence[PodShape]]:
+        kinds = {shape.host_ports for shape in shapes if shape.host_ports}
+        if not kinds:
+            return self, shapes
+        limits = {
+            f"host ports {number}": limit
+            for number, limit in enumerate(self.ports.limits(kinds, self.layout.leaf_of, self.budget))
+        }
+        rows = np.array([limit.free for limit in limits.values()], dtype=np.int64)
+        room = replace(
+            self,
+            columns={**self.columns, **{name: len(self.free) + row for row, name in enumerate(limits)}},
+            free=np.concatenate((self.free, rows)),
+            reasons={**self.reasons, **{name: limit.reason for name, limit in limits.items()}},
+        )
+        return room, with_amounts(shapes, limits)
+
     def copy(self) -> Self:
-        return replace(self, free=self.free.copy())
+        return replace(self, free=self.free.copy(), ports=self.ports.copy())
 
     def without(self, closed: Mask, reason: str) -> Self:
         count = int(np.count_nonzero(closed & ~self.closed))

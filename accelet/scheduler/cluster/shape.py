@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from accelet.kube.pods import Pod
+from accelet.kube.pods import HostPort, Pod
 from accelet.kube.requests import pod_units
 from accelet.kube.selection import NodeTerm, Toleration
 from accelet.scheduler.cards.needs import CARD_RESOURCES, CardNeeds, read_needs
@@ -24,12 +24,13 @@ class NodeRules:
 class PodShape:
     """Pods of one shape are interchangeable: same rules, same units (positive ones, `pods` among them).
 
-    `cards` is None where they ask for none.
+    `cards` is None where they ask for none. `host_ports` are those that they take of their node.
     """
 
     units: frozenset[tuple[str, int]]
     rules: NodeRules = NodeRules()
     cards: CardNeeds | None = None
+    host_ports: frozenset[HostPort] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ def asked_by(pod: Pod, card_resources: Sequence[str] = CARD_RESOURCES) -> PodAsk
 def _shape(pod: Pod, cards: CardNeeds | None) -> PodShape:
     return PodShape(
         cards=cards,
+        host_ports=pod.host_ports,
         units=frozenset(
             (resource, min(amount, UNLIMITED)) for resource, amount in pod_units(pod).items() if amount > 0
         ),

@@ -44,6 +44,7 @@ class Supposition:
         """What is free once these are gone and those have come; negative where that is too much."""
         room, touched = self.now.copy(), defaultdict[str, list[tuple[Use, ...]]](list)
         amounts = room.amounts
+        amounts.ports = amounts.ports.without(gone)
         for pod in gone:
             node, units = self.charges[pod]
             if (leaf := self.layout.leaf_of.get(node)) is None:

@@ -187,7 +187,8 @@ def _find_within(gang: Gang, level: int, layout: Layout, room: Room, effort: Eff
 def problem_of(gang: Gang, layout: Layout, room: Room, within: int) -> PlacementProblem:
     """What is to be placed within one domain of level `within`, that in which the gang is already."""
     room = room.without(_excluded(gang, layout), REFUSED) if gang.excluded else room
-    problem = PlacementProblem(layout.tree, room, gang.shapes, within, gang.is_exclusive)
+    room, shapes = room.with_ports(gang.shapes)
+    problem = PlacementProblem(layout.tree, room, tuple(shapes), within, gang.is_exclusive)
     kept = [leaf for leaf in _kept(gang, layout) if leaf is not None]
     if not kept:
         return problem
