@@ -27,7 +27,9 @@ from accelet.kube.pods import ANY_ADDRESS, Container, ContainerStatus, HostPort,
 from accelet.kube.selection import (
     PreferredTerm,
     WireNodeAffinity,
+    WirePodAntiAffinity,
     WireToleration,
+    read_apart,
     read_term,
     read_tolerations,
 )
@@ -74,7 +76,7 @@ class _WireNamed(Wire, frozen=True):
 class _WireAffinity(Wire, frozen=True):
     node_affinity: WireNodeAffinity | None = None
     pod_affinity: dict[str, object] | None = None
-    pod_anti_affinity: dict[str, object] | None = None
+    pod_anti_affinity: WirePodAntiAffinity | None = None
 
 
 class _WireSchedulingGroup(Wire, frozen=True):
@@ -198,7 +200,9 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
             for liked in node_affinity.preferred or ()
         ),
         has_pod_rules=bool(
-            affinity.pod_affinity or affinity.pod_anti_affinity or spec.topology_spread_constraints
+            affinity.pod_affinity
+            or (affinity.pod_anti_affinity and affinity.pod_anti_affinity.says_anything)
+            or spec.topology_spread_constraints
         ),
         tolerations=read_tolerations(spec.tolerations),
         init_containers=containers(spec.init_containers, "spec.initContainers"),
@@ -215,6 +219,9 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
         conditions=read_conditions(status.conditions),
         has_resource_claims=bool(spec.resource_claims),
         host_ports=_host_ports(spec),
+        apart_from=read_apart(
+            affinity.pod_anti_affinity, metadata.namespace or "default", metadata.labels or {}
+        ),
         claimed_resources=_claimed(status.extended_resource_claim_status),
     )
 

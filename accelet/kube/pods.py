@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from accelet.kube.objects import Amounts, Condition, Owner, no_amounts, no_labels
-from accelet.kube.selection import NodeTerm, PreferredTerm, Toleration
+from accelet.kube.selection import NodeTerm, PodTerm, PreferredTerm, Toleration
 
 HostPort = tuple[str, str, int]
 """An address of a node, a protocol and a number."""
@@ -55,9 +55,10 @@ class Pod:
     is when its node took it over, `deadline_s` how long it may run from then on, `ending_s` how long its
     containers are given to end. `has_pod_rules` is true where pod affinity, anti-affinity or topology spread
     constrain it. `claimed_resources` are the extended resources, each by container and name, that a resource
-    claim serves. `host_ports` are the ports of its node that its containers and sidecars take. `pod_group`
-    is the name of its PodGroup. `may_preempt` is false where its `preemptionPolicy` is `Never`.
-    `level_requests` are the pod-level ones. `statuses` is keyed by container name, of both lists.
+    claim serves. `host_ports` are the ports of its node that its containers and sidecars take, `apart_from`
+    the pods that it requires not to be on its node, as far as `read_apart` goes. `pod_group` is the name of
+    its PodGroup. `may_preempt` is false where its `preemptionPolicy` is `Never`. `level_requests` are the
+    pod-level ones. `statuses` is keyed by container name, of both lists.
     """
 
     namespace: str
@@ -97,6 +98,7 @@ class Pod:
     conditions: tuple[Condition, ...] = ()
     has_resource_claims: bool = False
     host_ports: frozenset[HostPort] = frozenset()
+    apart_from: frozenset[PodTerm] = frozenset()
     claimed_resources: frozenset[tuple[str, str]] = frozenset()
 
     @property

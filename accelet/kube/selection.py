@@ -1,8 +1,19 @@
-"""What pods say about nodes and nodes about pods: selectors, taints, tolerations."""
+"""What pods say about nodes and other pods, and nodes about pods: selectors, taints, tolerations."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from accelet.kube.objects import Wire
+
+HOSTNAME = "kubernetes.io/hostname"
+MOST_TERMS = 16
+MOST_REQUIREMENTS = 16
+MOST_VALUES = 64
+"""Of a pod's anti-affinity, of one term of it, of one requirement. What is larger is left out."""
+
+_OPERATORS = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": False}
+"""By operator of a label selector, whether it has values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +66,20 @@ class Taint:
     value: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class PodTerm:
+    """Pods of these namespaces (None: of all) whose labels meet all of the requirements."""
+
+    namespaces: frozenset[str] | None
+    requirements: frozenset[Requirement] = frozenset()
+
+    def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether it is about a pod of this namespace with these labels."""
+        if self.namespaces is not None and namespace not in self.namespaces:
+            return False
+        return all(_meets(labels.get(one.key), one) for one in self.requirements)
+
+
 class WireRequirement(Wire, frozen=True):
     key: str
     operator: str
@@ -100,6 +125,36 @@ class WireTaint(Wire, frozen=True):
     value: str | None = None
 
 
+class _WireLabelSelector(Wire, frozen=True):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[WireRequirement] | None = None
+
+
+class _WirePodTerm(Wire, frozen=True):
+    topology_key: str | None = None
+    label_selector: _WireLabelSelector | None = None
+    namespaces: list[str] | None = None
+    namespace_selector: _WireLabelSelector | None = None
+    match_label_keys: list[str] | None = None
+    mismatch_label_keys: list[str] | None = None
+
+
+class WirePodAntiAffinity(
+    Wire,
+    frozen=True,
+    rename={
+        "required": "requiredDuringSchedulingIgnoredDuringExecution",
+        "preferred": "preferredDuringSchedulingIgnoredDuringExecution",
+    },
+):
+    required: list[_WirePodTerm] | None = None
+    preferred: list[object] | None = None
+
+    @property
+    def says_anything(self) -> bool:
+        return bool(self.required or self.preferred)
+
+
 def read_term(wire: WireTerm) -> NodeTerm:
     return NodeTerm(_read_requirements(wire.match_expressions), _read_requirements(wire.match_fields))
 
@@ -112,6 +167,64 @@ def read_tolerations(wire: list[WireToleration] | None) -> tuple[Toleration, ...
 
 def read_taints(wire: list[WireTaint] | None) -> tuple[Taint, ...]:
     return tuple(Taint(t.key, t.effect, t.value or "") for t in wire or ())
+
+
+def read_apart(
+    wire: WirePodAntiAffinity | None, namespace: str, labels: Mapping[str, str]
+) -> frozenset[PodTerm]:
+    """The required terms by which a pod of this namespace with these labels keeps others away from its node.
+
+    Those that select namespaces by labels are left out, and those that are larger than the bounds of this
+    module.
+    """
+    required = (wire.required if wire else None) or ()
+    by_node = [term for term in required if term.topology_key == HOSTNAME][:MOST_TERMS]
+    return _share(
+        frozenset(term for one in by_node if (term := _read_pod_term(one, namespace, labels)) is not None)
+    )
+
+
+@lru_cache(maxsize=1024)
+def _share(terms: frozenset[PodTerm]) -> frozenset[PodTerm]:
+    """The same object for all pods that one template made."""
+    return terms
+
+
+def _read_pod_term(wire: _WirePodTerm, namespace: str, labels: Mapping[str, str]) -> PodTerm | None:
+    selector, listed = wire.label_selector, wire.namespaces or ()
+    if selector is None or len(listed) > MOST_VALUES:
+        return None  # without a selector it is about no pod
+    requirements = [
+        *(Requirement(key, "In", (value,)) for key, value in (selector.match_labels or {}).items()),
+        *(Requirement(e.key, e.operator, tuple(e.values or ())) for e in selector.match_expressions or ()),
+    ]
+    # The API server has written these into a pod's selector, but not into a template's.
+    for keys, operator in ((wire.match_label_keys, "In"), (wire.mismatch_label_keys, "NotIn")):
+        written = {one.key for one in requirements if one.operator == operator}
+        wanted = (key for key in keys or () if key in labels and key not in written)
+        requirements += (Requirement(key, operator, (labels[key],)) for key in wanted)
+    if len(requirements) > MOST_REQUIREMENTS or not all(map(_is_known, requirements)):
+        return None
+    if wire.namespace_selector is None:
+        return PodTerm(frozenset(listed or (namespace,)), frozenset(requirements))
+    selects_all = not (wire.namespace_selector.match_labels or wire.namespace_selector.match_expressions)
+    return PodTerm(None, frozenset(requirements)) if selects_all else None
+
+
+def _is_known(requirement: Requirement) -> bool:
+    has_values = _OPERATORS.get(requirement.operator)
+    return has_values is bool(requirement.values) and len(requirement.values) <= MOST_VALUES
+
+
+def _meets(value: str | None, requirement: Requirement) -> bool:
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return value not in requirement.values
+        case "Exists":
+            return value is not None
+    return value is None
 
 
 def _read_requirements(wire: list[WireRequirement] | None) -> tuple[Requirement, ...]:

@@ -17,6 +17,7 @@ from accelet.scheduler.cards.needs import CardNeeds, ContainerNeed
 from accelet.scheduler.cards.reasons import describe_memory, describe_need
 from accelet.scheduler.cards.state import CardStates
 from accelet.scheduler.cluster.layout import Layout, Mask
+from accelet.scheduler.cluster.limits import Limit
 from accelet.scheduler.cluster.room import MOST_SLOTS, Measure, NodeRoom, Runs
 from accelet.scheduler.cluster.shape import PodShape
 from accelet.scheduler.cluster.topology import Ints
@@ -162,8 +163,10 @@ class CardRoom:
         self.budget.left -= fit.tries * TRY
         return fit.holds is None and fit.is_decided
 
-    def with_ports(self, shapes: Sequence[PodShape]) -> tuple[Self, Sequence[PodShape]]:
-        amounts, limited = self.amounts.with_ports(shapes)
+    def with_limits(
+        self, shapes: Sequence[PodShape], limits: Sequence[Limit] = ()
+    ) -> tuple[Self, Sequence[PodShape]]:
+        amounts, limited = self.amounts.with_limits(shapes, limits)
         return replace(self, amounts=amounts), limited
 
     def copy(self) -> Self:

@@ -4,7 +4,7 @@ The rules are those of Kubernetes 1.33 to 1.37: the scheduler's plugin NodePorts
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
@@ -13,6 +13,7 @@ import numpy as np
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import ANY_ADDRESS, HostPort
 from accelet.scheduler.budget import Budget
+from accelet.scheduler.cluster.limits import Limit
 from accelet.scheduler.cluster.shape import PodShape
 from accelet.scheduler.cluster.topology import Ints
 
@@ -22,6 +23,8 @@ Port = tuple[str, int]
 
 MOST_LIMITS = 64
 """Of one gang: pods of hundreds of different sets of ports may be refused by kube-scheduler."""
+
+_PODS_A_UNIT = 10
 
 
 class PortHolder(NamedTuple):
@@ -34,17 +37,6 @@ class PortHolder(NamedTuple):
 
 Holders = Mapping[Port, Mapping[str, tuple[PortHolder, ...]]]
 """By port and name of node, who has it there."""
-
-
-class Limit(NamedTuple):
-    """What a leaf has once or, where `free` is 0, not, for the pods that want one of these sets of ports.
-
-    `reason` says for people, behind a number of nodes, why it is not there.
-    """
-
-    needed_by: frozenset[frozenset[HostPort]]
-    free: Ints
-    reason: str
 
 
 class HostPorts:
@@ -122,10 +114,8 @@ class PortRoom:
         """The same when these pods are gone."""
         return replace(self.copy(), gone=self.gone | frozenset(gone))
 
-    def limits(
-        self, kinds: Iterable[frozenset[HostPort]], leaf_of: Mapping[str, int], budget: Budget
-    ) -> list[Limit]:
-        """What pods that want these ports draw on together, and what is left of it on each leaf.
+    def limits(self, shapes: Sequence[PodShape], leaf_of: Mapping[str, int], budget: Budget) -> list[Limit]:
+        """What the ports of pods of these shapes draw on together.
 
         Two pods can be on one leaf if no limit is needed by both, and only then. Ports that the same pods
         need are one limit. Of more than `MOST_LIMITS`, those that the most pods need are looked at.
@@ -133,27 +123,31 @@ class PortRoom:
         Raises:
             BudgetSpentError: it takes too much work.
         """
-        kinds = set(kinds)
+        kinds = {shape.host_ports for shape in shapes if shape.host_ports}
+        if not kinds:
+            return []
         budget.spend(sum(map(len, kinds)))
         ports_of: defaultdict[frozenset[frozenset[HostPort]], list[HostPort]] = defaultdict(list)
         for port, needed_by in _needs(kinds).items():
             ports_of[needed_by].append(port)
-        widest = sorted(ports_of.items(), key=lambda item: (-len(item[0]), min(item[1])))
-        return [self._limit(*item, leaf_of, budget) for item in widest[:MOST_LIMITS]]
+        widest = sorted(ports_of.items(), key=lambda item: (-len(item[0]), min(item[1])))[:MOST_LIMITS]
+        budget.spend(len(widest) * len(shapes) // _PODS_A_UNIT)
+        return [
+            Limit(tuple(int(shape.host_ports in needed_by) for shape in shapes), free, reason)
+            for needed_by, ports in widest
+            for free, reason in (self._free(ports, leaf_of, budget),)
+        ]
 
-    def _limit(
-        self,
-        needed_by: frozenset[frozenset[HostPort]],
-        ports: Sequence[HostPort],
-        leaf_of: Mapping[str, int],
-        budget: Budget,
-    ) -> Limit:
+    def _free(
+        self, ports: Sequence[HostPort], leaf_of: Mapping[str, int], budget: Budget
+    ) -> tuple[Ints, str]:
+        """1 on each leaf where all of these ports are free, else 0; and what to say where they are not."""
         free = np.ones(len(leaf_of), dtype=np.int64)
         for port in ports:
             budget.spend(len(self.taken) + len(self.holders.get(port[1:], ())))
             free[list(self._closed(port, leaf_of))] = 0
         which = f"host port {ports[0][2]}" if len(ports) == 1 else "one of its host ports"
-        return Limit(needed_by, free, f"where {which} is taken")
+        return free, f"where {which} is taken"
 
     def _closed(self, port: HostPort, leaf_of: Mapping[str, int]) -> Iterator[int]:
         """The leaves on which others have this port."""
@@ -189,12 +183,3 @@ def conflicts(one: HostPort, other: HostPort) -> bool:
 
 def _meet(one: str, other: str) -> bool:
     return one == other or ANY_ADDRESS in (one, other)
-
-
-def with_amounts(shapes: Sequence[PodShape], limits: Mapping[str, Limit]) -> tuple[PodShape, ...]:
-    """Shapes that ask for one of each limit that they need, by its name, instead of for ports."""
-    found: dict[PodShape, PodShape] = {}
-    for shape in dict.fromkeys(shapes):
-        needed = ((name, 1) for name, limit in limits.items() if shape.host_ports in limit.needed_by)
-        found[shape] = replace(shape, units=shape.units.union(needed), host_ports=frozenset())
-    return tuple(found[shape] for shape in shapes)

@@ -92,6 +92,10 @@ class Layout:
             found["not selected by the pods' node selector or affinity"] = unselected
         return found
 
+    def labelled(self, key: str) -> Mask:
+        """Which leaves have this label."""
+        return self._where(key, Requirement(key, "Exists"))
+
     @property
     def served_by_claims(self) -> Mask:
         """Which leaves say that claims alone give out their devices."""

@@ -9,8 +9,9 @@ import numpy as np
 
 from accelet.assignments.assignment import Assignment
 from accelet.scheduler.budget import Budget
-from accelet.scheduler.cluster.hostports import PortRoom, with_amounts
+from accelet.scheduler.cluster.hostports import PortRoom
 from accelet.scheduler.cluster.layout import Layout, Mask
+from accelet.scheduler.cluster.limits import Limit, name_of, with_amounts
 from accelet.scheduler.cluster.shape import PodShape
 from accelet.scheduler.cluster.topology import Ints
 
@@ -90,8 +91,10 @@ class Room(Protocol):
         """Why no leaf could take such a pod even if all others had ended; None where that is not so."""
         ...
 
-    def with_ports(self, shapes: Sequence[PodShape]) -> tuple[Self, Sequence[PodShape]]:
-        """The room and these pods' shapes, in which the ports of nodes are amounts like others.
+    def with_limits(
+        self, shapes: Sequence[PodShape], limits: Sequence[Limit] = ()
+    ) -> tuple[Self, Sequence[PodShape]]:
+        """The room and these pods' shapes, in which limits and ports of nodes are amounts like others.
 
         Not to take of, but for copies of it.
         """
@@ -189,20 +192,18 @@ class NodeRoom:
     def impossibility(self, shape: PodShape) -> None:
         return None
 
-    def with_ports(self, shapes: Sequence[PodShape]) -> tuple[Self, Sequence[PodShape]]:
-        kinds = {shape.host_ports for shape in shapes if shape.host_ports}
-        if not kinds:
+    def with_limits(
+        self, shapes: Sequence[PodShape], limits: Sequence[Limit] = ()
+    ) -> tuple[Self, Sequence[PodShape]]:
+        limits = (*limits, *self.ports.limits(shapes, self.layout.leaf_of, self.budget))
+        if not limits:
             return self, shapes
-        limits = {
-            f"host ports {number}": limit
-            for number, limit in enumerate(self.ports.limits(kinds, self.layout.leaf_of, self.budget))
-        }
-        rows = np.array([limit.free for limit in limits.values()], dtype=np.int64)
+        names = [name_of(number) for number in range(len(limits))]
         room = replace(
             self,
-            columns={**self.columns, **{name: len(self.free) + row for row, name in enumerate(limits)}},
-            free=np.concatenate((self.free, rows)),
-            reasons={**self.reasons, **{name: limit.reason for name, limit in limits.items()}},
+            columns={**self.columns, **{name: len(self.free) + row for row, name in enumerate(names)}},
+            free=np.concatenate((self.free, np.array([limit.free for limit in limits], dtype=np.int64))),
+            reasons={name: limit.reason for name, limit in zip(names, limits, strict=True)},
         )
         return room, with_amounts(shapes, limits)
 

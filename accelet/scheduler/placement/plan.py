@@ -9,7 +9,9 @@ import numpy as np
 from accelet.assignments.assignment import Assignment
 from accelet.kube.pods import Pod
 from accelet.scheduler.budget import Budget, BudgetSpentError
+from accelet.scheduler.cluster.apart import limits_within
 from accelet.scheduler.cluster.layout import Layout, Mask
+from accelet.scheduler.cluster.limits import leaves_one_a_leaf
 from accelet.scheduler.cluster.room import Room
 from accelet.scheduler.cluster.topology import ROOT, Ints
 from accelet.scheduler.errors import UnknownLevelError
@@ -187,9 +189,12 @@ def _find_within(gang: Gang, level: int, layout: Layout, room: Room, effort: Eff
 def problem_of(gang: Gang, layout: Layout, room: Room, within: int) -> PlacementProblem:
     """What is to be placed within one domain of level `within`, that in which the gang is already."""
     room = room.without(_excluded(gang, layout), REFUSED) if gang.excluded else room
-    room, shapes = room.with_ports(gang.shapes)
-    problem = PlacementProblem(layout.tree, room, tuple(shapes), within, gang.is_exclusive)
-    kept = [leaf for leaf in _kept(gang, layout) if leaf is not None]
+    there = [(member, leaf) for member, leaf in _places(gang, layout) if leaf is not None]
+    limits = limits_within(gang.pods, there, layout, room.budget)
+    room, shapes = room.with_limits(gang.shapes, limits)
+    is_exclusive = gang.is_exclusive or (not there and any(map(leaves_one_a_leaf, limits)))
+    problem = PlacementProblem(layout.tree, room, tuple(shapes), within, is_exclusive)
+    kept = [leaf for _, leaf in there]
     if not kept:
         return problem
     if within != ROOT:
@@ -266,14 +271,19 @@ def _placed(gang: Gang, problem: PlacementProblem, layout: Layout, leaves: Ints,
 
 def _kept(gang: Gang, layout: Layout) -> list[int | None]:
     """By rank, the leaf of each member that has a node, and None for each that is to be placed."""
+    return [leaf for _, leaf in _places(gang, layout)]
+
+
+def _places(gang: Gang, layout: Layout) -> list[tuple[Pod, int | None]]:
+    """The members by rank, and where they are, None for those that are to be placed."""
     pending = {pod.key for pod in gang.pods}
-    kept: list[int | None] = []
+    places: list[tuple[Pod, int | None]] = []
     for member in gang.members:
         if member.key in pending:
-            kept.append(None)
+            places.append((member, None))
         elif member.node_name and member.node_name in layout.leaf_of:
-            kept.append(layout.leaf_of[member.node_name])
-    return kept
+            places.append((member, layout.leaf_of[member.node_name]))
+    return places
 
 
 def _repair(

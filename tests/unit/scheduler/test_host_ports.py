@@ -14,6 +14,7 @@ from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import HostPort, Pod
 from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.cluster import Cluster
+from accelet.scheduler.cluster.shape import shape_of
 from accelet.scheduler.cluster.supposing import Arrival
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import Gang, find_gangs
@@ -135,9 +136,9 @@ def test_what_is_known_of_ports_does_not_depend_on_what_happened_before(
         cluster.room()
     fresh = Cluster(Scheme(), _NODES, pods.values())
     for address, protocol, number in product(_ADDRESSES, ("TCP", "UDP"), (80, 81)):
-        kinds = [frozenset({(address, protocol, number)})]
+        shapes = [shape_of(_taking("asks", (address, protocol, number)))]
         (known,), (anew,) = (
-            one.snapshot().room.amounts.ports.limits(kinds, one.layout.leaf_of, Budget())
+            one.snapshot().room.amounts.ports.limits(shapes, one.layout.leaf_of, Budget())
             for one in (cluster, fresh)
         )
         assert known.free.tolist() == anew.free.tolist()
