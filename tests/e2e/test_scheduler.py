@@ -28,6 +28,7 @@ from accelet.kube.errors import ForbiddenError, NotFoundError
 from accelet.kube.nodes import parse_node
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
+from accelet.kube.selection import HOSTNAME
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import EXCLUSIVE, GATE_PREFIX
 from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
@@ -118,9 +119,8 @@ async def namespace(client: Client) -> AsyncIterator[str]:
 
 
 async def _make_node(client: Client, name: str, place: Sequence[str]) -> None:
-    await client.create(
-        NODES, None, {"metadata": {"name": name, "labels": dict(zip(_LABELS, place, strict=True))}}
-    )
+    labels = {HOSTNAME: name, **dict(zip(_LABELS, place, strict=True))}
+    await client.create(NODES, None, {"metadata": {"name": name, "labels": labels}})
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     resources = {"cpu": "64", "memory": "256Gi", "pods": "110", GPU: "8"}
     ready = {"type": "Ready", "status": "True", "reason": "Simulated", "lastHeartbeatTime": now}
@@ -203,7 +203,22 @@ async def _is_bound(client: Client, namespace: str, job: str, count: int) -> boo
     return len(pods) == count and all(pod.node_name for pod in pods)
 
 
-async def test_three_gangs_are_bound_where_they_were_planned(
+def _apart_from(**labels: str) -> dict[str, Any]:
+    """An affinity that keeps a pod from the nodes of those with these labels."""
+    term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": labels}}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def _ruled_jobs() -> dict[str, dict[str, Any]]:
+    """Jobs whose pods kube-scheduler lets share no node, each by a rule of its own."""
+    jobs = {name: _job(name, 6, 1) for name in ("ported", "shy")}
+    spec = jobs["ported"]["spec"]["template"]["spec"]
+    spec["containers"][0]["ports"] = [{"containerPort": 29500, "hostPort": 29500}]
+    jobs["shy"]["spec"]["template"]["spec"]["affinity"] = _apart_from(**{"job-name": "shy"})
+    return jobs
+
+
+async def test_gangs_are_bound_where_they_were_planned(
     kubeconfig: Path, client: Client, nodes: Where, namespace: str, log: Path
 ) -> None:
     planned: dict[str, str] = {}
@@ -211,6 +226,7 @@ async def test_three_gangs_are_bound_where_they_were_planned(
         "whole": _job("whole", 5, 8, **{REQUIRED_LEVEL: "subblock"}),
         "shared": _job("shared", 24, 2),
         "apart": _job("apart", 7, 1, **{EXCLUSIVE: "true"}),
+        **_ruled_jobs(),
     }
     async with _scheduler(kubeconfig, log):
         for job in jobs.values():
@@ -224,7 +240,8 @@ async def test_three_gangs_are_bound_where_they_were_planned(
                 assert pod.node_name == planned[pod.name]
         assert len({nodes[pod.node_name or ""][1] for pod in await _pods(client, namespace, "whole")}) == 1
         assert len({pod.node_name for pod in await _pods(client, namespace, "shared")}) == 6
-        assert len({pod.node_name for pod in await _pods(client, namespace, "apart")}) == 7
+        for name, count in (("apart", 7), ("ported", 6), ("shy", 6)):
+            assert len({pod.node_name for pod in await _pods(client, namespace, name)}) == count
         await _until(lambda: _has_no_plans(client, namespace))
         page = await client.list_page(EVENTS, namespace)
         notes = [json.loads(bytes(raw)).get("note", "") for raw in page.items]
@@ -393,20 +410,11 @@ async def test_a_gang_of_high_priority_gets_the_room_of_the_lowest_though_its_sc
     assert all(pod.gates for pod in await _pods(client, namespace, "lowest") if not pod.is_terminal)
 
 
-_APART = {
-    "podAntiAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": [
-            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"is": "neighbour"}}}
-        ]
-    }
-}
-
-
 def _shy_job(name: str, **spec: Any) -> dict[str, Any]:
     """A Job that may fail no pod, and whose one pod cannot be beside a neighbour."""
     job = _job(name, 1, 2)
     job["spec"] |= {"backoffLimit": 0, **spec}
-    job["spec"]["template"]["spec"]["affinity"] = _APART
+    job["spec"]["template"]["spec"]["affinity"] = _apart_from(**{"is": "neighbour"})
     return job
 
 
@@ -414,9 +422,6 @@ async def test_a_pod_that_kube_scheduler_refuses_is_evicted_only_where_that_cost
     kubeconfig: Path, client: Client, nodes: Where, namespace: str, log: Path
 ) -> None:
     where = min(nodes)
-    await client.patch(
-        NODES, None, where, {"metadata": {"labels": {"kubernetes.io/hostname": where}}}, "merge"
-    )
     container = {"name": "main", "image": "none", "resources": {"limits": {GPU: "6"}}}
     neighbour = {
         "metadata": {"name": "neighbour", "labels": {"is": "neighbour"}},
