@@ -4,6 +4,7 @@ A newer version's fields survive being read and written by an older one.
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -16,7 +17,8 @@ from accelet.dra.preparing.hold import DeviceHold
 
 LARGEST: Final = 64 * 2**20
 
-_MAGIC: Final = "accelet-dra-checkpoint v1 sha256="
+_VERSION: Final = b"v1"
+_NAME: Final = b"accelet-dra-checkpoint"
 
 
 class _StoredHold(msgspec.Struct, frozen=True):
@@ -47,13 +49,14 @@ class _Stored(msgspec.Struct, frozen=True):
     claims: list[msgspec.Raw]
 
 
+_OTHER_VERSION = re.compile(rb"v(?!1$)[0-9]{1,9}")
 _FIELDS = frozenset(_StoredEntry.__struct_fields__)
 
 
 def render_checkpoint(entries: Iterable[Entry]) -> bytes:
     """The document: a line with the checksum, then JSON."""
     body = msgspec.json.encode({"claims": [_store(entry) for entry in entries]})
-    return f"{_MAGIC}{hashlib.sha256(body).hexdigest()}\n".encode() + body + b"\n"
+    return _head(body) + b"\n" + body + b"\n"
 
 
 def read_checkpoint(text: bytes) -> tuple[Entry, ...]:
@@ -66,13 +69,23 @@ def read_checkpoint(text: bytes) -> tuple[Entry, ...]:
         raise StateError(f"the record of prepared claims is larger than {LARGEST} bytes")
     head, _, body = text.partition(b"\n")
     body = body.removesuffix(b"\n")
-    if head != f"{_MAGIC}{hashlib.sha256(body).hexdigest()}".encode():
+    name, version, *_ = [*head[:128].split(b" "), b""]
+    if name == _NAME and _OTHER_VERSION.fullmatch(version):
+        raise StateError(
+            f"the record of prepared claims is of version {version.decode()}, and this accelet reads "
+            f"{_VERSION.decode()}: install the one that wrote it again, or drain the node first"
+        )
+    if head != _head(body):
         raise StateError("the record of prepared claims is damaged: its checksum is not that of its text")
     try:
         stored = msgspec.json.decode(body, type=_Stored)
         return tuple(_load(raw) for raw in stored.claims)
     except (ValueError, RecursionError) as error:
         raise StateError(f"the record of prepared claims cannot be read: {str(error)[:200]}") from None
+
+
+def _head(body: bytes) -> bytes:
+    return b"%b %b sha256=%b" % (_NAME, _VERSION, hashlib.sha256(body).hexdigest().encode())
 
 
 def _store(entry: Entry) -> Mapping[str, Any]:

@@ -24,7 +24,10 @@ _EXTENDED = "resource.kubernetes.io/extended-resource-claim"
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One device that was allocated. `request` is the name before a `/`, `amounts` what is consumed of it."""
+    """One device that was allocated. `amounts` are what is consumed of it.
+
+    `request` is the name before a `/`, `alternative` what comes after it: which of `firstAvailable` it is.
+    """
 
     request: str
     pool: str
@@ -32,11 +35,21 @@ class Result:
     share: str | None = None
     amounts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     is_admin: bool = False
+    alternative: str = ""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What a configuration may call it: all alternatives of its request, or this one."""
+        return frozenset({self.request, f"{self.request}/{self.alternative}"})
 
 
 @dataclass(frozen=True, slots=True)
 class OpaqueConfig:
-    """Parameters for this driver, for some requests or (none named) for all; raw JSON, not yet judged."""
+    """Parameters for this driver, raw JSON, not yet judged.
+
+    They are for `requests`, each a request or one of its alternatives (`request/alternative`); for all where
+    none is named.
+    """
 
     requests: tuple[str, ...]
     parameters: bytes
@@ -175,8 +188,9 @@ def _read_result(wire: _WireResult, driver: str) -> Result:
         name.removeprefix(f"{driver}/"): _read_amount(name, text)
         for name, text in (wire.consumed_capacity or {}).items()
     }
-    request = wire.request.partition("/")[0]
-    return Result(request, wire.pool, wire.device, wire.share_id, amounts, bool(wire.admin_access))
+    request, _, alternative = wire.request.partition("/")
+    is_admin = bool(wire.admin_access)
+    return Result(request, wire.pool, wire.device, wire.share_id, amounts, is_admin, alternative)
 
 
 def _read_amount(name: str, text: str | int) -> int:
@@ -192,7 +206,7 @@ def _read_amount(name: str, text: str | int) -> int:
 def _read_configs(configs: Sequence[_WireConfig], driver: str) -> list[OpaqueConfig]:
     return [
         OpaqueConfig(
-            tuple(name.partition("/")[0] for name in one.requests or ()),
+            tuple(one.requests or ()),
             bytes(one.opaque.parameters),
             one.source == "FromClass",
         )

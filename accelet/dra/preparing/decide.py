@@ -67,8 +67,7 @@ def understand(claim: AllocatedClaim, offer: DriverOffer) -> Wanted:
     holds = holds_of(claim, offer.pool)
     if not holds:
         raise ClaimError(f"the claim has no device of {offer.pool.driver}")
-    requests = sorted({hold.request for hold in holds})
-    return Wanted(claim, holds, environment_of(claim.configs, offer.pool.driver, requests))
+    return Wanted(claim, holds, environment_of(claim.configs, offer.pool.driver, claim.results))
 
 
 def may_set_environment(wanted: Wanted, offer: DriverOffer) -> bool:

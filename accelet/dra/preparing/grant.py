@@ -66,16 +66,28 @@ def describe_with(
 ) -> Environment:
     """The environment of a container that has the devices of `requests`.
 
-    `settings` are what each request's parameters set. Monitors need none.
+    `settings` are what each request's parameters set. Monitors need none, but the device nodes that come
+    with them are counted by what numbers a container's devices.
 
     Raises:
         ClaimError: the devices cannot be used together, or are set up in different ways.
     """
-    chosen = [hold for hold in holds if hold.request in requests and hold.is_exclusive]
+    used = [hold for hold in holds if hold.request in requests]
+    chosen = [hold for hold in used if hold.is_exclusive]
     if not chosen:
         return {}
     ways = {tuple(sorted(settings.get(hold.request, {}).items())) for hold in chosen}
     if len(ways) > 1:
         raise ClaimError("one container's requests are configured in different ways: configure them alike")
     own = dict(ways.pop())
-    return {**hardware.edits(chosen, own).environment, **own}
+    environment = hardware.edits(chosen, own).environment
+    if environment and not _units(used) <= _units(chosen):
+        raise ClaimError(
+            "a container that has parts of devices cannot be told rightly which they are beside a monitor of "
+            "another device, or one for administrators: use that in a container of its own"
+        )
+    return {**environment, **own}
+
+
+def _units(holds: Sequence[DeviceHold]) -> frozenset[UnitId]:
+    return frozenset(unit for hold in holds for unit, _ in hold.atoms)

@@ -95,9 +95,9 @@ def explain_held(holds: Iterable[DeviceHold], by_plugin: Collection[UnitId]) -> 
     return None
 
 
-def _find_conflict(hold: DeviceHold, others: Iterable[DeviceHold]) -> str | None:
-    overlap = next((other for other in others if _excludes(hold, other)), None)
-    return None if overlap is None else hold.device
+def _find_conflict(hold: DeviceHold, others: Collection[DeviceHold]) -> str | None:
+    is_again = hold in others  # as with monitors, which exclude nobody
+    return hold.device if is_again or any(_excludes(hold, other) for other in others) else None
 
 
 def _excludes(one: DeviceHold, other: DeviceHold) -> bool:

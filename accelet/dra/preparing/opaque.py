@@ -8,7 +8,7 @@ import msgspec
 from accelet.accelerators.intel.edits import HIERARCHY
 from accelet.dra.errors import ClaimError
 from accelet.dra.names import GPU_DRIVER
-from accelet.dra.preparing.claim import OpaqueConfig
+from accelet.dra.preparing.claim import OpaqueConfig, Result
 from accelet.kube.nesting import decode_nested
 
 LONGEST = 10 * 1024
@@ -26,20 +26,20 @@ _READ = msgspec.json.Decoder(GpuConfig)
 
 
 def environment_of(
-    configs: Sequence[OpaqueConfig], driver: str, requests: Sequence[str]
+    configs: Sequence[OpaqueConfig], driver: str, results: Sequence[Result]
 ) -> Mapping[str, Mapping[str, str]]:
-    """What the parameters set for each of `requests`; a claim's own go over its class's.
+    """What the parameters set for each request; a claim's own go over its class's.
 
     Raises:
         ClaimError: parameters this driver does not know.
     """
     ordered = sorted(configs, key=lambda config: not config.is_from_class)
-    told: dict[str, Mapping[str, str]] = {request: {} for request in requests}
+    told: dict[str, Mapping[str, str]] = {result.request: {} for result in results}
     for config in ordered:
         environment = _read(config, driver)
-        for request in config.requests or requests:
-            if request in told:
-                told[request] = {**told[request], **environment}
+        for result in results:
+            if not config.requests or not result.names.isdisjoint(config.requests):
+                told[result.request] = {**told[result.request], **environment}
     return told
 
 

@@ -95,3 +95,9 @@ def test_fields_of_a_newer_version_survive(entry: Entry) -> None:
     read = read_checkpoint(head.encode() + newer + b"\n")
     again = msgspec.json.decode(render_checkpoint([one.completed() for one in read]).partition(b"\n")[2])
     assert again["claims"][0]["from_the_future"] == {"deep": [1, 2]}
+
+
+def test_a_record_of_another_version_is_said_to_be_one() -> None:
+    text = render_checkpoint([]).replace(b" v1 ", b" v12 ", 1)
+    with pytest.raises(StateError, match="is of version v12, and this accelet reads v1: install the one"):
+        read_checkpoint(text)

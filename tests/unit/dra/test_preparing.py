@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.dra.errors import ClaimError, DraError, NotYetError
@@ -41,6 +41,11 @@ EXCLUSIVE = {
     device.name: frozenset((int(unit[5:7], 16), tile) for unit, tile in device.atoms)
     for device in OFFER.pool.devices
     if device.is_exclusive
+}
+MONITORED = {
+    device.name: frozenset((int(unit[5:7], 16), tile) for unit, tile in device.atoms)
+    for device in OFFER.pool.devices
+    if not device.is_exclusive
 }
 
 
@@ -136,14 +141,19 @@ def seen_by(entries: Sequence[Entry], uses: Sequence[tuple[str, str | None]]) ->
     return views
 
 
-def allocated_to(claim: AllocatedClaim, uses: Sequence[tuple[str, str | None]]) -> frozenset[Tile]:
-    named = {request for name, request in uses if name == claim.name}
-    return frozenset(
-        tile
+def allocated_to(claims: Sequence[AllocatedClaim], uses: Sequence[tuple[str, str | None]]) -> frozenset[Tile]:
+    """What is a container's own; the cards of its monitors too, unless a mask leaves its own parts alone."""
+    devices = [
+        result.device
+        for claim in claims
         for result in claim.results
-        if None in named or result.request in named
-        for tile in EXCLUSIVE[result.device]
-    )
+        if (claim.name, None) in uses or (claim.name, result.request) in uses
+    ]
+    own = frozenset(tile for device in devices for tile in EXCLUSIVE.get(device, ()))
+    watched = frozenset(tile for device in devices for tile in MONITORED.get(device, ()))
+    cards = {card for card, _ in own}
+    has_parts = own != {(card, tile) for card in cards for tile in range(TILES[card])}
+    return own if has_parts else own | watched
 
 
 @dataclass(frozen=True)
@@ -158,15 +168,13 @@ def cases(draw: st.DrawFn) -> Case:
     free = set(EXCLUSIVE)
     claims = []
     for name in ("a", "b", "c")[: draw(st.integers(1, 3))]:
-        results: list[tuple[str, str]] = []
+        results: dict[tuple[str, str], None] = {}  # a request never has one device twice
         for _ in range(draw(st.integers(1, 3))):
-            if not free:
-                break
-            device = draw(st.sampled_from(sorted(free)))
-            free = {other for other in free if EXCLUSIVE[other].isdisjoint(EXCLUSIVE[device])}
-            results.append((draw(st.sampled_from(["x", "y", "z/sub"])), device))
-        assume(results)
-        claims.append(a_claim(name, results, owned=draw(st.booleans())))
+            device = draw(st.sampled_from([*sorted(free), *sorted(MONITORED)]))
+            taken = EXCLUSIVE.get(device, frozenset())
+            free = {other for other in free if EXCLUSIVE[other].isdisjoint(taken)}
+            results[draw(st.sampled_from(["x", "y", "z/sub"])), device] = None
+        claims.append(a_claim(name, list(results), owned=draw(st.booleans())))
     requests = [(claim.name, one.request) for claim in claims for one in claim.results]
     references = st.sampled_from([*requests, *((claim.name, None) for claim in claims)])
     containers = draw(
@@ -191,17 +199,18 @@ def test_every_container_sees_exactly_what_it_was_allocated_or_a_claim_is_refuse
     prepared = {entry.name for entry in entries}
     for uses in case.containers.values():
         if {claim for claim, _ in uses} <= prepared:
-            wanted = frozenset(t for claim in case.claims for t in allocated_to(claim, uses))
-            assert seen_by(entries, uses) == {wanted}
+            assert seen_by(entries, uses) == {allocated_to(case.claims, uses)}
 
 
 @given(cases())
 def test_a_claim_with_one_request_used_alone_is_never_refused(case: Case) -> None:
+    """But for one of a class that has monitors and tiles alike."""
     for claim in case.claims:
-        if len({result.request for result in claim.results}) == 1:
+        kinds = {result.device in MONITORED for result in claim.results}
+        if len({result.request for result in claim.results}) == 1 and len(kinds) == 1:
             uses = ((claim.name, None),)
             entry = granted(claim, [a_pod({"main": uses})])
-            assert seen_by([entry], uses) == {allocated_to(claim, uses)}
+            assert seen_by([entry], uses) == {allocated_to([claim], uses)}
 
 
 TILE_0, TILE_1, CARD_0, CARD_1 = (
@@ -231,8 +240,7 @@ def outcome(
         except ClaimError:
             return "refused"
     for uses in containers.values():
-        wanted = frozenset(tile for claim in made for tile in allocated_to(claim, uses))
-        assert seen_by(entries, uses) == {wanted}
+        assert seen_by(entries, uses) == {allocated_to(made, uses)}
     return "right"
 
 
@@ -332,6 +340,24 @@ COMBINATIONS = {
         {"main": [("a", None)]},
         {},
     ),
+    "a tile and the monitor of its card, the claim as a whole": (
+        "right",
+        {"a": [("x", FAR_TILE), ("y", f"{CARD_1}-monitor")]},
+        {"main": [("a", None)]},
+        {},
+    ),
+    "a tile and the monitor of another card, the claim as a whole": (
+        "refused",
+        {"a": [("x", FAR_TILE), ("y", f"{CARD_0}-monitor")]},
+        {"main": [("a", None)]},
+        {},
+    ),
+    "a tile and the monitor of another card, each in a container of its own": (
+        "right",
+        {"a": [("x", FAR_TILE), ("y", f"{CARD_0}-monitor")]},
+        {"left": [("a", "x")], "right": [("a", "y")]},
+        {},
+    ),
     "an init container and a container share the claim": (
         "right",
         {"a": [("x", TILE_0), ("y", FAR_TILE)]},
@@ -365,6 +391,16 @@ def test_no_hardware_is_given_twice(devices: list[str]) -> None:
             assert overlapping
     given_out = [tile for entry in entries for tile in EXCLUSIVE[entry.holds[0].device]]
     assert len(given_out) == len(set(given_out))
+
+
+@pytest.mark.parametrize("device", [TILE_0, f"{CARD_0}-monitor"])
+@pytest.mark.parametrize("shares", [{}, {0: "100", 1: "100"}])
+def test_one_device_twice_in_a_request_is_refused(device: str, shares: Mapping[int, str]) -> None:
+    raw = raw_claim("a", [("x", device)] * 2, shares=shares)
+    for result in raw["status"]["allocation"]["devices"]["results"]:
+        result.update({"shareID": "one"} if shares else {})
+    with pytest.raises(ClaimError, match=f"the claim was given {device} twice"):
+        granted(read(raw), [a_pod({"m": [("a", None)]})])
 
 
 @given(st.lists(st.integers(1, 100).map(lambda tens: tens * 10), min_size=1, max_size=12))
@@ -453,6 +489,51 @@ def test_parameters_for_a_request_reach_its_alternatives() -> None:
     ]
     entry = granted(a_claim("a", [("x/sub", TILE_1)], config=config), [a_pod({"m": [("a", None)]})])
     assert "ZE_FLAT_DEVICE_HIERARCHY=COMBINED" in entry.cdi
+
+
+def _hierarchy(said: str, source: str = "FromClaim", *requests: str) -> dict[str, Any]:
+    parameters = {"apiVersion": "gpu.accelet.dev/v1alpha1", "kind": "GpuConfig", "deviceHierarchy": said}
+    opaque = {"driver": GPU_DRIVER, "parameters": parameters}
+    return {"source": source, "requests": list(requests), "opaque": opaque}
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_claims_parameters_go_over_its_classs(order: tuple[int, int]) -> None:
+    both = [_hierarchy("COMPOSITE", "FromClass"), _hierarchy("COMBINED")]
+    claim = a_claim("a", [("x", TILE_1)], config=[both[place] for place in order])
+    assert "ZE_FLAT_DEVICE_HIERARCHY=COMBINED" in granted(claim, [a_pod({"m": [("a", None)]})]).cdi
+
+
+def test_parameters_for_an_alternative_that_was_not_chosen_are_not_followed() -> None:
+    """They come along where they are for another request as well."""
+    config = [
+        _hierarchy("COMPOSITE", "FromClaim", "x/small", "y"),
+        _hierarchy("COMBINED", "FromClaim", "x/big"),
+    ]
+    claim = a_claim("a", [("x/big", TILE_1), ("y", FAR_TILE)], config=config)
+    entry = granted(claim, [a_pod({"left": [("a", "x")], "right": [("a", "y")]})])
+    left, right = cdi_devices([entry.cdi]).values()
+    assert "ZE_FLAT_DEVICE_HIERARCHY=COMBINED" in left["env"]
+    assert "ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE" in right["env"]
+
+
+def test_parameters_are_no_longer_than_kubernetes_allows() -> None:
+    config = [{"source": "FromClaim", "opaque": {"driver": GPU_DRIVER, "parameters": {"x": "x" * 10_240}}}]
+    said = refused(a_claim("a", [("x", TILE_1)], config=config), [a_pod({"m": [("a", None)]})])
+    assert said == "the claim's configuration for gpu.accelet.dev is longer than 10240 bytes"
+
+
+def test_an_administrators_claim_is_held_beside_everything_and_sets_nothing() -> None:
+    """Whether it came before or after who has the tile."""
+    raw = raw_claim("admin", [("x", TILE_0)])
+    raw["status"]["allocation"]["devices"]["results"][0]["adminAccess"] = True
+    tile = granted(a_claim("a", [("x", TILE_0)]), [a_pod({"m": [("a", None)]})])
+    admin = granted(read(raw), [a_pod({"m": [("admin", None)]})], [tile])
+    (edits,) = cdi_devices([admin.cdi]).values()
+    assert edits.keys() == {"deviceNodes"}
+    assert granted(a_claim("a", [("x", TILE_0)]), [a_pod({"m": [("a", None)]})], [admin]) == tile
+    both = [a_pod({"m": [("a", None), ("admin", None)]})]
+    assert "both give parts" in refused(a_claim("a", [("x", FAR_TILE)]), both, entries=[admin])
 
 
 def test_devices_of_other_drivers_are_none_of_ours() -> None:
