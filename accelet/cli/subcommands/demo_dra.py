@@ -19,7 +19,7 @@ from accelet.fakeapi.firstfit import FirstFit, FitRequest
 from accelet.fakekubelet import FakeKubelet, Pod, PodRecord, StillWaitingError, a_pod
 
 NODE = "demo-node"
-PATIENCE_S = 8.0
+PATIENCE_S = 30.0
 SLICES = "apis/resource.k8s.io/v1/resourceslices"
 CLAIMS = "apis/resource.k8s.io/v1/resourceclaims"
 DRIVER = "gpu.accelet.dev"
