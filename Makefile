@@ -6,7 +6,7 @@ DOCKER ?= docker
 IMAGE ?= accelet
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' accelet/__init__.py)
 
-.PHONY: help demo test check lock audit release test-release test-newcomer e2e e2e-versions e2e-storms e2e-dra e2e-doctor e2e-tenants e2e-provisioner e2e-tasks e2e-kueue bench bench-scheduler bench-provisioner bench-tasks bench-storm launchers screenshots schema crds policies bench-identity thorough soak soak-tenants proto image clean
+.PHONY: help demo test check lock audit release test-release test-newcomer e2e e2e-versions e2e-storms e2e-dra e2e-doctor e2e-tenants e2e-provisioner e2e-tasks e2e-kueue e2e-scheduler bench bench-scheduler bench-provisioner bench-tasks bench-storm launchers screenshots schema crds policies bench-identity thorough soak soak-tenants proto image clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -109,6 +109,9 @@ e2e-tasks: .venv/.ready ## 30 GPU tasks while controller and scheduler are kille
 
 e2e-kueue: .venv/.ready ## Kueue's own controller asks the scheduler before it lets Jobs run; a minute, root and Go needed
 	@$(BIN)/pytest -m '' --timeout 600 tests/e2e/admission_check.py
+
+e2e-scheduler: .venv/.ready ## 300 gangs on 2,000 nodes that die, a webhook that refuses, the leader killed 50 times: root and Go needed
+	@$(BIN)/pytest -m '' --timeout 2400 tests/e2e/gangs/chaos.py
 
 image: ## the container image, with Docker or what DOCKER names
 	@$(DOCKER) build --tag $(IMAGE):$(VERSION) --build-arg VERSION=$(VERSION) \

@@ -34,6 +34,7 @@ class ControlPlane:
         *,
         feature_gates: Mapping[str, bool] | None = None,
         api_server_flags: Sequence[str] = (),
+        controller_manager_flags: Sequence[str] = (),
     ) -> None:
         self.workspace = workspace
         self.folder = workspace.folder / "control-plane"
@@ -72,6 +73,7 @@ class ControlPlane:
             # Its default is a folder of the machine, which it would make.
             f"--flex-volume-plugin-dir={self.folder / 'volume-plugins'}",
             *gates,
+            *controller_manager_flags,
         )
         self.scheduler = self._process(binaries.path("kube-scheduler"), *self._client_flags(), *gates)
 

@@ -18,14 +18,19 @@ LEASE_KEPT: Final = 0.25
 
 @dataclass
 class Killer:
-    """Runs a process, and kills it a random time after it has begun to lead; at last leaves it alone."""
+    """Runs a process, and kills it a random time after it has begun to lead; at last leaves it alone.
+
+    `lives_s` is the longest such time.
+    """
 
     words: Sequence[str]
     folder: Path
     client: Client
     chance: Random
     most: int
+    lives_s: float = LIVES_S
     kills: int = 0
+    is_leading: bool = False
     led: list[float] = field(default_factory=list)
 
     async def run(self) -> None:
@@ -34,11 +39,13 @@ class Killer:
             before = _length(log)
             async with running(self.folder, *self.words) as process:
                 await self._lead(log, before, process)
+                self.is_leading = True
                 if self.kills >= self.most:
                     await asyncio.Event().wait()
-                lives_s = self.chance.uniform(0, LIVES_S)
+                lives_s = self.chance.uniform(0, self.lives_s)
                 await asyncio.sleep(lives_s)
                 process.kill()
+                self.is_leading = False
                 self.kills += 1
                 self.led.append(lives_s)
             if self.chance.random() > LEASE_KEPT:
