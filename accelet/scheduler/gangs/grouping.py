@@ -12,13 +12,13 @@ from accelet.scheduler.gangs.annotations import Said
 from accelet.scheduler.gangs.levels import (
     POD_GROUP_TOPOLOGY,
     LevelName,
-    check_slices,
     read_preferred_level,
     read_required_level,
 )
 from accelet.scheduler.gangs.placeholders import PLACEHOLDERS, is_placeholder
 from accelet.scheduler.gangs.podgroups import POD_GROUP, PodGroupTerms
 from accelet.scheduler.gangs.rank import SPARK_ROLE, rank_of
+from accelet.scheduler.gangs.rankslices import SliceTerms, read_slices
 from accelet.scheduler.gangs.workload import Workload
 
 GATE_PREFIX = "gke.io/topology-aware-auto-"
@@ -91,6 +91,7 @@ class Gang:
     required_level: LevelName | None = None
     preferred_level: LevelName | None = None
     is_exclusive: bool = False
+    slices: SliceTerms | None = None
     objection: str | None = None
     priority: int = 0
     created_s: float = 0.0
@@ -121,6 +122,15 @@ class Gang:
     @property
     def _placed(self) -> int:
         return len(self.members) - len(self.pods)
+
+    @property
+    def parts(self) -> Sequence[int]:
+        """How many of the first gated pods may be placed without the others, slice by slice."""
+        counts = range(self.fewest, len(self.pods) + 1)
+        if self.slices is None:
+            return counts
+        of = [*(self.slices.of[pod.key] for pod in self.pods), None]
+        return [count for count in counts if of[count - 1] != of[count]]
 
     def first(self, count: int) -> "Gang":
         """The gang without its gated pods beyond the first `count` in rank."""
@@ -320,7 +330,9 @@ def make_gang(
         least = _still_needed(max(least or 0, terms.least or 0) or None, size)
         least = None if least == size else least
         required = LevelName(POD_GROUP_TOPOLOGY, terms.topology) if terms.topology else required
-    check_slices(said)
+    slices = read_slices(said, ranked, groups, whole or len(ranked), done)
+    if slices is not None and least is not None:
+        least = -(-least // slices.size) * slices.size
     # Where all take the same port of their node, no two of them can share one, as kube-scheduler judges it.
     is_exclusive = said.truth(EXCLUSIVE) or bool(frozenset.intersection(*(pod.host_ports for pod in members)))
     _check_foreign_gates(gated, prefix, said)
@@ -339,6 +351,7 @@ def make_gang(
         least=_still_needed(least, size),
         required_level=required,
         preferred_level=preferred,
+        slices=slices,
         is_exclusive=is_exclusive,
         objection=said.objection,
         priority=max(pod.priority for pod in gated),

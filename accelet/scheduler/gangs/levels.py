@@ -15,7 +15,7 @@ POD_GROUP_TOPOLOGY = "the topology key of its PodGroup"
 _KUEUE = "kueue.x-k8s.io/podset-"
 KUEUE_REQUIRED = f"{_KUEUE}required-topology"
 KUEUE_PREFERRED = f"{_KUEUE}preferred-topology"
-_KUEUE_SLICES = (f"{_KUEUE}slice-required-topology", f"{_KUEUE}slice-size")
+KUEUE_SLICE_LEVEL = f"{_KUEUE}slice-required-topology"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +45,14 @@ class LevelName:
 
 
 def read_required_level(said: Said) -> LevelName | None:
-    return _read(said, REQUIRED_LEVEL, KUEUE_REQUIRED)
+    return read_level(said, REQUIRED_LEVEL, KUEUE_REQUIRED)
 
 
 def read_preferred_level(said: Said) -> LevelName | None:
-    return _read(said, PREFERRED_LEVEL, KUEUE_PREFERRED)
+    return read_level(said, PREFERRED_LEVEL, KUEUE_PREFERRED)
 
 
-def check_slices(said: Said) -> None:
-    """Kueue's slices of a pod set are not served: to place a gang without them would break what it asks."""
-    for name in _KUEUE_SLICES:
-        if said.one(name) is not None:
-            said.object_to(f"{name} is not served: slices of a gang are not placed")
-
-
-def _read(said: Said, *names: str) -> LevelName | None:
+def read_level(said: Said, *names: str) -> LevelName | None:
     """What the first of these annotations says that the pods have."""
     for name in names:
         text = said.one(name)

@@ -48,6 +48,16 @@ def rank_of(pod: Pod, groups: Sequence[str] = ()) -> Rank:
     return order, group, job, 1, prefix, number, pod.name
 
 
+def has_index(rank: Rank) -> bool:
+    """Whether the rank is from an index, which is at its place before the last."""
+    return rank[3] == 0
+
+
+def is_named_at_random(rank: Rank) -> bool:
+    """Whether the rank is from a name alone that ends with random letters."""
+    return rank[3] == 1 and rank[4] == rank[6]
+
+
 def _group(pod: Pod, groups: Sequence[str]) -> tuple[int, str, int]:
     """Which kind of pod it is, and which of the Jobs of that kind it is from."""
     if JOBSET_GROUP in pod.labels:

@@ -8,7 +8,7 @@ from math import gcd
 import numpy as np
 
 from accelet.scheduler.cluster.topology import ROOT, Ints, Tree
-from accelet.scheduler.placement.knapsack import NEVER, Knapsack, parent_room
+from accelet.scheduler.placement.knapsack import NEVER, Knapsack, RankSlices, rooms
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +25,22 @@ def work_to_place(tree: Tree) -> int:
     return 200 + tree.leaf_count // 60
 
 
-def place_identical(tree: Tree, slots: Ints, demand: int, within: int = ROOT) -> Ints | Shortfall:
+def place_identical(
+    tree: Tree, slots: Ints, demand: int, within: int = ROOT, slices: RankSlices | None = None
+) -> Ints | Shortfall:
     """The leaf of each of `demand` like pods in rank order, or how much room is missing.
 
     `slots[i]` says how many of them fit on leaf `i`; all must be within one domain of level `within`.
     Nothing else is assumed and nothing is approximate: ranks laid out in depth-first order attain the
     bound `sum(step_l * (used_l - 1))` of every order, so that only which domains are used matters, and
     that is a knapsack with fixed charges (`Knapsack`). It is solved level by level from the lowest, and
-    only as far up as a lower bound on wider placements leaves a doubt.
+    only as far up as a lower bound on wider placements leaves a doubt. With `slices`, `demand` is a multiple
+    of their size: where each domain of their level gets a multiple of it too, depth-first order has every
+    slice in one domain.
     """
     if demand == 0:
         return np.zeros(0, dtype=np.int64)
-    search = _Search(tree, slots, demand)
+    search = _Search(tree, slots, demand, slices)
     best: tuple[int, int, int] | None = None
     for level in range(tree.lowest, within - 1, -1):
         best = search.best_within(level, best)
@@ -52,9 +56,9 @@ def place_identical(tree: Tree, slots: Ints, demand: int, within: int = ROOT) ->
 class _Search:
     """One gang's numbers, worked out when they are first needed."""
 
-    def __init__(self, tree: Tree, slots: Ints, demand: int) -> None:
-        self._tree, self._demand = tree, demand
-        self._room = tuple(parent_room(tree, slots, level) for level in range(tree.lowest + 1))
+    def __init__(self, tree: Tree, slots: Ints, demand: int, slices: RankSlices | None) -> None:
+        self._tree, self._demand, self._slices = tree, demand, slices
+        self._room = rooms(tree, slots, slices)
         most_room = int(slots.sum()) * len(tree.codes)
         self._steps, self._tie = _scaled_steps(tree.scheme.steps, demand, most_room)
 
@@ -71,6 +75,7 @@ class _Search:
             room=self._room,
             charges=self._charges,
             sorted_room=_largest_first(self._room[lowest], parents),
+            slices=self._slices,
         )
 
     @cached_property

@@ -15,6 +15,17 @@ _CELLS_AT_ONCE = 2**15
 """As many as a processor's nearer caches hold."""
 
 
+@dataclass(frozen=True, slots=True)
+class RankSlices:
+    """Each `size` pods that follow each other in rank are in one domain of `level`.
+
+    So such a domain takes a multiple of `size` pods.
+    """
+
+    size: int
+    level: int
+
+
 @dataclass(frozen=True, eq=False)
 class Offer:
     """What a domain can take and for how much, cheapest first: `room[i]` pods cost `cost[i]`.
@@ -32,7 +43,8 @@ class Knapsack:
 
     `room[l]` says how many pods each domain of level `l` takes, `charges[l]` what its use costs. The
     lowest level has one charge for all its domains, so that few of them are always best used largest
-    first: `sorted_room` is the lowest level's room, largest first within each parent.
+    first: `sorted_room` is the lowest level's room, largest first within each parent. With `slices` the
+    demand is a multiple of their size, and so is the room of each domain of their level.
 
     Costs are exact: for every domain, the cost of `q` pods is a (min,+) convolution over its children.
     """
@@ -42,6 +54,7 @@ class Knapsack:
     room: tuple[Ints, ...]
     charges: tuple[Ints, ...]
     sorted_room: Ints
+    slices: RankSlices | None = None
     _known: dict[tuple[int, int], list[Ints]] = field(default_factory=dict)
 
     def table(self, level: int, domain: int) -> Ints:
@@ -72,6 +85,12 @@ class Knapsack:
 
     def offer(self, level: int, domain: int) -> Offer:
         """What a domain offers, its own charge included."""
+        offer = self._offer(level, domain)
+        if self.slices is None or level != self.slices.level:
+            return offer
+        return _in_multiples(offer, self.slices.size)
+
+    def _offer(self, level: int, domain: int) -> Offer:
         charge = self.charges[level][domain]
         if level == self.tree.lowest:
             room = self.room[level][domain : domain + 1]
@@ -137,6 +156,12 @@ class Knapsack:
         return places
 
 
+def _in_multiples(offer: Offer, size: int) -> Offer:
+    """What is left of an offer that is taken by so many pods at a time."""
+    room, first = np.unique(offer.room // size * size, return_index=True)
+    return Offer(room[room > 0], offer.cost[first[room > 0]])
+
+
 def _with_offer(table: Ints, reach: int, offer: Offer) -> Ints:
     """`table` when one more child may be used; finite up to `reach` before."""
     if not len(offer.room):
@@ -156,6 +181,18 @@ def _with_offer(table: Ints, reach: int, offer: Offer) -> Ints:
         np.minimum(part, costs.min(axis=0), out=part)
     # "At least q" pods: more room never costs less than it must.
     return np.asarray(np.minimum.accumulate(wider[::-1])[::-1])
+
+
+def rooms(tree: Tree, slots: Ints, slices: RankSlices | None = None) -> tuple[Ints, ...]:
+    """The room of every domain of every level; of that of slices, and above it, for whole slices."""
+    found = [parent_room(tree, slots, level) for level in range(tree.lowest + 1)]
+    if slices is None:
+        return tuple(found)
+    usable = found[slices.level] // slices.size * slices.size
+    for level in range(slices.level + 1):
+        found[level] = np.zeros(tree.domain_count(level), dtype=np.int64)
+        np.add.at(found[level], tree.ancestors(slices.level, level), usable)
+    return tuple(found)
 
 
 def parent_room(tree: Tree, room: Ints, level: int) -> Ints:

@@ -16,9 +16,12 @@ from accelet.scheduler.cluster.room import Room
 from accelet.scheduler.cluster.topology import ROOT, Ints
 from accelet.scheduler.errors import UnknownLevelError
 from accelet.scheduler.gangs.grouping import Gang
+from accelet.scheduler.gangs.rankslices import SliceTerms
 from accelet.scheduler.placement.identical import Shortfall, place_identical
+from accelet.scheduler.placement.knapsack import RankSlices
 from accelet.scheduler.placement.problem import PlacementProblem
-from accelet.scheduler.placement.repair import TAKEN, repair
+from accelet.scheduler.placement.repairs.gaps import TAKEN, Repaired, repair
+from accelet.scheduler.placement.repairs.slices import repair_slices
 from accelet.scheduler.placement.unlike import USUAL_EFFORT, Effort, place_unlike
 from accelet.scheduler.placement.why import explain_shortfall, explain_unlike, level_name
 from resourcemanager.target import describe
@@ -29,6 +32,7 @@ _PART = 3
 """Where there is more than one question about a gang, each may take one part in so many of what is left."""
 
 _UNDECIDED = "its pods have nodes, but there are too many ways to share the cards there to find one"
+_UNLIKE_SLICES = "its pods are unlike, and slices are placed of like pods alone"
 _TOO_MUCH = "no place was found with the work that one gang may take; that is not proven impossible"
 
 
@@ -104,11 +108,11 @@ def find_places(
         return Plan(gang, reason=f"waits for {gang.lacking} of its {gang.size} pods to be created")
     room = room.metered(budget or Budget(effort.units))
     try:
-        levels = _levels(gang, layout)
+        levels, _ = _levels(gang, layout), _slices(gang, layout)
     except UnknownLevelError as error:
         return Plan(gang, reason=str(error))
     whole = _find_nearest(gang, levels, layout, room, effort)
-    if whole.nodes is not None or gang.fewest >= len(gang.pods):
+    if whole.nodes is not None or len(gang.parts) == 1:
         return whole
     return _find_most(whole, lambda part: _find_nearest(part, levels, layout, room, effort))
 
@@ -120,18 +124,18 @@ def _find_most(whole: Plan, find: Callable[[Gang], Plan]) -> Plan:
     leaves a question open, there may be more, and the plan is not settled.
     """
     gang = whole.gang
-    least = find(gang.first(gang.fewest))
+    fewest, *more = gang.parts
+    least = find(gang.first(fewest))
     if least.nodes is None:
-        reason = f"for the {gang.fewest} of its pods that it needs at least, {least.reason}"
+        reason = f"for the {fewest} of its pods that it needs at least, {least.reason}"
         return replace(least, gang=gang, reason=reason)
-    plans = {len(gang.pods): whole, gang.fewest: least}
+    plans = {len(gang.pods): whole, fewest: least}
 
     def is_refused(count: int) -> bool:
         plans[count] = find(gang.first(count))
         return plans[count].nodes is None
 
-    between = range(gang.fewest + 1, len(gang.pods))
-    most = gang.fewest + bisect_left(between, 1, key=is_refused)
+    most = gang.parts[bisect_left(more[:-1], 1, key=is_refused)]
     is_settled = plans[most].is_settled and all(p.is_settled for p in plans.values() if p.nodes is None)
     return replace(plans[most], is_settled=is_settled)
 
@@ -164,6 +168,15 @@ def _levels(gang: Gang, layout: Layout) -> Sequence[int]:
     return (*narrow, required)
 
 
+def _slices(gang: Gang, layout: Layout) -> RankSlices | None:
+    """
+    Raises:
+        UnknownLevelError: the gang names a level that there is not.
+    """
+    terms = gang.slices
+    return RankSlices(terms.size, terms.level.number(layout.tree.scheme)) if terms else None
+
+
 def _find_nearest(gang: Gang, levels: Sequence[int], layout: Layout, room: Room, effort: Effort) -> Plan:
     """The plan within the first of the levels within which there is one; each takes a part of the budget."""
     is_settled = True
@@ -193,7 +206,8 @@ def problem_of(gang: Gang, layout: Layout, room: Room, within: int) -> Placement
     limits = limits_within(gang.pods, there, layout, room.budget)
     room, shapes = room.with_limits(gang.shapes, limits)
     is_exclusive = gang.is_exclusive or (not there and any(map(leaves_one_a_leaf, limits)))
-    problem = PlacementProblem(layout.tree, room, tuple(shapes), within, is_exclusive)
+    slices = _slices(gang, layout)
+    problem = PlacementProblem(layout.tree, room, tuple(shapes), within, is_exclusive, slices)
     kept = [leaf for _, leaf in there]
     if not kept:
         return problem
@@ -216,7 +230,10 @@ def _excluded(gang: Gang, layout: Layout) -> Mask:
 
 def _find(gang: Gang, problem: PlacementProblem, layout: Layout, effort: Effort) -> Plan:
     kept = _kept(gang, layout)
-    if any(leaf is not None for leaf in kept):
+    if gang.slices is not None and (why_not := _why_no_slices(gang, gang.slices, problem, kept)):
+        return Plan(gang, reason=why_not)
+    is_part = gang.slices is not None and not gang.slices.are_whole(gang.pods)
+    if is_part or any(leaf is not None for leaf in kept):
         return _repair(gang, problem, kept, layout, effort)
     if len(problem.kinds) > 1:
         return _place_unlike(gang, problem, layout, effort)
@@ -242,12 +259,23 @@ def _place_unlike(gang: Gang, problem: PlacementProblem, layout: Layout, effort:
     return _placed(gang, problem, layout, outcome.leaves, outcome.lower_bound)
 
 
+def _why_no_slices(
+    gang: Gang, slices: SliceTerms, problem: PlacementProblem, kept: Sequence[int | None]
+) -> str | None:
+    """What forbids to place these pods of a gang of slices, if anything does."""
+    if len(problem.kinds) > 1:
+        return _UNLIKE_SLICES
+    if gang.missing and all(leaf is None for leaf in kept) and not slices.are_whole(gang.pods):
+        return f"waits until its slices of {slices.size} pods are whole"
+    return None
+
+
 def _place_alike(gang: Gang, problem: PlacementProblem, layout: Layout) -> Plan:
     tree, pods = problem.tree, len(gang.pods)
-    found = place_identical(tree, problem.slots[0], pods, problem.within)
+    found = place_identical(tree, problem.slots[0], pods, problem.within, problem.slices)
     nearest = found
     if not problem.is_decided:
-        nearest = place_identical(tree, problem.slots_at_most[0], pods, problem.within)
+        nearest = place_identical(tree, problem.slots_at_most[0], pods, problem.within, problem.slices)
     if isinstance(found, Shortfall):
         is_settled = isinstance(nearest, Shortfall)
         reason = explain_shortfall(problem, 0, found, is_settled=is_settled)
@@ -289,11 +317,12 @@ def _places(gang: Gang, layout: Layout) -> list[tuple[Pod, int | None]]:
 def _repair(
     gang: Gang, problem: PlacementProblem, kept: list[int | None], layout: Layout, effort: Effort
 ) -> Plan:
-    repaired = repair(problem, kept, effort)
+    repaired = _repaired(gang, problem, kept, layout, effort)
     if repaired is None:
         placed = sum(leaf is not None for leaf in kept)
         reason = explain_unlike(replace(problem, within=ROOT), is_settled=False)
-        reason = f"to join the {placed} pods of the gang that are placed, {reason}"
+        if placed:
+            reason = f"to join the {placed} pods of the gang that are placed, {reason}"
         return Plan(gang, reason=reason, is_settled=False)
     is_optimal = repaired.distance == repaired.lower_bound
     return Plan(
@@ -304,6 +333,14 @@ def _repair(
         is_optimal=is_optimal,
         is_settled=is_optimal,
     )
+
+
+def _repaired(
+    gang: Gang, problem: PlacementProblem, kept: list[int | None], layout: Layout, effort: Effort
+) -> Repaired | None:
+    if gang.slices is None:
+        return repair(problem, kept, effort)
+    return repair_slices(problem, kept, [gang.slices.of[member.key] for member, _ in _places(gang, layout)])
 
 
 def _names(layout: Layout, leaves: Ints) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.room import Measure, Room, Runs
 from accelet.scheduler.cluster.shape import PodShape
 from accelet.scheduler.cluster.topology import ROOT, Ints, Tree
-from accelet.scheduler.placement.knapsack import parent_room
+from accelet.scheduler.placement.knapsack import RankSlices, parent_room
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class Demand:
 class PlacementProblem:
     """Pods of these shapes in rank order, to be placed within one domain of level `within`.
 
-    If `is_exclusive`, no two of them on one leaf.
+    If `is_exclusive`, no two of them on one leaf. With `slices` each slice is to be in one domain.
     """
 
     tree: Tree
@@ -71,6 +71,7 @@ class PlacementProblem:
     shapes: tuple[PodShape, ...]
     within: int = ROOT
     is_exclusive: bool = False
+    slices: RankSlices | None = None
 
     @cached_property
     def kinds(self) -> tuple[PodShape, ...]:

@@ -14,6 +14,7 @@ from accelet.scheduler.cluster.topology import Ints
 from accelet.scheduler.errors import UnknownLevelError
 from accelet.scheduler.gangs.grouping import Gang, GangKey
 from accelet.scheduler.placement.fallback import place_kind_by_kind
+from accelet.scheduler.placement.knapsack import rooms
 from accelet.scheduler.placement.plan import problem_of, required_level
 from accelet.scheduler.placement.problem import PlacementProblem
 
@@ -132,5 +133,5 @@ def _holds(problem: PlacementProblem, leaves: Ints) -> bool:
     """Whether the gang fits on these leaves; of unlike pods, whether a rule of thumb finds a way."""
     demand = problem.demand.only(leaves)
     if len(problem.kinds) == 1:
-        return int(demand.slots[0].sum()) >= len(problem.shapes)
+        return int(rooms(problem.tree, demand.slots[0], problem.slices)[0].sum()) >= len(problem.shapes)
     return place_kind_by_kind(problem, demand) is not None

@@ -23,6 +23,8 @@ def explain_shortfall(
     demand = problem.demand.counts[kind]
     is_by_node = int(slots.max(initial=0)) <= 1
     what = f"{demand} node{'s' * (demand > 1)}" if is_by_node else f"room for {demand} pods"
+    if problem.slices is not None:
+        what += f" in slices of {problem.slices.size} in one {_spoken(problem, problem.slices.level)} each"
     if short.level == ROOT:
         sentence = f"needs {what}, the cluster has {short.room}"
     else:
@@ -53,7 +55,11 @@ def explain_unlike(problem: PlacementProblem, *, is_settled: bool) -> str:
 
 def level_name(problem: PlacementProblem) -> str:
     """What people call the level within which the pods must stay."""
-    level = problem.tree.scheme.levels[problem.within]
+    return _spoken(problem, problem.within)
+
+
+def _spoken(problem: PlacementProblem, number: int) -> str:
+    level = problem.tree.scheme.levels[number]
     return _SPOKEN.get(level, level)
 
 

@@ -76,11 +76,6 @@ def test_a_label_that_is_of_no_level_is_named_with_those_that_are() -> None:
     assert _SUBBLOCK_LABEL in reason
 
 
-def test_slices_are_refused_with_a_sentence() -> None:
-    reason = _said(2, "kueue.x-k8s.io/podset-slice-size", "2").reason
-    assert reason == "kueue.x-k8s.io/podset-slice-size is not served: slices of a gang are not placed"
-
-
 def _narrowest(instance: Instance, preferred: int) -> int | None:
     """The level within which the gang can be that comes first, by trying every placement."""
     required = ROOT if instance.level is None else instance.level

@@ -11,7 +11,7 @@ from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import EXCLUSIVE
 from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
 from accelet.scheduler.placement.problem import PlacementProblem
-from accelet.scheduler.placement.repair import repair
+from accelet.scheduler.placement.repairs.gaps import repair
 from accelet.scheduler.placement.unlike import USUAL_EFFORT
 from tests.fakes.nodes import node
 from tests.unit.scheduler.values import plan_one, pod

@@ -44,7 +44,7 @@ def repair(problem: PlacementProblem, kept: Sequence[int | None], effort: Effort
     """
     closed = np.zeros(problem.tree.leaf_count, dtype=bool)
     closed[[leaf for leaf in kept if leaf is not None and problem.is_exclusive]] = True
-    lower_bound = _length(problem, kept) + sum(
+    lower_bound = length_of_known(problem, kept) + sum(
         _bound(part, ends) for part, ends in _parts(problem, kept, closed)
     )
     filled = _fill_gaps(problem, kept, closed, effort)
@@ -54,7 +54,7 @@ def repair(problem: PlacementProblem, kept: Sequence[int | None], effort: Effort
         return None
     left = iter(filled.tolist())
     leaves = [next(left) if leaf is None else leaf for leaf in kept]
-    distance = _length(problem, leaves)
+    distance = length_of_known(problem, leaves)
     return Repaired(filled, distance, min(distance, lower_bound))
 
 
@@ -102,7 +102,7 @@ def _parts(
 def _bound(part: PlacementProblem, ends: Ends) -> int:
     """What a gap costs at least, even with nothing else to place."""
     if len(part.shapes) > 1:
-        return _length(part, ends)
+        return length_of_known(part, ends)
     return int(_costs(part, ends)[part.slots_at_most[0] > 0].min(initial=2**62))
 
 
@@ -113,7 +113,7 @@ def _gaps(kept: Sequence[int | None]) -> Iterator[range]:
             yield range(ranks[0], ranks[-1] + 1)
 
 
-def _length(problem: PlacementProblem, leaves: Sequence[int | None]) -> int:
+def length_of_known(problem: PlacementProblem, leaves: Sequence[int | None]) -> int:
     """The distance along those neighbours in rank of which both have a leaf.
 
     It is also the least for a gap between two ends: distances in a tree obey the triangle inequality.
@@ -138,7 +138,9 @@ def _fill(problem: PlacementProblem, ends: Ends, effort: Effort) -> Ints | None:
     except BudgetSpentError:
         if not ways:
             raise
-    return min(ways, key=lambda way: _length(problem, (ends[0], *way.tolist(), ends[1])), default=None)
+    return min(
+        ways, key=lambda way: length_of_known(problem, (ends[0], *way.tolist(), ends[1])), default=None
+    )
 
 
 def _ways(problem: PlacementProblem, ends: Ends, effort: Effort) -> Iterator[Ints]:

@@ -1,0 +1,1 @@
+"""What becomes of a gang whose pods are partly placed."""
