@@ -42,7 +42,7 @@ WITHIN_S = 300 + 900 * SHARE
 PARTIAL_S = 30.0
 """How long a gang may be partial while there is a remedy and somebody leads."""
 
-WAITS_S = 10.0
+WAITS_S = 20.0
 """How long a simple gang may wait, likewise, on a machine that runs a whole control plane beside."""
 
 RESERVED_S, STARVES_S = 20, 5
