@@ -111,7 +111,7 @@ e2e-kueue: .venv/.ready ## Kueue's own controller asks the scheduler before it l
 	@$(BIN)/pytest -m '' --timeout 600 tests/e2e/admission_check.py
 
 e2e-scheduler: .venv/.ready ## 300 gangs on 2,000 nodes that die, a webhook that refuses, the leader killed 50 times: root and Go needed
-	@$(BIN)/pytest -m '' --timeout 2400 tests/e2e/gangs/chaos.py
+	@$(BIN)/pytest -m '' --timeout 2400 tests/e2e/gangs/chaos.py tests/e2e/gangs/releasing.py
 
 image: ## the container image, with Docker or what DOCKER names
 	@$(DOCKER) build --tag $(IMAGE):$(VERSION) --build-arg VERSION=$(VERSION) \
