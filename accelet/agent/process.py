@@ -31,6 +31,7 @@ from accelet.node.namelocks import UNIT_LOCKS, NameLocks
 from accelet.node.nodeview import NodeView
 from accelet.node.publishing.cards import CardPublishing
 from accelet.node.unitlocks import UnitLocks
+from accelet.runtime.blocking import uncollected
 from accelet.runtime.logs import Log
 from accelet.runtime.probes import Check, ProbeServer
 from accelet.runtime.supervise import supervise
@@ -236,7 +237,8 @@ class Agent:
         kubelet = self._options.paths.root
         if self._drivers is None and (resources or any(has_record(kubelet, name) for name in DRIVERS)):
             # As with ApiAccess: agents that serve nothing through DRA do without what it takes.
-            from accelet.agent.dradrivers import DraDrivers  # noqa: PLC0415
+            with uncollected():
+                from accelet.agent.dradrivers import DraDrivers  # noqa: PLC0415
 
             connect = self._reach_api(tasks).connect
             self._drivers = DraDrivers(self._options.node_name, self._options.cdi, self._shared, connect)
@@ -260,7 +262,8 @@ class Agent:
     def _reach_api(self, tasks: asyncio.TaskGroup) -> "ApiAccess":
         if self._api is None:
             # Agents that need no API server do without the 20 MiB that the way to it costs.
-            from accelet.agent.apiaccess import ApiAccess  # noqa: PLC0415
+            with uncollected():
+                from accelet.agent.apiaccess import ApiAccess  # noqa: PLC0415
 
             self._api = ApiAccess(
                 self._options.node_name,

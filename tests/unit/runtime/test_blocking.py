@@ -2,7 +2,9 @@
 
 import asyncio
 import gc
+import sys
 import weakref
+from types import ModuleType
 
 import pytest
 
@@ -86,3 +88,19 @@ def test_who_collects_nothing_at_all_goes_on_so() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_what_modules_made_is_looked_at_by_no_collection_after_their_import() -> None:
+    """Where none was imported nothing is set aside: what is garbage by then would stay."""
+    gc.unfreeze()
+    with uncollected():
+        pass
+    assert gc.get_freeze_count() == 0
+    name = "made_for_this_test"
+    try:
+        with uncollected():
+            sys.modules[name] = ModuleType(name)
+        assert gc.get_freeze_count() > 0
+    finally:
+        del sys.modules[name]
+        gc.unfreeze()
