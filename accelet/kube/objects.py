@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache, partial
+from itertools import islice
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -133,6 +134,19 @@ _READ_LIST = msgspec.json.Decoder(_WireList)
 _SHARED_TEXT = 320
 """The longest key of a label, resource or annotation, and longer than any name."""
 
+MOST_LABELS = 1000
+"""Of one object, and as many annotations."""
+
+ALWAYS_READ = (
+    *("accelet.dev/assignment", "gas-container-cards", "gas-container-tiles", "gas-ts"),
+    *("accelet.dev/waiting", "kubernetes.io/config.mirror"),
+)
+"""Annotations that say what a pod holds, what was told of it, and what its node calls it: nobody is rid of
+them by writing many others.
+"""
+
+MOST_OWNERS = 100
+
 WireQuantities = dict[str, str | int | float] | None
 
 
@@ -199,16 +213,25 @@ def _shared(text: str) -> str:
 
 
 def read_labels(wire: dict[str, str] | None) -> Mapping[str, str]:
-    """Labels or annotations with shared keys, without kubectl's copy of the whole object."""
+    """Labels or annotations with shared keys, without kubectl's copy of the whole object.
+
+    Of more than MOST_LABELS the first are kept, and ALWAYS_READ: an object of a megabyte may have a hundred
+    thousand, which would take ten times as much here.
+    """
     if not wire:
         return EMPTY
-    return {share_text(key): value for key, value in wire.items() if key != _LAST_APPLIED}
+    kept: Iterable[str] = wire
+    if len(wire) > MOST_LABELS:
+        kept = (*islice(wire, MOST_LABELS), *(key for key in ALWAYS_READ if key in wire))
+    return {share_text(key): wire[key] for key in kept if key != _LAST_APPLIED}
 
 
 def read_owners(wire: Iterable[WireOwner] | None) -> tuple[Owner, ...]:
+    """Of more than MOST_OWNERS the first are kept, and the controller."""
     return tuple(
         Owner(share_text(o.kind), o.name, o.uid, share_text(o.api_version or ""), bool(o.controller))
-        for o in wire or ()
+        for number, o in enumerate(wire or ())
+        if number < MOST_OWNERS or o.controller
     )
 
 

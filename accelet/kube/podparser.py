@@ -1,6 +1,7 @@
 """Raw pods to values."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 
@@ -16,6 +17,7 @@ from accelet.kube.objects import (
     WireMetadata,
     WireObject,
     WireQuantities,
+    no_labels,
     read_conditions,
     read_labels,
     read_object,
@@ -25,10 +27,13 @@ from accelet.kube.objects import (
 )
 from accelet.kube.pods import ANY_ADDRESS, Container, ContainerStatus, HostPort, Pod
 from accelet.kube.selection import (
+    NodeTerm,
     PreferredTerm,
+    Toleration,
     WireNodeAffinity,
     WirePodAntiAffinity,
     WireToleration,
+    count_requirements,
     read_apart,
     read_term,
     read_tolerations,
@@ -41,6 +46,11 @@ _LONGEST_S = 2**31
 MOST_PORTS = 100
 _HIGHEST_PORT = 65_535
 MOST_VARIABLES = 1000
+MOST_RULES = 1000
+"""Gates, selector labels, tolerations, requirements and their values of one pod: the API server sets them no
+bound, and each takes hundreds of bytes here, and time for each node.
+"""
+
 LONGEST_VALUE = 1000
 
 
@@ -157,8 +167,7 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
     wire = read_object(raw, "Pod", _WirePod)
     metadata, spec, status = wire.metadata, wire.spec, wire.status or _WireStatus()
     affinity = spec.affinity or _WireAffinity()
-    node_affinity = affinity.node_affinity or WireNodeAffinity()
-    level = status.resources
+    level, rules = status.resources, _read_rules(spec)
 
     def containers(wires: list[_WireContainer] | None, place: str) -> tuple[Container, ...]:
         return tuple(
@@ -184,27 +193,21 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
         started_s=_seconds(status.start_time),
         deadline_s=_bounded(spec.active_deadline_seconds),
         ending_s=_ENDING_S if (given := _bounded(spec.termination_grace_period_seconds)) is None else given,
-        gates=tuple(share_text(gate.name) for gate in spec.scheduling_gates or ()),
+        gates=rules.gates,
+        unread=rules.unread,
         priority=spec.priority or 0,
         pod_group=(spec.scheduling_group.pod_group_name or None) if spec.scheduling_group else None,
         may_preempt=spec.preemption_policy != "Never",
         scheduler_name=share_text(spec.scheduler_name or "default-scheduler"),
-        node_selector=spec.node_selector or EMPTY,
-        required_terms=(
-            tuple(read_term(term) for term in node_affinity.required.node_selector_terms or ())
-            if node_affinity.required
-            else None
-        ),
-        preferred_terms=tuple(
-            PreferredTerm(liked.weight, read_term(liked.preference))
-            for liked in node_affinity.preferred or ()
-        ),
+        node_selector=rules.node_selector,
+        required_terms=rules.required_terms,
+        preferred_terms=rules.preferred_terms,
         has_pod_rules=bool(
             affinity.pod_affinity
             or (affinity.pod_anti_affinity and affinity.pod_anti_affinity.says_anything)
             or spec.topology_spread_constraints
         ),
-        tolerations=read_tolerations(spec.tolerations),
+        tolerations=rules.tolerations,
         init_containers=containers(spec.init_containers, "spec.initContainers"),
         containers=containers(spec.containers, "spec.containers"),
         overhead=_amounts(spec.overhead, "spec.overhead", metadata),
@@ -223,6 +226,40 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
             affinity.pod_anti_affinity, metadata.namespace or "default", metadata.labels or {}
         ),
         claimed_resources=_claimed(status.extended_resource_claim_status),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """Which nodes a pod may be on, and when. Where that is not read, no node."""
+
+    gates: tuple[str, ...]
+    unread: str = ""
+    node_selector: Mapping[str, str] = field(default_factory=no_labels)
+    required_terms: tuple[NodeTerm, ...] | None = ()
+    preferred_terms: tuple[PreferredTerm, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+def _read_rules(spec: _WireSpec) -> _Rules:
+    affinity = (spec.affinity.node_affinity if spec.affinity else None) or WireNodeAffinity()
+    required = affinity.required.node_selector_terms or [] if affinity.required else None
+    preferred = affinity.preferred or []
+    terms = [*(required or ()), *(liked.preference for liked in preferred)]
+    listed = (spec.scheduling_gates, spec.node_selector, spec.tolerations)
+    count = sum(len(one or ()) for one in listed) + sum(map(count_requirements, terms))
+    gates = tuple(share_text(gate.name) for gate in (spec.scheduling_gates or ())[:MOST_RULES])
+    if count > MOST_RULES:
+        what = "gates, selector labels, tolerations, and requirements of node affinity with their values"
+        return _Rules(gates, f"it has {count:,} {what}: at most {MOST_RULES:,} are read")
+    return _Rules(
+        gates=gates,
+        node_selector=spec.node_selector or EMPTY,
+        required_terms=None if required is None else tuple(map(read_term, required)),
+        preferred_terms=tuple(
+            PreferredTerm(liked.weight, read_term(liked.preference)) for liked in preferred
+        ),
+        tolerations=read_tolerations(spec.tolerations),
     )
 
 

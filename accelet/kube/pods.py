@@ -57,8 +57,9 @@ class Pod:
     constrain it. `claimed_resources` are the extended resources, each by container and name, that a resource
     claim serves. `host_ports` are the ports of its node that its containers and sidecars take, `apart_from`
     the pods that it requires not to be on its node, as far as `read_apart` goes. `pod_group` is the name of
-    its PodGroup. `may_preempt` is false where its `preemptionPolicy` is `Never`. `level_requests` are the
-    pod-level ones. `statuses` is keyed by container name, of both lists.
+    its PodGroup. `may_preempt` is false where its `preemptionPolicy` is `Never`. `unread` says what of it
+    is not read, since it is too much: no node is then for it. `level_requests` are the pod-level ones.
+    `statuses` is keyed by container name, of both lists.
     """
 
     namespace: str
@@ -79,6 +80,7 @@ class Pod:
     deadline_s: int | None = None
     ending_s: int = 30
     gates: tuple[str, ...] = ()
+    unread: str = ""
     priority: int = 0
     may_preempt: bool = True
     pod_group: str | None = None

@@ -155,6 +155,12 @@ class WirePodAntiAffinity(
         return bool(self.required or self.preferred)
 
 
+def count_requirements(wire: WireTerm) -> int:
+    """A term counts as one, each of its requirements, and each value of these."""
+    found = [*(wire.match_expressions or ()), *(wire.match_fields or ())]
+    return 1 + sum(1 + len(one.values or ()) for one in found)
+
+
 def read_term(wire: WireTerm) -> NodeTerm:
     return NodeTerm(_read_requirements(wire.match_expressions), _read_requirements(wire.match_fields))
 

@@ -5,7 +5,7 @@ NodeAffinity, TaintToleration and NodeUnschedulable.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from accelet.kube.nodes import Node
 from accelet.kube.selection import NodeTerm, Requirement, Taint, Toleration
@@ -19,15 +19,16 @@ _READINESS = {
 }
 
 
-def holds(requirement: Requirement, value: str | None) -> bool:
+def holds(requirement: Requirement, value: str | None, among: Container[str | None] = ()) -> bool:
     """Whether a label of this value (None: there is none) meets the requirement.
 
     One that the API server would refuse (`Gt` with two values, an unknown operator) is met by nothing.
+    `among` are its values in a form that is quick to look in, where many labels are judged.
     """
     values = requirement.values
     match requirement.operator:
         case "In" | "NotIn" if values:
-            return (value in values) == (requirement.operator == "In")
+            return (value in (among or values)) == (requirement.operator == "In")
         case "Exists" | "DoesNotExist" if not values:
             return (value is not None) == (requirement.operator == "Exists")
         case "Gt" | "Lt" if len(values) == 1:

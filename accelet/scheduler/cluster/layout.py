@@ -20,6 +20,8 @@ Mask = npt.NDArray[np.bool_]
 _T = TypeVar("_T")
 
 _MOST_MASKS = 256
+_MOST_COLUMNS = 256
+"""Of labels that nodes have: one takes 8 bytes a node. Others, which pods name as they like, have none."""
 
 _SERVED_BY_CLAIMS = ("accelet.dev/serve", "dra")
 """The label of nodes whose devices are given out through Dynamic Resource Allocation (docs/dra.md)."""
@@ -122,17 +124,36 @@ class Layout:
         for requirement in term.expressions:
             mask &= self._where(requirement.key, requirement)
         for requirement in term.fields:
-            mask &= np.array([holds_name(requirement, node.name) for node in self.nodes], dtype=bool)
+            mask &= self._named(requirement)
+        return mask
+
+    def _named(self, requirement: Requirement) -> Mask:
+        """By `metadata.name`: one node, or all but one."""
+        mask = np.full(len(self.nodes), holds_name(requirement, ""))
+        leaf = self.leaf_of.get(requirement.values[0]) if requirement.values else None
+        if leaf is not None:
+            mask[leaf] = holds_name(requirement, self.nodes[leaf].name)
         return mask
 
     def _where(self, key: str, requirement: Requirement) -> Mask:
+        if key not in self._labels:
+            return np.full(len(self.nodes), holds(requirement, None))
         codes, values = self._column(key)
-        return np.array([holds(requirement, value) for value in values], dtype=bool)[codes]
+        among = frozenset(requirement.values)
+        return np.array([holds(requirement, value, among) for value in values], dtype=bool)[codes]
 
     def _column(self, key: str) -> tuple[Ints, tuple[str | None, ...]]:
-        if key not in self._columns:
-            self._columns[key] = _coded(self.nodes, lambda node: node.labels.get(key))
-        return self._columns[key]
+        column = self._columns.get(key)
+        if column is None:
+            if len(self._columns) >= _MOST_COLUMNS:
+                self._columns.clear()
+            column = self._columns[key] = _coded(self.nodes, lambda node: node.labels.get(key))
+        return column
+
+    @cached_property
+    def _labels(self) -> frozenset[str]:
+        """The keys of all labels that some node has."""
+        return frozenset(key for node in self.nodes for key in node.labels)
 
 
 def lay_out(scheme: Scheme, nodes: Iterable[Node]) -> Layout:

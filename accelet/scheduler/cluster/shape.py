@@ -37,7 +37,7 @@ class PodShape:
 class PodAsk:
     """What one pod asks for. Where its wishes for cards contradict themselves, `problem` says how.
 
-    The shape then has the amounts only.
+    The shape then has the amounts only. So it is where the pod says more than is read.
     """
 
     shape: PodShape
@@ -49,6 +49,8 @@ def shape_of(pod: Pod, card_resources: Sequence[str] = CARD_RESOURCES) -> PodSha
 
 
 def asked_by(pod: Pod, card_resources: Sequence[str] = CARD_RESOURCES) -> PodAsk:
+    if pod.unread:
+        return PodAsk(_shape(pod, None), f"pod {pod.name}: {pod.unread}")
     try:
         return PodAsk(_shape(pod, read_needs(pod, card_resources)))
     except NeedsError as error:
