@@ -246,6 +246,7 @@ def _former(move: Move) -> FormerMove:
         lets_in=move.spec.gain.lets_in,
         left=frozenset(place.from_node for place in move.spec.places),
         nodes=frozenset(place.to_node for place in move.spec.places),
+        was_held=move.phase in HOLDS or any(said.type == "Held" for said in move.status.conditions),
     )
 
 

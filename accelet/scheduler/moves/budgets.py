@@ -1,5 +1,6 @@
 """Which tasks may be moved now: how often, and how soon again."""
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -25,7 +26,7 @@ class MoveBounds:
 class FormerMove:
     """A Move that there is or was: of which task, what for, how far it came, and which nodes the task left.
 
-    `begun_s` is when it was proposed, in seconds since the epoch.
+    `begun_s` is when it was proposed, in seconds since the epoch. `was_held`: its new places were held.
     """
 
     task_uid: str
@@ -35,6 +36,7 @@ class FormerMove:
     lets_in: str = ""
     left: frozenset[str] = frozenset()
     nodes: frozenset[str] = frozenset()
+    was_held: bool = False
 
     @property
     def is_live(self) -> bool:
@@ -52,15 +54,24 @@ class MoveHistory:
     def why_not(self, task: MovableTask, kind: GainKind, lets_in: str = "") -> str:
         """Why a task is not proposed to be moved, a sentence; empty if it may be.
 
-        What a person asks for, and the draining of a node, is bound by one Move at a time alone, and a drain
-        is tried again `drain_again_s` after it was withdrawn.
+        What a person asks for, and the draining of a node, is bound by one Move at a time. A drain is tried
+        again `drain_again_s` after it was withdrawn. Who asks again and again has two places for a task at
+        most half of the time.
         """
         own = [move for move in self.former if move.task_uid == task.uid]
         if any(move.is_live for move in own):
             return "another Move of it is under way"
         if kind == "Drain" and any(self._is_recent_drain(move) for move in own):
             return "it was to be moved away a moment ago, which came to nothing"
+        if kind == "Person" and (wait_s := self._rest_s(task, own)) > 0:
+            return f"it had two places by a person's wish a moment ago: ask again in {math.ceil(wait_s)} s"
         return self._why_not_again(task, own, lets_in) if kind == "LetsIn" else ""
+
+    def _rest_s(self, task: MovableTask, own: Iterable[FormerMove]) -> float:
+        """For how long a task is not moved again because a person wishes it."""
+        begun_s = max((move.begun_s for move in own if move.kind == "Person" and move.was_held), default=0.0)
+        both_s = task.terms.moves.save_seconds + task.ending_s
+        return begun_s + 2 * both_s - self.now_s if begun_s else 0.0
 
     def _why_not_again(self, task: MovableTask, own: Sequence[FormerMove], lets_in: str) -> str:
         if self.now_s - task.since_s < task.terms.moves.min_run_seconds:

@@ -49,6 +49,11 @@ class MovableTask:
     def pods(self) -> tuple[ObjectKey, ...]:
         return tuple(pod.key for pod in self.gang.pods)
 
+    @property
+    def ending_s(self) -> int:
+        """How long its pods are given to end."""
+        return max((pod.ending_s for pod in self.gang.pods), default=0)
+
     def distance(self, layout: Layout) -> int | None:
         """How far apart its ranks are now; None where a node of theirs is not in the layout."""
         if any(node not in layout.leaf_of for node in self.nodes):

@@ -108,9 +108,8 @@ def _count(number: int, what: str) -> str:
 def _why_not(task: MovableTask, kind: GainKind, history: MoveHistory, lets_in: str = "") -> str:
     if len(task.nodes) > MOST_MOVED:
         return f"tasks of more than {MOST_MOVED} ranks are not moved"
-    ending_s = max((pod.ending_s for pod in task.gang.pods), default=0)
-    if ending_s > _MOST_ENDING_S:
-        return f"its pods are given {ending_s} s to end: with more than {_MOST_ENDING_S} s none is moved"
+    if task.ending_s > _MOST_ENDING_S:
+        return f"its pods are given {task.ending_s} s to end: with more than {_MOST_ENDING_S} s none is moved"
     if len(set(task.gang.shapes)) > 1:
         return "its pods are not alike, as pods of one task are"
     return history.why_not(task, kind, lets_in)

@@ -144,7 +144,9 @@ async def test_a_person_has_a_task_moved_and_a_proposal_waits_for_one_where_it_s
     world: MovesWorld, tmp_path: Path
 ) -> None:
     async with both(world, tmp_path):
-        await small_one_in_the_way(world, move={"policy": "Ask", "minRunSeconds": 0, "maxMoves": 9})
+        terms = {"policy": "Ask", "minRunSeconds": 0, "maxMoves": 9}
+        # With time to end it would rest between two wishes.
+        await small_one_in_the_way(world, move=terms, graceSeconds=0)
         world.ask("small", move_to=render_wish("n1", datetime.now(UTC)))
         await until(lambda: world.runs_on("small") == ["n1"] and world.phases() == ["Done"])
         world.ask("small", move_to=render_wish(None, datetime.now(UTC)))

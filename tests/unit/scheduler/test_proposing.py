@@ -8,6 +8,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelet.kinds.gputask import TaskMoves
 from accelet.kinds.move import Move, MoveStatus
 from accelet.kube.nodes import Node
 from accelet.kube.pods import Pod
@@ -87,6 +88,22 @@ def test_a_drain_that_came_to_nothing_is_not_proposed_again_at_once() -> None:
     why = propose_drain(task, ["n0"], supposed, MoveHistory(_NOW_S + 599, [before])).reason
     assert why == "it was to be moved away a moment ago, which came to nothing"
     assert propose_drain(task, ["n0"], supposed, MoveHistory(_NOW_S + 600, [before])).move is not None
+
+
+@given(save_s=st.integers(0, 3600), ends_s=st.integers(0, 3600), after_s=st.integers(0, 20_000))
+def test_who_wishes_again_and_again_has_two_places_for_a_task_at_most_half_of_the_time(
+    save_s: int, ends_s: int, after_s: int
+) -> None:
+    nodes, pods = _cluster()
+    supposed, task = suppose(nodes, pods), as_task([replace(pods[0], ending_s=ends_s)])
+    task = replace(task, terms=replace(task.terms, moves=TaskMoves(save_seconds=save_s)))
+    before = FormerMove(task.uid, "Person", "Withdrawn", _NOW_S, was_held=True)
+
+    found = propose_wish(task, None, supposed, MoveHistory(_NOW_S + after_s, [before]))
+    assert (found.move is not None) == (after_s >= 2 * (save_s + ends_s))
+    assert found.move is not None or "ask again in" in found.reason
+    never_held = replace(before, was_held=False)
+    assert propose_wish(task, None, supposed, MoveHistory(_NOW_S + after_s, [never_held])).move is not None
 
 
 def test_places_are_not_held_for_a_day_for_programs_that_take_that_long_to_end() -> None:
