@@ -8,7 +8,7 @@ from accelet.gputask.metrics import TaskMetrics
 from accelet.gputask.objects.jobs import TaskJob, TaskService, parse_job, parse_service
 from accelet.gputask.objects.names import TASK
 from accelet.gputask.objects.pods import TaskPod, parse_pod
-from accelet.gputask.objects.task import GpuTask, parse_task
+from accelet.gputask.objects.task import GpuTask, parse_kept_task
 from accelet.gputask.state import TaskState
 from accelet.kinds.gputask import GPU_TASKS
 from accelet.kinds.move import MOVES, Move, parse_move
@@ -30,7 +30,7 @@ class Watching:
         self, api: Source, state: TaskState, metrics: TaskMetrics, see: Callable[[ObjectKey], None]
     ) -> None:
         self._api, self._state, self._metrics, self._see = api, state, metrics, see
-        self._tasks = self._reflect(Scope(GPU_TASKS), parse_task, self._see_task)
+        self._tasks = self._reflect(Scope(GPU_TASKS), parse_kept_task, self._see_task)
         self._jobs = self._reflect(Scope(JOBS, label_selector=TASK), parse_job, self._see_job)
         self._services = self._reflect(Scope(SERVICES, label_selector=TASK), parse_service, self._see_service)
         self._pods = self._reflect(Scope(PODS, label_selector=TASK), parse_pod, self._see_pod)

@@ -17,7 +17,7 @@ from accelet.gputask.objects.jobs import TaskJob, parse_job, parse_service
 from accelet.gputask.objects.manifests import job_body, scale_patch, service_body, suspend_patch
 from accelet.gputask.objects.names import SAVE, TASK_UID, job_name
 from accelet.gputask.objects.pods import parse_pod
-from accelet.gputask.objects.task import GpuTask, parse_task
+from accelet.gputask.objects.task import GpuTask, parse_kept_task, parse_task
 from accelet.gputask.state import TaskState
 from accelet.gputask.watching import SERVICES
 from accelet.kinds.gputask import GPU_TASKS, GPUTaskStatus
@@ -59,12 +59,12 @@ class TaskWriter:
         try:
             raw = await self._writer.patch(GPU_TASKS, *task.key, patch, "merge", subresource="status")
         except ConflictError:
-            self._state.set_task(parse_task(await self._client.get(GPU_TASKS, *task.key)))
+            self._state.set_task(parse_kept_task(await self._client.get(GPU_TASKS, *task.key)))
             return False
         except NotFoundError:
             self._state.remove_task(task)
             return False
-        self._state.set_task(parse_task(raw))
+        self._state.set_task(parse_kept_task(raw))
         return True
 
     async def create_service(self, task: GpuTask) -> Taken | None:
@@ -80,8 +80,11 @@ class TaskWriter:
         return None
 
     async def create_job(self, task: GpuTask, wanted: CreateJob) -> Taken | None:
-        """Makes the Job of an attempt, unless there is one."""
-        body = job_body(task, wanted.attempt, self._gate_prefix, wanted.deadline_s)
+        """Makes the Job of an attempt, unless there is one. What it runs is read now: it is not kept."""
+        whole = parse_task(await self._client.get(GPU_TASKS, *task.key))
+        if whole.uid != task.uid:
+            return Taken("another task has its name by now")
+        body = job_body(whole, wanted.attempt, self._gate_prefix, wanted.deadline_s)
         try:
             raw = await self._writer.create(JOBS, task.namespace, body)
         except ExistsError:

@@ -8,6 +8,11 @@ from typing import Protocol
 from accelet.kube.apiresources import ApiResource
 from accelet.kube.objects import Page
 
+MOST_LARGE = 50
+"""Objects in a page: who may make them may fill a megabyte and a half each, and a process that starts reads
+several lists at a time.
+"""
+
 
 class Batches(Protocol):
     """Raw event lines as they come, to the end of the watch."""
@@ -46,7 +51,7 @@ class Scope:
     namespace: str | None = None
     field_selector: str = ""
     label_selector: str = ""
-    page_size: int = 250
+    page_size: int = MOST_LARGE
     starts_from_cache: bool = False
     compares_first: bool = False
 

@@ -1,6 +1,8 @@
 """What is read of a task's objects, whatever somebody put there, and what is made for it."""
 
+import gc
 import json
+import tracemalloc
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -15,7 +17,7 @@ from accelet.gputask.objects.jobs import JobCondition, parse_job
 from accelet.gputask.objects.manifests import is_disruption, is_fatal, job_body, service_body
 from accelet.gputask.objects.pods import TaskPod, parse_pod
 from accelet.gputask.objects.ranks import read_ranks, write_ranks
-from accelet.gputask.objects.task import parse_task
+from accelet.gputask.objects.task import parse_kept_task, parse_task
 from accelet.gputask.settings import TaskSettings
 from accelet.gputask.state import TaskState
 from accelet.kinds.gputask import (
@@ -241,6 +243,21 @@ def test_whatever_is_stored_is_a_value_or_malformed(spec: Any, status: Any) -> N
     for parse in (parse_task, parse_job, parse_pod):
         with suppress(MalformedObjectError):
             parse(raw)
+
+
+def test_of_a_task_of_a_megabyte_next_to_nothing_is_kept() -> None:
+    """Whoever may make hundreds of them must not fill the controller's memory."""
+    env = [{"name": f"V{number}", "value": "x" * 10_000} for number in range(100)]
+    spec = {"container": {"image": "i", "env": env}, "replicas": 3}
+    raw = msgspec.Raw(json.dumps({"metadata": {"name": "t", "uid": "u"}, "spec": spec}).encode())
+    tracemalloc.start()
+    kept = parse_kept_task(raw)
+    gc.collect()
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < 50_000
+    assert (kept.uid, kept.spec.replicas) == ("u", 3)
+    assert len(parse_task(raw).spec.container.env) == 100
 
 
 def test_the_newest_event_of_each_sort_tells() -> None:
