@@ -34,7 +34,10 @@ _JOB = Owner("Job", "j", "uid-j", is_controller=True)
 @st.composite
 def _clusters(draw: st.DrawFn) -> list[Node]:
     """Up to six nodes, several of them maybe in one host."""
-    places = [f"b{block}/s{block}{sub}/h{block}{sub}{host}" for block, sub, host in product(*(range(2),) * 3)]
+    places = [
+        f"b{block}/s{block}{sub}/h{block}{sub}{host}"
+        for block, sub, host in product(range(2), range(3), range(2))
+    ]
     chosen = draw(st.lists(st.sampled_from(places), min_size=1, max_size=6))
     return [node(f"n{at}", place, gpus=draw(st.integers(0, 4))) for at, place in enumerate(sorted(chosen))]
 
@@ -107,7 +110,7 @@ def _inside(tree: Tree, slots: Ints, within: int) -> Iterator[Ints]:
 def test_slices_get_the_least_distance_that_there_is_or_there_is_none(
     nodes: list[Node], slices: RankSlices, count: int, within: int
 ) -> None:
-    pods = min(count, max(1, 4 // slices.size)) * slices.size
+    pods = min(count, max(1, 6 // slices.size)) * slices.size
     tree, slots = _slots(nodes)
     found = place_identical(tree, slots, pods, within, slices)
     lengths = [_least(tree, inside.tolist(), pods, slices) for inside in _inside(tree, slots, within)]
