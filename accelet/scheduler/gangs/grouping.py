@@ -18,7 +18,7 @@ from accelet.scheduler.gangs.levels import (
 from accelet.scheduler.gangs.placeholders import PLACEHOLDERS, is_placeholder
 from accelet.scheduler.gangs.podgroups import POD_GROUP, PodGroupTerms
 from accelet.scheduler.gangs.rank import SPARK_ROLE, rank_of
-from accelet.scheduler.gangs.rankslices import SliceTerms, read_slices
+from accelet.scheduler.gangs.rankslices import UNLIKE_SLICES, SliceTerms, read_slices
 from accelet.scheduler.gangs.workload import Workload
 
 GATE_PREFIX = "gke.io/topology-aware-auto-"
@@ -131,6 +131,11 @@ class Gang:
             return counts
         of = [*(self.slices.of[pod.key] for pod in self.pods), None]
         return [count for count in counts if of[count - 1] != of[count]]
+
+    @property
+    def least_part(self) -> "Gang":
+        """The gang with no more gated pods than are to be placed at least."""
+        return self.first(next(iter(self.parts), len(self.pods)))
 
     def first(self, count: int) -> "Gang":
         """The gang without its gated pods beyond the first `count` in rank."""
@@ -340,6 +345,8 @@ def make_gang(
     for one in wanted:
         if one.problem is not None:
             said.object_to(one.problem)
+    if slices is not None and len({one.shape for one in wanted}) > 1:
+        said.object_to(UNLIKE_SLICES)
     if key.kind != _ALONE:
         _check_claims(gated, said)
     return Gang(

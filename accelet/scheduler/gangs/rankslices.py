@@ -12,6 +12,7 @@ from accelet.scheduler.gangs.rank import Rank, has_index, is_named_at_random, ra
 
 SLICE_SIZE = "accelet.dev/rank-slice-size"
 SLICE_LEVEL = "accelet.dev/rank-slice-level"
+UNLIKE_SLICES = "its pods are unlike, and slices are placed of like pods alone"
 KUEUE_SLICE_SIZE = "kueue.x-k8s.io/podset-slice-size"
 
 

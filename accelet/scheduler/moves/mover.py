@@ -168,7 +168,7 @@ class Mover:
         gone = [key for move in group for key in self._book.leaving(move)]
         supposed = self._state.cluster.suppose(self._state.cluster.snapshot(layout), gone)
         room = supposed.room([key for key in gone if key in supposed.charges])
-        gang = let_in.first(let_in.fewest)
+        gang = let_in.least_part
         plan = await asyncio.to_thread(lambda: take_places(find_places(gang, layout, room), layout, room))
         if plan.nodes is None:
             for move in group:

@@ -122,7 +122,7 @@ class Proposer:
             )
             is_resting = self._rests_until_s.get(gang.key, 0.0) > now_s
             if plan.is_settled and not is_apart and not is_resting and gang.newest_s <= since_s:
-                return gang.first(gang.fewest)
+                return gang.least_part
         return None
 
     def _wished(self) -> set[str]:

@@ -151,7 +151,7 @@ class Backlog:
         if gang.objection or gang.lacking or gang.has_least or (known is not None and known.is_hopeless):
             return False
         try:
-            found = reserve(gang.first(gang.fewest), self._snapshot, room, self._patience, self._before)
+            found = reserve(gang.least_part, self._snapshot, room, self._patience, self._before)
         except Exception:
             return False
         if found is None:
@@ -176,8 +176,13 @@ def _likeness(gang: Gang, *, is_let_in: bool) -> object:
         return None
     if any(pod.apart_from for pod in gang.pods):
         return None
+    slices = None
+    if gang.slices is not None:
+        if not gang.slices.are_whole(gang.pods):
+            return None
+        slices = gang.slices.size, gang.slices.level
     levels = gang.required_level, gang.preferred_level
-    return gang.shapes, gang.least, levels, gang.is_exclusive, is_let_in
+    return gang.shapes, gang.least, levels, slices, gang.is_exclusive, is_let_in
 
 
 def _fault(gang: Gang, fault: Exception) -> Plan:

@@ -16,7 +16,7 @@ from accelet.scheduler.cluster.room import Room
 from accelet.scheduler.cluster.topology import ROOT, Ints
 from accelet.scheduler.errors import UnknownLevelError
 from accelet.scheduler.gangs.grouping import Gang
-from accelet.scheduler.gangs.rankslices import SliceTerms
+from accelet.scheduler.gangs.rankslices import UNLIKE_SLICES, SliceTerms
 from accelet.scheduler.placement.identical import Shortfall, place_identical
 from accelet.scheduler.placement.knapsack import RankSlices
 from accelet.scheduler.placement.problem import PlacementProblem
@@ -32,7 +32,6 @@ _PART = 3
 """Where there is more than one question about a gang, each may take one part in so many of what is left."""
 
 _UNDECIDED = "its pods have nodes, but there are too many ways to share the cards there to find one"
-_UNLIKE_SLICES = "its pods are unlike, and slices are placed of like pods alone"
 _TOO_MUCH = "no place was found with the work that one gang may take; that is not proven impossible"
 
 
@@ -264,7 +263,7 @@ def _why_no_slices(
 ) -> str | None:
     """What forbids to place these pods of a gang of slices, if anything does."""
     if len(problem.kinds) > 1:
-        return _UNLIKE_SLICES
+        return UNLIKE_SLICES
     if gang.missing and all(leaf is None for leaf in kept) and not slices.are_whole(gang.pods):
         return f"waits until its slices of {slices.size} pods are whole"
     return None

@@ -91,7 +91,7 @@ def find_preemption(
     `allows` says of a set whether disruption budgets let it be evicted at once; what it forbids of a set it
     forbids of every larger one.
     """
-    search = _Search(gang.first(gang.fewest), supposed, tuple(ending), allows, terms)
+    search = _Search(gang.least_part, supposed, tuple(ending), allows, terms)
     below = rank_over(gang.pods)
     found = search.run([victim for victim in victims if victim.priority < below and allows([victim])])
     return replace(found, spent=search.spent)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from accelet.kube.nodes import Node
 from accelet.kube.objects import Owner
-from accelet.kube.pods import Pod
+from accelet.kube.pods import Container, Pod
 from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.topology import ROOT, Ints, Scheme, Tree
 from accelet.scheduler.gangs.grouping import GANG_MIN, GANG_SIZE, find_gangs
@@ -269,6 +269,29 @@ def test_of_a_job_some_of_whose_ranks_are_done_the_others_stay_in_their_slices()
     assert plan_one(_hosts(2, 2), pods[:2], [_job(4, done=2)]).nodes is not None
 
 
+def test_gangs_alike_but_for_their_slices_are_judged_each_by_its_own() -> None:
+    sliced = _gang(4, 2, "host")
+    plain = [
+        replace(one, name=f"k-{rank}", labels={"job-name": "k"}, owners=(), annotations={}, created_s=9.0)
+        for rank, one in enumerate(sliced)
+    ]
+    patience = Patience(now_s=100.0, starving_after_s=600.0)
+    cluster = Cluster(Scheme(), _hosts(1, 1, 1, 1))
+    plans = plan_backlog(find_gangs([*sliced, *plain]), cluster.snapshot(), patience).plans
+    assert [found.nodes is None for found in plans] == [True, False]
+
+
+def test_no_nodes_are_kept_for_slices_that_are_never_placed() -> None:
+    gang = _gang(2, 2, "host")
+    gang[1] = replace(gang[1], containers=(Container("main", {"cpu": 1, GPU: 2}),))
+    busy = replace(pod("x", on="n0", gpus=4, labels={"job-name": "x"}), restart_policy="Never")
+    cluster = Cluster(Scheme(), _hosts(4), [busy, *gang])
+    found = plan_backlog(
+        find_gangs([busy, *gang]), cluster.snapshot(), Patience(now_s=100.0, starving_after_s=0.0)
+    )
+    assert found.reservation is None
+
+
 def test_nodes_are_kept_only_where_whole_slices_fit() -> None:
     busy = [
         replace(pod(f"x{at}", on=f"n{at}", gpus=count, labels={"job-name": "x"}), restart_policy="Never")
@@ -284,3 +307,11 @@ def test_nodes_are_kept_only_where_whole_slices_fit() -> None:
 
     assert kept(3, 3, 4) is None
     assert (kept(3, 4, 4) or set()) >= {"n1", "n2"}
+
+
+def test_what_is_to_be_placed_at_least_is_whole_slices() -> None:
+    (gang,) = find_gangs(_gang(6, 2, "host", least="3"))
+    assert [one.name for one in gang.least_part.pods] == ["j-0", "j-1", "j-2", "j-3"]
+    texts = dict(_gang(1, 2, "host", least="3")[0].annotations)
+    (gang,) = find_gangs([_rank(rank, texts, "n0" if rank == 0 else None) for rank in range(4)], [_job(4)])
+    assert [one.name for one in gang.least_part.pods] == ["j-1", "j-2", "j-3"]
