@@ -2,6 +2,7 @@
 
 from accelet.control.process import Surface
 from accelet.provisioner.process import MakeProvider
+from accelet.provisioner.providers.clusterapi.provider import ClusterApiProvider
 from accelet.provisioner.providers.gke.provider import GkeProvider
 from accelet.provisioner.providers.gke.transport import GoogleTokens, Transport
 from accelet.provisioner.providers.protocol import Provider
@@ -14,7 +15,7 @@ def choose_provider(settings: ProvisionerSettings) -> tuple[MakeProvider, str]:
     """How the provider is made, and the label by which its Nodes name their pool.
 
     Raises:
-        FatalError: the settings lack something, or its requests can be planned but not made yet.
+        FatalError: the settings lack something.
     """
     if lacks := settings.lacks():
         raise FatalError(f"the settings of the provider {settings.provider}: {'; '.join(lacks)}")
@@ -26,12 +27,13 @@ def choose_provider(settings: ProvisionerSettings) -> tuple[MakeProvider, str]:
         transport = Transport(settings.gke.endpoint, GoogleTokens())
         return GkeProvider(transport, settings, cluster, surface.writer.may_write)
 
+    def cluster_api(surface: Surface, cluster: str) -> Provider:
+        return ClusterApiProvider(surface.client, surface.writer, settings.cluster_api, cluster)
+
     match settings.provider:
         case "simulated":
             return simulated, SimulatedProvider.pool_label
         case "gke":
             return gke, GkeProvider.pool_label
         case "cluster-api":
-            raise FatalError(
-                "the provider cluster-api can be planned for with `accelet slices plan`, not run yet"
-            )
+            return cluster_api, ClusterApiProvider.pool_label

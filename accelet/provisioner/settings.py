@@ -104,7 +104,7 @@ class TemplateRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterApiSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How Cluster API makes machines. `{machine_type}` in a template's name is replaced."""
+    """How Cluster API makes machines. `{machine_type}` and `{topology}` in a template's name are replaced."""
 
     namespace: _Name = "default"
     cluster: _Name = "cluster"

@@ -8,13 +8,7 @@ import pytest
 
 from accelet.control.errors import NotLeadingError
 from accelet.fakeapi import FakeApi
-from accelet.provisioner.demand.owners import parse_job
-from accelet.provisioner.demand.requests import spec_of
-from accelet.provisioner.demand.slices import derive_slices
-from accelet.provisioner.planning import Identity, plan_pool
-from accelet.provisioner.pools.plan import PoolPlan, pool_name
 from accelet.provisioner.pools.pool import Trouble
-from accelet.provisioner.pools.tiers import Attempt, Tier
 from accelet.provisioner.providers.gke.provider import GkeProvider
 from accelet.provisioner.providers.gke.transport import NoTokens, Transport
 from accelet.provisioner.providers.protocol import ProviderError
@@ -22,8 +16,8 @@ from tests.fakegke.machines import machines
 from tests.fakegke.server import FakeGke
 from tests.integration.kube.waiting import eventually
 from tests.integration.provisioner.gke_runs import SETTINGS, provisioner_on_gke
+from tests.integration.provisioner.plans import plan
 from tests.integration.provisioner.world import NODES, REQUESTS, World, open_world
-from tests.unit.provisioner.manifests import job
 
 
 @pytest.fixture
@@ -37,54 +31,45 @@ def provider(gke: FakeGke) -> GkeProvider:
     return GkeProvider(Transport(gke.url, NoTokens()), SETTINGS, "a-cluster", lambda: True)
 
 
-def _plan(number: int = 0, cluster: str = "a-cluster") -> PoolPlan:
-    wanted = derive_slices(parse_job(job())).slices[0]
-    identity = Identity(pool_name(wanted.name, "a-uid", number), "a-uid", cluster)
-    attempt = Attempt(Tier("on-demand"), "us-east5-a")
-    plan = plan_pool(spec_of(wanted), wanted.machines, attempt, identity, SETTINGS)
-    assert isinstance(plan, PoolPlan)
-    return plan
-
-
 async def test_a_pool_is_made_seen_and_deleted(gke: FakeGke, provider: GkeProvider) -> None:
-    plan = _plan()
+    wanted = plan()
 
-    assert await provider.create(plan) is None
+    assert await provider.create(wanted) is None
     (made,) = (await provider.list_pools()).pools
     assert (made.name, made.mark, made.state, made.tier, made.zone) == (
-        plan.name,
+        wanted.name,
         "a-uid",
         "creating",
         "on-demand",
         "us-east5-a",
     )
-    again = await provider.create(plan)
+    again = await provider.create(wanted)
     assert again is not None
     assert again.trouble is Trouble.EXISTS
-    busy = await provider.delete(plan.name)
+    busy = await provider.delete(wanted.name)
     assert busy is not None
     assert busy.trouble is Trouble.BUSY
     assert "incompatible operation" in busy.sentence
-    await eventually(lambda: gke.state.get(plan.name)["status"] == "RUNNING")
-    assert await provider.delete(plan.name) is None
+    await eventually(lambda: gke.state.get(wanted.name)["status"] == "RUNNING")
+    assert await provider.delete(wanted.name) is None
     await eventually(lambda: not gke.state.list()["nodePools"])
-    assert await provider.delete(plan.name) is None, "what is gone is deleted"
+    assert await provider.delete(wanted.name) is None, "what is gone is deleted"
 
 
 async def test_pools_of_others_are_foreign(gke: FakeGke, provider: GkeProvider) -> None:
     gke.state.create({"nodePool": {"name": "default-pool", "initialNodeCount": 3}})
-    await provider.create(_plan(cluster="another"))
+    await provider.create(plan(cluster="another"))
 
     listed = await provider.list_pools()
 
     assert listed.pools == ()
-    assert listed.foreign == {"default-pool", _plan().name}
+    assert listed.foreign == {"default-pool", plan().name}
 
 
 async def test_a_stock_out_is_told_in_gkes_words(gke: FakeGke, provider: GkeProvider) -> None:
     gke.state.capacity = {(False, "us-east5-a"): 0}
-    await provider.create(_plan())
-    await eventually(lambda: gke.state.get(_plan().name)["status"] == "ERROR")
+    await provider.create(plan())
+    await eventually(lambda: gke.state.get(plan().name)["status"] == "ERROR")
 
     (failed,) = (await provider.list_pools()).pools
 
@@ -102,7 +87,7 @@ async def test_a_lost_answer_says_nothing_of_the_pool(
 ) -> None:
     gke.faults = [fault]
 
-    failure = await provider.create(_plan())
+    failure = await provider.create(plan())
 
     assert failure is not None
     assert failure.trouble is trouble
@@ -111,9 +96,9 @@ async def test_a_lost_answer_says_nothing_of_the_pool(
 
 async def test_refusals_are_of_the_kinds_that_decide(gke: FakeGke, provider: GkeProvider) -> None:
     gke.state.concurrent = 0
-    busy = await provider.create(_plan())
+    busy = await provider.create(plan())
     gke.state.concurrent, gke.state.quota = 5, 0
-    quota = await provider.create(_plan())
+    quota = await provider.create(plan())
 
     assert busy is not None
     assert busy.trouble is Trouble.BUSY
@@ -125,7 +110,7 @@ async def test_refusals_are_of_the_kinds_that_decide(gke: FakeGke, provider: Gke
 async def test_credentials_that_ended_are_one_sentence(gke: FakeGke, provider: GkeProvider) -> None:
     gke.token = "another"
 
-    failure = await provider.create(_plan())
+    failure = await provider.create(plan())
 
     assert failure is not None
     assert failure.trouble is Trouble.FORBIDDEN
@@ -153,7 +138,7 @@ async def test_nothing_is_sent_once_the_lease_is_lost(gke: FakeGke) -> None:
     provider = GkeProvider(Transport(gke.url, tokens), SETTINGS, "a-cluster", lambda: tokens.is_leading)
 
     with pytest.raises(NotLeadingError):
-        await provider.create(_plan())
+        await provider.create(plan())
     tokens.is_leading = True
     with pytest.raises(NotLeadingError):
         await provider.delete("a-pool")

@@ -181,7 +181,8 @@ def test_cluster_api_gets_machines_of_the_types_template() -> None:
     machine = body["spec"]["template"]["spec"]
     assert machine["infrastructureRef"]["name"] == "ct6e-standard-4t"
     labels = body["spec"]["template"]["metadata"]["labels"]
-    assert labels == body["spec"]["selector"]["matchLabels"]
+    assert labels.items() >= body["spec"]["selector"]["matchLabels"].items()
+    assert labels["cloud.google.com/gke-tpu-topology"] == "4x4"
 
 
 def test_the_fingerprint_is_the_hardwares() -> None:
