@@ -25,8 +25,11 @@ from accelet.runtime.probes import Check
 
 NAMESPACES: Final = ApiResource("Namespace", "namespaces")
 
-_TERMS: Final = Terms(duration_s=6, renew_within_s=4.0, retry_s=1.0)
-"""Everything is written down, so that a change of leader costs nothing but this wait."""
+_TERMS: Final = Terms(duration_s=8, renew_within_s=6.0, retry_s=1.0)
+"""Everything is written down, so that a change of leader costs nothing but this wait.
+
+In six seconds a renewal is tried often enough to outlive an API server that fails a tenth of its answers.
+"""
 
 _MARK_LENGTH: Final = 12
 

@@ -13,7 +13,7 @@ from accelet.provisioner.identity.names import HOSTNAMES, TPU_ENV
 from tests.e2e.cluster.binaries import cluster_binaries
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.workspace import open_workspace
-from tests.e2e.identity_api import JOBS, PODS, Api, identity_in_force
+from tests.e2e.identity_api import JOBS, PODS, Api, identity_in_force, job_sets_known
 from tests.unit.provisioner.manifests import job
 
 Json = dict[str, Any]
@@ -30,7 +30,7 @@ REQUESTS = 40
 def main() -> None:
     with open_workspace() as workspace, ControlPlane(workspace, cluster_binaries(_say)) as cluster:
         cluster.start()
-        with closing(Api(cluster)) as api, identity_in_force(cluster, api):
+        with closing(Api(cluster)) as api, job_sets_known(cluster), identity_in_force(cluster, api):
             for accelerator, topology, hosts in SIZES:
                 made = job(
                     accelerator=accelerator,

@@ -101,10 +101,19 @@ class Api:
 
 
 @contextmanager
-def identity_in_force(cluster: ControlPlane, api: Api) -> Iterator[None]:
-    """Has the shipped policies judge all requests until the end; the kind JobSet is known meanwhile."""
-    workloads = cluster.workloads
+def job_sets_known(cluster: ControlPlane) -> Iterator[None]:
+    """The API server stores JobSets until the end, whatever is in them."""
     cluster.client.send("POST", DEFINITIONS, JOB_SET_KIND)
+    try:
+        yield
+    finally:
+        cluster.client.send("DELETE", f"{DEFINITIONS}/jobsets.jobset.x-k8s.io")
+
+
+@contextmanager
+def identity_in_force(cluster: ControlPlane, api: Api) -> Iterator[None]:
+    """Has the shipped policies judge all requests until the end; the kind JobSet must be known."""
+    workloads = cluster.workloads
     shipped = [
         each
         for path in sorted(FOLDER.glob("*.yaml"))
@@ -130,7 +139,6 @@ def identity_in_force(cluster: ControlPlane, api: Api) -> Iterator[None]:
             timeout_s=60,
         )
         yield
-    cluster.client.send("DELETE", f"{DEFINITIONS}/jobsets.jobset.x-k8s.io")
 
 
 def suspended_job(name: str, pods: int = 4) -> Json:

@@ -28,7 +28,17 @@ from accelet.provisioner.identity.workloads import (
     parse_worker_set,
 )
 from tests.e2e.cluster.control_plane import ControlPlane
-from tests.e2e.identity_api import JOB_SETS, JOBS, PODS, SETS, Answer, Api, identity_in_force, suspended_job
+from tests.e2e.identity_api import (
+    JOB_SETS,
+    JOBS,
+    PODS,
+    SETS,
+    Answer,
+    Api,
+    identity_in_force,
+    job_sets_known,
+    suspended_job,
+)
 from tests.unit.provisioner import identity_objects as objects
 
 Json = dict[str, Any]
@@ -41,7 +51,7 @@ BATCH = 50
 def api(cluster: ControlPlane) -> Iterator[Api]:
     """With the policies in force, and a Job that is older than they are."""
     cluster.workloads.apply(suspended_job("before", pods=2))
-    with closing(Api(cluster)) as api, identity_in_force(cluster, api):
+    with closing(Api(cluster)) as api, job_sets_known(cluster), identity_in_force(cluster, api):
         yield api
     cluster.client.send("DELETE", f"{JOBS}/before")
 

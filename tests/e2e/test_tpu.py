@@ -10,7 +10,7 @@ from tests.e2e.cluster.node import Node
 from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.cluster.workloads import Workloads
 from tests.e2e.cluster.workspace import Workspace
-from tests.e2e.tpu_host import eight_chips
+from tests.e2e.tpu_host import tpu_chips
 
 TPU = "google.com/tpu"
 
@@ -28,7 +28,7 @@ HALVES = ({"3", "2", "4", "7"}, {"1", "5", "6", "0"})
 def served(node: Node, workspace: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """An agent that sees the chips' tree; the node has their device files where nobody else does."""
     root = tmp_path_factory.mktemp("v5e-8")
-    with eight_chips(node, workspace, root):
+    with tpu_chips(node, workspace, root):
         config = root / "config.yaml"
         config.write_text(CONFIG.format(logs=root / "logs"))
         places: list[str | Path] = ["--host-root", root, "--config", config]

@@ -1,4 +1,4 @@
-"""A host of eight TPU chips: the tree that the agent looks at, and its device files on a node."""
+"""A TPU host: the tree that the agent looks at, and its device files on a node."""
 
 import os
 import stat
@@ -17,10 +17,11 @@ NULL = (1, 3)
 
 
 @contextmanager
-def eight_chips(node: Node, workspace: Workspace, root: Path) -> Iterator[None]:
-    """Makes the tree of a v5e-8 below `root`; the node has the device files where nobody else does."""
-    HOSTS["v5e-8"].write(root)
-    for path in (root / "dev/vfio").iterdir():
+def tpu_chips(node: Node, workspace: Workspace, root: Path, host: str = "v5e-8") -> Iterator[None]:
+    """Makes the tree of a host below `root`; the node has the device files where nobody else does."""
+    HOSTS[host].write(root)
+    files = sorted((root / "dev/vfio").iterdir())
+    for path in files:
         path.unlink()
         os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(*NULL))
     for path in (root / "sys/class/vfio").glob("*/dev"):
@@ -30,8 +31,8 @@ def eight_chips(node: Node, workspace: Workspace, root: Path) -> Iterator[None]:
         VFIO.mkdir()
     node.run(["mount", "-t", "tmpfs", "tmpfs", str(VFIO)])
     try:
-        for name in ("vfio", *(str(group) for group in range(8))):
-            node.run(["mknod", "-m", "0666", str(VFIO / name), "c", *map(str, NULL)])
+        for path in files:
+            node.run(["mknod", "-m", "0666", str(VFIO / path.name), "c", *map(str, NULL)])
         yield
     finally:
         node.run(["umount", str(VFIO)])

@@ -63,11 +63,15 @@ class Node:
 
     def start(self, images: Sequence[Path] = ()) -> None:
         """Starts everything and returns when the node is Ready; the pause image must be among the images."""
+        self.boot(images)
+        self.wait_until_ready()
+
+    def boot(self, images: Sequence[Path] = ()) -> None:
+        """Starts everything and returns when the kubelet answers."""
         self.containerd.start()
         for archive in images:
             self.containerd.import_image(archive)
         self.kubelet.start()
-        self.wait_until_ready()
 
     def stop(self) -> None:
         """Kills everything on the node, containers too, and gives back what it took, its object included."""

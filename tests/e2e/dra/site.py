@@ -23,7 +23,7 @@ from tests.e2e.cluster.workloads import Workloads
 from tests.e2e.cluster.workspace import Workspace
 from tests.e2e.dra.oracle import FIRST_BUS, TILES_EACH
 from tests.e2e.policies import policies_in_force
-from tests.e2e.tpu_host import NULL, eight_chips
+from tests.e2e.tpu_host import NULL, tpu_chips
 
 PROJECT = Path(__file__).parents[3]
 DEPLOY = PROJECT / "deploy"
@@ -128,7 +128,7 @@ def dra_site(cluster: ControlPlane, node: Node, workspace: Workspace, folder: Pa
     """All that is shipped in force, and the agent with the rights of deploy/agent-dra and no others."""
     admin = cluster.workloads
     with (
-        eight_chips(node, workspace, folder),
+        tpu_chips(node, workspace, folder),
         admin.applied(_shipped()),
         _labelled(admin, "/api/v1/namespaces/default"),
         _labelled(admin, f"/api/v1/nodes/{node.name}"),

@@ -20,6 +20,7 @@ from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
 from tests.e2e.kustomize import DEPLOY, build
 from tests.e2e.shipped_kinds import RESOURCES
+from tests.e2e.slices.job_sets import Site
 from tests.e2e.slices.kueue import define, module_folder
 from tests.e2e.slices.world import is_served, until
 
@@ -95,3 +96,9 @@ async def job_sets(
     assert process.returncode is None, (tmp_path / "jobset.log").read_text()[-2000:]
     process.terminate()
     await process.wait()
+
+
+@pytest.fixture
+def site(job_sets: ControlPlane, client: Client, kubeconfig: Path, namespace: str) -> Site:
+    """The same as one value."""
+    return Site(job_sets, client, kubeconfig, namespace)

@@ -1,10 +1,17 @@
-"""A way to the API server on which some requests fail, before or after they had their effect."""
+"""A way to the API server on which some requests fail, before or after they had their effect.
+
+`python -m tests.e2e.slices.faulty_proxy SERVER CA SEED RATE` serves until its input ends: a process of its
+own, so that what a test looks at meanwhile delays no request. It writes its address, and at the end how many
+requests failed of how many.
+"""
 
 import asyncio
 import random
 import ssl
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,6 +20,36 @@ _REFUSAL = (
     b"Connection: close\r\n\r\n%s"
 )
 _STATUS = b'{"kind":"Status","status":"Failure","reason":"InternalError","message":"a fault","code":500}'
+
+
+@dataclass
+class Faults:
+    """Where the proxy serves, and, once it has ended, how many requests failed of how many."""
+
+    url: str
+    failed: int = 0
+    requests: int = 0
+
+
+@asynccontextmanager
+async def faulty_proxy(server: str, ca: Path, seed: int, rate: float) -> AsyncIterator[Faults]:
+    """Runs the proxy."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "tests.e2e.slices.faulty_proxy", server, str(ca), str(seed), str(rate)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        cwd=Path(__file__).parents[3],
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    faults = Faults((await process.stdout.readline()).decode().strip())
+    try:
+        yield faults
+    finally:
+        process.stdin.close()
+        faults.failed, faults.requests = map(int, (await process.stdout.readline()).split())
+        await process.wait()
 
 
 class FaultyProxy:
@@ -102,3 +139,20 @@ async def _relay(upstream: asyncio.StreamReader, writer: asyncio.StreamWriter | 
             return
         writer.write(part)
         await writer.drain()
+
+
+async def main(server: str, ca: str, seed: str, rate: str) -> None:
+    proxy = FaultyProxy(server, Path(ca), random.Random(int(seed)), float(rate))
+    async with proxy.serve() as url:
+        _write(url)
+        await asyncio.to_thread(sys.stdin.read)
+    _write(f"{proxy.failed} {proxy.requests}")
+
+
+def _write(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

@@ -8,12 +8,14 @@ from accelet.provisioner.watching import JOB_SETS
 from tests.unit.provisioner.manifests import PROVISION, job_spec
 
 SLICES, HOSTS = 2, 4
+TOPOLOGIES = {2: "2x4", 4: "4x4"}
+"""Of as many machines of four chips."""
 _KEYS = ("exclusive-topology", "node-selector")
 
 
-def job_set(name: str) -> dict[str, Any]:
+def job_set(name: str, hosts: int = HOSTS) -> dict[str, Any]:
     """As JobSet's webhook would have filled it in."""
-    spec = job_spec(topology="4x4", pods=HOSTS, restartPolicy="Never")
+    spec = job_spec(topology=TOPOLOGIES[hosts], pods=hosts, restartPolicy="Never")
     spec["template"]["spec"]["tolerations"] = [{"key": TPU, "operator": "Exists"}]
     bound = {
         f"alpha.jobset.sigs.k8s.io/{key}": value for key, value in zip(_KEYS, (NODE_POOL, ""), strict=True)

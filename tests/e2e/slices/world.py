@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -19,10 +20,10 @@ from accelet.kube.pods import Pod
 from accelet.provisioner.demand.selectors import NODE_POOL
 
 
-async def until(condition: Any, within_s: float = 120.0) -> None:
+async def until(condition: Any, within_s: float = 120.0, every_s: float = 0.1) -> None:
     async with asyncio.timeout(within_s):
         while not await condition():  # noqa: ASYNC110 - the API server is another process
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(every_s)
 
 
 async def is_served(client: Client, resource: ApiResource) -> bool:
@@ -36,14 +37,19 @@ async def is_served(client: Client, resource: ApiResource) -> bool:
 
 @asynccontextmanager
 async def provisioner(
-    kubeconfig: Path, folder: Path, settings: str
+    kubeconfig: Path, folder: Path, settings: str, name: str = "provisioner"
 ) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A replica of that name, which it has before the last dash of its identity in the lease."""
     config = folder / "settings.yaml"
     config.write_text(settings)
     words = ["provisioner", "--kubeconfig", str(kubeconfig), "--config", str(config)]
     with (folder / "provisioner.log").open("ab") as out:
         process = await asyncio.create_subprocess_exec(
-            Path(sys.executable).with_name("accelet"), *words, stdout=out, stderr=out
+            Path(sys.executable).with_name("accelet"),
+            *words,
+            stdout=out,
+            stderr=out,
+            env=os.environ | {"HOSTNAME": name},
         )
     try:
         yield process
@@ -54,20 +60,20 @@ async def provisioner(
 
 
 class Kubelets:
-    """They run each pod that is bound to a simulated Node for a second."""
+    """They run each pod that is bound to a Node of a pool, which has this label, for a second."""
 
-    def __init__(self, client: Client, namespace: str) -> None:
-        self._client, self._namespace = client, namespace
+    def __init__(self, client: Client, namespace: str, pool_label: str = NODE_POOL) -> None:
+        self._client, self._namespace, self._pool_label = client, namespace, pool_label
         self._started_s: dict[str, float] = {}
         self.killed: list[str] = []
 
     async def run(self) -> None:
         while True:
-            nodes = {name: True async for name in names(self._client, NODES, None, NODE_POOL)}
+            nodes = {name: True async for name in names(self._client, NODES, None, self._pool_label)}
             page = await self._client.list_page(PODS, self._namespace)
             pods = [pod for pod in map(parse_pod, page.items) if pod.node_name and not pod.is_terminal]
             await asyncio.gather(*(self._attend(pod, is_there=pod.node_name in nodes) for pod in pods))
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.5)
 
     async def _attend(self, pod: Pod, *, is_there: bool) -> None:
         if not is_there and await self._is_stranded(pod):
