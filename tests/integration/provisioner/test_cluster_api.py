@@ -91,14 +91,14 @@ async def test_a_job_set_gets_machine_deployments_and_gives_them_back(world: Wor
     with machine_deployments(world.state):
         async with start(provider="cluster-api", cluster_api=SETTINGS):
             world.ask("train")
-            await eventually(lambda: world.running("train") == 8, within_s=20)
+            await eventually(lambda: world.running("train") == 8, within_s=60)
             made = world.objects(DEPLOYMENTS)
             assert {one["metadata"]["namespace"] for one in made} == {"pools"}
             assert {one["metadata"]["name"] for one in made} == {
                 one["status"]["pool"] for one in world.objects(REQUESTS)
             }
             world.finish("train")
-            await eventually(lambda: not world.objects(REQUESTS) and not world.objects(NODES), within_s=20)
+            await eventually(lambda: not world.objects(REQUESTS) and not world.objects(NODES), within_s=60)
     assert world.objects(DEPLOYMENTS) == []
     assert world.partial == []
     assert world.killed == []

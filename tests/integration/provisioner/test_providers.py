@@ -79,7 +79,7 @@ async def _state(provider: Provider) -> PoolState | None:
 
 
 async def _until(provider: Provider, state: PoolState | None) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await _state(provider) != state:  # noqa: ASYNC110 - the provider is asked, it does not tell
             await asyncio.sleep(0.02)
 
