@@ -16,6 +16,9 @@ FILES_DRIVER: Final = "files.accelet.dev"
 
 DRIVERS: Final = (GPU_DRIVER, TPU_DRIVER, FILES_DRIVER)
 
+GPU_RESOURCES: Final = "gpu.intel.com/"
+"""What the names of extended resources begin with by which pods ask for cards, tiles and monitors."""
+
 LONGEST_LABEL: Final = 63
 
 ALL_MILLICORES: Final = 1000

@@ -1,7 +1,8 @@
 """Which of its pod's claims each container uses, read from the pod."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import msgspec
 
@@ -29,6 +30,7 @@ class _WireReference(Wire, frozen=True):
 
 class _WireResources(Wire, frozen=True):
     claims: list[_WireReference] | None = None
+    limits: dict[str, str | int] | None = None
 
 
 class _WireContainer(Wire, frozen=True):
@@ -50,6 +52,7 @@ class _WireSpec(Wire, frozen=True):
 class _WireMapping(Wire, frozen=True):
     container_name: str
     request_name: str
+    resource_name: str = ""
 
 
 class _WireExtended(Wire, frozen=True):
@@ -69,11 +72,15 @@ class _WirePod(WireObject, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerPod:
-    """A pod and what its containers use of which claims, by the claims' own names."""
+    """A pod and what its containers use of which claims, by the claims' own names.
+
+    `by_plugin` are, by container, the extended resources that no claim of the pod stands for.
+    """
 
     name: str
     uid: str
     uses: tuple[ClaimUse, ...]
+    by_plugin: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def parse_consumer(raw: RawObject) -> ConsumerPod:
@@ -98,7 +105,23 @@ def parse_consumer(raw: RawObject) -> ConsumerPod:
     for container, claim, request in (*_references(containers, named), *_mapped(status.extended)):
         found.setdefault((container, claim), set()).add(request)
     uses = tuple(ClaimUse(container, claim, frozenset(asked)) for (container, claim), asked in found.items())
-    return ConsumerPod(wire.metadata.name, wire.metadata.uid or "", uses)
+    by_plugin = _find_by_plugin(containers, status.extended)
+    return ConsumerPod(wire.metadata.name, wire.metadata.uid or "", uses, by_plugin)
+
+
+def _find_by_plugin(
+    containers: Sequence[_WireContainer], extended: _WireExtended | None
+) -> Mapping[str, frozenset[str]]:
+    mappings = (extended.request_mappings if extended is not None else None) or ()
+    claimed = {mapping.resource_name for mapping in mappings}
+    return {
+        container.name: frozenset(
+            name
+            for name, amount in ((container.resources or _WireResources()).limits or {}).items()
+            if "/" in name and str(amount) != "0" and name not in claimed
+        )
+        for container in containers
+    }
 
 
 def _references(

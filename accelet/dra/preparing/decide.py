@@ -8,6 +8,7 @@ from accelet.accelerators.device import UnitId
 from accelet.accelerators.edits import ContainerEdits
 from accelet.accelerators.gathering import gather_edits
 from accelet.dra.errors import ClaimError, NotYetError
+from accelet.dra.names import GPU_DRIVER, GPU_RESOURCES
 from accelet.dra.pool import DevicePool
 from accelet.dra.preparing.cdi import WHOLE_CLAIM, CdiDevice, kind_of, render_cdi
 from accelet.dra.preparing.claim import AllocatedClaim
@@ -16,7 +17,14 @@ from accelet.dra.preparing.entry import Entry, PreparedDevice
 from accelet.dra.preparing.grant import Hardware, describe_with
 from accelet.dra.preparing.hold import DeviceHold, explain_conflict, holds_of
 from accelet.dra.preparing.opaque import environment_of
-from accelet.dra.preparing.views import Environment, OtherClaim, Views, prove_views, refuse_mixture
+from accelet.dra.preparing.views import (
+    Environment,
+    OtherClaim,
+    Views,
+    prove_views,
+    refuse_beside_plugin,
+    refuse_mixture,
+)
 
 
 @dataclass(frozen=True)
@@ -119,6 +127,8 @@ def decide(
     refuse_mixture(
         claim.name, has_environment=views.has_environment, pods=pods or (), others=[*known, *beside]
     )
+    if offer.pool.driver == GPU_DRIVER:
+        refuse_beside_plugin(claim.name, GPU_RESOURCES, pods or ())
     return _grant(wanted, offer, views, boot)
 
 

@@ -145,6 +145,24 @@ def refuse_mixture(
                     )
 
 
+def refuse_beside_plugin(claim: str, domain: str, pods: Collection[ConsumerPod]) -> None:
+    """A claim is right only in containers that have none of the same hardware by the device plugin.
+
+    `domain` is what the names of the extended resources begin with that such hardware has.
+
+    Raises:
+        ClaimError: a container uses the claim and has such a resource.
+    """
+    for pod in pods:
+        for container, claims in _claims_by_container(pod.uses).items():
+            beside = sorted(name for name in pod.by_plugin.get(container, ()) if name.startswith(domain))
+            if claim in claims and beside:
+                raise ClaimError(
+                    f"the container {container} has {beside[0]} by the device plugin beside the claim "
+                    f"{claim}, and can be told rightly of one only: use claims for both, or two containers"
+                )
+
+
 def _claims_by_container(uses: Sequence[ClaimUse]) -> Mapping[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
     for use in uses:

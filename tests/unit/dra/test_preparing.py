@@ -536,6 +536,27 @@ def test_an_administrators_claim_is_held_beside_everything_and_sets_nothing() ->
     assert "both give parts" in refused(a_claim("a", [("x", FAR_TILE)]), both, entries=[admin])
 
 
+@pytest.mark.parametrize("device", [TILE_0, CARD_0, f"{CARD_0}-monitor"])
+def test_a_claim_beside_a_card_of_the_device_plugin_is_refused(device: str) -> None:
+    """What numbers the container's cards counts both, whichever of them is told of."""
+
+    def beside(limits: Mapping[str, str], *mapped: str) -> ConsumerPod:
+        raw = raw_pod("pod", **claiming({"main": [("a", None)]}))
+        raw["metadata"]["uid"] = "pod-uid"
+        raw["spec"]["containers"][0]["resources"]["limits"] = limits
+        mappings = [{"containerName": "main", "requestName": "x", "resourceName": name} for name in mapped]
+        extended = {"resourceClaimName": "extended", "requestMappings": mappings}
+        raw["status"] = {"extendedResourceClaimStatus": extended}
+        return parse_consumer(raw)
+
+    claim, xe, i915 = a_claim("a", [("x", device)]), "gpu.intel.com/xe", "gpu.intel.com/i915"
+    for harmless in ({"cpu": "1"}, {xe: "0"}, {"squat.ai/fuse": "1"}):
+        granted(claim, [beside(harmless)])
+    granted(claim, [beside({xe: "1"}, xe)])
+    said = refused(claim, [beside({xe: "1", i915: "1"}, i915)])
+    assert said.startswith("the container main has gpu.intel.com/xe by the device plugin beside the claim a")
+
+
 def test_devices_of_other_drivers_are_none_of_ours() -> None:
     raw = raw_claim("a", [("x", TILE_1)])
     raw["status"]["allocation"]["devices"]["results"][0]["driver"] = "gpu.example.com"
