@@ -47,7 +47,7 @@ CONFIG = """\
 version: v1
 resources:
   - {{name: gpu.intel.com/i915, backend: simulated, file: {folder}/cards.yaml, serve: {serve}}}
-  - {{name: google.com/tpu, backend: tpu, mode: sub-host, log_folder: null, serve: {serve}}}
+  - {{name: google.com/tpu, backend: tpu, mode: {mode}, log_folder: null, serve: {serve}}}
 """
 
 
@@ -62,6 +62,7 @@ class Site:
     user: Workloads
     token: Token
     folder: Path
+    mode: str
 
     @property
     def admin(self) -> Workloads:
@@ -70,7 +71,7 @@ class Site:
     def serve(self, way: str) -> None:
         """Has the agent serve all in one way (`dra`, `device-plugin`) from now on."""
         fresh = self.folder / "config.new"
-        fresh.write_text(CONFIG.format(folder=self.folder, serve=way))
+        fresh.write_text(CONFIG.format(folder=self.folder, mode=self.mode, serve=way))
         fresh.rename(self.folder / "config.yaml")
 
     def slices(self) -> list[Json]:
@@ -124,8 +125,13 @@ class Site:
 
 
 @contextmanager
-def dra_site(cluster: ControlPlane, node: Node, workspace: Workspace, folder: Path) -> Iterator[Site]:
-    """All that is shipped in force, and the agent with the rights of deploy/agent-dra and no others."""
+def dra_site(
+    cluster: ControlPlane, node: Node, workspace: Workspace, folder: Path, mode: str = "sub-host"
+) -> Iterator[Site]:
+    """All that is shipped in force, and the agent with the rights of deploy/agent-dra and no others.
+
+    `mode` is how the host's chips are given out.
+    """
     admin = cluster.workloads
     with (
         tpu_chips(node, workspace, folder),
@@ -140,14 +146,14 @@ def dra_site(cluster: ControlPlane, node: Node, workspace: Workspace, folder: Pa
         write_cards(folder / "plain.yaml", CARDS, tiles=TILES_EACH, first_bus=FIRST_BUS)
         cards = (folder / "plain.yaml").read_text()
         (folder / "cards.yaml").write_text(cards.replace("  tiles:", "  memory_mib: 131072\n  tiles:"))
-        (folder / "config.yaml").write_text(CONFIG.format(folder=folder, serve="dra"))
+        (folder / "config.yaml").write_text(CONFIG.format(folder=folder, mode=mode, serve="dra"))
         ca = cluster.authority.keys.certificate
         kubeconfig = write_kubeconfig(folder / "kubeconfig", server=cluster.url, ca=ca, credentials=token)
         words: list[str | Path] = [AGENT, "agent", "--host-root", folder, "--config", folder / "config.yaml"]
         words += ["--kubeconfig", kubeconfig, "--node-name", node.name, "--http", "127.0.0.1:0"]
         agents = [node.process(f"agent-dra-{number}", words) for number in (1, 2)]
         with agents[0].running():
-            site = Site(cluster, node, agents[0], agents[1], user, token, folder)
+            site = Site(cluster, node, agents[0], agents[1], user, token, folder, mode)
             site.wait_for_slices()
             yield site
 
