@@ -23,7 +23,7 @@ from tests.e2e.cluster.workspace import Workspace
 from tests.e2e.dra.oracle import FIRST_BUS, TILES_EACH, parts_of, seen_in
 from tests.e2e.dra.roles import STAY, allocated, log_of
 from tests.e2e.dra.site import CARDS, DEPLOY, GROUPS, LABEL, Site, dra_site
-from tests.e2e.tpu_host import eight_chips
+from tests.e2e.tpu_host import tpu_chips
 
 CARD, TILES, TPU = "gpu.intel.com/i915", "gpu.intel.com/tiles", "google.com/tpu"
 CHIPS = frozenset(("chip", number, 0) for number in range(len(GROUPS)))
@@ -80,7 +80,7 @@ def _plugin_agent(cluster: ControlPlane, node: Node, workspace: Workspace, folde
     config.write_text(BY_PLUGIN.format(cards=cards))
     words: list[str | Path] = [AGENT, "agent", "--host-root", folder, "--config", config]
     words += ["--kubeconfig", str(cluster.kubeconfig), "--node-name", node.name, "--http", "127.0.0.1:0"]
-    with eight_chips(node, workspace, folder), node.process("agent-by-plugin", words).running():
+    with tpu_chips(node, workspace, folder), node.process("agent-by-plugin", words).running():
         for resource, amount in {CARD: CARDS, TILES: CARDS * TILES_EACH, TPU: len(CHIPS)}.items():
             wait_for_allocatable(node, resource, amount, timeout_s=90)
         yield
