@@ -31,6 +31,11 @@ _BY_STATUS: Mapping[int, type[ApiError]] = {
     429: TooManyError,
 }
 _LONGEST_MESSAGE = 2048
+_TOO_LARGE = "etcdserver: request is too large"
+"""What the API server's database says, with the status 500, of an object that has grown beyond its bound.
+
+Whoever made it a byte smaller than that bound has every later change of it refused.
+"""
 
 
 class _Cause(Wire, frozen=True):
@@ -68,6 +73,8 @@ def api_error(request: str, code: int, body: bytes, retry_after: str | None = No
     code = code or status.code or 500
     reason = status.reason or ""
     kind = ExistsError if reason == "AlreadyExists" else _BY_STATUS.get(code)
+    if _TOO_LARGE in (status.message or ""):
+        kind = InvalidError
     if kind is None:
         kind = ServerError if code >= 500 else ApiError
     wait_s = _seconds(retry_after)

@@ -12,7 +12,8 @@ KubeError                   base of all
     ├── ConflictError       409: changed by somebody else
     │   └── ExistsError     409: an object of this name is already there
     ├── GoneError           410: this resource version or continue token is too old
-    ├── InvalidError        400, 413, 415 or 422: refused for what it says; sent again it fails again
+    ├── InvalidError        400, 413, 415 or 422: refused for what it says; sent again it fails again. And 500
+    │                       where an object is too large for the API server's database
     ├── TooManyError        429: asked to come back later
     └── ServerError         5xx: the API server's own trouble
 """

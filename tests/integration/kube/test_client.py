@@ -112,6 +112,7 @@ async def test_pages_that_expire_are_gone(client: Client, api: FakeApi) -> None:
         (Answer(410, "Expired"), GoneError),
         (Answer(429, "TooManyRequests", retry_after_s=7), TooManyError),
         (Answer(500, "InternalError"), ServerError),
+        (Answer(500, raw=b'{"message": "etcdserver: request is too large", "code": 500}'), InvalidError),
         (Answer(503, "ServiceUnavailable", retry_after_s=7), ServerError),
         (Answer(418, "Teapot"), ApiError),
         (Answer(502, raw=b"<html>bad gateway</html>"), ServerError),
