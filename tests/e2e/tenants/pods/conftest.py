@@ -1,5 +1,6 @@
 """One control plane for these attacks: deploy/ installed on it, its processes as pods of the image."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,16 +9,20 @@ import pytest
 
 from tests.e2e.agent import wait_for_allocatable
 from tests.e2e.cluster.binaries import Binaries
+from tests.e2e.cluster.containerd import SOCKET
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.https_client import Json
 from tests.e2e.cluster.node import Node
 from tests.e2e.cluster.python_image import python_image
+from tests.e2e.cluster.waiting import wait_until
+from tests.e2e.cluster.workloads import COLLECTIONS
 from tests.e2e.cluster.workspace import Workspace
 from tests.e2e.kustomize import DEPLOY, build
 from tests.e2e.simulated_nodes import card_nodes
 from tests.e2e.tenants.conftest import NODES, two_tile_cards
 from tests.e2e.tenants.installation import CARD, TILES, installed
 from tests.e2e.tenants.pods.processes import (
+    NAMESPACE,
     REAL,
     REAL_CARDS,
     REAL_TILES,
@@ -79,6 +84,28 @@ class Shipped:
     manifests: Sequence[Json]
     ctr: Path
 
+    def tasks(self) -> Sequence[str]:
+        """Sandboxes and containers that run on the node."""
+        listed = self._ctr("tasks", "list").splitlines()[1:]
+        return [line for line in listed if "RUNNING" in line]
+
+    def _ctr(self, *words: str) -> str:
+        return self.node.run([self.ctr, f"--address={SOCKET}", "--namespace=k8s.io", *words])
+
+    def describe(self) -> str:
+        """What runs on the node, for people."""
+        return "\n".join([*self.tasks(), self._ctr("containers", "list")])
+
+    def own_pods(self) -> int:
+        """How many of them are of the processes themselves, at most: a sandbox and a container each."""
+        path = (
+            f"{COLLECTIONS['Pod'].format(namespace=NAMESPACE)}?fieldSelector=spec.nodeName={self.node.name}"
+        )
+        return len(json.loads(self.control_plane.client.send("GET", path))["items"])
+
+    def is_idle(self) -> bool:
+        return len(self.tasks()) <= 2 * self.own_pods()
+
     def running(self, kind: str) -> Iterator[RunningProcess]:
         (manifest,) = (each for each in self.manifests if each["kind"] == kind)
         manifest = reaching(manifest, self.control_plane, self.node)
@@ -93,6 +120,16 @@ def shipped(
     control_plane: ControlPlane, real_node: Node, manifests: Sequence[Json], binaries: Binaries
 ) -> Shipped:
     return Shipped(control_plane, real_node, manifests, binaries.path("ctr"))
+
+
+@pytest.fixture(autouse=True)
+def idle_node(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Pods that are deleted by force run on for a while: the next test does not begin beside them."""
+    is_real = "shipped" in request.fixturenames
+    shipped: Shipped | None = request.getfixturevalue("shipped") if is_real else None
+    yield
+    if shipped is not None:
+        wait_until("its pods are gone", shipped.is_idle, timeout_s=120, evidence=shipped.describe)
 
 
 @pytest.fixture(scope="package")

@@ -1,6 +1,7 @@
 """A tenant fills the agent's memory: by its HTTP port, and by what she writes in pods of its node."""
 
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from itertools import count
@@ -59,11 +60,13 @@ def test_slow_connections_are_closed_for_others(address: tuple[str, int]) -> Non
         wait_until("it answers beside them", lambda: answers(address), timeout_s=30)
 
 
-MOST_TURNED_AWAY = 40
-"""Sixteen were once, on two cores that had seven times their work."""
+RUNS_WITHIN_S = 240.0
+"""One of the pods that come while the large ones keep the watch behind; how many are turned away until then
+depends on the machine: sixteen were once, on two cores that had seven times their work.
+"""
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_pods_of_a_megabyte_do_not_end_an_agent_that_starts(
     mallory: Tenant, alice: Tenant, agent: RunningProcess, unharmed: None, say: Say
 ) -> None:
@@ -83,12 +86,13 @@ def test_pods_of_a_megabyte_do_not_end_an_agent_that_starts(
 
 
 def turned_away(tenant: Tenant, name: str) -> int:
-    """How many pods are refused until one runs: they come while the large ones keep the watch behind."""
+    """How many pods are refused until one runs."""
+    ends_s = time.monotonic() + RUNS_WITHIN_S
     for number in count():
         tenant.make("Pod", real_pod(f"{name}-{number}", {CARD: "1"}))
         if fate(tenant, f"{name}-{number}") == "Running":
             return number
-        assert number < MOST_TURNED_AWAY, tenant.events(f"{name}-{number}")
+        assert time.monotonic() < ends_s, tenant.events(f"{name}-{number}")
     raise AssertionError
 
 

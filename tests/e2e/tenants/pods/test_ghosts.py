@@ -30,8 +30,9 @@ def ready(control_plane: ControlPlane, status: str) -> None:
 
 def holders(scheduler: RunningProcess) -> Sequence[tuple[str, bool]]:
     """Who holds tiles of the node, as `accelet cards` shows them in the scheduler's pod."""
+    # What it says on stderr stands before or after.
     said = scheduler.run_inside("accelet", "cards", "--json")
-    nodes = json.loads(said[said.index("{") :])["nodes"]
+    nodes = json.JSONDecoder().raw_decode(said, said.index("{\n"))[0]["nodes"]
     cards = [card for node in nodes if node["name"] == AWAY for card in node["cards"]]
     return [(one["container"], one["is_lingering"]) for card in cards for one in card["holders"]]
 
@@ -77,7 +78,7 @@ def test_ghost_is_shown_and_kept_until_its_node_is_gone(
             timeout_s=30,
             evidence=lambda: str(alice.events("victim")),
         )
-        assert (ghost, True) in holders(scheduler)
+        wait_until("it lingers still", lambda: (ghost, True) in holders(scheduler), timeout_s=30)
     # A Node that is made again before would be waited for: whose devices are in use its agent tells.
     wait_until("it lingers no more", lambda: "ghost" not in told("127.0.0.1"), timeout_s=30)
     with card_nodes(client, {AWAY: two_tile_cards(1)}):
