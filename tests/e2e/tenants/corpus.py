@@ -1,14 +1,27 @@
 """Objects made at random, as far from what anybody means as an API server may still store them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from hypothesis import strategies as st
 
 from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION
-from accelet.scheduler.gangs.grouping import EXCLUSIVE, GANG_SIZE, GATE_PREFIX, GangKey
-from accelet.scheduler.gangs.jobs import MAY_SUSPEND
-from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
+from accelet.gputask.objects.names import APPROVE, SAVE, SAVED
+from accelet.kinds.waiting import WAITING_ANNOTATION
+from accelet.kinds.wish import MOVE_TO
+from accelet.provisioner.demand.slices import PROVISION, SLICE_CLASS
+from accelet.provisioner.identity.names import (
+    COORDINATOR,
+    FIRST_SLICE,
+    JOB_INDEX,
+    JOB_SET,
+    SLICES,
+    TPU_ENV,
+    WORKERS,
+)
+from accelet.scheduler.gangs.grouping import EXCLUSIVE, GANG_MIN, GANG_SIZE, GATE_PREFIX, GangKey
+from accelet.scheduler.gangs.jobs import MAY_SUSPEND, SUSPENDED
+from accelet.scheduler.gangs.levels import PREFERRED_LEVEL, REQUIRED_LEVEL
 from accelet.scheduler.record import Placement, Record
 from tests.e2e.cluster.https_client import Json
 
@@ -37,10 +50,34 @@ BRACKETS = st.integers(0, 20_000).map(lambda size: "[" * size)
 TEXTS = DIGITS | st.text(max_size=50) | BRACKETS
 NOTES = st.dictionaries(
     st.sampled_from(
-        [GANG_SIZE, REQUIRED_LEVEL, EXCLUSIVE, MAY_SUSPEND, "gas-same-gpu", "gas-allow", "gas-deny", "x.y/z"]
+        [
+            *(GANG_SIZE, GANG_MIN, REQUIRED_LEVEL, PREFERRED_LEVEL, EXCLUSIVE, MAY_SUSPEND, SUSPENDED),
+            *("gas-same-gpu", "gas-allow", "gas-deny", "gas-allocate-xelink", "gas-allocate-single-numa"),
+            *(WAITING_ANNOTATION, MOVE_TO, APPROVE, SAVE, SAVED),
+            *(WORKERS, SLICES, FIRST_SLICE, COORDINATOR, TPU_ENV, PROVISION, SLICE_CLASS),
+            *("kueue.x-k8s.io/podset-required-topology", "kueue.x-k8s.io/podset-slice-size"),
+            *("batch.kubernetes.io/job-index-failure-count", "kubernetes.io/config.mirror", "x.y/z"),
+        ]
     ),
     TEXTS,
     max_size=4,
+)
+LABELS = st.dictionaries(
+    st.sampled_from(
+        [
+            *(
+                "job-name",
+                "batch.kubernetes.io/job-name",
+                JOB_SET,
+                JOB_INDEX,
+                "leaderworkerset.sigs.k8s.io/name",
+            ),
+            *("leaderworkerset.sigs.k8s.io/size", "leaderworkerset.sigs.k8s.io/worker-index", "ray.io/group"),
+            *("kueue.x-k8s.io/queue-name", "training.kubeflow.org/job-name", "spark-role", "x.y/z"),
+        ]
+    ),
+    st.sampled_from(["", "x"]) | st.integers(1, 63).map(lambda size: "9" * size),
+    max_size=3,
 )
 LIMITS = st.dictionaries(st.sampled_from(["cpu", "memory", "ephemeral-storage"]), AMOUNTS, max_size=3)
 DEVICES = st.dictionaries(
@@ -64,18 +101,61 @@ def metadata(draw: st.DrawFn, notes: st.SearchStrategy[Mapping[str, str]] = NOTE
     entry = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
     return {
         "generateName": "corpus-",
-        "labels": {"corpus": "y"},
+        "labels": {"corpus": "y", **draw(LABELS)},
         "annotations": draw(notes),
         "managedFields": [{**entry, "fieldsV1": fields}],
     }
 
 
+def _requirements(operators: Sequence[str]) -> st.SearchStrategy[Json]:
+    return st.builds(
+        lambda key, operator, size: {
+            "key": key,
+            "operator": operator,
+            **({"values": [str(number) for number in range(size)]} if operator in ("In", "NotIn") else {}),
+            **({"values": ["9" * min(size, 63)]} if operator in ("Gt", "Lt") else {}),
+        },
+        st.sampled_from(["corpus", "kubernetes.io/hostname", "x.y/z"]),
+        st.sampled_from(operators),
+        st.integers(1, 20) | seldom(st.just(5_000), st.integers(20, 60)),
+    )
+
+
+def _affinities() -> st.SearchStrategy[Json]:
+    """By nodes and by pods, short and endless."""
+    of_nodes = _requirements(("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"))
+    term = st.lists(of_nodes, max_size=4).map(lambda found: {"matchExpressions": found})
+    many = seldom(st.just(3_000), st.just(1)).flatmap(
+        lambda size: st.lists(term, min_size=1, max_size=3).map(lambda terms: terms * size)
+    )
+    of_pods = st.lists(_requirements(("In", "NotIn", "Exists", "DoesNotExist")), max_size=4)
+    apart = st.builds(
+        lambda found, key: {"topologyKey": key, "labelSelector": {"matchExpressions": found}},
+        of_pods,
+        st.sampled_from(["kubernetes.io/hostname", "x.y/z"]),
+    )
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "nodeAffinity": many.map(lambda terms: {required: {"nodeSelectorTerms": terms}}),
+            "podAntiAffinity": st.lists(apart, max_size=5).map(lambda terms: {required: terms}),
+        },
+    )
+
+
 @st.composite
 def pods(draw: st.DrawFn) -> Json:
-    container = {"name": "main", "image": "none", "resources": {"limits": {**draw(LIMITS), **draw(DEVICES)}}}
+    limits = {**draw(LIMITS), **draw(DEVICES)}
+    container: Json = {"name": "main", "image": "none", "resources": {"limits": limits}}
+    ports = draw(st.lists(st.integers(1, 65_535), max_size=2, unique=True))
+    container["ports"] = [{"containerPort": port, "hostPort": port} for port in ports]
+    selector = draw(seldom(st.just(20_000), st.integers(0, 3)))
     spec: dict[str, Any] = {
         "terminationGracePeriodSeconds": draw(st.sampled_from([0, 1, 9_000_000_000, 2**63 - 1])),
         "containers": [container],
+        "nodeSelector": {f"a{number}": "" for number in range(selector)},
+        "affinity": draw(_affinities()),
         "schedulingGates": [{"name": f"{GATE_PREFIX}{draw(st.sampled_from('abc'))}"}],
         "tolerations": [
             {
@@ -121,7 +201,7 @@ def nodes(draw: st.DrawFn) -> Json:
 @st.composite
 def plans(draw: st.DrawFn, namespace: str) -> Json:
     """As whoever has the scheduler's token writes them."""
-    name, kind = draw(st.text("abcdefgh", min_size=1, max_size=20)), draw(st.sampled_from(["pod", "job"]))
+    name, kind = draw(st.uuids()).hex, draw(st.sampled_from(["pod", "job"]))
     placement = Placement("p", "u", draw(st.text(max_size=50)), draw(TEXTS))
     body = dict(Record(GangKey(namespace, name, kind), (placement,), 0, 0).to_body())
     named = cast("Json", body["metadata"])

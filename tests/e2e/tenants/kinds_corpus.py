@@ -17,7 +17,7 @@ MOMENTS = st.sampled_from(
 )
 
 
-def _some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Json]:
+def some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Json]:
     """Any of the fields, or none."""
     return st.fixed_dictionaries({}, optional=fields)
 
@@ -37,7 +37,7 @@ def _container() -> st.SearchStrategy[Json]:
 
 @st.composite
 def tasks(draw: st.DrawFn) -> Json:
-    cards = _some(
+    cards = some(
         cards=st.integers(-1, 65),
         tiles=st.integers(1, 1024),
         millicores=st.integers(1, 64_000),
@@ -45,22 +45,22 @@ def tasks(draw: st.DrawFn) -> Json:
         allow=st.lists(st.from_regex(r"card[0-9]{1,4}", fullmatch=True), max_size=3),
         sameNuma=st.booleans(),
     )
-    container = _some(
+    container = some(
         command=st.lists(TEXTS, max_size=3),
         env=st.lists(st.builds(lambda name, value: {"name": name, "value": value}, WORDS, TEXTS), max_size=3),
         cpu=AMOUNTS,
         memory=AMOUNTS | st.integers(0, FOREVER),
         workingDir=WORDS.map("/{}".format),
     )
-    failure = _some(
+    failure = some(
         restart=st.sampled_from(["All", "Rank"]),
         retries=st.integers(0, 101),
         fatalExitCodes=st.lists(st.integers(1, 255), max_size=33),
     )
-    spec = _some(
+    spec = some(
         replicas=st.integers(0, 4097),
         cards=cards,
-        network=_some(requiredLevel=WORDS, exclusive=st.booleans()),
+        network=some(requiredLevel=WORDS, exclusive=st.booleans()),
         rendezvous=st.sampled_from(["None", "Env"]),
         onFailure=failure,
         deadlineSeconds=st.integers(1, 31_536_000),
@@ -69,7 +69,7 @@ def tasks(draw: st.DrawFn) -> Json:
         suspend=st.booleans(),
         queue=WORDS,
         nodeSelector=st.dictionaries(WORDS, WORDS, max_size=3),
-        tolerations=st.lists(_some(key=WORDS, tolerationSeconds=st.integers(0, 31_536_000)), max_size=3),
+        tolerations=st.lists(some(key=WORDS, tolerationSeconds=st.integers(0, 31_536_000)), max_size=3),
     )
     made = {**draw(spec), "container": {"image": draw(WORDS) or "none", **draw(container)}}
     return {
@@ -96,7 +96,7 @@ def slice_requests(draw: st.DrawFn) -> Json:
         st.integers(0, 1000),
     )
     number = st.integers(0, 10**18).map(str)
-    spec = _some(
+    spec = some(
         owner=owner,
         machineType=WORDS,
         sliceClass=WORDS,
@@ -136,7 +136,7 @@ def claims(draw: st.DrawFn) -> Json:
     exactly = {
         "deviceClassName": "cards",
         "selectors": [selector],
-        **draw(_some(count=st.integers(-1, 33), allocationMode=st.sampled_from(["ExactCount", "All"]))),
+        **draw(some(count=st.integers(-1, 33), allocationMode=st.sampled_from(["ExactCount", "All"]))),
     }
     opaque = {"driver": draw(st.sampled_from(DRIVERS)), "parameters": draw(_deep())}
     devices = {"requests": [{"name": "card", "exactly": exactly}], "config": [{"opaque": opaque}]}
@@ -171,7 +171,7 @@ def _allocations(driver: Any, opaque: Json) -> st.SearchStrategy[Json]:
 def job_sets(draw: st.DrawFn) -> Json:
     """The kind of a stranger, whose schema allows anything here."""
     spec = draw(
-        _some(
+        some(
             parallelism=st.integers(-(2**63), FOREVER),
             completions=st.integers(-(2**63), FOREVER),
             completionMode=st.sampled_from(["Indexed", ""]) | TEXTS,
@@ -185,7 +185,7 @@ def job_sets(draw: st.DrawFn) -> Json:
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
         "metadata": draw(metadata()),
-        "spec": draw(_some(suspend=st.booleans() | TEXTS)) | {"replicatedJobs": [job]},
+        "spec": draw(some(suspend=st.booleans() | TEXTS)) | {"replicatedJobs": [job]},
     }
 
 
@@ -230,7 +230,7 @@ def services(draw: st.DrawFn) -> Json:
 
 @st.composite
 def leases(draw: st.DrawFn) -> Json:
-    spec = _some(
+    spec = some(
         holderIdentity=TEXTS.filter(bool),
         leaseDurationSeconds=st.integers(1, 2**31 - 1),
         leaseTransitions=st.integers(0, 2**31 - 1),
@@ -248,7 +248,7 @@ def leases(draw: st.DrawFn) -> Json:
 @st.composite
 def events(draw: st.DrawFn, namespace: str) -> Json:
     """Of core, which may be of any time and about anything in their namespace."""
-    fields = _some(
+    fields = some(
         reason=st.sampled_from(["Waiting", "FailedCreate", ""]) | TEXTS,
         message=TEXTS,
         lastTimestamp=MOMENTS.map(lambda moment: f"{moment[:19]}Z"),
@@ -266,7 +266,7 @@ def resource_slices(draw: st.DrawFn) -> Json:
         lambda text: {"string": text}, WORDS
     )
     names = st.sampled_from(["card", "tile", "tiles", "model", "pciAddress", "numaNode", "x"])
-    device = _some(
+    device = some(
         attributes=st.dictionaries(names, value, max_size=4),
         capacity=st.dictionaries(
             st.sampled_from(["memory", "millicores"]), AMOUNTS.map(lambda text: {"value": text}), max_size=2

@@ -18,11 +18,16 @@ from accelet.gputask.objects import jobs as task_jobs
 from accelet.gputask.objects import pods as task_pods
 from accelet.gputask.objects.manifests import job_body, service_body
 from accelet.gputask.objects.task import parse_task
+from accelet.gputask.original import OriginalOptions, parse_original, render_task
 from accelet.gputask.state import TaskState
+from accelet.kinds.move import parse_move
 from accelet.kube.barepod import parse_bare_pod
 from accelet.kube.nodes import parse_node
 from accelet.kube.objects import RawObject
 from accelet.kube.podparser import parse_pod
+from accelet.kube.writing.disruption import parse_budget, why_forbidden
+from accelet.provisioner.bookings.booking import parse_booking
+from accelet.provisioner.bookings.booking import status_of as status_of_booking
 from accelet.provisioner.deciding.decide import decide as decide_slice
 from accelet.provisioner.demand.owners import parse_job, parse_job_set
 from accelet.provisioner.demand.requests import request_body
@@ -34,9 +39,15 @@ from accelet.provisioner.providers.simulated.body import parse_pool
 from accelet.provisioner.record import parse_request
 from accelet.provisioner.settings import ProvisionerSettings
 from accelet.provisioner.state import ProvisionerState
+from accelet.scheduler.admission.kueue import parse_admission_check, parse_flavor, parse_kueue_workload
+from accelet.scheduler.admission.placeholders import Placeholders, make_placeholders
+from accelet.scheduler.admission.podsets import parse_pod_sets
+from accelet.scheduler.admission.topologies import parse_topology
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import GATE_PREFIX
 from accelet.scheduler.gangs.workload import parse_workload
+from accelet.scheduler.moves.book import MoveBook
+from accelet.scheduler.moves.tasks import parse_terms
 from accelet.scheduler.record import parse_record
 from accelet.scheduler.state import SchedulerState
 
@@ -50,6 +61,10 @@ def _schedule(change: Callable[[SchedulerState, RawObject], object], raw: RawObj
     change(state, raw)
     state.gangs()
     state.cluster.snapshot()
+
+
+def _take_owner(kind: str, raw: RawObject) -> None:
+    _schedule(lambda state, one: state.set_workload(parse_workload(one, kind)), raw)
 
 
 def _pursue_task(raw: RawObject) -> None:
@@ -69,11 +84,40 @@ def _pursue_slice(raw: RawObject) -> None:
     decide_slice(state.view(request, PoolList((), _LATER_S), _LATER_S))
 
 
+def _move(raw: RawObject) -> None:
+    """What either party does of it."""
+    move, scheduler = parse_move(raw), SchedulerState(Scheme(), GATE_PREFIX)
+    TaskState(TaskTimes()).set_move(move)
+    book = MoveBook(scheduler)
+    book.set_move(move)
+    book.history()
+    scheduler.cluster.snapshot()
+
+
+def _queue(raw: RawObject) -> None:
+    """What is planned of a Workload before its pods are there."""
+    workload, sets = parse_kueue_workload(raw), parse_pod_sets(raw)
+    made = make_placeholders(workload, sets, {}, GATE_PREFIX)
+    if isinstance(made, Placeholders):
+        assert made.count == len(list(made.pods()))
+
+
+def _book(raw: RawObject) -> None:
+    booking = parse_booking(raw)
+    status_of_booking(booking, {"Accepted": (True, "x", "")}, "set", _LATER_S)
+
+
+def _disrupt(raw: RawObject) -> None:
+    budget = parse_budget(raw)
+    why_forbidden(budget.namespace, [{"a": "b"}, {}], [budget, budget])
+
+
 def _derive(parse: Callable[[RawObject], object], raw: RawObject) -> None:
     for wanted in derive_slices(parse(raw)).slices:  # type: ignore[arg-type]
         request_body(wanted)
 
 
+_OWNERS = ("LeaderWorkerSet", "PyTorchJob", "MPIJob", "RayCluster", "SparkApplication", "PodGroup")
 READERS: Final[Mapping[str, Sequence[Reader]]] = {
     "Pod": (
         partial(_schedule, lambda state, raw: state.set_pod(parse_pod(raw, keeps_environment=False))),
@@ -106,7 +150,15 @@ READERS: Final[Mapping[str, Sequence[Reader]]] = {
         parse_pool,
         examined.read_config_text,
     ),
-    "GPUTask": (_pursue_task,),
+    "GPUTask": (_pursue_task, parse_terms),
+    "OriginalTask": (lambda raw: render_task(parse_original(raw), OriginalOptions()),),
+    "Move": (_move,),
+    "PodDisruptionBudget": (_disrupt,),
+    "Workload": (_queue,),
+    "AdmissionCheck": (parse_admission_check,),
+    "ResourceFlavor": (parse_flavor,),
+    "Topology": (parse_topology,),
+    "ProvisioningRequest": (_book,),
     "SliceRequest": (_pursue_slice,),
     "ResourceClaim": tuple(
         partial(parse, driver=driver) for parse in (parse_claim, parse_held) for driver in DRIVERS
@@ -114,4 +166,5 @@ READERS: Final[Mapping[str, Sequence[Reader]]] = {
     "Lease": (parse_lease, examined.read_lease),
     "Event": (examined.read_event, lambda raw: read_events([raw], "u", _LATER_S, 1.0)),
     "ResourceSlice": (parse_published,),
+    **{kind: (partial(_take_owner, kind),) for kind in _OWNERS},
 }

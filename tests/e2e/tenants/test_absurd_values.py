@@ -75,6 +75,25 @@ def test_long_text_is_cut_where_it_is_said(mallory: Tenant, scheduler: Scheduler
     assert all(len(note.encode()) <= 1024 for _, note in mallory.events("wordy"))
 
 
+def test_pod_of_endless_rules_is_told_so_and_harms_nobody(
+    mallory: Tenant, alice: Tenant, scheduler: SchedulerProcess
+) -> None:
+    """Each label of its selector once took 8 bytes a node, and stayed."""
+    wordy = gated("wordy")
+    wordy["spec"]["nodeSelector"] = {f"a{number:05}": "" for number in range(50_000)}
+    mallory.make("Pod", wordy)
+    wait_until(
+        "she is told what there is too much of",
+        lambda: any("at most 1,000 are read" in text for _, text in mallory.events("wordy")),
+        timeout_s=60,
+        evidence=lambda: str(mallory.events("wordy")),
+    )
+    alice.make("Pod", tile_pod("after"))
+    wait_until_placed(alice, "after")
+    assert scheduler.is_running
+    assert scheduler.faults() == []
+
+
 @pytest.mark.parametrize("depth", [1_200, 9_900])
 def test_depth_harms_nobody(depth: int, mallory: Tenant, alice: Tenant, scheduler: SchedulerProcess) -> None:
     text = json.dumps(deep_pod("deep", 1)).replace('{"f:a": {}}', '{"f:a":' * depth + "{}" + "}" * depth)

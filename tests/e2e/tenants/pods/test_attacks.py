@@ -7,6 +7,7 @@ from tests.e2e.tenants.test_absurd_values import (
     test_holder_resized_to_an_absurd_amount_keeps_its_tiles,
     test_long_text_is_cut_where_it_is_said,
     test_nobody_else_is_harmed,
+    test_pod_of_endless_rules_is_told_so_and_harms_nobody,
 )
 from tests.e2e.tenants.test_corpus import kinds, test_whatever_is_stored_can_be_read
 from tests.e2e.tenants.test_forged_plans import (
@@ -29,6 +30,7 @@ __all__ = [
     "test_holder_resized_to_an_absurd_amount_keeps_its_tiles",
     "test_long_text_is_cut_where_it_is_said",
     "test_nobody_else_is_harmed",
+    "test_pod_of_endless_rules_is_told_so_and_harms_nobody",
     "test_plan_from_before_the_policy_gives_no_more_than_is_asked_for",
     "test_quota_of_no_config_maps_refuses_that_gang_alone",
     "test_whatever_is_stored_can_be_read",
