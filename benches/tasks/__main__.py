@@ -1,8 +1,9 @@
-"""`make bench-tasks`: from submit to Job, memory with 1,000 tasks, status writes in a task's life."""
+"""`make bench-tasks`: from submit to Job, memory with 1,000 tasks, status writes in a life, moves."""
 
 import asyncio
 import os
 
+from benches.tasks import moves
 from benches.tasks.running import measure_life, measure_present
 
 _TASKS, _RANKS, _MORE, _LIVES = 1_000, 4, 300, 40
@@ -19,6 +20,7 @@ def main() -> None:
     )
     life = asyncio.run(measure_life(_LIVES, _RANKS))
     _say(f"status writes of a task from submit to its end, on average and at most: {life[0]:.1f}, {life[1]}")
+    moves.main(moves.INSTANCES)
 
 
 def _say(line: str) -> None:

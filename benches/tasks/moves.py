@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from random import Random
 from statistics import median, quantiles
 from time import process_time
@@ -29,6 +30,8 @@ NODES, HOLDERS, INSTANCES = 500, 50_000, 200
 _SHARED = 4
 """So many cards of each node have small holders, which nobody moves; tasks have tiles of the others."""
 
+_PLACES = [(card, tile) for card in range(_SHARED, CARDS) for tile in range(TILES)]
+
 _TERMS = LetsInTerms()
 
 
@@ -41,26 +44,45 @@ class Scene:
     supposed: Supposition
 
 
-def make_scene(seed: int) -> Scene:
-    """How crowded it is differs from cluster to cluster; half of the tasks may be moved."""
-    random = Random(seed)  # noqa: S311  no secret
-    nodes = [card_node(f"n{number}") for number in range(NODES)]
-    crowd, pods, tasks = random.uniform(0.7, 1.0), list[Pod](), list[MovableTask]()
-    for number, node in enumerate(nodes):
-        places = [(card, tile) for card in range(_SHARED, CARDS) for tile in range(TILES)]
-        taken = [place for place in places if random.random() < (1.0 if place[1] == 0 else crowd)]
-        for card, tile in taken:
-            pod = _holder(f"t{number}-{card}-{tile}", node.name, card, tile)
-            pods.append(pod)
-            tasks += [_task(pod)] if random.random() < 0.5 else []
-        small = HOLDERS // NODES - len(taken)
-        pods += [_holder(f"h{number}-{each}", node.name, each % _SHARED) for each in range(small)]
-    cards, ranks = random.choice((1, 1, 2, 3)), random.choice((1, 2))
+class Scenes:
+    """Scenes of one cluster: most small holders stay, the rest of each node is as the seed says."""
+
+    def __init__(self) -> None:
+        self._nodes = [card_node(f"n{number}") for number in range(NODES)]
+        self._cluster = Cluster(Scheme(), self._nodes)
+        self._here: list[Pod] = []
+        for node in self._nodes:
+            for each in range(HOLDERS // NODES - len(_PLACES)):
+                self._cluster.set_pod(_holder(f"h{node.name}-{each}", node.name, each % _SHARED))
+
+    def make(self, seed: int) -> Scene:
+        """How crowded it is differs from scene to scene; half of the tasks may be moved."""
+        for pod in self._here:
+            self._cluster.remove_pod(pod.key)
+        random, tasks = Random(seed), list[MovableTask]()  # noqa: S311  no secret
+        self._here, crowd = [], random.uniform(0.7, 1.0)
+        for node in self._nodes:
+            for each, (card, tile) in enumerate(_PLACES):
+                if random.random() >= (1.0 if tile == 0 else crowd):
+                    self._here.append(_holder(f"e{node.name}-{each}", node.name, each % _SHARED))
+                    continue
+                pod, task = _tile_holder(node.name, card, tile)
+                self._here.append(pod)
+                tasks += [task] if random.random() < 0.5 else []
+        for pod in self._here:
+            self._cluster.set_pod(pod)
+        cards, ranks = random.choice((1, 1, 2, 3)), random.choice((1, 2))
+        gang = _gang(ranks, cards)
+        supposed = self._cluster.suppose(
+            self._cluster.snapshot(), [pod for task in tasks for pod in task.pods]
+        )
+        return Scene(gang, tasks, supposed)
+
+
+def _gang(ranks: int, cards: int) -> Gang:
     waiting = [_asking(f"w-{rank}", cards=cards, tiles=cards * TILES) for rank in range(ranks)]
     (gang,) = find_gangs([replace(pod, labels={"job-name": "w"}) for pod in waiting])
-    cluster = Cluster(Scheme(), nodes, pods)
-    supposed = cluster.suppose(cluster.snapshot(), [pod for task in tasks for pod in task.pods])
-    return Scene(gang, tasks, supposed)
+    return gang
 
 
 def _asking(name: str, **parts: int) -> Pod:
@@ -70,6 +92,7 @@ def _asking(name: str, **parts: int) -> Pod:
     return Pod("ml", name, uid=name, gates=gates, containers=(Container("main", asked, asked),))
 
 
+@cache
 def _holder(name: str, node: str, card: int, tile: int | None = None) -> Pod:
     pod = _asking(f"{name}-0", **({"millicores": 20} if tile is None else {"tiles": 1}))
     piece = Piece(
@@ -82,6 +105,12 @@ def _holder(name: str, node: str, card: int, tile: int | None = None) -> Pod:
     return replace(
         pod, node_name=node, phase="Running", gates=(), labels={"job-name": name}, annotations=said
     )
+
+
+@cache
+def _tile_holder(node: str, card: int, tile: int) -> tuple[Pod, MovableTask]:
+    pod = _holder(f"t{node}-{card}-{tile}", node, card, tile)
+    return pod, _task(pod)
 
 
 def _task(pod: Pod) -> MovableTask:
@@ -104,9 +133,9 @@ def _judge(scene: Scene) -> str:
 
 def main(instances: int) -> None:
     """Prints what share was decided, and how long it took."""
-    kinds, took_s = Counter[str](), list[float]()
+    scenes, kinds, took_s = Scenes(), Counter[str](), list[float]()
     for seed in range(instances):
-        scene = make_scene(seed)
+        scene = scenes.make(seed)
         began_s = process_time()
         kinds[_judge(scene)] += 1
         took_s.append(process_time() - began_s)

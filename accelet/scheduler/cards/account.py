@@ -94,6 +94,7 @@ class _NodeCards:
     holders: dict[ObjectKey, tuple[Use, ...]] = field(default_factory=dict)
     lasting: set[ObjectKey] = field(default_factory=set)
     states: CardStates | None = None
+    taken: Mapping[UnitId, "_Taken"] = field(default_factory=dict)
     end: CardStates | None = None
 
 
@@ -106,6 +107,15 @@ class _Taken:
     memory_bytes: int = 0
     shares: int = 0
     whole: int = 0
+
+    def count(self, use: Use, times: int = 1) -> None:
+        """Takes what is used; -1 times: gives it back."""
+        for tile in use.piece.tiles:
+            self.tiles[tile] += times
+        self.millicores += times * use.each.millicores
+        self.memory_bytes += times * use.each.memory_bytes
+        self.shares += times * use.piece.count
+        self.whole += times * (not use.piece.tiles)
 
 
 class CardAccount:
@@ -182,7 +192,8 @@ class CardAccount:
         if known is None or known.cards is None:
             return None
         if known.states is None:
-            known.states = tuple(_states(known.cards, known.labels, known.holders.values()))
+            known.taken = _taken(known.cards, known.holders.values())
+            known.states = tuple(_states(known.cards, known.labels, known.taken))
         return known.states
 
     def states_in_the_end(self, node: str) -> CardStates | None:
@@ -193,18 +204,31 @@ class CardAccount:
         if known.end is None:
             ended = tuple(replace(card, unassigned=0) for card in known.cards)
             lasting = [known.holders[pod] for pod in known.lasting]
-            known.end = tuple(_states(ended, known.labels, lasting))
+            known.end = tuple(_states(ended, known.labels, _taken(ended, lasting)))
         return known.end
 
     def states_if(
         self, node: str, gone: Collection[ObjectKey], come: Iterable[tuple[Use, ...]]
     ) -> CardStates | None:
         """`states` if some pods had gone and others had come; None as there."""
+        now = self.states(node)
         known = self._nodes.get(node)
-        if known is None or known.cards is None:
+        if now is None or known is None or known.cards is None:
             return None
-        left = [uses for pod, uses in known.holders.items() if pod not in gone]
-        return tuple(_states(known.cards, known.labels, [*left, *come]))
+        find, taken = _Finder(known.cards), dict[UnitId, _Taken]()
+        leaving = (use for pod in gone for use in known.holders.get(pod, ()))
+        changes = [*((use, -1) for use in leaving), *((use, 1) for uses in come for use in uses)]
+        for use, times in changes:
+            card = find(use)
+            if card is not None:
+                if card.id not in taken:
+                    before = known.taken.get(card.id, _Taken())
+                    taken[card.id] = replace(before, tiles=before.tiles.copy())
+                taken[card.id].count(use, times)
+        return tuple(
+            _left(state, card, of_card, known.labels) if (of_card := taken.get(card.id)) else state
+            for state, card in zip(now, known.cards, strict=True)
+        )
 
     def copy(self) -> "CardAccount":
         """An account that later events do not change."""
@@ -337,43 +361,44 @@ def _taken(cards: tuple[NodeCard, ...], holders: Iterable[tuple[Use, ...]]) -> M
         for use in uses:
             card = find(use)
             if card is not None:
-                of_card = taken[card.id]
-                of_card.tiles.update(use.piece.tiles)
-                of_card.millicores += use.each.millicores
-                of_card.memory_bytes += use.each.memory_bytes
-                of_card.shares += use.piece.count
-                of_card.whole += not use.piece.tiles
+                taken[card.id].count(use)
     return taken
 
 
 def _states(
-    cards: tuple[NodeCard, ...], labels: Mapping[str, str], holders: Iterable[tuple[Use, ...]]
+    cards: tuple[NodeCard, ...], labels: Mapping[str, str], taken: Mapping[UnitId, _Taken]
 ) -> Iterator[CardState]:
-    taken = _taken(cards, holders)
     links = read_links(cards, labels)
     said = {card.resource.partition("/")[0]: None for card in cards}
     by_domain = {domain: read_card_labels(labels, domain) for domain in said}
     for card in cards:
-        of_card, name = taken[card.id], card.card or ""
+        name = card.card or ""
         words = by_domain[card.resource.partition("/")[0]]
-        closed_tiles = words.closed_tiles.get(name, frozenset())
-        memory = card.memory_bytes or 0
-        yield CardState(
+        whole = CardState(
             id=card.id,
             resource=card.resource,
             card=card.card,
             numa_node=card.numa_node,
             links=tuple(sorted(links[card.id])),
             tile_count=card.tiles,
-            tiles=frozenset(range(card.tiles)).difference(of_card.tiles, closed_tiles),
-            millicores=MILLICORES - of_card.millicores,
-            memory_bytes=memory - of_card.memory_bytes,
-            memory_total=memory,
-            shares=card.shares - of_card.shares - card.unassigned,
+            memory_total=card.memory_bytes or 0,
             share_total=card.shares,
-            is_split=bool(of_card.tiles),
-            is_shared=bool(of_card.whole or card.unassigned),
             is_open=card.health.is_healthy and name not in words.closed,
             is_preferred=name in words.preferred,
             preferred_tiles=words.preferred_tiles.get(name, frozenset()),
         )
+        yield _left(whole, card, taken.get(card.id, _Taken()), labels)
+
+
+def _left(state: CardState, card: NodeCard, taken: _Taken, labels: Mapping[str, str]) -> CardState:
+    """The state of a card of which so much is taken."""
+    held = {tile for tile, times in taken.tiles.items() if times > 0}
+    return replace(
+        state,
+        tiles=frozenset(range(card.tiles)).difference(held, _closed_tiles(card, labels)),
+        millicores=MILLICORES - taken.millicores,
+        memory_bytes=state.memory_total - taken.memory_bytes,
+        shares=card.shares - taken.shares - card.unassigned,
+        is_split=bool(held),
+        is_shared=bool(taken.whole or card.unassigned),
+    )

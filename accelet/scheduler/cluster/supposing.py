@@ -43,13 +43,14 @@ class Supposition:
     def room(self, gone: Collection[ObjectKey] = (), come: Iterable[Arrival] = ()) -> CardRoom:
         """What is free once these are gone and those have come; negative where that is too much."""
         room, touched = self.now.copy(), defaultdict[str, list[tuple[Use, ...]]](list)
-        amounts = room.amounts
+        left, amounts = defaultdict[str, list[ObjectKey]](list), room.amounts
         amounts.ports = amounts.ports.without(gone)
         for pod in gone:
             node, units = self.charges[pod]
             if (leaf := self.layout.leaf_of.get(node)) is None:
                 continue
             touched[node] += []
+            left[node].append(pod)
             for resource, amount in units.items():
                 if (column := amounts.columns.get(resource)) is not None:
                     amounts.free[column, leaf] += bounded(amount)
@@ -57,6 +58,6 @@ class Supposition:
             amounts.take([self.layout.leaf_of[one.node]], [one.shape])
             touched[one.node] += [list_uses(one.assignment, one.shape.cards)] if one.assignment else []
         for node, uses in touched.items():
-            states = self.account.states_if(node, frozenset(gone), uses)
+            states = self.account.states_if(node, left[node], uses)
             room.codes[self.layout.leaf_of[node]] = UNKNOWN if states is None else room.catalog.code(states)
         return room

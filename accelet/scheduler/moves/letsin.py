@@ -1,19 +1,17 @@
 """LetsIn: which running tasks have to move, and where to, so that a waiting gang gets in."""
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 
-from accelet.kube.objects import ObjectKey
-from accelet.scheduler.budget import Budget
+from accelet.scheduler.budget import Budget, BudgetSpentError
 from accelet.scheduler.cluster.cardroom import CardRoom
-from accelet.scheduler.cluster.layout import Layout, Mask
+from accelet.scheduler.cluster.layout import Layout
 from accelet.scheduler.cluster.supposing import Arrival, Supposition
-from accelet.scheduler.cluster.topology import Ints
 from accelet.scheduler.gangs.grouping import Gang
+from accelet.scheduler.moves.gains import Gains
 from accelet.scheduler.moves.movable import (
     MovableTask,
     Relocation,
@@ -21,14 +19,16 @@ from accelet.scheduler.moves.movable import (
     is_worth,
     relocation_of,
 )
+from accelet.scheduler.moves.options import Some
+from accelet.scheduler.moves.together import Together
 from accelet.scheduler.placement.plan import Plan, find_places, take_places
 from accelet.scheduler.placement.unlike import Effort
 
 _ROOM, _ROOM_A_NODE = 500, 7
 """What a room of its own and what is asked of it cost, in units of a budget, and for each node."""
 
-_LEAF = 1_000
-"""What it costs to see what one leaf takes without some pods."""
+_STUCK_PART = 8
+"""One part in so many of the budget goes to which tasks have no place to go to."""
 
 _EFFORT = Effort(units=60_000, restarts=4, tries=2_000)
 """For each question to the planner; there are many."""
@@ -40,9 +40,10 @@ _NEEDED = "needed by the gang that is let in"
 class LetsInTerms:
     """How much is tried, and what is worth it.
 
-    Of `most_candidates`, those with the fewest ranks on the least crowded nodes, every set of up to
-    `most_tasks` is looked at, those of the fewest ranks first, until `units` of work are spent. What gets in
-    is `factor` times what is moved.
+    Where up to `most_candidates` tasks stand where the gang could, every set of up to `most_tasks` of them is
+    looked at, those of the fewest ranks first, until `units` of work are spent. Of more candidates, sets are
+    looked at that are enough by counting, with nobody in them who could be left out. What gets in is `factor`
+    times what is moved.
     """
 
     most_tasks: int = 3
@@ -56,9 +57,10 @@ class LetsInTerms:
 class LetsIn:
     """The answer. With `moves`, `plan` is the waiting gang's once they are done.
 
-    `is_settled` says that no set of as few tasks as are looked at does it with fewer ranks; without moves,
-    that none does it at all. It is not settled where the planner left a question open, or where new places
-    for some tasks are free and neither way of choosing among them left enough for the gang.
+    `is_settled` says that no set of as few tasks as are looked at does it with fewer ranks, which of many
+    candidates is never said; without moves, that none does it at all. It is not settled where the planner
+    left a question open, or where new places for some tasks are free and neither way of choosing among them
+    left enough for the gang.
     """
 
     moves: tuple[Relocation, ...] = ()
@@ -83,16 +85,14 @@ class _Search:
         self._waiting, self._supposed, self._terms = waiting, supposed, terms
         self._budget = Budget(terms.units)
         self._room_units = _ROOM + _ROOM_A_NODE * len(supposed.layout.nodes)
-        self._stuck: dict[str, bool] = {}
-        self._at_most: Ints | None = None
-        self._leaves: dict[frozenset[ObjectKey], int] = {}
+        self._stuck: dict[Hashable, bool] = {}
 
     @property
     def _layout(self) -> Layout:
         return self._supposed.layout
 
     def run(self, tasks: Sequence[MovableTask]) -> LetsIn:
-        now = self._find(self._waiting, self._room())
+        now = self._find(self._waiting, self._supposed.now)
         if now.nodes is not None or not now.is_settled:
             return LetsIn(is_settled=now.nodes is not None)
         may = self._movable(tasks)
@@ -100,26 +100,15 @@ class _Search:
         best = self._find(self._waiting, freed)
         if best.nodes is None:
             return LetsIn(is_settled=best.is_settled)
-        useful = self._useful(may, freed)
-        if self._is_beyond(useful, freed):
-            return LetsIn()
-        candidates = useful[: self._terms.most_candidates]
-        is_settled = len(candidates) == len(useful)
-        for some in self._sets(candidates):
-            if self._budget.left <= 0:
-                return LetsIn(is_settled=False)
-            if not self._is_enough(some):
-                continue
-            answer = self._try(some)
-            if answer.moves:
-                return LetsIn(answer.moves, answer.plan, is_settled and answer.is_settled)
-            is_settled &= answer.is_settled
-        return LetsIn(is_settled=is_settled)
+        try:
+            return self._choose(may, freed)
+        except BudgetSpentError:
+            return LetsIn(is_settled=False)
 
     def _movable(self, tasks: Sequence[MovableTask]) -> list[MovableTask]:
-        """Those that may be moved for this gang."""
+        """Those that may be moved for this gang, but for those that have certainly no place to go to."""
         gang = self._waiting
-        return [
+        may = [
             task
             for task in tasks
             if task.gang.priority <= gang.priority
@@ -127,83 +116,46 @@ class _Search:
             and task.gang.objection is None
             and is_worth(gang, [task], self._terms.factor)
         ]
+        kept = self._budget.left - self._budget.left // _STUCK_PART
+        return [task for task in may if self._budget.left < kept or not self._is_stuck(task)]
 
-    def _useful(self, tasks: Sequence[MovableTask], freed: CardRoom) -> list[MovableTask]:
-        """Those on nodes that take more of the gang without them; first small ones that stand there alone."""
-        gaining, leaf_of = self._gaining(freed), self._layout.leaf_of
-        crowd = Counter(node for task in tasks for node in task.nodes)
-        useful = [
-            (len(task.nodes), min(crowd[node] for node in helpful), *task.terms.key, task)
-            for task in tasks
-            if (helpful := [node for node in task.nodes if node in leaf_of and gaining[leaf_of[node]]])
-        ]
-        return [task for *_, task in sorted(useful, key=lambda one: one[:4])]
+    def _choose(self, may: Sequence[MovableTask], freed: CardRoom) -> LetsIn:
+        """Of few tasks every set is looked at; of many, those that are enough by counting."""
+        most, numbers = self._terms.most_tasks, range(len(may))
+        together = Together(self._waiting, may, self._supposed.now, self._terms.factor)
+        if not _is_countable(self._waiting):
+            few = sorted(numbers, key=lambda number: (len(may[number].nodes), may[number].terms.key))
+            sets = _sets(few[: self._terms.most_candidates], may, most)
+            some = (one for one in sets if together.allows(one))
+            answer = self._first(some, may)
+            is_all = len(may) <= self._terms.most_candidates
+            return replace(answer, is_settled=answer.is_settled and is_all)
+        gains = Gains(self._waiting, may, self._supposed, freed, allowed=together.allows, budget=self._budget)
+        if len(gains.useful) > self._terms.most_candidates:
+            answer = self._first(gains.sets(most), may, is_every_set=False)
+            return replace(answer, is_settled=answer.is_settled and gains.is_complete)
+        gains.look_at(gains.useful, most)
+        sets = _sets(gains.useful, may, most)
+        answer = self._first((one for one in sets if together.allows(one) and gains.is_enough(one)), may)
+        return replace(answer, is_settled=answer.is_settled and gains.is_exact)
 
-    def _gaining(self, freed: CardRoom) -> Mask:
-        """The leaves that take more pods of the gang once all that may move are gone; all, of unlike pods."""
-        slots = self._slots(freed)
-        if slots is None:
-            return np.ones(len(self._layout.nodes), dtype=bool)
-        now, most = slots
-        return np.asarray(most > now[0])
+    def _first(
+        self, sets: Iterable[Some], may: Sequence[MovableTask], *, is_every_set: bool = True
+    ) -> LetsIn:
+        """What the first of these sets comes to that lets the gang in.
 
-    def _is_beyond(self, tasks: Sequence[MovableTask], freed: CardRoom) -> bool:
-        """Whether so few tasks as are looked at stand on too few nodes to let the gang in, in any case."""
-        slots = self._slots(freed)
-        if slots is None:
-            return False
-        (sure, at_most), most = slots
-        spread = sorted((len(set(task.nodes)) for task in tasks), reverse=True)
-        nodes = sum(spread[: self._terms.most_tasks])
-        gains = np.sort(most - sure)[::-1][:nodes]
-        return int(at_most.sum() + gains.sum()) < len(self._waiting.pods)
-
-    def _slots(self, freed: CardRoom) -> tuple[tuple[Ints, Ints], Ints] | None:
-        """How many of the gang each leaf takes now, at least and at most, and at most once all are gone.
-
-        None of a gang of unlike pods.
+        Where not every set is looked at, one that cannot be moved says nothing of larger ones.
         """
-        shapes, count = set(self._waiting.shapes), len(self._waiting.pods)
-        if len(shapes) > 1:
-            return None
-        (shape,) = shapes
-        now = self._supposed.now.metered(Budget()).slots_between(shape, count)
-        return now, freed.metered(Budget()).slots_between(shape, count)[1]
-
-    def _is_enough(self, some: Sequence[MovableTask]) -> bool:
-        """Whether there can be room enough for the gang once these are gone, by sums alone."""
-        if len(set(self._waiting.shapes)) > 1:
-            return True
-        if self._at_most is None:
-            self._at_most = self._slots_at_most(())
-        leaf_of, by_leaf = self._layout.leaf_of, dict[int, list[ObjectKey]]()
-        for task in some:
-            for pod, node in zip(task.pods, task.nodes, strict=True):
-                if node in leaf_of:
-                    by_leaf.setdefault(leaf_of[node], []).append(pod)
-        gains = (
-            self._takes(leaf, frozenset(pods)) - int(self._at_most[leaf]) for leaf, pods in by_leaf.items()
-        )
-        return int(self._at_most.sum()) + sum(gains) >= len(self._waiting.pods)
-
-    def _takes(self, leaf: int, gone: frozenset[ObjectKey]) -> int:
-        """How many of the gang a leaf takes at most once these pods of it are gone; asked once."""
-        if gone not in self._leaves:
-            self._leaves[gone] = int(self._slots_at_most(gone)[leaf])
-        return self._leaves[gone]
-
-    def _slots_at_most(self, gone: Collection[ObjectKey]) -> Ints:
-        self._budget.left -= _LEAF
-        room = self._supposed.room(gone).metered(Budget())
-        return room.slots_between(self._waiting.shapes[0], len(self._waiting.pods))[1]
-
-    def _sets(self, candidates: Sequence[MovableTask]) -> Iterator[tuple[MovableTask, ...]]:
-        """Each set of few tasks, by the number of ranks in all."""
-        sizes = range(1, self._terms.most_tasks + 1)
-        sets = [some for size in sizes for some in combinations(candidates, size)]
-        sets.sort(key=lambda some: (sum(len(task.nodes) for task in some), len(some)))
-        factor = self._terms.factor
-        return (some for some in sets if len(some) == 1 or is_worth(self._waiting, some, factor))
+        is_settled = True
+        for some in sets:
+            if self._budget.left <= 0:
+                return LetsIn(is_settled=False)
+            answer = self._try(tuple(may[number] for number in sorted(some)))
+            if answer.moves:
+                is_proven = is_every_set and is_settled and answer.is_settled
+                return LetsIn(answer.moves, answer.plan, is_proven)
+            is_settled &= is_every_set and answer.is_settled
+        return LetsIn(is_settled=is_settled)
 
     def _try(self, tasks: tuple[MovableTask, ...]) -> LetsIn:
         """Whether the gang gets in if just these move, by either of two ways of choosing their places."""
@@ -227,12 +179,20 @@ class _Search:
         return any(map(self._is_stuck, tasks)) or self._is_full(together, freed)
 
     def _is_stuck(self, task: MovableTask) -> bool:
-        """Whether there is certainly no place for a task beside its own that is no wider; asked once."""
-        if task.uid not in self._stuck:
-            plan, now = self._find(task.gang, self._room()), task.distance(self._layout)
+        """Whether there is certainly no place for a task beside its own that is no wider.
+
+        Asked once of all that are alike.
+        """
+        gang, now = task.gang, task.distance(self._layout)
+        levels = gang.required_level, gang.preferred_level
+        kind: Hashable = gang.shapes, gang.excluded, levels, gang.is_exclusive, now
+        if gang.slices is not None or any(pod.apart_from for pod in gang.pods):
+            kind = gang.key
+        if kind not in self._stuck:
+            plan = self._find(gang, self._supposed.now)
             is_wider = now is None or (plan.nodes is not None and plan.lower_bound > now)
-            self._stuck[task.uid] = is_wider or (plan.nodes is None and plan.is_settled)
-        return self._stuck[task.uid]
+            self._stuck[kind] = is_wider or (plan.nodes is None and plan.is_settled)
+        return self._stuck[kind]
 
     def _is_full(self, gangs: Sequence[Gang], room: CardRoom) -> bool:
         """Whether there is certainly no place for all of their pods together, however far apart."""
@@ -282,3 +242,17 @@ class _Search:
     def _room(self, gone: Sequence[tuple[str, str]] = ()) -> CardRoom:
         self._budget.left -= self._room_units
         return self._supposed.room(gone)
+
+
+def _is_countable(gang: Gang) -> bool:
+    """Whether free amounts tell how many of its pods nodes take at most, and that alone: they are alike."""
+    has_rules = any(pod.apart_from or pod.host_ports for pod in gang.pods)
+    return len(set(gang.shapes)) == 1 and not has_rules
+
+
+def _sets(candidates: Iterable[int], tasks: Sequence[MovableTask], most: int) -> Iterator[Some]:
+    """Each set of up to `most` candidates, by the number of ranks in all."""
+    several = list(candidates)
+    sets = [frozenset(some) for size in range(1, most + 1) for some in combinations(several, size)]
+    sets.sort(key=lambda some: (sum(len(tasks[number].nodes) for number in some), len(some)))
+    return iter(sets)

@@ -76,6 +76,13 @@ class MovingInstance:
             free[one.node_name or ""] -= _gpus(one)
         return free
 
+    def free_without(self, tasks: Iterable[Sequence[Pod]]) -> Counter[str]:
+        free = self.free()
+        for task in tasks:
+            for one in task:
+                free[one.node_name or ""] += _gpus(one)
+        return free
+
     def gets_in(self, free: Counter[str]) -> bool:
         room: Counter[str] = Counter()
         for one in self.nodes:
