@@ -83,8 +83,11 @@ class MoveHistory:
         return ""
 
     def is_within_bounds(self, tasks: Collection[MovableTask]) -> bool:
-        """Whether all of these may be moved at once to let a gang in."""
-        lets_in = (move for move in self.former if move.kind == "LetsIn")
+        """Whether all of these may be moved at once to let a gang in.
+
+        A Move that is proposed and no more is not counted: who has to approve it may never do so.
+        """
+        lets_in = (move for move in self.former if move.kind == "LetsIn" and move.phase != "Proposed")
         return self._recent(lets_in) + len(tasks) <= self.bounds.most_an_hour
 
     def _is_recent_drain(self, move: FormerMove) -> bool:
@@ -100,10 +103,14 @@ class MoveHistory:
             for node in one.left
         )
 
+    @property
+    def touched(self) -> frozenset[str]:
+        """The nodes that Moves touch which have not ended; no other Move does."""
+        return frozenset(node for one in self.former if one.is_live for node in one.nodes | one.left)
+
     def is_apart(self, moves: Collection[Relocation]) -> bool:
         """Whether no node that these moves touch is touched by another Move that has not ended."""
-        touched = {node for move in moves for node in (*move.nodes, *move.task.nodes)}
-        return not any(one.is_live and touched & (one.nodes | one.left) for one in self.former)
+        return self.touched.isdisjoint(node for move in moves for node in (*move.nodes, *move.task.nodes))
 
     def _recent(self, moves: Iterable[FormerMove]) -> int:
         return sum(one.phase != "Withdrawn" and self.now_s - one.begun_s < _HOUR_S for one in moves)

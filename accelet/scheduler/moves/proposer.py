@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from accelet.control.errors import NotLeadingError
-from accelet.kinds.move import MOST_MOVED, MoveGain
+from accelet.kinds.move import MOST_MOVED, Move, MoveGain
 from accelet.kube.errors import ForbiddenError, InvalidError, KubeError
 from accelet.runtime.clock import Clock
 from accelet.runtime.failing import Failing
@@ -30,6 +30,7 @@ from accelet.scheduler.moves.proposing import (
     propose_lets_in,
     propose_wish,
 )
+from accelet.scheduler.moves.relocating import Drained
 from accelet.scheduler.moves.writer import MoveWriter, move_name
 from accelet.scheduler.placement.plan import Plan
 from accelet.scheduler.placement.reservation import Reservation
@@ -39,7 +40,7 @@ from accelet.scheduler.state import SchedulerState
 _log = Log(__name__)
 
 DRAIN: Final = "accelet.dev/drain"
-"""On a Node, `true`: tasks that may be moved go elsewhere."""
+"""On a Node, `true`: tasks that may be moved go elsewhere; `cards`: those on cards out of service."""
 
 _EVERY_S = 2.0
 _LOOK_S = 10.0
@@ -59,7 +60,10 @@ _PODS_AT_ONCE = 200
 
 
 class Proposer:
-    """Made anew for each leadership. One gang at a time is let in by moves that have not ended."""
+    """Made anew for each leadership.
+
+    One gang at a time is let in by moves that have not ended, but for those that wait for a person.
+    """
 
     def __init__(
         self,
@@ -92,8 +96,8 @@ class Proposer:
             return self._again_s - started_s
         gang = self._next_gang(waiting, started_s)
         wished = self._wished()
-        drained = {node.name for node in self._state.cluster.nodes if node.annotations.get(DRAIN) == "true"}
-        if gang is not None or wished or drained:
+        drained = Drained(self._annotated("true"), self._annotated("cards"))
+        if gang is not None or wished or drained != Drained():
             try:
                 await self._propose(gang, wished, drained, layout, kept)
             except NotLeadingError:
@@ -106,12 +110,18 @@ class Proposer:
         self._again_s = ended_s + max(_EVERY_S, _SHARE * (ended_s - started_s))
         return max(_LOOK_S, self._again_s - ended_s)
 
+    def _annotated(self, said: str) -> frozenset[str]:
+        """The nodes of which somebody says so."""
+        nodes = self._state.cluster.nodes
+        return frozenset(node.name for node in nodes if node.annotations.get(DRAIN) == said)
+
     def _next_gang(self, waiting: Sequence[Plan], now_s: float) -> Gang | None:
         """The first that has waited long enough and has not been looked at lately."""
         for key in self._rests_until_s.keys() - {plan.gang.key for plan in waiting}:
             del self._rests_until_s[key]
-        live = (move for move in self._book.live if not self._book.is_given_up(move))
-        if any(move.spec.gain.kind == "LetsIn" for move in live):
+        live = [move for move in self._book.live if not self._book.is_given_up(move)]
+        let_in = {move.spec.gain.lets_in for move in live if move.spec.gain.kind == "LetsIn"}
+        if let_in - {move.spec.gain.lets_in for move in live if self._waits_for_a_person(move)}:
             return None
         since_s = self._wall_s() - self._settings.waits_s
         for plan in waiting:
@@ -120,10 +130,16 @@ class Proposer:
             is_apart = (
                 is_promise or gang.is_begun or gang.lacking or gang.excluded or gang.objection is not None
             )
-            is_resting = self._rests_until_s.get(gang.key, 0.0) > now_s
+            is_asked_for = bool(let_in) and lets_in_key(gang.key) in let_in
+            is_resting = is_asked_for or self._rests_until_s.get(gang.key, 0.0) > now_s
             if plan.is_settled and not is_apart and not is_resting and gang.newest_s <= since_s:
                 return gang.least_part
         return None
+
+    def _waits_for_a_person(self, move: Move) -> bool:
+        """Whether somebody has to approve it, so that nobody knows whether it is ever carried out."""
+        task = self._book.tasks.get((move.namespace, move.spec.task.name))
+        return move.phase == "Proposed" and task is not None and task.moves.policy == "Ask"
 
     def _wished(self) -> set[str]:
         """The UIDs of tasks that somebody wishes elsewhere, and has not been answered yet."""
@@ -140,7 +156,7 @@ class Proposer:
         self,
         gang: Gang | None,
         wished: set[str],
-        drained: set[str],
+        drained: Drained,
         layout: Layout,
         kept: Reservation | None,
     ) -> None:
@@ -162,13 +178,14 @@ class Proposer:
             await self._write(move, found_moves.gain, f"{lets_in_key(gang.key)}/{self._wall_s()}")
 
     async def _look_at_asked(
-        self, tasks: Sequence[MovableTask], wished: set[str], drained: set[str], supposed: Supposition
+        self, tasks: Sequence[MovableTask], wished: set[str], drained: Drained, supposed: Supposition
     ) -> ForbiddenError | None:
         """Those that somebody wants elsewhere, not for long: who was looked at longest ago, or never, first.
 
         Returns why Moves may not be made in a namespace, by its quota or a policy: others go on.
         """
-        asked = [task for task in tasks if task.uid in wished or drained & set(task.nodes)]
+        account = supposed.account
+        asked = [task for task in tasks if task.uid in wished or drained.ranks_of(task, account)]
         asked.sort(key=lambda task: self._looked_s.get(task.uid, float("-inf")))
         there = {task.uid for task in self._book.tasks.values()}
         self._looked_s = {uid: at_s for uid, at_s in self._looked_s.items() if uid in there}
@@ -187,10 +204,13 @@ class Proposer:
                 refused = error
         return refused
 
-    async def _drain(self, task: MovableTask, drained: set[str], supposed: Supposition) -> None:
+    async def _drain(self, task: MovableTask, drained: Drained, supposed: Supposition) -> None:
         found = await asyncio.to_thread(propose_drain, task, drained, supposed, self._history())
         if found.move is not None:
-            text = f"would leave {', '.join(sorted(drained & set(task.nodes))[:3])}, to be drained"
+            nodes = sorted({task.nodes[rank] for rank in drained.ranks_of(task, supposed.account)})
+            whole = [node for node in nodes if node in drained.nodes]
+            what = "to be drained" if whole else "of which cards are out of service"
+            text = f"would leave {', '.join((whole or nodes)[:3])}, {what}"
             await self._write(found.move, MoveGain(kind="Drain", text=text), str(self._wall_s()))
 
     async def _answer(self, task: MovableTask, supposed: Supposition) -> None:

@@ -1,7 +1,7 @@
 """Which moves the scheduler proposes: pure."""
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -10,9 +10,9 @@ from accelet.kinds.move import MOST_MOVED, GainKind, MoveGain, MovePlace, MoveSp
 from accelet.scheduler.cluster.supposing import Supposition
 from accelet.scheduler.gangs.grouping import Gang, GangKey
 from accelet.scheduler.moves.budgets import MoveHistory
-from accelet.scheduler.moves.letsin import LetsInTerms, find_lets_in
+from accelet.scheduler.moves.letsin import LetsIn, LetsInTerms, find_lets_in
 from accelet.scheduler.moves.movable import MovableTask, Relocation
-from accelet.scheduler.moves.relocating import Relocated, drain, move_by_wish
+from accelet.scheduler.moves.relocating import Drained, Relocated, drain, move_by_wish, nodes_mask
 
 _MOST_ENDING_S = 3600
 """A task has two places while its old pods end, which others wait for."""
@@ -41,14 +41,21 @@ def propose_lets_in(
     """Moves that let the first of the waiting gangs in for which there are any.
 
     `waiting` are those that have waited long enough, in order. What the planner leaves undecided is none.
+    Tasks of which a person has to approve each move are asked for only where the others are not enough.
     """
+    touched = history.touched
+    supposed = (
+        supposed.without(nodes_mask(supposed, touched), "touched by another Move") if touched else supposed
+    )
     for gang in waiting:
         key = lets_in_key(gang.key)
         may = [
-            _without_way_back(task, history) for task in tasks if not _why_not(task, "LetsIn", history, key)
+            _without_way_back(task, history)
+            for task in tasks
+            if touched.isdisjoint(task.nodes) and not _why_not(task, "LetsIn", history, key)
         ]
-        answer = find_lets_in(gang, may, supposed, terms) if may else None
-        if answer is None or not answer.moves:
+        answer = _find_unasked_first(gang, may, supposed, terms)
+        if not answer.moves:
             continue
         moved = [move.task for move in answer.moves]
         if history.is_within_bounds(moved) and history.is_apart(answer.moves):
@@ -59,13 +66,23 @@ def propose_lets_in(
     return None
 
 
+def _find_unasked_first(
+    gang: Gang, may: Sequence[MovableTask], supposed: Supposition, terms: LetsInTerms
+) -> LetsIn:
+    unasked = [task for task in may if task.terms.moves.policy != "Ask"]
+    answer = find_lets_in(gang, unasked, supposed, terms) if unasked else LetsIn()
+    if answer.moves or len(unasked) == len(may):
+        return answer
+    return find_lets_in(gang, may, supposed, terms)
+
+
 def propose_drain(
-    task: MovableTask, nodes: Collection[str], supposed: Supposition, history: MoveHistory
+    task: MovableTask, drained: Drained, supposed: Supposition, history: MoveHistory
 ) -> Relocated:
-    """A task's way from nodes that are to be drained, or why there is none."""
+    """A task's way from nodes and cards that are to be drained, or why there is none."""
     if why := _why_not(task, "Drain", history):
         return Relocated(reason=why)
-    return _apart(drain(task, nodes, supposed), history)
+    return _apart(drain(task, drained, supposed), history)
 
 
 def propose_wish(task: MovableTask, to: str | None, supposed: Supposition, history: MoveHistory) -> Relocated:

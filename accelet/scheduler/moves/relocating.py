@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from accelet.scheduler.cards.account import CardAccount
 from accelet.scheduler.cluster.cardroom import CardRoom
 from accelet.scheduler.cluster.layout import Mask
 from accelet.scheduler.cluster.supposing import Supposition
@@ -25,17 +26,37 @@ class Relocated:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What tasks are to leave: all of `nodes`, and of `cards_of` the cards and tiles that are out of service.
+
+    Those are cards that are ill or that a label closes, or that somebody else was given too.
+    """
+
+    nodes: frozenset[str] = frozenset()
+    cards_of: frozenset[str] = frozenset()
+
+    def ranks_of(self, task: MovableTask, account: CardAccount) -> list[int]:
+        """The ranks of a task that are to leave their places, by their order in it."""
+        places = enumerate(zip(task.pods, task.nodes, strict=True))
+        return [
+            rank
+            for rank, (pod, node) in places
+            if node in self.nodes or (node in self.cards_of and not account.still_fits(pod))
+        ]
+
+
 def drain(
-    task: MovableTask, nodes: Collection[str], supposed: Supposition, effort: Effort = USUAL_EFFORT
+    task: MovableTask, drained: Drained, supposed: Supposition, effort: Effort = USUAL_EFFORT
 ) -> Relocated:
-    """Other places for those ranks of a task that are on `nodes`; its other ranks keep theirs.
+    """Other places for those ranks of a task that are to leave theirs; its other ranks keep them.
 
     They are free now, beside the old ones. All ranks begin anew all the same: they are one program.
     """
-    moving = [rank for rank, node in enumerate(task.nodes) if node in nodes]
+    moving = drained.ranks_of(task, supposed.account)
     if not moving:
         return Relocated(reason="none of its ranks is there")
-    room = supposed.room().without(_mask(supposed, nodes), _DRAINED)
+    room = supposed.room().without(nodes_mask(supposed, drained.nodes), _DRAINED)
     return _relocate(task, moving, supposed, room, effort)
 
 
@@ -47,12 +68,13 @@ def move_by_wish(
         return Relocated(reason=f"there is no node {to}")
     if to is not None and set(task.nodes) == {to}:
         return Relocated(reason=f"it is on {to} already")
-    closed = _mask(supposed, task.nodes) if to is None else ~_mask(supposed, [to])
+    closed = nodes_mask(supposed, task.nodes) if to is None else ~nodes_mask(supposed, [to])
     room = supposed.room().without(closed, _UNWANTED)
     return _relocate(task, range(len(task.nodes)), supposed, room, effort)
 
 
-def _mask(supposed: Supposition, nodes: Collection[str]) -> Mask:
+def nodes_mask(supposed: Supposition, nodes: Collection[str]) -> Mask:
+    """The leaves of these nodes, as far as they are in the layout: shape (leaves,)."""
     leaf_of = supposed.layout.leaf_of
     mask = np.zeros(len(supposed.layout.nodes), dtype=bool)
     mask[[leaf_of[name] for name in nodes if name in leaf_of]] = True

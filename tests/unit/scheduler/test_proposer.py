@@ -87,7 +87,7 @@ class Proposals:
             one = pod(f"{name}-0", gpus=gpus, on=f"n{number}", labels=labels, annotations={_INDEX: "0"})
             ready = Condition("Ready", "True")
             self.state.set_pod(replace(one, namespace=namespace, uid=f"p-{name}", conditions=(ready,)))
-            self.book.set_task(self._terms(namespace, name))
+            self.book.set_task(self.terms(namespace, name))
         self.clock = BusyClock()
         self.proposer = Proposer(
             self.state,
@@ -100,12 +100,12 @@ class Proposals:
             wall_s=lambda: _NOW_S,
         )
 
-    def _terms(self, namespace: str, name: str) -> TaskTerms:
+    def terms(self, namespace: str, name: str) -> TaskTerms:
         moves = TaskMoves(policy="WhenItHelps", min_run_seconds=0)
         return TaskTerms(namespace, name, f"uid-{name}", 1, moves)
 
     def wish(self, namespace: str, name: str, to: str, asked_s: float = _NOW_S) -> None:
-        self.book.set_task(replace(self._terms(namespace, name), wish=MoveWish(to, asked_s)))
+        self.book.set_task(replace(self.terms(namespace, name), wish=MoveWish(to, asked_s)))
 
     def drain(self, *names: str) -> None:
         for name in names:
@@ -120,6 +120,16 @@ class Proposals:
         """The next look, once it is time for it."""
         self.clock.time_s += 1000.0
         await self.proposer.look(waiting, self.state.cluster.layout, None)
+
+
+def _refused(world: Proposals, name: str) -> Plan:
+    """A gang of one pod that asks for both GPUs of a node, of which none is free."""
+    labels = {"job-name": name, "batch.kubernetes.io/job-name": name}
+    world.state.set_pod(pod(f"{name}-0", gpus=2, labels=labels))
+    (gang,) = (gang for gang in world.state.gangs() if gang.key.name == name)
+    plan = plan_gang(gang, world.state.cluster.layout, world.state.cluster.room())
+    assert plan.nodes is None
+    return plan
 
 
 async def test_a_thousand_wishes_hold_up_nobodys_planning_and_all_are_answered_in_turn() -> None:
@@ -152,6 +162,37 @@ async def test_a_namespace_that_may_have_no_more_moves_keeps_nobody_else_from_th
     assert world.api.made == ["ml/b"]
 
 
+async def test_a_move_that_waits_for_a_person_keeps_no_other_gang_from_being_let_in() -> None:
+    world = Proposals([("ml", name) for name in "abc"])
+    asked = replace(world.book.tasks["ml", "a"], moves=TaskMoves(policy="Ask", min_run_seconds=0))
+    for number in range(3):
+        world.state.set_pod(replace(pod(f"x{number}", on=f"free{number}", gpus=1), uid=f"x{number}"))
+    plans = [_refused(world, name) for name in ("big", "other", "third")]
+    for name in "bc":
+        world.book.remove_task(("ml", name))
+    world.book.set_task(asked)
+    await world.look(plans[:1])
+    assert world.api.made == ["ml/a"], "there is nobody else"
+    for name in "bc":
+        world.book.set_task(world.terms("ml", name))
+    await world.look(plans[:1])
+    assert world.api.made == ["ml/a"], "this gang is asked for already"
+    await world.look(plans)
+    assert world.api.made in (["ml/a", "ml/b"], ["ml/a", "ml/c"])
+    await world.look(plans)
+    assert len(world.api.made) == 2, "one gang at a time"
+
+
+async def test_who_need_not_be_asked_is_moved_first() -> None:
+    world = Proposals([("ml", "a"), ("ml", "b")])
+    asked = replace(world.book.tasks["ml", "a"], moves=TaskMoves(policy="Ask", min_run_seconds=0))
+    world.book.set_task(asked)
+    for number in (0, 1):
+        world.state.set_pod(replace(pod(f"x{number}", on=f"free{number}", gpus=1), uid=f"x{number}"))
+    await world.look([_refused(world, "big")])
+    assert world.api.made == ["ml/b"]
+
+
 async def test_a_move_that_never_ends_keeps_others_from_being_let_in_no_longer_than_its_places() -> None:
     world = Proposals([("ml", "a"), ("ml", "b")])
     place = MovePlace(rank=0, pod_uid="gone", from_node="free0", to_node="n1")
@@ -166,11 +207,7 @@ async def test_a_move_that_never_ends_keeps_others_from_being_let_in_no_longer_t
     world.book.set_move(stuck)
     for number in (0, 1):
         world.state.set_pod(replace(pod(f"x{number}", on=f"free{number}", gpus=1), uid=f"x{number}"))
-    labels = {"job-name": "big", "batch.kubernetes.io/job-name": "big"}
-    world.state.set_pod(pod("big-0", gpus=2, labels=labels))
-    (gang,) = world.state.gangs()
-    plan = plan_gang(gang, world.state.cluster.layout, world.state.cluster.room())
-    assert plan.nodes is None
+    plan = _refused(world, "big")
     await world.look([plan])
     assert world.api.made == []
     world.book.give_up(stuck)

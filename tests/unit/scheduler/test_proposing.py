@@ -5,9 +5,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelet.accelerators.device import UnitId
+from accelet.assignments.assignment import Assignment, Naming, Piece
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION, render_own
 from accelet.kinds.gputask import TaskMoves
 from accelet.kinds.move import Move, MoveStatus
 from accelet.kube.nodes import Node
@@ -22,12 +26,15 @@ from accelet.scheduler.moves.proposing import (
     propose_lets_in,
     propose_wish,
 )
+from accelet.scheduler.moves.relocating import Drained
 from tests.fakes.nodes import node
+from tests.unit.scheduler.card_values import I915, card, card_container, card_node, card_pod
 from tests.unit.scheduler.moving_instances import as_task, running, suppose, waiting_gang
 
 _NOW_S = 1_000_000.0
 _UNTIL = datetime(2030, 1, 1, tzinfo=UTC)
 _TERMS = LetsInTerms(factor=1.0)
+_DRAINED = Drained(frozenset(("n0",)))
 
 
 def _cluster() -> tuple[list[Node], list[Pod]]:
@@ -85,9 +92,9 @@ def test_a_drain_that_came_to_nothing_is_not_proposed_again_at_once() -> None:
     task, supposed = as_task(pods[:1]), suppose(nodes, pods)
     before = FormerMove(task.uid, "Drain", "Withdrawn", _NOW_S, left=frozenset(("n0",)))
 
-    why = propose_drain(task, ["n0"], supposed, MoveHistory(_NOW_S + 599, [before])).reason
+    why = propose_drain(task, _DRAINED, supposed, MoveHistory(_NOW_S + 599, [before])).reason
     assert why == "it was to be moved away a moment ago, which came to nothing"
-    assert propose_drain(task, ["n0"], supposed, MoveHistory(_NOW_S + 600, [before])).move is not None
+    assert propose_drain(task, _DRAINED, supposed, MoveHistory(_NOW_S + 600, [before])).move is not None
 
 
 @given(save_s=st.integers(0, 3600), ends_s=st.integers(0, 3600), after_s=st.integers(0, 20_000))
@@ -113,7 +120,7 @@ def test_places_are_not_held_for_a_day_for_programs_that_take_that_long_to_end()
     for ending_s, is_moved in ((3600, True), (3601, False)):
         tasks = [as_task([replace(one, ending_s=ending_s)]) for one in pods]
         assert (propose_lets_in(gangs, tasks, supposed, history, _TERMS) is not None) is is_moved
-        assert (propose_drain(tasks[0], ["n0"], supposed, history).move is not None) is is_moved
+        assert (propose_drain(tasks[0], _DRAINED, supposed, history).move is not None) is is_moved
         asked = propose_wish(tasks[0], "n1", supposed, history)
         assert (asked.move is not None) is is_moved
     assert asked.reason == "its pods are given 3601 s to end: with more than 3600 s none is moved"
@@ -146,17 +153,45 @@ def test_moves_that_touch_one_node_go_one_after_the_other() -> None:
     tasks = [as_task([one]) for one in pods]
 
     assert propose_lets_in([waiting_gang(1, gpus=2)], tasks, suppose(nodes, pods), history, _TERMS) is None
-    why = propose_drain(tasks[0], ["n0"], suppose(nodes, pods), history).reason
+    why = propose_drain(tasks[0], _DRAINED, suppose(nodes, pods), history).reason
     assert why == "another Move touches one of these nodes, and goes first"
 
 
 def test_a_drained_node_is_left_by_the_ranks_that_are_there() -> None:
     nodes = [node(f"n{i}", f"b0/s0/h{i}", gpus=2) for i in range(3)]
     pods = running("t0", ["n0", "n1"], gpus=2)
-    found = propose_drain(as_task(pods), ["n0"], suppose(nodes, pods), MoveHistory(_NOW_S))
+    found = propose_drain(as_task(pods), _DRAINED, suppose(nodes, pods), MoveHistory(_NOW_S))
 
     assert found.move is not None
     assert (found.move.nodes, found.move.kept) == (("n2", "n1"), frozenset({1}))
+
+
+def _on_card(name: str, number: int) -> Pod:
+    """A task's pod that runs on a tile of a card of the node `a`."""
+    piece = Piece(Naming.UNIT, UnitId(f"0000-{number:02x}-00.0"), frozenset((0,)))
+    said = {"batch.kubernetes.io/job-completion-index": "0"}
+    said[ASSIGNMENT_ANNOTATION] = render_own(Assignment({"main": {I915: (piece,)}}))
+    waiting = card_pod(name, card_container(tiles=1), labels={"job-name": name}, said=said, gates=())
+    return replace(waiting, node_name="a", phase="Running")
+
+
+@pytest.mark.parametrize("ill", [None, "too hot"])
+def test_cards_out_of_service_are_left_and_the_other_cards_of_their_node_are_not(ill: str | None) -> None:
+    labels = {} if ill else {"gpu.intel.com/gas-disable-card0": "true"}
+    nodes = [card_node("a", card(0, ill=ill), card(1), card(2), labels=labels)]
+    pods = [_on_card("t0", 0), _on_card("t1", 1)]
+    first, second = (as_task([one]) for one in pods)
+    supposed, history = suppose(nodes, pods), MoveHistory(_NOW_S)
+    cards = Drained(cards_of=frozenset(("a",)))
+
+    found = propose_drain(first, cards, supposed, history).move
+    assert found is not None
+    (assigned,) = found.assignments
+    assert assigned is not None
+    assert "0000-00-00.0" not in render_own(assigned)
+    assert propose_drain(second, cards, supposed, history).reason == "none of its ranks is there"
+    elsewhere = Drained(cards_of=frozenset(("b",)))
+    assert propose_drain(first, elsewhere, supposed, history).move is None
 
 
 def test_a_person_is_told_why_a_task_cannot_be_where_it_is_wanted() -> None:
