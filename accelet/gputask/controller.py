@@ -40,6 +40,10 @@ _PARALLEL: Final = 8
 _FIGURES_S: Final = 3.0
 """How often figures and reasons are written of which nothing follows."""
 
+_MANY_RANKS: Final = 100
+_GATHERED_S: Final = 1e-4
+"""For how long news of many ranks are gathered, for each rank: some fifty times what a look takes."""
+
 _PODS_AGAIN_S: Final = 2.0
 _TAKEN_S: Final = 60.0
 _FIRST_REFUSED_S: Final = 10.0
@@ -66,8 +70,16 @@ class Controller:
         await self._queue.work(self._look, parallel=_PARALLEL)
 
     def see(self, key: ObjectKey) -> None:
-        """A task, or something that is made for it, came, changed or went."""
-        self._queue.add(key)
+        """A task, or something that is made for it, came, changed or went.
+
+        To look at a task costs the more the more ranks it has, and each of them brings news of its own.
+        """
+        task = self._state.tasks.get(key)
+        ranks = task.spec.replicas if task is not None else 0
+        if ranks < _MANY_RANKS:
+            self._queue.add(key)
+        else:
+            self._queue.add_after(key, ranks * _GATHERED_S)
 
     async def _look(self, key: ObjectKey) -> float | None:
         task = self._state.tasks.get(key)
