@@ -104,8 +104,8 @@ e2e-dra: .venv/.ready ## storms of resource claims, nodes and agents that change
 e2e-provisioner: .venv/.ready ## JobSets by JobSet's own controller through faults and kills of the provisioner, by Kueue's, and what their workers print: root and Go needed
 	@$(BIN)/pytest -m '' --timeout 7200 tests/e2e/slices/workers.py tests/e2e/slices/thorough.py tests/e2e/slices/queued.py
 
-e2e-tasks: .venv/.ready ## 30 GPU tasks while controller and scheduler are killed, what else befalls tasks, and facts about Jobs: root and Go needed
-	@$(BIN)/pytest -m '' --timeout 600 tests/e2e/tasks/killed.py tests/e2e/tasks/befallen.py tests/e2e/tasks/facts.py
+e2e-tasks: .venv/.ready ## 30 GPU tasks and 20 moves while controller and scheduler are killed, what else befalls tasks, and facts about Jobs: root and Go needed
+	@$(BIN)/pytest -m '' --timeout 600 tests/e2e/tasks/killed.py tests/e2e/tasks/moved.py tests/e2e/tasks/befallen.py tests/e2e/tasks/facts.py
 
 e2e-kueue: .venv/.ready ## Kueue's own controller asks the scheduler before it lets Jobs run; a minute, root and Go needed
 	@$(BIN)/pytest -m '' --timeout 600 tests/e2e/admission_check.py
@@ -127,7 +127,7 @@ bench-scheduler: .venv/.ready ## the scheduler's planning times and distances, b
 bench-provisioner: .venv/.ready ## the provisioner's decisions a second, its memory with 1,000 slices, its requests a slice
 	@$(BIN)/python -m benches.provisioner
 
-bench-tasks: .venv/.ready ## from submit to Job of GPU tasks, memory with 1,000 of them, status writes in a life
+bench-tasks: .venv/.ready ## from submit to Job of GPU tasks, memory with 1,000 of them, status writes in a life, moves that let gangs in
 	@$(BIN)/python -m benches.tasks
 
 bench: .venv/.ready ## speed and memory beside a bare plugin; takes about six minutes

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -160,9 +161,16 @@ async def test_moves_are_proposed_and_held_by_the_scheduler_and_carried_out_by_n
 @pytest.fixture
 def cards(cluster: ControlPlane, node: Node, tmp_path: Path) -> Iterator[None]:
     """4 cards of 2 tiles on the real kubelet, published."""
+    with published(cluster, node, tmp_path, _CARDS):
+        yield
+
+
+@contextmanager
+def published(cluster: ControlPlane, node: Node, tmp_path: Path, cards: int) -> Iterator[None]:
+    """So many cards of 2 tiles on the real kubelet, while it lasts."""
     lines = [f"version: v1\npublish_cards: true\nresources:\n- name: {CARD}\n  backend: simulated"]
-    lines += [f"  shares: {_CARDS * 2}\n  assignment: annotations\n  cards:"]
-    for card in range(_CARDS):
+    lines += [f"  shares: {cards * 2}\n  assignment: annotations\n  cards:"]
+    for card in range(cards):
         nodes = f"nodes: [{{path: /dev/null, mount_path: /dev/dri/card{card}}}]"
         lines.append(f'  - {{pci: "0000:{card + 3:02x}:00.0", card: card{card}, tiles: 2, {nodes}}}')
     config = tmp_path / "agent.yaml"
@@ -170,8 +178,8 @@ def cards(cluster: ControlPlane, node: Node, tmp_path: Path) -> Iterator[None]:
     words: list[str | Path] = [AGENT, "agent", "--config", config, "--kubeconfig", str(cluster.kubeconfig)]
     process = node.process("agent-moves", [*words, "--node-name", node.name, "--http", "127.0.0.1:0"])
     with process.running():
-        wait_for_allocatable(node, CARD, _CARDS * _CARDS * 2, timeout_s=90)
-        wait_for_allocatable(node, "gpu.intel.com/tiles", _CARDS * 2, timeout_s=90)
+        wait_for_allocatable(node, CARD, cards * cards * 2, timeout_s=90)
+        wait_for_allocatable(node, "gpu.intel.com/tiles", cards * 2, timeout_s=90)
         yield
         config.write_text(config.read_text().replace("publish_cards: true\n", ""))
         wait_until(
@@ -200,7 +208,7 @@ async def proposing(
             applied += [manifest] if file == "moves.yaml" else []
     kubeconfig = _kubeconfig(cluster, "kube-system", "accelet-scheduler", tmp_path / "proposing")
     config = tmp_path / "scheduler.yaml"
-    config.write_text("version: v1\nmoves: {propose: true, waits_s: 0}\n")
+    config.write_text("version: v1\nmoves: {propose: true, waits_s: 0, most_an_hour: 100}\n")
     yield ("scheduler", "--kubeconfig", str(kubeconfig), "--config", str(config))
     for manifest in applied:
         await client.delete(RESOURCES[manifest["kind"]], None, manifest["metadata"]["name"])

@@ -40,7 +40,7 @@ from tests.e2e.test_tasks import (  # noqa: F401 - fixtures
 SHARE = float(os.environ.get("ACCELET_TASKS_SHARE", "1"))
 KILLS = round(30 * SHARE)
 SEED = int(os.environ.get("ACCELET_TASKS_SEED", "16"))
-WITHIN_S = 600.0
+WITHIN_S = 900.0
 ARRIVES_S = 6.0
 
 
@@ -116,7 +116,7 @@ async def _wait_until_over(scene: Scene, tasks: Mapping[str, Any], killers: Sequ
         raise AssertionError([[one.kills for one in killers], late]) from None
 
 
-@pytest.mark.timeout(1000)
+@pytest.mark.timeout(1300)
 async def test_every_task_ends_as_its_program_says_whoever_is_killed(  # noqa: PLR0917 - fixtures
     agent: NodeProcess,
     scene: Scene,

@@ -66,7 +66,7 @@ def draw_tasks(chance: Random, share: float = 1.0) -> dict[str, dict[str, Any]]:
     named = [(f"{sort}-{chr(ord('a') + number)}", sort) for number, sort in enumerate(sorts[:26])]
     named += [(f"{sort}-z{chr(ord('a') + number)}", sort) for number, sort in enumerate(sorts[26:])]
     return {
-        name: _task(name, SORTS[sort], count, chance.choice((1, 1, 2)))
+        name: task_of(name, SORTS[sort], count, chance.choice((1, 1, 2)))
         for (name, sort), count in zip(named, ranks, strict=True)
     }
 
@@ -75,7 +75,8 @@ def sort_of(task: str) -> Sort:
     return SORTS[task.partition("-")[0]]
 
 
-def _task(name: str, sort: Sort, ranks: int, tiles: int) -> dict[str, Any]:
+def task_of(name: str, sort: Sort, ranks: int, tiles: int) -> dict[str, Any]:
+    """A GPUTask of that sort."""
     script = f"{_BEGIN.replace('TOLD', str(sort.told))}\n{sort.script}\nend 0"
     volumes: Sequence[dict[str, Any]] = [{"mountPath": "/data", "claim": CLAIM}]
     container = {"image": BUSYBOX_IMAGE, "command": ["sh", "-c", script], "volumes": volumes}
