@@ -9,7 +9,13 @@ import shutil
 import subprocess
 import sys
 
-from tests.e2e.cluster.binaries import cluster_binaries, helm_binaries, kubernetes_binaries, other_versions
+from tests.e2e.cluster.binaries import (
+    cluster_binaries,
+    helm_binaries,
+    jobset_binaries,
+    kubernetes_binaries,
+    other_versions,
+)
 from tests.e2e.cluster.requirements import Machine, RequirementsError, check
 
 
@@ -25,6 +31,7 @@ def main() -> int:
         return 1
     cluster_binaries(_say)
     helm_binaries(_say)
+    jobset_binaries(_say)
     for version in other_versions():
         kubernetes_binaries(version, _say)
     _say("ready for the end-to-end tests")

@@ -21,7 +21,7 @@ from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
 from tests.e2e.kustomize import DEPLOY, build
 from tests.e2e.shipped_kinds import RESOURCES
 from tests.e2e.slices.job_sets import Site
-from tests.e2e.slices.kueue import define, module_folder
+from tests.e2e.slices.kueue import CRDS, define, module_folder
 from tests.e2e.slices.world import is_served, until
 
 _NAMESPACES = ApiResource("Namespace", "namespaces")
@@ -83,7 +83,7 @@ async def namespace(client: Client) -> AsyncIterator[str]:
 async def job_sets(
     cluster: ControlPlane, client: Client, kubeconfig: Path, jobset_binaries: Binaries, tmp_path: Path
 ) -> AsyncIterator[ControlPlane]:
-    """The cluster with JobSet's kind and its own controller."""
+    """The cluster with JobSet's kind and its own controller; both are gone afterwards."""
     module = await asyncio.to_thread(module_folder, "jobset", "sigs.k8s.io/jobset")
     await define(client, [module / "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"])
     for resource in (JOB_SETS, SLICE_REQUESTS):
@@ -96,6 +96,12 @@ async def job_sets(
     assert process.returncode is None, (tmp_path / "jobset.log").read_text()[-2000:]
     process.terminate()
     await process.wait()
+    await client.delete(CRDS, None, f"{JOB_SETS.plural}.{JOB_SETS.group}")
+    await until(partial(_is_gone, client))
+
+
+async def _is_gone(client: Client) -> bool:
+    return not await is_served(client, JOB_SETS)
 
 
 @pytest.fixture
