@@ -34,7 +34,9 @@ from accelet.scheduler.admission.placeholders import (
 from accelet.scheduler.admission.podsets import PodSet, parse_pod_sets
 from accelet.scheduler.admission.topologies import parse_topology
 from accelet.scheduler.gangs.grouping import GATE_PREFIX, GangKey, find_gangs, gang_key
+from accelet.scheduler.gangs.levels import KUEUE_SLICE_LEVEL
 from accelet.scheduler.gangs.placeholders import PLACEHOLDERS, placeholder_name
+from accelet.scheduler.gangs.rankslices import KUEUE_SLICE_SIZE
 from accelet.scheduler.gangs.workload import Workload
 from accelet.scheduler.record import Placement, Record
 from tests.unit.scheduler import values
@@ -75,6 +77,15 @@ def test_placeholders_are_one_gang_of_as_many_pods_in_rank_order(counts: list[in
     assert gang.key == made.key
     assert [pod.name for pod in gang.pods] == [f"job-train/{rank}" for rank in range(sum(counts))]
     assert (gang.size, gang.lacking, gang.objection) == (sum(counts), 0, None)
+
+
+def test_slices_of_a_pod_set_are_slices_of_its_placeholders() -> None:
+    said = {KUEUE_SLICE_SIZE: "2", KUEUE_SLICE_LEVEL: "cloud.google.com/gce-topology-host"}
+    made = _made(4, annotations=said)
+    (gang,) = find_gangs(made.pods(), [Workload(PLACEHOLDERS, "ml", "job-train", made.count)])
+    assert gang.objection is None
+    assert gang.slices is not None
+    assert [gang.slices.of[pod.key] for pod in gang.pods] == [0, 0, 1, 1]
 
 
 def test_placeholders_belong_to_nobody_else_whatever_their_template_says() -> None:
