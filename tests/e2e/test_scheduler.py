@@ -32,6 +32,7 @@ from accelet.kube.selection import HOSTNAME
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import EXCLUSIVE, GATE_PREFIX
 from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
+from accelet.scheduler.gangs.rankslices import SLICE_LEVEL, SLICE_SIZE
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.https_client import RefusedError
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
@@ -226,6 +227,7 @@ async def test_gangs_are_bound_where_they_were_planned(
         "whole": _job("whole", 5, 8, **{REQUIRED_LEVEL: "subblock"}),
         "shared": _job("shared", 24, 2),
         "apart": _job("apart", 7, 1, **{EXCLUSIVE: "true"}),
+        "sliced": _job("sliced", 6, 2, **{SLICE_SIZE: "3", SLICE_LEVEL: "host"}),
         **_ruled_jobs(),
     }
     async with _scheduler(kubeconfig, log):
@@ -240,6 +242,8 @@ async def test_gangs_are_bound_where_they_were_planned(
                 assert pod.node_name == planned[pod.name]
         assert len({nodes[pod.node_name or ""][1] for pod in await _pods(client, namespace, "whole")}) == 1
         assert len({pod.node_name for pod in await _pods(client, namespace, "shared")}) == 6
+        sliced = [pod.node_name for pod in await _pods(client, namespace, "sliced")]
+        assert sliced == [sliced[0]] * 3 + [sliced[3]] * 3, "four would fit on a node"
         for name, count in (("apart", 7), ("ported", 6), ("shy", 6)):
             assert len({pod.node_name for pod in await _pods(client, namespace, name)}) == count
         await _until(lambda: _has_no_plans(client, namespace))
