@@ -31,6 +31,12 @@ LOOK_S = 0.05
 MOST_LOOK_S = 1.0
 """The longest between two looks: a kubelet that cannot write its checkpoint never says so."""
 
+WRITING_S = 0.5
+"""How long a call waits for the checkpoint that the kubelet writes when it has our list: it may be first."""
+
+WRITING_LOOK_S = 0.02
+"""How soon it is looked again for that."""
+
 FOLLOW_S = 2.0
 """The longest it is waited at once for the watch to show what a list has shown, and with it what was deleted
 before. A watch that is not behind has shown it already."""
@@ -137,6 +143,8 @@ class Screener:
                 break
             await wait_for_hint(self._is_called, backoff.wait_s, self._clock)
             backoff = backoff.failed()
+        if self._former_tokens:
+            await self._let_kubelet_write()
         checkpoint = await self._records.checkpoint()
         is_current = checkpoint is not None and await self._records.knows(self._resource)
         if checkpoint is None or not is_current or not self._former_tokens & _list_tokens(checkpoint):
@@ -144,6 +152,12 @@ class Screener:
         if number == self._round:
             self._screening = Screening(is_known=True)
         return True
+
+    async def _let_kubelet_write(self) -> None:
+        for _ in range(round(WRITING_S / WRITING_LOOK_S)):
+            if await self._records.knows(self._resource):
+                return
+            await self._clock.sleep(WRITING_LOOK_S)
 
     async def _ask_rest(self, number: int) -> None:
         """Asks for whoever is left, until all have been asked for or there is another registration."""

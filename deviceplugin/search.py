@@ -105,6 +105,8 @@ class Search:
                     can_follow=self._pods.can_follow,
                     admissions=admissions,
                     deleted=self._pods.deleted(),
+                    heard=self._pods.heard(),
+                    knows_former=self._pods.knows_former,
                     unwatched=self._pods.unwatched(),
                 )
                 return await self._pursue(evidence, asked, limit)
@@ -152,7 +154,8 @@ class Search:
                 is_told = await self._pods.follow_end(pod, FOLLOW_S)
                 told = evidence.with_end(pod, self._pods.deleted())
         limit.reschedule(due_s + asyncio.get_running_loop().time() - began_s)
-        return told if is_told else evidence.without_watch()
+        followed = told if is_told else evidence.without_watch()
+        return replace(followed, heard=self._pods.heard(), knows_former=self._pods.knows_former)
 
     async def _ask(
         self, question: AskShown | AskAllShown | AskCheckpoint | ReadPod | ReadPods, evidence: CallFacts

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from accelet.kube.client import Client
 from accelet.kube.watching.reliance import Reliance
+from accelet.kube.watching.watchrecord import WatchRecordFile
 from accelet.node.apiconnection import ApiConnection
 from accelet.node.metrics import NodeMetrics
-from accelet.node.nodepods import NodePods
+from accelet.node.nodepods import WATCHED_FILE, NodePods
 from accelet.node.ownnode import OwnNode
 from accelet.node.publishing.cardpublisher import CardPublisher
 from accelet.runtime.failing import Failing
@@ -36,14 +37,19 @@ class ApiAccess:
         metrics: NodeMetrics,
         labels_changed: Callable[[], None],
         publisher: CardPublisher,
+        folder: Path,
     ) -> None:
-        """`labels_changed` is called when the Node's labels are others; `publisher` is run with the Node."""
+        """`labels_changed` is called when the Node's labels are others; `publisher` is run with the Node.
+
+        In `folder` is kept what the next agent is to know of the node's pods.
+        """
         self._node_name = node_name
         self._connection = ApiConnection(kubeconfig)
         self._tasks = tasks
         self._metrics = metrics
         self._labels_changed = labels_changed
         self._publisher = publisher
+        self._record = WatchRecordFile(folder / WATCHED_FILE)
         self._failing = Failing(_log, "no API server", level="error", named="reason")
         self._pods: NodePods | None = None
         self._node: OwnNode | None = None
@@ -52,7 +58,7 @@ class ApiAccess:
     def follow_pods(self) -> NodePods:
         if self._pods is None:
             count = self._metrics.watch_failures.inc
-            self._pods = NodePods(self._node_name, self._connection, count)
+            self._pods = NodePods(self._node_name, self._connection, count, self._record)
             run = supervise("pods of this node", self._pods.run, count)
             self._tasks.create_task(run, name="pods of this node")
         return self._pods

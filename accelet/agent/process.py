@@ -272,6 +272,7 @@ class Agent:
                 metrics=self.metrics.node,
                 labels_changed=self._services.note_labels,
                 publisher=self._cards.publisher,
+                folder=self._options.paths.device_plugins,
             )
         return self._api
 

@@ -1,4 +1,6 @@
-"""What is to be known of a pod that cannot be read whole."""
+"""What is to be known of a pod that cannot be read whole, or is not kept whole."""
+
+import msgspec
 
 from accelet.kube.objects import RawObject, Wire, read_labels, read_object, share_text
 from accelet.kube.pods import Container, Pod
@@ -53,3 +55,32 @@ def parse_bare_pod(raw: RawObject) -> Pod:
         init_containers=tuple(Container(share_text(one.name)) for one in spec.init_containers or ()),
         containers=tuple(Container(share_text(one.name)) for one in spec.containers or ()),
     )
+
+
+def render_pod(pod: Pod) -> msgspec.Raw:
+    """The pod in the API's form, with what says who it is, whose, and what devices its containers ask for."""
+    claimed = [
+        {"containerName": container, "resourceName": resource}
+        for container, resource in sorted(pod.claimed_resources)
+    ]
+    rendered = {
+        "metadata": {
+            "name": pod.name,
+            "namespace": pod.namespace,
+            "uid": pod.uid,
+            "resourceVersion": pod.resource_version,
+        },
+        "spec": {
+            "nodeName": pod.node_name,
+            "initContainers": [_render_container(one) for one in pod.init_containers],
+            "containers": [_render_container(one) for one in pod.containers],
+        },
+        "status": {"phase": pod.phase, "extendedResourceClaimStatus": {"requestMappings": claimed}},
+    }
+    return msgspec.Raw(msgspec.json.encode(rendered))
+
+
+def _render_container(container: Container) -> dict[str, object]:
+    counts = {name: str(count) for name, count in container.limits.items() if isinstance(count, int)}
+    always = {"restartPolicy": "Always"} if container.is_sidecar else {}
+    return {"name": container.name, "resources": {"limits": counts}, **always}

@@ -1,18 +1,19 @@
 """The pods that the API server had until lately; the kubelet may still show or be admitting them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 
 from accelet.assignments.annotations import ASSIGNED_BY
 from accelet.kube.objects import EMPTY
 from accelet.kube.pods import Container, Pod
-from accelet.kube.poduid import PodUid, index_pods, leave_out_forged
+from accelet.kube.poduid import PodUid, index_pods, leave_out_forged, may_recur
 
-KEPT_S = 60.0
-"""How long a pod that the API server no longer has is remembered."""
+ENDED_S = 60.0
+"""How long a pod is remembered that had ended before the API server forgot it."""
 
-UNBEGUN_S = 300.0
-"""How long, if the kubelet has not begun it: so far behind may its admissions be where many pods wait."""
+KEPT_S = 360.0
+"""How long another. The kubelet comes to pods, and to their deletions, one by one: where many wait it may be
+behind for five minutes. It has ended what it was starting within one more."""
 
 MOST_PARTS = 20_000
 """How much is remembered at once, in parts: pods, their containers, statuses and resources."""
@@ -36,9 +37,11 @@ class FormerPods:
 
     def __init__(self) -> None:
         self._pods: dict[PodUid, Pod] = {}
-        self._begun_s: dict[PodUid, float] = {}
-        self._unbegun_s: dict[PodUid, float] = {}
-        self._ends: set[PodUid] = set()
+        self._ended_s: dict[PodUid, float] = {}
+        self._others_s: dict[PodUid, float] = {}
+        self._ends: dict[PodUid, int] = {}
+        self._deletions = self._heard_of = 0
+        self._deleted_before: dict[str, int] = {}
         self._mirrors = 0
         self._parts = 0
 
@@ -48,12 +51,35 @@ class FormerPods:
         self._forget(uid)
         if count_parts(pod) <= MOST_PARTS_OF_POD:
             self._pods[uid] = strip_pod(pod)
-            (self._begun_s if has_begun(pod) else self._unbegun_s)[uid] = now_s
+            (self._ended_s if pod.is_terminal else self._others_s)[uid] = now_s
             self._mirrors += pod.is_mirror
             self._parts += count_parts(pod)
             if is_end:
-                self._ends.add(uid)
+                self._deletions += 1
+                self._ends[uid] = self._deletions
+        self.forget_binding(pod.uid)
         self._prune(now_s)
+
+    def note_binding(self, uid: str) -> None:
+        """The watch has shown that this pod was bound to the node, after what it has shown to be deleted."""
+        self._deleted_before[uid] = self._deletions
+
+    def forget_binding(self, uid: str) -> None:
+        """That pod is gone."""
+        self._deleted_before.pop(uid, None)
+
+    def note_living(self, pod: Pod) -> None:
+        """As a pod is now, by the watch or by a list.
+
+        The kubelet hears of bindings and deletions in the order in which any watch shows them. If it has come
+        to a pod, it has heard of all that had been deleted before that was bound.
+        """
+        if has_begun(pod) and not pod.is_mirror:
+            self._heard_of = max(self._heard_of, self._deleted_before.get(pod.uid, 0))
+
+    def heard(self) -> frozenset[PodUid]:
+        """Those of whose deletion the kubelet has heard."""
+        return frozenset(uid for uid, number in self._ends.items() if number <= self._heard_of)
 
     def __contains__(self, uid: str) -> bool:
         """Whether the pod with this UID of its own is remembered."""
@@ -68,6 +94,18 @@ class FormerPods:
         self._prune(now_s)
         return self._pods.values()
 
+    def list_recurring(self, now_s: float) -> Iterator[tuple[Pod, float]]:
+        """Those whose names may recur and that the kubelet may still show, and how long they are gone.
+
+        They are as for an agent that does not know what they had.
+        """
+        self._prune(now_s)
+        heard = self.heard()
+        for uid, noted_s in self._others_s.items():
+            pod = self._pods[uid]
+            if uid in self._ends and uid not in heard and may_recur(pod) and not pod.is_mirror:
+                yield without_start(pod), now_s - noted_s
+
     def index(self, now_s: float, node_uid: str | None) -> Mapping[PodUid, Pod]:
         """The same by the UID the kubelet uses, without what only says that it is a mirror."""
         pods = self.pods(now_s)
@@ -75,7 +113,7 @@ class FormerPods:
         return index_pods(leave_out_forged(pods, node_uid)) if self._mirrors else dict(self._pods)
 
     def _prune(self, now_s: float) -> None:
-        for noted_s, kept_s in ((self._begun_s, KEPT_S), (self._unbegun_s, UNBEGUN_S)):
+        for noted_s, kept_s in ((self._ended_s, ENDED_S), (self._others_s, KEPT_S)):
             while noted_s and next(iter(noted_s.values())) <= now_s - kept_s:
                 self._forget(next(iter(noted_s)))
         while self._parts > MOST_PARTS:
@@ -83,10 +121,53 @@ class FormerPods:
 
     def _forget(self, uid: PodUid) -> None:
         if (pod := self._pods.pop(uid, None)) is not None:
-            (self._begun_s if has_begun(pod) else self._unbegun_s).pop(uid)
-            self._ends.discard(uid)
+            (self._ended_s if pod.is_terminal else self._others_s).pop(uid)
+            self._ends.pop(uid, None)
             self._mirrors -= pod.is_mirror
             self._parts -= count_parts(pod)
+
+
+class WatchGap:
+    """What is not known after a watch that did not go on where the one before it was.
+
+    Pods that waited for the kubelet then may have been made under the names of others, deleted in between, to
+    which it has not come yet. It has, once it has begun all of them, or one that was bound later; or it has
+    had the time.
+    """
+
+    def __init__(
+        self, there: Set[str] = frozenset(), waiting: Set[str] = frozenset(), until_s: float = 0.0
+    ) -> None:
+        self._there, self._waiting, self._until_s = there, waiting, until_s
+
+    @classmethod
+    def among(cls, pods: Iterable[Pod], now_s: float) -> "WatchGap":
+        """That of a list of these pods; none where the kubelet has come to all of them."""
+        there = tuple(pods)
+        waiting = frozenset(pod.uid for pod in there if not _is_past(pod))
+        return cls(frozenset(pod.uid for pod in there), waiting, now_s + KEPT_S)
+
+    def note(self, pod: Pod) -> None:
+        """As a pod is now."""
+        if self._waiting and _is_past(pod) and not pod.is_mirror:
+            self._waiting = self._waiting - {pod.uid} if pod.uid in self._there else frozenset()
+
+    def is_over(self, now_s: float) -> bool:
+        """Whether nobody is unknown any more whom the kubelet may still come to."""
+        return not self._waiting or now_s >= self._until_s
+
+
+def _is_past(pod: Pod) -> bool:
+    """Whether the kubelet has come to the pod. Anybody can say that his mirrors one; it comes to none."""
+    return has_begun(pod) or pod.is_mirror
+
+
+def without_start(pod: Pod) -> Pod:
+    """A pod of which is not known what devices it had: only its name can be mistaken.
+
+    As one that has begun without devices it would stand in the way of all calls.
+    """
+    return pod if pod.is_terminal else replace(pod, phase="Pending", statuses={})
 
 
 def has_begun(pod: Pod) -> bool:

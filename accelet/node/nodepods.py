@@ -2,14 +2,20 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import uniform
 from typing import TypeVar
 
 from accelet.kube.apiresources import NODES, PODS
-from accelet.kube.barepod import parse_bare_pod
+from accelet.kube.barepod import parse_bare_pod, render_pod
 from accelet.kube.client import Client
-from accelet.kube.errors import ConfigurationError, KubeError, NotFoundError, UnavailableError
+from accelet.kube.errors import (
+    ConfigurationError,
+    KubeError,
+    MalformedObjectError,
+    NotFoundError,
+    UnavailableError,
+)
 from accelet.kube.nodes import parse_node
 from accelet.kube.objects import ObjectKey
 from accelet.kube.podparser import parse_pod
@@ -21,8 +27,9 @@ from accelet.kube.watching.position import WatchPosition
 from accelet.kube.watching.reflector import Reflector
 from accelet.kube.watching.source import Scope
 from accelet.kube.watching.store import Change
+from accelet.kube.watching.watchrecord import GoneObject, WatchRecord, WatchRecordFile
 from accelet.node.apiconnection import ApiConnection
-from accelet.node.formerpods import FormerPods
+from accelet.node.formerpods import FormerPods, WatchGap, without_start
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
@@ -43,6 +50,9 @@ it has shown what was waited for."""
 _PAGE = 25
 """A pod may have a megabyte and a half."""
 
+WATCHED_FILE = ".accelet-watched.json"
+"""Beside the kubelet's sockets: where the watch is, and which pods were deleted before."""
+
 NODE_S = 300.0
 """How often the Node is read. Its UID changes when somebody deletes it."""
 
@@ -56,9 +66,19 @@ _log = Log(__name__)
 class NodePods:
     """Implements `accelet.node.podview.PodView` while `run` runs; before and after, nothing is known."""
 
-    def __init__(self, node_name: str, connection: ApiConnection, failed: Callable[[], None]) -> None:
-        """`failed` is called for each failure of the watch, to be counted."""
+    def __init__(
+        self,
+        node_name: str,
+        connection: ApiConnection,
+        failed: Callable[[], None],
+        record: WatchRecordFile,
+    ) -> None:
+        """`failed` is called for each failure of the watch, to be counted.
+
+        In `record` is kept what the next agent is to know.
+        """
         self._node_name = node_name
+        self._record = record
         self._connection = connection
         self._count_failure = failed
         self._client: Client | None = None
@@ -68,8 +88,10 @@ class NodePods:
         self._pods: dict[str, Pod] = {}
         self._former = FormerPods()
         self._position = WatchPosition()
+        self._gap = WatchGap()
         self._listed: dict[PodUid, str] = {}
         self._tried = asyncio.Event()
+        self._has_begun = asyncio.Event()
         self._synced = asyncio.Event()
         self._failed_at = float("-inf")
         self._was_behind_at = float("-inf")
@@ -91,8 +113,10 @@ class NodePods:
             parse_pod,
             changed=self._take_change,
             failed=lambda _: self._count_failure(),
+            began=self._begin_watch,
             watched=self._take_position,
             salvage=parse_bare_pod,
+            earlier=await self._recall(),
         )
         recorder = EventRecorder(client, REPORTER, self._node_name)
         self._client, self._reflector, self._recorder = client, reflector, recorder
@@ -103,9 +127,11 @@ class NodePods:
                 tasks.create_task(recorder.run(), name="events")
                 tasks.create_task(self._note_sync(reflector), name="first list of pods")
                 tasks.create_task(self._read_node(client), name="UID of the Node")
+                tasks.create_task(self._record.run(self._make_record), name="record of the watch")
         finally:
             self._client = self._reflector = self._recorder = None
             self._synced.clear()
+            self._has_begun.clear()
             self._pods.clear()
             self._listed.clear()
 
@@ -116,10 +142,40 @@ class NodePods:
 
     async def _note_sync(self, reflector: Reflector[Pod]) -> None:
         await reflector.synced()
+        await self._has_begun.wait()  # what waits by then may have had a former one of which nobody tells
         # A list comes by name. What waits was written last when it was bound, and is admitted in that order.
         self._pods = dict(sorted(self._pods.items(), key=lambda item: _version(item[1])))
         self._synced.set()
         _log.info("knows the pods of this node", pods=len(self._pods))
+
+    async def _recall(self) -> Sequence[str]:
+        """Where the watch can go on, of this process or of the one before it; knows what that one knew."""
+        if self._position.version or (record := await self._record.recall()) is None:
+            return (self._position.version,) if self._position.version else ()
+        now_s = time.monotonic()
+        try:
+            for gone in record.gone:
+                self._former.note(parse_pod(gone.object), now_s - gone.age_s, is_end=True)
+        except MalformedObjectError:
+            return ()
+        self._position.advance(record.version)
+        return (record.version,)
+
+    def _make_record(self) -> WatchRecord | None:
+        """None where it is not known who was deleted: then no agent may go on from here."""
+        now_s = time.monotonic()
+        if not self._position.version.isdecimal() or not self._gap.is_over(now_s):
+            return None
+        recurring = self._former.list_recurring(now_s)
+        gone = tuple(GoneObject(age_s, render_pod(pod)) for pod, age_s in recurring)
+        return WatchRecord(self._position.version, gone)
+
+    def _begin_watch(self, resource_version: str) -> None:
+        """A watch that does not go on where the last one was tells not who was deleted in between."""
+        if resource_version != self._position.version:
+            self._gap = WatchGap.among(self._pods.values(), time.monotonic())
+        self._take_position(resource_version, "", None)
+        self._has_begun.set()
 
     def _take_change(self, change: Change[Pod]) -> None:
         if change.before is not None and change.after is None:
@@ -128,14 +184,26 @@ class NodePods:
                 self._former.note(change.before, time.monotonic())
         elif change.after is not None:
             self._pods[change.after.uid] = change.after
+            self._gap.note(change.after)
+            self._former.note_living(change.after)
             if change.before is None and not self._position.has_reached(change.after.resource_version):
                 self._listed[PodUid(change.after.uid)] = change.after.resource_version
 
-    def _take_position(self, resource_version: str, deleted: Pod | None) -> None:
-        """The watch has come to here. How a pod was at its end no list can tell that has overtaken it."""
+    def _take_position(self, resource_version: str, bound: str, deleted: Pod | None) -> None:
+        """The watch has come to here. How a pod was at its end no list can tell that has overtaken it.
+
+        Nor in which order pods were bound and deleted.
+        """
+        if bound:
+            self._former.note_binding(bound)
+            if (pod := self._pods.get(bound)) is not None:
+                self._former.note_living(pod)
         if deleted is not None:
-            self._former.note(deleted, time.monotonic(), is_end=True)
+            is_own = self._reflector is None or not self._reflector.is_before_first_list(resource_version)
+            gone = deleted if is_own else without_start(deleted)  # what it had the agent before this one knew
+            self._former.note(gone, time.monotonic(), is_end=True)
         self._position.advance(resource_version)
+        self._record.note_change()
         if self._listed:
             later = self._listed.items()
             self._listed = {uid: at for uid, at in later if not self._position.has_reached(at)}
@@ -168,6 +236,10 @@ class NodePods:
         return frozenset(self._listed)
 
     @property
+    def knows_former(self) -> bool:
+        return self._gap.is_over(time.monotonic())
+
+    @property
     def can_follow(self) -> bool:
         return time.monotonic() - self._was_behind_at > REST_S or self._is_awaited()
 
@@ -189,6 +261,9 @@ class NodePods:
 
     def deleted(self) -> Mapping[PodUid, Pod]:
         return self._former.index(time.monotonic(), self._node_uid)
+
+    def heard(self) -> frozenset[PodUid]:
+        return self._former.heard()
 
     async def synced(self, within_s: float) -> bool:
         return await wait_for_hint(self._synced, within_s)
@@ -215,7 +290,7 @@ class NodePods:
     async def _in_time(self, answer: Awaitable[T]) -> T:
         try:
             async with asyncio.timeout(READ_S):
-                return await answer
+                answered = await answer
         except TimeoutError:
             self._failed_at = time.monotonic()
             raise UnavailableError(f"The API server did not answer within {READ_S:.0f} s.") from None
@@ -224,6 +299,8 @@ class NodePods:
         except KubeError:
             self._failed_at = time.monotonic()
             raise
+        self._failed_at = float("-inf")
+        return answered
 
     def report(self, pod: Pod, reason: str, note: str) -> None:
         if self._recorder is not None:

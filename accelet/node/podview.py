@@ -29,8 +29,17 @@ class PodView(Protocol):
         """Those that went a moment ago, as last seen."""
         ...
 
+    def heard(self) -> frozenset[PodUid]:
+        """Those of `deleted` of whose deletion the kubelet has heard: it does not show them any more."""
+        ...
+
     def unwatched(self) -> frozenset[PodUid]:
         """Those of `pods` that a list has shown and the watch not yet, nor who had their names before."""
+        ...
+
+    @property
+    def knows_former(self) -> bool:
+        """Whether `deleted` has whoever the kubelet may still come to under the name of another."""
         ...
 
     async def follow(self, pod: Pod, within_s: float) -> bool:

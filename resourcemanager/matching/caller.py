@@ -27,7 +27,8 @@ Two things break the premise, and each is looked for before a pod is believed:
     Podresources knows names, not UIDs. Where a name can come again and the watch may lag, the pod is read
     from the API server before it is believed. Where it did come again after somebody deleted a pod by force,
     the kubelet may not have heard of that: what it shows may be the former pod, and the call for that one, or
-    for anybody else. Then the others are asked too.
+    for anybody else. Also after it turned the former pod away: it forgets that when it finds the name to be
+    another pod's, and shows it again. Then the others are asked too.
 
 Before 1.34 pods that were turned away stay visible. There the argument is by exclusion: the pod being
 admitted is among those shown, so if all shown pods are known and one alone lacks such devices, it is the one.
@@ -52,6 +53,7 @@ from resourcemanager.matching.doubts import (
     doubt_hidden_rival,
     doubt_name,
     doubt_rival,
+    doubt_unknown_former,
     doubt_watch,
 )
 from resourcemanager.matching.exclusion import exclude_others
@@ -125,6 +127,8 @@ def _verify_name(pod: Pod, evidence: CallFacts) -> Question | NoProof | None:
         return ReadPod(pod.key) if evidence.can_read else doubt_name(pod)
     if kubelet_uid(pod) in evidence.unwatched:
         return FollowWatch(pod) if evidence.can_follow else doubt_watch(pod)
+    if not evidence.knows_former:
+        return doubt_unknown_former(pod)
     if former := find_former_openings(pod, evidence):
         return doubt_former(pod, former)
     return doubt_former(pod, ()) if may_show_former(pod, evidence) else None

@@ -65,13 +65,6 @@ def find_gaps(pod: Pod, shown: ShownPod, ledger: Ledger, size: int) -> tuple[str
     return tuple(need.container for need in find_missing(pod, shown, ledger) if need.size == size)
 
 
-def has_all(pod: Pod, shown: ShownPod, ledger: Ledger) -> bool:
-    """Whether `shown` can be this pod with all the devices it asks for, as far as they are shown."""
-    return is_same_pod(pod, shown, ledger) and all(
-        need.is_plain_init for need in find_missing(pod, shown, ledger)
-    )
-
-
 def find_missing(pod: Pod, shown: ShownPod, ledger: Ledger) -> tuple[Need, ...]:
     """The requests that the kubelet has not met, none if `shown` is another pod of the name."""
     if not is_same_pod(pod, shown, ledger):

@@ -73,6 +73,15 @@ def doubt_former(pod: Pod, former: Sequence[Match]) -> NoProof:
     )
 
 
+def doubt_unknown_former(pod: Pod) -> NoProof:
+    """Whom the kubelet is past once that is refused, nobody knows."""
+    return NoProof(
+        Doubt.UNVERIFIED,
+        "It is not known which pods were deleted before the watch of this node's pods began; the kubelet may"
+        f" be admitting a former pod {_name(pod)}.",
+    )
+
+
 def doubt_namesakes(name: ObjectKey, evidence: CallFacts) -> NoProof:
     return NoProof(
         Doubt.SEVERAL,

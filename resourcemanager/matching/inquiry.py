@@ -150,6 +150,8 @@ class CallFacts:
     `can_read`: the API server can be asked. `can_follow`: the watch shows in time what was read.
     `admissions`: what is remembered of this kubelet.
     `deleted`: pods that the API server no longer has and the kubelet may still show, as last seen.
+    `heard`: those of `deleted` of whose deletion the kubelet has heard: it does not show them any more.
+    `knows_former`: `deleted` has whoever the kubelet may still come to.
     `unwatched`: those of `pods` that were read and that the watch has not shown yet, nor who had their names.
     The rest is filled in by the methods; `missing` are those of `deleted` of which a read alone tells,
     `read_since_shown` those of `pods` that were read after podresources had been asked for them.
@@ -164,6 +166,8 @@ class CallFacts:
     can_follow: bool = True
     admissions: Admissions = field(default_factory=Admissions)
     deleted: Mapping[PodUid, Pod] = field(default_factory=lambda: MappingProxyType({}))
+    heard: frozenset[PodUid] = frozenset()
+    knows_former: bool = True
     unwatched: frozenset[PodUid] = frozenset()
     shown: Mapping[ObjectKey, ShownPod | None] = field(default_factory=lambda: MappingProxyType({}))
     shown_twice: frozenset[ObjectKey] = frozenset()

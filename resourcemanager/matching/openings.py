@@ -10,7 +10,6 @@ from resourcemanager.holdings.ledger import Ledger
 from resourcemanager.matching.candidates import (
     find_gaps,
     find_next,
-    has_all,
     is_same_pod,
     lacks_devices,
     list_needs,
@@ -76,9 +75,12 @@ def _may_want(uid: PodUid, pod: Pod, evidence: CallFacts) -> bool:
 def list_former(pod: Pod, evidence: CallFacts) -> tuple[Pod, ...]:
     """The pods that had the name of `pod` before it and may still be what is shown under it.
 
-    Somebody deleted them by force: else the kubelet has them end before the API server forgets them. Those
-    whose devices it has taken back since, or that it turned away, have ended for the kubelet as well.
-    That a holding was released does not tell it: podresources shows names, and may show the former pod.
+    Somebody deleted them by force: else the kubelet has them end before the API server forgets them. Those of
+    whose deletion it has heard have ended for the kubelet as well, and those that it had begun and whose
+    devices it has taken back since. That a holding was released does not tell it: podresources shows names,
+    and may show the former pod. Nor does it that the kubelet turned the pod away and took back its devices:
+    it forgets that when it finds the name to be another pod's, and shows the pod as an active one again
+    (1.33 to 1.37, pkg/kubelet/status, syncPod; kubelet_pods.go, isPodInactive).
     """
     shown = evidence.shown.get(pod.key)
     if shown is None:
@@ -91,9 +93,9 @@ def list_former(pod: Pod, evidence: CallFacts) -> tuple[Pod, ...]:
         and one.namespace == pod.namespace
         and uid not in evidence.pods
         and not one.is_terminal
-        and uid not in ledger.freed
-        and uid not in evidence.admissions.turned_away
-        and _may_be(one, shown, evidence)
+        and not (uid in ledger.freed and is_past_admission(one, evidence))
+        and uid not in evidence.heard
+        and (_may_be(one, shown, evidence) or _may_be_rid_of_all(one, shown, evidence))
     )
 
 
@@ -113,12 +115,8 @@ def find_former_openings(pod: Pod, evidence: CallFacts) -> tuple[Match, ...]:
 
 
 def may_show_former(pod: Pod, evidence: CallFacts) -> bool:
-    """Whether what is shown under the pod's name may be a former one that is past its admission."""
-    shown = evidence.shown.get(pod.key)
-    return shown is not None and any(
-        is_past_admission(former, evidence) or has_all(former, shown, evidence.ledger)
-        for former in list_former(pod, evidence)
-    )
+    """Whether what is shown under the pod's name may be a former one, in its admission or past it."""
+    return any(list_former(pod, evidence))
 
 
 def _may_be(pod: Pod, shown: ShownPod, evidence: CallFacts) -> bool:
@@ -127,6 +125,13 @@ def _may_be(pod: Pod, shown: ShownPod, evidence: CallFacts) -> bool:
     if shows_sidecars and {one.name for one in shown.containers} != list_shown_containers(pod):
         return False
     return is_same_pod(pod, shown, evidence.ledger) and not _is_of_another(pod, shown, evidence.ledger)
+
+
+def _may_be_rid_of_all(pod: Pod, shown: ShownPod, evidence: CallFacts) -> bool:
+    """Whether what is shown can be this pod, turned away, after the kubelet took back what it had by then."""
+    has_none = not any(one.devices.get(evidence.ledger.resource) for one in shown.containers)
+    is_alike = {one.name for one in shown.containers} == list_shown_containers(pod)
+    return has_none and is_alike and not is_past_admission(pod, evidence)
 
 
 def _is_of_another(pod: Pod, shown: ShownPod, ledger: Ledger) -> bool:

@@ -195,7 +195,7 @@ class Refused(StrEnum):
     """Why a pod was refused, in short."""
 
     FORMER = "a former pod of its name was deleted by force"
-    NOT_KNOWN_YET = "it was not known yet who had been admitted before"
+    NOT_KNOWN_YET = "it was not known yet who had been admitted or deleted before"
     UNPROVEN = "not proven"
     MISMATCH = "other devices than those assigned"
     NO_AGENT = "by the kubelet: there is no agent"
@@ -205,6 +205,7 @@ class Refused(StrEnum):
 SENTENCES = {
     "had been deleted by force": Refused.FORMER,
     "It is not known yet which pods": Refused.NOT_KNOWN_YET,
+    "It is not known which pods were deleted": Refused.NOT_KNOWN_YET,
     "it cannot be told": Refused.UNPROVEN,
     "assigned is": Refused.MISMATCH,
     "unhealthy devices": Refused.NO_AGENT,

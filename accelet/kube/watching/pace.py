@@ -1,6 +1,6 @@
 """What a reflector does next, and when: decisions without clock, chance or I/O of their own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from accelet.kube.errors import (
@@ -10,6 +10,7 @@ from accelet.kube.errors import (
     MalformedObjectError,
     is_refusal,
 )
+from accelet.kube.watching.store import precedes
 
 Uniform = Callable[[float, float], float]
 """A source of chance, as `random.uniform`."""
@@ -79,15 +80,20 @@ StepOutcome = ListDone | ListFailed | Watched
 
 @dataclass(frozen=True, slots=True)
 class WatchProgress:
-    """Where a reflector is: `step` is to be done now."""
+    """Where a reflector is: `step` is to be done now.
+
+    `earlier` are versions to watch from instead of the first list's, the first that the server still has:
+    before the list those that were asked for, after it those that are left.
+    """
 
     step: Step
     backoff_s: float = 0.0
     refusals: int = 0
+    earlier: tuple[str, ...] = ()
 
 
-def begin(*, from_cache: bool) -> WatchProgress:
-    return WatchProgress(List(0.0, from_cache=from_cache))
+def begin(*, from_cache: bool, earlier: Sequence[str] = ()) -> WatchProgress:
+    return WatchProgress(List(0.0, from_cache=from_cache), earlier=tuple(earlier))
 
 
 def proceed(progress: WatchProgress, outcome: StepOutcome, pace: Pace, uniform: Uniform) -> WatchProgress:
@@ -98,16 +104,23 @@ def proceed(progress: WatchProgress, outcome: StepOutcome, pace: Pace, uniform: 
     """
     match outcome:
         case ListDone(resource_version):
-            watch = Watch(0.0, resource_version, _watch_timeout_s(pace, uniform))
-            return replace(progress, step=watch, refusals=0)
+            # One that is later is of another database, or of one that was restored from a backup.
+            before = [one for one in progress.earlier if precedes(one, resource_version)]
+            first, *rest = (*before, resource_version)
+            watch = Watch(0.0, first, _watch_timeout_s(pace, uniform))
+            return replace(progress, step=watch, refusals=0, earlier=tuple(rest))
         case ListFailed(error):
             wait_s, progress = _back_off(progress, error, pace, uniform)
             asked = progress.step if isinstance(progress.step, List) else List(0.0)
             # The pages ran out of time on the server: the next list comes in one piece.
             is_paged = asked.is_paged and not isinstance(error, GoneError)
             return replace(progress, step=replace(asked, wait_s=wait_s, is_paged=is_paged))
+        case Watched(at, error=GoneError()) if progress.earlier and _has_shown_nothing(progress.step, at):
+            first, *rest = progress.earlier
+            watch = Watch(0.0, first, _watch_timeout_s(pace, uniform))
+            return replace(progress, step=watch, earlier=tuple(rest))
         case Watched(resource_version, lasted_s, error):
-            wait_s = 0.0
+            wait_s, progress = 0.0, replace(progress, earlier=())
             if lasted_s >= pace.healthy_s:
                 progress = replace(progress, backoff_s=0.0, refusals=0)
             if error is not None or lasted_s < pace.healthy_s:
@@ -116,6 +129,11 @@ def proceed(progress: WatchProgress, outcome: StepOutcome, pace: Pace, uniform: 
             if isinstance(error, GoneError | MalformedObjectError):
                 return replace(progress, step=List(wait_s))
             return replace(progress, step=Watch(wait_s, resource_version, _watch_timeout_s(pace, uniform)))
+
+
+def _has_shown_nothing(step: Step, resource_version: str) -> bool:
+    """Whether a watch that ended there is where it began. From an earlier version nothing is told twice."""
+    return isinstance(step, Watch) and step.resource_version == resource_version
 
 
 def _back_off(

@@ -14,6 +14,11 @@ class WatchPosition:
         self._version = ""
         self._waiting: dict[asyncio.Event, Callable[[], bool]] = {}
 
+    @property
+    def version(self) -> str:
+        """Empty before there is a watch."""
+        return self._version
+
     def advance(self, resource_version: str) -> None:
         """The watch has come to here; lower than before where the API server was restored from a backup."""
         self._version = resource_version

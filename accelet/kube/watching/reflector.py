@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Generic, TypeVar
@@ -27,7 +27,7 @@ from accelet.kube.watching.pace import (
     proceed,
 )
 from accelet.kube.watching.source import Scope, Source
-from accelet.kube.watching.store import Change, Item, Key, Store, read_identity, read_item
+from accelet.kube.watching.store import Change, Item, Key, Store, precedes, read_identity, read_item
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
@@ -50,10 +50,13 @@ class Reflector(Generic[T]):
 
     `changed` is called on the event loop for each change, after the store has it; `failed` for each fault
     (a request that failed, an object that is malformed), so that it can be counted. Neither may raise.
-    `watched` is called, before `changed`, for each version that the watch has come to, with the object that
-    was deleted there as it was then: also where `refresh` has overtaken it. It may not raise either.
+    `began` is called with the version that a watch is to begin at, at once after a list. `watched` is called,
+    before `changed`, for each version that the watch has come to, with the UID of the object that came to be
+    there (empty if none did) and the object that was deleted there as it was then: also where `refresh` has
+    overtaken it. Neither may raise either.
     A malformed object stays as it was last; of one never seen before, `salvage` may say what is still to be
-    known.
+    known. With `earlier`, versions that a watch of this scope came to before, the first watch begins at the
+    first of these that the server still has, and tells `watched` what was deleted before the first list.
     """
 
     def __init__(
@@ -64,16 +67,20 @@ class Reflector(Generic[T]):
         *,
         changed: Callable[[Change[T]], None] | None = None,
         failed: Callable[[KubeError], None] | None = None,
-        watched: Callable[[str, T | None], None] | None = None,
+        began: Callable[[str], None] | None = None,
+        watched: Callable[[str, str, T | None], None] | None = None,
         salvage: Callable[[msgspec.Raw], T] | None = None,
         pace: Pace | None = None,
         uniform: Uniform = random.uniform,
         clock: Clock = SYSTEM_CLOCK,
+        earlier: Sequence[str] = (),
     ) -> None:
         self._source, self._scope, self._parse = source, scope, parse
         self._changed, self._failed, self._salvage = changed, failed, salvage
-        self._watched = watched
+        self._began, self._watched = began, watched
         self._pace, self._uniform, self._clock = pace or Pace(), uniform, clock
+        self._earlier = earlier
+        self._resumed_to = ""
         self._listing = asyncio.Lock()
         self._synced = asyncio.Event()
         log = _log.bind(resource=scope.resource.plural)
@@ -89,13 +96,21 @@ class Reflector(Generic[T]):
         """Waits until the store has been filled once."""
         await self._synced.wait()
 
+    def is_before_first_list(self, resource_version: str) -> bool:
+        """Whether what the watch tells of this version was so before the first list, which knows better."""
+        return precedes(resource_version, self._resumed_to, or_equals=True)
+
     async def run(self) -> None:
         """Lists and watches until it is cancelled; ends by itself for no fault of the API server."""
-        progress = begin(from_cache=self._scope.starts_from_cache)
+        progress = begin(from_cache=self._scope.starts_from_cache, earlier=self._earlier)
         while True:
             await self._clock.sleep(progress.step.wait_s)
             outcome = await self._do(progress.step)
             progress = proceed(progress, outcome, self._pace, self._uniform)
+            if self._began is not None and isinstance(progress.step, Watch):
+                self._began(progress.step.resource_version)
+            if isinstance(outcome, ListDone):
+                self._resumed_to = outcome.resource_version if progress.earlier else ""
             self._note(None if isinstance(outcome, ListDone) else outcome.error, progress.step.wait_s)
 
     async def refresh(self) -> None:
@@ -166,8 +181,6 @@ class Reflector(Generic[T]):
         """Takes over what there is at a version. `unread` objects are there, and stay as they are known."""
         # The watch may have overtaken a list asked for on the side. Our own list decides in any case: when
         # the API server's database was restored from a backup, its versions are lower than what we knew.
-        if is_own and self._watched is not None:
-            self._watched(resource_version, None)
         if is_own or self.store.is_older_than(resource_version):
             for changes in self.store.replacing(items, unread, resource_version):
                 self._tell(changes)
@@ -212,7 +225,8 @@ class Reflector(Generic[T]):
         who = read_identity(event.object, kind)
         if self._watched is not None:
             deleted = self._read(event.object, []) if event.type == "DELETED" else None
-            self._watched(who.resource_version, None if deleted is None else deleted.value)
+            added = who.uid if event.type == "ADDED" else ""
+            self._watched(who.resource_version, added, None if deleted is None else deleted.value)
         match event.type:
             case "BOOKMARK":
                 self.store.advance(who.resource_version)

@@ -11,10 +11,14 @@ from accelet.fakeapi import Answer
 from accelet.fakeapi.faults import Fault
 from accelet.fakekubelet import a_container, a_pod
 from accelet.fakekubelet.faults import Refuse
+from accelet.kubelet.paths import KubeletPaths
+from accelet.node.nodepods import WATCHED_FILE
 from tests.integration.agent.running import GPU, cards_config, until
 from tests.integration.identity.test_assignments import cards, mask
 from tests.integration.identity.test_policies import refusal
 from tests.integration.identity.world import (
+    GENERATED,
+    REPLICA_SET,
     STATEFUL_SET,
     gas,
     gpu_pod,
@@ -189,3 +193,78 @@ async def test_resource_without_assignments_asks_nobody(folder: Path) -> None:
         assert [event for event in world.kubelet.trace if event.event == "podresources"] == []
         assert world.api.seen == []
         assert running.pods_known() == set()
+
+
+async def test_pod_deleted_by_force_while_there_was_no_agent_is_not_taken_for_who_has_its_name(
+    folder: Path,
+) -> None:
+    """The kubelet had not come to it yet, and admits it although it is gone."""
+    async with node(folder) as world:
+        async with served(world, folder, tiles_config(), devices=20) as former:
+            old = world.create(gpu_pod("db-0", "card0", "card0:gt0"), owner=STATEFUL_SET)
+            await until(lambda: old.uid in former.pods_known())
+        assert (KubeletPaths(folder).device_plugins / WATCHED_FILE).exists()
+        world.delete(old)
+        new = world.create(gpu_pod("db-0", "card1", "card1:gt1"), owner=STATEFUL_SET)
+        async with served(world, folder, tiles_config(), devices=20):
+            late = await world.kubelet.admit(old)
+            assert "deleted by force" in refusal(late)
+            await world.kubelet.remove(late)
+            refused = await world.kubelet.admit(new)  # the kubelet may show again whom it has turned away
+            assert "deleted by force" in refusal(refused)
+            world.post_status(refused)  # with which it has come to who was bound after the deletion
+            await world.remove(refused)
+            again = await world.admit(gpu_pod("db-0", "card1", "card1:gt1"), owner=STATEFUL_SET)
+            assert (cards(again), mask(again)) == (["card1"], "1")
+
+
+async def test_pod_deleted_by_force_before_the_agent_ended_is_known_to_the_next(folder: Path) -> None:
+    """Also if the API server remembers nothing of that time."""
+    async with node(folder) as world:
+        async with served(world, folder, tiles_config(), devices=20) as former:
+            old = world.create(gpu_pod("db-0", "card0", "card0:gt0"), owner=STATEFUL_SET)
+            await until(lambda: old.uid in former.pods_known())
+            world.delete(old)
+            new = world.create(gpu_pod("db-0", "card1", "card1:gt1"), owner=STATEFUL_SET)
+            await until(lambda: new.uid in former.pods_known())
+        world.api.state.compact()
+        async with served(world, folder, tiles_config(), devices=20) as running:
+            late = await world.kubelet.admit(old)
+            assert "deleted by force" in refusal(late)
+            await world.kubelet.remove(late)
+            # The kubelet has come to one that was bound later.
+            other = await world.admit(gpu_pod(GENERATED, "card0", "card0:gt1"), owner=REPLICA_SET)
+            await until(lambda: other.pod.uid in running.pods_known())
+            record = await world.kubelet.admit(new)
+            assert (cards(record), mask(record)) == (["card1"], "1")
+
+
+async def test_nobody_whose_name_may_recur_is_believed_where_it_is_not_known_who_had_it(folder: Path) -> None:
+    """Until the kubelet has begun a pod that was bound later, and so has come to all before."""
+    async with node(folder) as world:
+        old = world.create(gpu_pod("db-0", "card0", "card0:gt0"), owner=STATEFUL_SET)
+        world.delete(old)
+        new = world.create(gpu_pod("db-0", "card1", "card1:gt1"), owner=STATEFUL_SET)
+        async with served(world, folder, tiles_config(), devices=20):
+            late = await world.kubelet.admit(old)
+            assert "It is not known which pods were deleted" in refusal(late)
+            await world.kubelet.remove(late)
+            other = await world.admit(gpu_pod(GENERATED, "card0", "card0:gt1"), owner=REPLICA_SET)
+            assert (cards(other), mask(other)) == (["card0"], "1")
+            await until((KubeletPaths(folder).device_plugins / WATCHED_FILE).exists)  # for who comes next
+            record = await world.kubelet.admit(new)
+            assert (cards(record), mask(record)) == (["card1"], "1")
+
+
+async def test_watch_that_began_anew_with_a_list_leaves_the_same_doubt(folder: Path) -> None:
+    async with node(folder) as world, served(world, folder, tiles_config(), devices=20) as running:
+        world.api.is_stalled = True
+        old = world.create(gpu_pod("db-0", "card0", "card0:gt0"), owner=STATEFUL_SET)
+        world.delete(old)
+        new = world.create(gpu_pod("db-0", "card1", "card1:gt1"), owner=STATEFUL_SET)
+        world.api.state.compact()
+        world.api.is_stalled = False
+        world.api.end_watches()
+        await until(lambda: new.uid in running.pods_known())
+        late = await world.kubelet.admit(old)
+        assert "It is not known which pods were deleted" in refusal(late)

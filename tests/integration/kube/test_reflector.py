@@ -1,6 +1,6 @@
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -38,6 +38,14 @@ class Seen:
     def __init__(self) -> None:
         self.changes: list[Change[Pod]] = []
         self.faults: list[KubeError] = []
+        self.position = ""
+        self.added: list[str] = []
+        self.deleted: list[Pod] = []
+
+    def note_watched(self, resource_version: str, added: str, deleted: Pod | None) -> None:
+        self.position = resource_version
+        self.added += [added] if added else []
+        self.deleted += [deleted] if deleted is not None else []
 
     @property
     def kinds(self) -> list[tuple[str, str]]:
@@ -52,6 +60,7 @@ async def reflecting(
     *,
     parse: Callable[[msgspec.Raw], Pod] = parse_pod,
     salvage: Callable[[msgspec.Raw], Pod] | None = None,
+    earlier: Sequence[str] = (),
     **scope: Any,
 ) -> AsyncIterator[Reflector[Pod]]:
     seen = seen or Seen()
@@ -61,9 +70,11 @@ async def reflecting(
         parse,
         changed=seen.changes.append,
         failed=seen.faults.append,
+        watched=seen.note_watched if earlier else None,
         salvage=salvage,
         pace=pace,
         uniform=random.Random(1).uniform,
+        earlier=earlier,
     )
     task = asyncio.create_task(reflector.run())
     try:
@@ -130,6 +141,43 @@ async def test_watch_resumes_where_it_was(client: Client, api: FakeApi) -> None:
             create(api, f"p-{broken}")
             await eventually(lambda: equals(reflector, api))
     assert api.count(watch=False) == 1, "listed once"
+
+
+async def test_watch_from_before_the_first_list_tells_what_was_deleted_until_then(
+    client: Client, api: FakeApi
+) -> None:
+    create(api, "other")
+    before = api.state.collection(PODS_PATH).objects["ml", "other"]["metadata"]["resourceVersion"]
+    create(api, "db-0")
+    delete(api, "db-0")
+    create(api, "db-0")
+    seen = Seen()
+    async with reflecting(client, seen, earlier=[before, "999999"]) as reflector:
+        await reflector.synced()
+        last = truth(api)["ml", "db-0"].resource_version
+        await eventually(lambda: seen.position == last)
+        (gone,) = seen.deleted
+        assert gone.name == "db-0"
+        assert seen.added == [gone.uid, truth(api)["ml", "db-0"].uid]
+        assert gone.uid != truth(api)["ml", "db-0"].uid
+        assert reflector.is_before_first_list(gone.resource_version)
+        assert sorted(seen.kinds) == [("added", "db-0"), ("added", "other")]
+        delete(api, "db-0")
+        await eventually(lambda: len(seen.deleted) == 2)
+        assert not reflector.is_before_first_list(seen.deleted[1].resource_version)
+
+
+async def test_versions_that_are_too_old_are_passed_over_without_a_wait(client: Client, api: FakeApi) -> None:
+    create(api, "one")
+    api.state.compact()
+    create(api, "two")
+    seen = Seen()
+    slow = Pace(first_s=60.0, most_s=120.0)
+    async with reflecting(client, seen, slow, earlier=["1"]) as reflector:
+        await reflector.synced()
+        create(api, "three")
+        await eventually(lambda: ("added", "three") in seen.kinds)
+        assert not reflector.is_before_first_list(truth(api)["ml", "three"].resource_version)
 
 
 async def test_silent_connection_is_left_for_a_new_one_and_nothing_is_lost(

@@ -9,6 +9,7 @@ import pytest
 
 from accelet.fakeapi import FakeApi
 from accelet.kube.errors import UnavailableError
+from accelet.kube.watching.watchrecord import WatchRecordFile
 from accelet.node.apiconnection import ApiConnection
 from accelet.node.nodepods import NodePods
 from tests.fakes.manifests import raw_pod
@@ -17,7 +18,8 @@ from tests.fakes.manifests import raw_pod
 @asynccontextmanager
 async def just_started(kubeconfig: Path) -> AsyncIterator[NodePods]:
     connection = ApiConnection(kubeconfig)
-    pods = NodePods("node", connection, lambda: None)
+    record = WatchRecordFile(kubeconfig.with_name("watched"))
+    pods = NodePods("node", connection, lambda: None, record)
     running = asyncio.create_task(pods.run())
     try:
         yield pods

@@ -10,10 +10,12 @@ from accelet.accelerators.simulated import SimulatedSettings
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Container, Pod
 from accelet.kube.poduid import PodUid
+from accelet.kubelet.checkpoint import Checkpoint, CheckpointEntry
 from accelet.kubelet.paths import KubeletPaths
 from accelet.kubelet.podresources import PodResources
 from accelet.node.kubeletrecords import KubeletRecords
 from deviceplugin.screening import Screener
+from resourcemanager.holdings.ledger import ALLOCATION_ANNOTATION
 from resourcemanager.manager import ResourceManager, ResourceRules
 from resourcemanager.matching.admissions import Admissions
 from tests.fakes.clocks import FakeClock
@@ -29,16 +31,35 @@ class SilentRecords(KubeletRecords):
         return False
 
 
+class LateRecords(KubeletRecords):
+    """Those of a kubelet that has taken over its checkpoint, and writes it a little later."""
+
+    looks = 0
+
+    async def knows(self, resource: str) -> bool:
+        self.looks += 1
+        return self.looks > 3
+
+    async def checkpoint(self) -> Checkpoint:
+        given = CheckpointEntry(
+            PodUid("old"), "main", "r/x", frozenset({"d0"}), {ALLOCATION_ANNOTATION: "token"}
+        )
+        return Checkpoint((given,), {"r/x": frozenset({"d0"})})
+
+
 class NoPods:
     """A `PodView` of a node without pods."""
 
-    is_synced = can_read = True
+    is_synced = can_read = knows_former = True
 
     def pods(self) -> Mapping[PodUid, Pod]:
         return {}
 
     def deleted(self) -> Mapping[PodUid, Pod]:
         return {}
+
+    def heard(self) -> frozenset[PodUid]:
+        return frozenset()
 
     def unwatched(self) -> frozenset[PodUid]:
         return frozenset()
@@ -111,6 +132,22 @@ async def test_it_is_not_known_who_was_skipped_before_the_watch_has_shown_who_wa
             pods.is_behind = False
             await asyncio.wait_for(screener.done(), 10)
             assert await screener.result(0.0) == frozenset({PodUid("lost")})
+        finally:
+            running.cancel()
+
+
+async def test_kubelet_that_calls_before_it_has_written_its_checkpoint_is_waited_for(tmp_path: Path) -> None:
+    """Else whoever was deleted lately counts as admitted without devices, and nothing is proven beside it."""
+    pods, backend = LaggingPods(), msgspec.convert({"cards": []}, SimulatedSettings).backend()
+    pods.is_behind = False
+    paths = KubeletPaths(tmp_path)
+    async with PodResources(paths.pod_resources_socket) as pod_resources:
+        manager = ResourceManager(ResourceRules("r/x"), backend)
+        screener = Screener(manager, LateRecords(paths), pods, pod_resources)
+        await screener.begin(Admissions(), is_new_kubelet=True)
+        running = asyncio.create_task(screener.run())
+        try:
+            assert await screener.result(10.0) == frozenset()
         finally:
             running.cancel()
 

@@ -124,6 +124,45 @@ def test_healthy_watch_forgets_the_faults_before_it() -> None:
     assert progress.step.wait_s <= 2.4
 
 
+@given(st.lists(st.integers(1, 20).map(str), max_size=8), st.integers(1, 20), st.integers(0, 9))
+def test_watch_begins_at_the_first_earlier_version_that_the_server_has(
+    earlier: list[str], listed: int, too_old: int
+) -> None:
+    uniform, tried = random.Random(0).uniform, []
+    progress = proceed(begin(from_cache=False, earlier=earlier), ListDone(str(listed)), PACE, uniform)
+    for _ in range(too_old):
+        if not isinstance(progress.step, Watch):
+            break
+        assert progress.step.wait_s == 0.0
+        tried.append(progress.step.resource_version)
+        progress = proceed(progress, Watched(tried[-1], 0.01, GONE), PACE, uniform)
+    wanted = [*(one for one in earlier if int(one) < listed), str(listed)]
+    assert tried == wanted[:too_old]
+    if too_old >= len(wanted):  # that of the list is too old as well
+        assert isinstance(progress.step, List)
+        assert progress.step.wait_s > 0.0
+        again = proceed(progress, ListDone("30"), PACE, uniform).step
+        assert isinstance(again, Watch)
+        assert again.resource_version == "30"
+
+
+def test_watch_that_has_shown_something_is_not_followed_by_one_from_an_earlier_version() -> None:
+    uniform = random.Random(0).uniform
+    progress = proceed(begin(from_cache=False, earlier=["3", "5"]), ListDone("9"), PACE, uniform)
+    progress = proceed(progress, Watched("12", 60.0, GONE), PACE, uniform)
+    assert isinstance(progress.step, List)
+    assert progress.earlier == ()
+
+
+def test_earlier_versions_are_forgotten_once_a_watch_was_accepted() -> None:
+    uniform = random.Random(0).uniform
+    progress = proceed(begin(from_cache=False, earlier=["3", "5"]), ListDone("9"), PACE, uniform)
+    progress = proceed(progress, Watched("12", 60.0), PACE, uniform)
+    assert isinstance(progress.step, Watch)
+    assert progress.step.resource_version == "12"
+    assert isinstance(proceed(progress, Watched("12", 60.0, GONE), PACE, uniform).step, List)
+
+
 OUTCOMES = st.one_of(
     st.builds(ListDone, st.just("5")),
     st.builds(ListFailed, st.sampled_from(ERRORS)),

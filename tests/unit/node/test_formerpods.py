@@ -11,11 +11,12 @@ from accelet.kube.objects import Owner
 from accelet.kube.pods import Container, ContainerStatus, Pod
 from accelet.kube.poduid import index_pods, leave_out_forged
 from accelet.node.formerpods import (
+    ENDED_S,
     KEPT_S,
     MOST_PARTS,
     MOST_PARTS_OF_POD,
-    UNBEGUN_S,
     FormerPods,
+    WatchGap,
     count_parts,
     strip_pod,
 )
@@ -32,26 +33,30 @@ def begun(name: str) -> Pod:
     return replace(pod(name), statuses={"c0": ContainerStatus()})
 
 
+def ended(name: str) -> Pod:
+    return replace(begun(name), phase="Succeeded")
+
+
 def names(former: FormerPods, now_s: float) -> list[str]:
     return [one.name for one in former.pods(now_s)]
 
 
 def test_deleted_pod_is_forgotten_after_its_time() -> None:
     former = FormerPods()
-    former.note(begun("a"), 0.0)
-    former.note(begun("b"), 1.0)
-    assert names(former, KEPT_S - 0.1) == ["a", "b"]
-    assert names(former, KEPT_S) == ["b"]
+    former.note(ended("a"), 0.0)
+    former.note(ended("b"), 1.0)
+    assert names(former, ENDED_S - 0.1) == ["a", "b"]
+    assert names(former, ENDED_S) == ["b"]
 
 
-def test_pod_that_the_kubelet_may_not_have_come_to_is_remembered_longer() -> None:
+def test_pod_of_whose_end_the_kubelet_may_not_have_heard_is_remembered_longer() -> None:
     former = FormerPods()
-    for name, now_s in (("a", 0.0), ("b", 1.0)):
-        former.note(pod(name), now_s)
-    former.note(begun("c"), 1.0)
-    assert names(former, KEPT_S + 1.0) == ["a", "b"]
-    assert names(former, UNBEGUN_S) == ["b"]
-    assert names(former, UNBEGUN_S + 1.0) == []
+    former.note(pod("a"), 0.0)
+    former.note(begun("b"), 1.0)
+    former.note(ended("c"), 1.0)
+    assert names(former, ENDED_S + 1.0) == ["a", "b"]
+    assert names(former, KEPT_S) == ["b"]
+    assert names(former, KEPT_S + 1.0) == []
 
 
 def test_pod_that_is_deleted_again_stands_last_and_once() -> None:
@@ -75,7 +80,7 @@ def test_end_of_a_pod_is_known_once_it_was_noted_as_such_and_while_it_is_remembe
     assert not former.has_end("uid-a")
     former.note(pod("a"), 1.0, is_end=True)
     assert former.has_end("uid-a")
-    former.note(pod("b"), 1.0 + UNBEGUN_S)
+    former.note(pod("b"), 1.0 + KEPT_S)
     assert not former.has_end("uid-a")
 
 
@@ -131,13 +136,79 @@ def test_index_is_that_of_all_that_are_remembered(acts: list[tuple[str, bool, in
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 600), st.integers(0, 40), st.booleans())))
 def test_room_is_kept_and_nothing_is_older_than_its_time(acts: list[tuple[str, int, int, bool]]) -> None:
     former, now_s, until_s = FormerPods(), 0.0, dict[str, float]()
-    for name, size, waited_s, has_begun in acts:
+    for name, size, waited_s, has_ended in acts:
         now_s += waited_s
-        statuses = {"c0": ContainerStatus()} if has_begun else {}
-        deleted = replace(pod(name, size), statuses=statuses)
+        deleted = replace(pod(name, size), phase="Failed" if has_ended else "Pending")
         former.note(deleted, now_s)
-        until_s[name] = now_s + (KEPT_S if has_begun else UNBEGUN_S)
+        until_s[name] = now_s + (ENDED_S if has_ended else KEPT_S)
         kept = list(former.pods(now_s))
         assert sum(map(count_parts, kept)) <= MOST_PARTS
         assert all(until_s[one.name] > now_s for one in kept)
         assert (name in {one.name for one in kept}) == (count_parts(deleted) <= MOST_PARTS_OF_POD)
+
+
+def test_those_that_may_still_be_admitted_under_a_name_are_listed_with_their_age() -> None:
+    former = FormerPods()
+    former.note(pod("a"), 0.0, is_end=True)
+    former.note(pod("b"), 1.0)  # not as it was at its end
+    former.note(ended("c"), 2.0, is_end=True)
+    former.note(pod("d", annotations={"kubernetes.io/config.mirror": "x"}), 3.0, is_end=True)
+    former.note(begun("e"), 4.0, is_end=True)
+    assert [(one.name, age_s) for one, age_s in former.list_recurring(10.0)] == [("a", 10.0), ("e", 6.0)]
+    assert all(not one.statuses for one, _ in former.list_recurring(10.0))  # what it had is not known then
+    assert [one.name for one, _ in former.list_recurring(KEPT_S)] == ["e"]
+    former.note_binding("uid-f")
+    former.note_living(begun("f"))
+    assert list(former.list_recurring(10.0)) == []
+
+
+def test_kubelet_has_heard_of_all_that_was_deleted_before_a_pod_was_bound_that_it_has_begun() -> None:
+    former = FormerPods()
+    former.note(pod("listed"), 0.0)  # no list tells when it was deleted
+    former.note(pod("first"), 0.0, is_end=True)
+    former.note_binding("uid-a")
+    former.note(pod("second"), 0.0, is_end=True)
+    former.note_living(begun("found"))  # bound before the watch began
+    former.note_living(pod("a"))
+    assert former.heard() == frozenset()
+    former.note_living(begun("a"))
+    assert former.heard() == {"uid-first"}
+    former.note_binding("uid-b")
+    former.note_living(replace(begun("b"), annotations={"kubernetes.io/config.mirror": "x"}))
+    assert former.heard() == {"uid-first"}
+    former.note_living(replace(pod("b"), phase="Failed"))
+    assert former.heard() == {"uid-first", "uid-second"}
+    former.note(pod("third"), 0.0, is_end=True)
+    former.note(begun("b"), 0.0, is_end=True)  # what was known of it goes with it
+    former.note_living(begun("b"))
+    assert former.heard() == {"uid-first", "uid-second"}
+
+
+def test_gap_is_none_where_nobody_waits() -> None:
+    mirror = pod("m", annotations={"kubernetes.io/config.mirror": "x"})
+    assert WatchGap().is_over(0.0)
+    assert WatchGap.among([], 0.0).is_over(0.0)
+    assert WatchGap.among([begun("a"), replace(pod("b"), phase="Failed"), mirror], 0.0).is_over(0.0)
+
+
+def test_gap_is_over_once_all_who_waited_were_begun() -> None:
+    gap = WatchGap.among([pod("a"), pod("b"), begun("c")], 0.0)
+    for one in (begun("a"), begun("c"), pod("b"), pod("new")):
+        gap.note(one)
+        assert not gap.is_over(1.0)
+    gap.note(replace(pod("b"), phase="Failed"))
+    assert gap.is_over(1.0)
+
+
+def test_gap_is_over_once_one_that_came_later_was_begun_but_not_by_who_says_to_mirror_one() -> None:
+    gap = WatchGap.among([pod("a"), pod("b")], 0.0)
+    gap.note(replace(begun("forged"), annotations={"kubernetes.io/config.mirror": "x"}))
+    assert not gap.is_over(1.0)
+    gap.note(begun("new"))
+    assert gap.is_over(1.0)
+
+
+def test_gap_is_over_after_the_time_that_the_kubelet_may_take() -> None:
+    gap = WatchGap.among([pod("a")], 7.0)
+    assert not gap.is_over(7.0 + KEPT_S - 0.1)
+    assert gap.is_over(7.0 + KEPT_S)

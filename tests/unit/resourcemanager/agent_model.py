@@ -164,6 +164,8 @@ class Agent:
             is_watch_current=node.with_.lag_ms == 0,
             admissions=admissions,
             deleted=index_pods(node.believe(node.deleted())),
+            heard=node.heard_of(),
+            knows_former=node.knows_former(),
             unwatched=node.unwatched(),
         )
         for _ in range(MOST_QUESTIONS):
@@ -202,7 +204,8 @@ class Agent:
         else:
             is_told, with_told = node.follow_end(pod, FOLLOW_MS), evidence.with_end
         deleted = index_pods(node.believe(node.deleted()))
-        return with_told(pod, deleted) if is_told else evidence.without_watch()
+        followed = with_told(pod, deleted) if is_told else evidence.without_watch()
+        return replace(followed, heard=node.heard_of(), knows_former=node.knows_former())
 
     def keep_ledger(self, *, is_after_answers: bool) -> None:
         node = self.node

@@ -17,6 +17,7 @@ from accelet.kube.pods import Container, ContainerStatus, Pod
 from accelet.kube.poduid import PodUid, leave_out_forged, may_recur
 from accelet.kubelet.checkpoint import CheckpointEntry
 from accelet.kubelet.podresources import ContainerRecord, PodRecord
+from accelet.node.formerpods import FormerPods, WatchGap, has_begun, without_start
 from resourcemanager.holdings.evidence import ContainerKey
 from resourcemanager.matching.inquiry import Podresources
 
@@ -60,6 +61,7 @@ class Watch:
 
     `shown` are the pods as its events had them. A list that overtakes them tells neither how a pod was at its
     end nor which pods were made and deleted meanwhile; of that the events tell later (`listed`: up to which).
+    Of the events up to `resumed` another agent was told before; what pods that had begun had, it alone knew.
     """
 
     lag_ms: int
@@ -68,6 +70,9 @@ class Watch:
     deleted: dict[str, Pod] = field(default_factory=dict)
     shown: dict[str, Pod] = field(default_factory=dict)
     listed: int = 0
+    resumed: int = 0
+    gap: WatchGap = field(default_factory=WatchGap)
+    former: FormerPods = field(default_factory=FormerPods)
 
     def catch_up(self, log: list[tuple[int, str, Pod | None]], now_ms: int) -> list[tuple[str, Pod | None]]:
         events = []
@@ -76,8 +81,13 @@ class Watch:
             self.seen += 1
             events.append((uid, pod))
             if pod is None:
-                self.deleted[uid] = self.shown.pop(uid)
+                gone = self.shown.pop(uid)
+                self.former.note(gone, 0.0, is_end=True)
+                self.deleted[uid] = gone if self.seen > self.resumed else without_start(gone)
             else:
+                if uid not in self.shown and self.seen > self.resumed:
+                    self.former.note_binding(uid)
+                    self.former.note_living(self.pods.get(uid, pod))
                 self.shown[uid] = pod
             if self.seen <= self.listed:
                 continue
@@ -85,10 +95,14 @@ class Watch:
                 self.pods.pop(uid, None)
             else:
                 self.pods[uid] = pod
+                self.gap.note(pod)
+                self.former.note_living(pod)
         return events
 
     def take_list(self, pods: Mapping[str, Pod], position: int) -> None:
         self.deleted |= {uid: pod for uid, pod in self.pods.items() if uid not in pods}
+        for pod in pods.values():
+            self.former.note_living(pod)
         kept = [uid for uid in self.pods if uid in pods]
         self.pods = {uid: pods[uid] for uid in (*kept, *pods)}
         self.listed = position
@@ -125,6 +139,8 @@ class Node:
         """Pods that it has removed while it was about to ask for devices for a container, and until when."""
         self.starting: set[str] = set()
         """Pods of which a container is starting without its devices: during its call."""
+        self.shown_again: set[str] = set()
+        """Pods that it turned away and takes for active ones all the same."""
         self.admitting = ""
         """The UID of the pod it is admitting: of that one no container starts before it is admitted."""
         self.knows_resource = True
@@ -144,7 +160,8 @@ class Node:
         if disturbances.kubelet_restarts:
             self.at(self.random.randrange(500, 3000), self.ask_for_restart)
         if disturbances.agent_restarts:
-            self.at(self.random.randrange(500, 3000), self.restart_agent)
+            soon = self.batch + self.random.randrange(300)  # while many wait
+            self.at(self.random.choice([soon, self.random.randrange(500, 3000)]), self.restart_agent)
         if disturbances.static_pods:
             for _ in range(3):
                 self.at(self.random.randrange(3000), self.add_static)
@@ -232,7 +249,11 @@ class Node:
     def post_end(self, uid: str, phase: str, generation: int) -> None:
         """The kubelet's status arrives, if it still is that kubelet; a controller replaces the pod."""
         pod = self.api.get(uid)
-        if pod is None or generation != self.kubelet_generation:
+        if generation != self.kubelet_generation:
+            return
+        if pod is None:
+            if phase == "Failed" and uid in self.known:
+                self.forget_that_it_failed(self.known[uid])
             return
         self.update(uid, phase=phase)
 
@@ -243,6 +264,12 @@ class Node:
 
         if self.random.random() < 0.8:
             self.later(1, 60, delete)
+
+    def forget_that_it_failed(self, pod: Pod) -> None:
+        """The kubelet drops the status of a pod whose name is another's, and takes it for active again."""
+        if any(one.key == pod.key for one in self.api.values()):
+            self.inactive.discard(pod.uid)
+            self.shown_again.add(pod.uid)
 
     def post_waiting(self, uid: str, generation: int) -> None:
         """The kubelet has admitted the pod and pulls its images."""
@@ -331,7 +358,8 @@ class Node:
                 return
         self.admitting = ""
         if pod.uid in self.inactive:
-            self.later(1, 100, lambda: self.post_end(pod.uid, "Failed", generation))
+            soon = self.random.choice([5, 100]) if self.with_.forced_deletions else 100
+            self.later(1, soon, lambda: self.post_end(pod.uid, "Failed", generation))
             return
         if pod.uid.startswith("static"):
             said = {"kubernetes.io/config.mirror": pod.uid}
@@ -475,21 +503,17 @@ class Node:
         self.agent_generation += 1
         self.stopping = {}
         self.is_served = False
-        self.later(0, 300, self.register)
+        self.later(0, self.random.choice([20, 300]), self.register)
 
     def register(self) -> None:
         """The agent finds out what it has to know before, and then the kubelet knows the resource."""
         if self.is_served:
             return
-        if self.with_.forced_deletions and (self.queue or self.kubelet_watch.seen < len(self.log)):
-            # An agent that begins knows of no deletion; that the kubelet is behind as well is not played.
-            self.later(1, 20, self.register)
-        else:
-            self.registering()
-            self.stopping = {}
-            self.knows_resource = self.is_served = True
-            self.registrations += 1
-            self.write_checkpoint()  # as after each list of devices
+        self.registering()
+        self.stopping = {}
+        self.knows_resource = self.is_served = True
+        self.registrations += 1
+        self.write_checkpoint()  # as after each list of devices
 
     # What only some nodes have.
 
@@ -504,7 +528,7 @@ class Node:
         """
         for uid, (until_ms, stopped, container) in list(self.stopping.items()):
             if self.random.random() < 0.1 or self.now_ms > until_ms:
-                del self.stopping[uid]
+                self.stopping.pop(uid, None)  # it may have begun anew meanwhile
                 if self.is_served and self.now_ms <= until_ms:
                     self.start(stopped, container)
         for uid in sorted(self.forgotten & self.known.keys() - self.inactive - {self.admitting}):
@@ -544,10 +568,29 @@ class Node:
         )
 
     def watch_anew(self) -> None:
-        """Another agent begins with a list, and knows nothing of what was deleted before."""
-        self.agent_watch = Watch(
-            self.with_.lag_ms, len(self.log), dict(self.api), shown=dict(self.api), listed=len(self.log)
-        )
+        """Another agent begins with a list, and mostly with what the one before it and the watch told."""
+        end = len(self.log)
+        has_gap = self.with_.forced_deletions and self.random.random() < 0.4 and not self.are_names_missing()
+        self.agent_watch = Watch(self.with_.lag_ms, pods=dict(self.api), listed=end, resumed=end)
+        if has_gap:
+            self.agent_watch.seen, self.agent_watch.shown = end, dict(self.api)
+            self.agent_watch.gap = WatchGap.among(self.api.values(), 0.0)
+        self.agent_watch.catch_up(self.log, self.now_ms)
+        # Of whom it is not told, and who is without devices, nobody starts again here: that is not played.
+        last = {uid: pod for _, uid, pod in self.log if pod is not None}
+        gone = last.keys() - self.api.keys()
+        self.forgotten -= {uid for uid in gone if has_gap or has_begun(last[uid])}
+
+    def are_names_missing(self) -> bool:
+        """Whether a pod that was deleted by force is still to be made anew, which is not played then."""
+        names = {pod.name for pod in self.api.values()}
+        return any(may_recur(pod) and pod.name not in names for pod in self.deleted_by_force)
+
+    def knows_former(self) -> bool:
+        return self.agent_watch.gap.is_over(0.0)
+
+    def heard_of(self) -> frozenset[PodUid]:
+        return self.agent_watch.former.heard()
 
     def believe(self, pods: Iterable[Pod]) -> tuple[Pod, ...]:
         return tuple(leave_out_forged(pods, NODE_UID))

@@ -237,15 +237,49 @@ def test_new_pod_is_told_from_a_former_one_by_its_sidecars() -> None:
     assert doubt_of(World(shows(record(former)), api=[new]).resolve(known)) is Doubt.NOBODY
 
 
-def test_former_pod_that_may_be_in_admission_is_a_doubt_once() -> None:
+def test_former_pod_that_may_be_in_admission_is_a_doubt_until_the_kubelet_has_heard_of_its_deletion() -> None:
     former, new = pod("db-0", uid="former"), pod("db-0", uid="new")
     known = replace(evidence(new), deleted=index_pods([former]))
     step = World(shows(record(former)), api=[new]).resolve(known)
     assert doubt_of(step) is Doubt.SEVERAL
     assert isinstance(step, NoProof)
     after = note_answer(known.admissions, step, is_refused=True, known={PodUid("former")})
-    assert owner_of(World(shows(record(new))).resolve(replace(known, admissions=after))) == ("new", "main")
+    # The kubelet shows again whom it has turned away once it finds the name to be another pod's.
+    refused = replace(known, admissions=after)
+    assert doubt_of(World(shows(record(former)), api=[new]).resolve(refused)) is Doubt.SEVERAL
+    heard = replace(refused, heard=frozenset({PodUid("former")}))
+    assert owner_of(World(shows(record(new))).resolve(heard)) == ("new", "main")
     assert note_answer(known.admissions, step, is_refused=False, known=set()) == known.admissions
+
+
+def test_nobody_whose_name_may_recur_is_believed_while_former_pods_are_not_known() -> None:
+    new, other = pod("db-0", uid="new"), pod("web-7d9c5-x2bqt", owner=REPLICA_SET)
+    known = replace(evidence(new, other), knows_former=False)
+    step = World(shows(record(new)), api=[new, other]).resolve(known)
+    assert isinstance(step, NoProof)
+    assert (step.doubt, step.former) == (Doubt.UNVERIFIED, None)
+    assert "It is not known which pods were deleted" in step.reason
+    assert owner_of(World(shows(record(new), record(other)), api=[new, other]).resolve(known))[0] == other.uid
+
+
+def test_former_pod_that_was_turned_away_and_is_shown_again_is_not_taken_for_who_has_its_name() -> None:
+    """What the call asks for is not what the former one asked for: it is for whoever is admitted now."""
+    former, new = pod("db-0", uid="former"), pod("db-0", container("main", 2), uid="new")
+    other = pod("other", container("main", 2))
+    known = replace(evidence(new, other, size=2), deleted=index_pods([former]))
+    world = World(shows(record(former), record(other)), api=[new, other])
+    assert owner_of(world.resolve(known)) == ("uid-other", "main")
+    assert doubt_of(World(shows(record(former)), api=[new, other]).resolve(known)) is Doubt.SEVERAL
+
+
+def test_former_pod_that_was_turned_away_may_be_shown_without_the_devices_it_had_by_then() -> None:
+    former = pod("db-0", container("main0", 2), container("main1"), uid="former")
+    new = pod("db-0", container("main0"), container("main1", 0), uid="new")
+    known = replace(evidence(new, ledger=books(("former", "main0", "d0 d1"))), deleted=index_pods([former]))
+    assert doubt_of(World(shows(record(former)), api=[new]).resolve(known)) is Doubt.SEVERAL
+    had_all = books(("former", "main0", "d0 d1"), ("former", "main1", "d2"))
+    begun = replace(known, ledger=had_all, deleted=index_pods([running(former)]))
+    assert owner_of(World(shows(record(new))).resolve(begun)) == ("new", "main0")
 
 
 def test_of_several_former_pods_a_refusal_rules_out_the_first_alone() -> None:
@@ -258,7 +292,10 @@ def test_of_several_former_pods_a_refusal_rules_out_the_first_alone() -> None:
         assert isinstance(step, NoProof)
         assert step.former == shown.uid
         known = replace(known, admissions=note_answer(known.admissions, step, is_refused=True, known=uids))
-    assert owner_of(World(shows(record(new))).resolve(known)) == ("new", "main")
+    assert owner_of(World(shows(record(new))).resolve(replace(known, heard=frozenset(uids)))) == (
+        "new",
+        "main",
+    )
 
 
 def test_former_pod_that_had_its_devices_is_no_doubt() -> None:
@@ -501,7 +538,7 @@ def test_all_that_wait_are_asked_for_where_nobody_can_be_read() -> None:
 def test_newer_pod_of_the_same_name_is_not_taken_for_the_one_we_know() -> None:
     old = pod("db-0", uid="old", owner=STATEFUL_SET)
     new = replace(old, uid="new")
-    world = World(shows(record(new)), api=[new])
+    world = World(shows(record(new)), api=[new], watch=[replace(old, phase="Succeeded")])
     assert owner_of(world.resolve(replace(evidence(old), is_watch_current=False))) == ("new", "main")
     assert world.asked == [AskShown(("ns", "db-0")), ReadPod(("ns", "db-0")), FollowWatch(new)]
 
@@ -613,7 +650,7 @@ def test_what_is_shown_under_the_name_may_be_another_pod_by_its_containers() -> 
 def test_what_is_shown_under_the_name_may_be_another_pod_by_its_devices() -> None:
     known = pod("p", container("a"), container("b"))
     real = replace(known, uid="new")
-    world = World(shows(record(real)), api=[real])
+    world = World(shows(record(real)), api=[real], watch=[replace(known, phase="Succeeded")])
     step = world.resolve(evidence(known, ledger=books(("uid-p", "a", "d"))))
     assert owner_of(step) == ("new", "a")
 

@@ -24,6 +24,7 @@ AGENT_SOURCES = [
     PROJECT / "accelet" / "cli" / "ending.py",
     PROJECT / "accelet" / "kube" / "watching" / "reflector.py",
     PROJECT / "accelet" / "kube" / "watching" / "reliance.py",
+    PROJECT / "accelet" / "kube" / "watching" / "watchrecord.py",
     PROJECT / "accelet" / "kube" / "recording" / "events.py",
 ]
 
