@@ -1,4 +1,6 @@
-"""Hypothesis profiles: `default` is bounded for `make test`, `thorough` and `soak` are for those targets."""
+"""Hypothesis profiles: `default` is bounded for `make test`, `thorough` for `make properties`, a part of CI.
+
+`make thorough` uses the second too; `soak` and `long` are for `make soak`."""
 
 import os
 
@@ -8,7 +10,7 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile(
     "default",
-    max_examples=50,
+    max_examples=20,
     deadline=None,
     derandomize=True,
     print_blob=True,
