@@ -795,6 +795,19 @@ def test_two_pods_that_lack_devices_for_long_are_no_proof() -> None:
     assert "ns/one, ns/two" in step.reason
 
 
+def test_refusals_of_another_kubelet_would_prove_the_wrong_one_before_134() -> None:
+    again, other = pod("again"), pod("other")
+    world = World(shows(record(again), record(other)), [again, other])
+    of_this_kubelet = Admissions(turned_away=frozenset({PodUid("uid-again")}))
+    step = world.resolve(replace(before_134(), admissions=of_this_kubelet))
+    assert owner_of(step) == ("uid-other", "main")
+    assert isinstance(step, Match)
+    assert step.proof is Proof.SOLE
+    # A kubelet that starts asks for both anew, if the API server had not learnt of the refusal.
+    begun_anew = Admissions(listed=frozenset({PodUid("uid-again"), PodUid("uid-other")}))
+    assert doubt_of(world.resolve(replace(before_134(), admissions=begun_anew))) is Doubt.SEVERAL
+
+
 def test_pod_only_the_kubelet_knows_is_no_proof_for_another() -> None:
     one, stranger = pod("p"), pod("static-node")
     world = World(shows(record(one), record(stranger)), [one])
