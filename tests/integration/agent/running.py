@@ -54,12 +54,12 @@ async def agent(folder: Path, config_file: Path, kubeconfig: Path | None = None)
             await running
 
 
-async def until_ready(running: Agent, *, is_ready: bool = True, timeout_s: float = 10.0) -> None:
+async def until_ready(running: Agent, *, is_ready: bool = True, timeout_s: float = 30.0) -> None:
     """Waits until /readyz would say so."""
     await until(lambda: all(check.is_ok for check in running.readiness()) is is_ready, timeout_s=timeout_s)
 
 
-async def until_said(running: Agent, words: str, *, timeout_s: float = 10.0) -> None:
+async def until_said(running: Agent, words: str, *, timeout_s: float = 30.0) -> None:
     """Waits until /readyz?verbose would contain the words."""
     await until(lambda: any(words in check.detail for check in running.readiness()), timeout_s=timeout_s)
 
@@ -82,7 +82,7 @@ def _scans(running: Agent, resource: str) -> float:
     return running.metrics.registry.get_sample_value(name, {"resource": resource}) or 0.0
 
 
-async def until(condition: Callable[[], bool], *, timeout_s: float = 10.0) -> None:
+async def until(condition: Callable[[], bool], *, timeout_s: float = 30.0) -> None:
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110 - what is asked for is asked for, as a probe does
             await asyncio.sleep(0.01)

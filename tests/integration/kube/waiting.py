@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 
-async def eventually(condition: Callable[[], bool], within_s: float = 10.0) -> None:
+async def eventually(condition: Callable[[], bool], within_s: float = 30.0) -> None:
     """Returns once `condition` holds.
 
     Raises:
