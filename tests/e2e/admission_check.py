@@ -72,7 +72,7 @@ async def kubeconfig(cluster: ControlPlane, client: Client, tmp_path: Path) -> P
 
 
 def _queued(name: str, pods: int, queue: str) -> dict[str, Any]:
-    job = site._job(name, pods, 8)
+    job = site.gang_job(name, pods, 8)
     job["metadata"]["labels"] = {QUEUE_LABEL: queue}
     job["spec"]["suspend"] = True
     return job
@@ -117,7 +117,7 @@ async def test_kueue_lets_a_job_run_that_has_a_place_and_takes_its_quota_from_on
         async def has_quota() -> bool:
             return (await _conditions(client, run, "train")).get("QuotaReserved") == "True"
 
-        async with site._scheduler(kubeconfig, log, config):
+        async with site.running_scheduler(kubeconfig, log, config):
             await until(has_quota)
             await until(partial(site._is_bound, client, run, "train", 3))
             said = await _check(client, run, "train")

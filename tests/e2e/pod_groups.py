@@ -88,14 +88,14 @@ async def two_nodes(client: Client) -> AsyncIterator[Mapping[str, tuple[str, str
         nodes = [json.loads(await client.get(NODES, None, node)) for node in places]
         return not any(node["spec"].get("taints") for node in nodes)
 
-    await site._until(are_open, 120)
+    await site.until(are_open, 120)
     yield places
     beating.cancel()
     await asyncio.gather(beating, return_exceptions=True)
 
 
 def _job(pods: int, group: str) -> dict[str, Any]:
-    job = site._job("train", pods, 2)
+    job = site.gang_job("train", pods, 2)
     job["spec"]["template"]["spec"]["schedulingGroup"] = {"podGroupName": group}
     return job
 
@@ -144,7 +144,7 @@ async def _hold_back(client: Client, below: int) -> None:
             return True
         return False
 
-    await site._until(is_refused)
+    await site.until(is_refused)
     await client.delete(PODS, "default", "canary")
 
 
@@ -160,7 +160,7 @@ async def _bind_another(client: Client) -> None:
         page = await client.list_page(PODS, "default", {"fieldSelector": "metadata.name=later"})
         return any(b'"nodeName"' in bytes(item) for item in page.items)
 
-    await site._until(is_bound)
+    await site.until(is_bound)
 
 
 async def test_a_gang_of_a_pod_group_is_bound_all_at_once_though_its_scheduler_was_killed(
@@ -173,19 +173,19 @@ async def test_a_gang_of_a_pod_group_is_bound_all_at_once_though_its_scheduler_w
     kubeconfig, log = Path(control_plane.kubeconfig), tmp_path / "scheduler.log"
     await _hold_back(client, 3)
     await client.create(version.groups, "default", _group("g", 8))
-    async with site._scheduler(kubeconfig, log) as first:
+    async with site.running_scheduler(kubeconfig, log) as first:
         await client.create(JOBS, "default", _job(8, "g"))
 
         async def is_half_released() -> bool:
             return [not pod.gates for pod in await site._pods(client, "default", "train")].count(True) == 5
 
-        await site._until(is_half_released, 120)
+        await site.until(is_half_released, 120)
         first.kill()
         await first.wait()
     await _bind_another(client)
     assert not any(pod.node_name for pod in await site._pods(client, "default", "train"))
     await client.delete(_BINDINGS, None, _HELD_BACK)
-    async with site._scheduler(kubeconfig, log):
-        await site._until(lambda: site._is_bound(client, "default", "train", 8))
+    async with site.running_scheduler(kubeconfig, log):
+        await site.until(lambda: site._is_bound(client, "default", "train", 8))
     used = {pod.node_name or "" for pod in await site._pods(client, "default", "train")}
     assert {two_nodes[name][1] for name in used} == {"s0"}

@@ -114,7 +114,7 @@ def log(tmp_path: Path) -> Path:
 async def namespace(client: Client) -> AsyncIterator[str]:
     name = f"gangs-{time.time_ns():x}"
     await client.create(NAMESPACES, None, {"metadata": {"name": name}})
-    await _until(lambda: _exists(client, ApiResource("ServiceAccount", "serviceaccounts"), name, "default"))
+    await until(lambda: _exists(client, ApiResource("ServiceAccount", "serviceaccounts"), name, "default"))
     yield name
     await client.delete(NAMESPACES, None, name)
 
@@ -129,7 +129,7 @@ async def _make_node(client: Client, name: str, place: Sequence[str]) -> None:
     await client.patch(NODES, None, name, {"status": status}, "strategic", subresource="status")
 
 
-def _job(name: str, pods: int, gpus: int, **annotations: str) -> dict[str, Any]:
+def gang_job(name: str, pods: int, gpus: int, **annotations: str) -> dict[str, Any]:
     resources = {"limits": {GPU: str(gpus), "cpu": "100m"}}
     return {
         "apiVersion": "batch/v1",
@@ -168,14 +168,14 @@ async def _exists(client: Client, resource: ApiResource, namespace: str, name: s
     return True
 
 
-async def _until(condition: Any, within_s: float = 60.0) -> None:
+async def until(condition: Any, within_s: float = 60.0) -> None:
     async with asyncio.timeout(within_s):
         while not await condition():  # noqa: ASYNC110 - the API server is another process
             await asyncio.sleep(0.05)
 
 
 @asynccontextmanager
-async def _scheduler(
+async def running_scheduler(
     kubeconfig: Path, log: Path, config: Path | None = None
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """A replica, as a process of its own."""
@@ -212,7 +212,7 @@ def _apart_from(**labels: str) -> dict[str, Any]:
 
 def _ruled_jobs() -> dict[str, dict[str, Any]]:
     """Jobs whose pods kube-scheduler lets share no node, each by a rule of its own."""
-    jobs = {name: _job(name, 6, 1) for name in ("ported", "shy")}
+    jobs = {name: gang_job(name, 6, 1) for name in ("ported", "shy")}
     spec = jobs["ported"]["spec"]["template"]["spec"]
     spec["containers"][0]["ports"] = [{"containerPort": 29500, "hostPort": 29500}]
     jobs["shy"]["spec"]["template"]["spec"]["affinity"] = _apart_from(**{"job-name": "shy"})
@@ -224,18 +224,18 @@ async def test_gangs_are_bound_where_they_were_planned(
 ) -> None:
     planned: dict[str, str] = {}
     jobs = {
-        "whole": _job("whole", 5, 8, **{REQUIRED_LEVEL: "subblock"}),
-        "shared": _job("shared", 24, 2),
-        "apart": _job("apart", 7, 1, **{EXCLUSIVE: "true"}),
-        "sliced": _job("sliced", 6, 2, **{SLICE_SIZE: "3", SLICE_LEVEL: "host"}),
+        "whole": gang_job("whole", 5, 8, **{REQUIRED_LEVEL: "subblock"}),
+        "shared": gang_job("shared", 24, 2),
+        "apart": gang_job("apart", 7, 1, **{EXCLUSIVE: "true"}),
+        "sliced": gang_job("sliced", 6, 2, **{SLICE_SIZE: "3", SLICE_LEVEL: "host"}),
         **_ruled_jobs(),
     }
-    async with _scheduler(kubeconfig, log):
+    async with running_scheduler(kubeconfig, log):
         for job in jobs.values():
             await client.create(JOBS, namespace, job)
         for name, job in jobs.items():
             count = job["spec"]["parallelism"]
-            await _until(lambda n=name, c=count: _is_bound(client, namespace, n, c))
+            await until(lambda n=name, c=count: _is_bound(client, namespace, n, c))
             for pod in await _pods(client, namespace, name):
                 (term,) = pod.required_terms or ()
                 planned[pod.name] = term.fields[0].values[0]
@@ -246,7 +246,7 @@ async def test_gangs_are_bound_where_they_were_planned(
         assert sliced == [sliced[0]] * 3 + [sliced[3]] * 3, "four would fit on a node"
         for name, count in (("apart", 7), ("ported", 6), ("shy", 6)):
             assert len({pod.node_name for pod in await _pods(client, namespace, name)}) == count
-        await _until(lambda: _has_no_plans(client, namespace))
+        await until(lambda: _has_no_plans(client, namespace))
         page = await client.list_page(EVENTS, namespace)
         notes = [json.loads(bytes(raw)).get("note", "") for raw in page.items]
         assert "5 pods on 5 nodes, distance 400, optimal" in notes
@@ -261,10 +261,10 @@ async def _has_no_plans(client: Client, namespace: str) -> bool:
 async def test_two_hundred_pods_are_released_soon_after_the_last_is_created(
     kubeconfig: Path, client: Client, namespace: str, log: Path, say: Any
 ) -> None:
-    async with _scheduler(kubeconfig, log):
-        await client.create(JOBS, namespace, _job("warm", 1, 1))
-        await _until(lambda: _is_bound(client, namespace, "warm", 1))
-        await client.create(JOBS, namespace, _job("large", 200, 1))
+    async with running_scheduler(kubeconfig, log):
+        await client.create(JOBS, namespace, gang_job("warm", 1, 1))
+        await until(lambda: _is_bound(client, namespace, "warm", 1))
+        await client.create(JOBS, namespace, gang_job("large", 200, 1))
         created_s, released_s = await _times(client, namespace, "large", 200)
     say(f"200 pods: {released_s - created_s:.2f} s from the last one created to the last gate lifted")
     assert released_s - created_s < 10, "3 s on two idle cores"
@@ -301,21 +301,21 @@ async def _times(client: Client, namespace: str, job: str, count: int) -> tuple[
 async def test_a_killed_replica_leaves_nothing_half_done(
     kubeconfig: Path, client: Client, namespace: str, log: Path
 ) -> None:
-    async with _scheduler(kubeconfig, log) as first:
-        await client.create(JOBS, namespace, _job("warm", 1, 1))
-        await _until(lambda: _is_bound(client, namespace, "warm", 1))
-        await client.create(JOBS, namespace, _job("train", 150, 2))
+    async with running_scheduler(kubeconfig, log) as first:
+        await client.create(JOBS, namespace, gang_job("warm", 1, 1))
+        await until(lambda: _is_bound(client, namespace, "warm", 1))
+        await client.create(JOBS, namespace, gang_job("train", 150, 2))
 
         async def is_under_way() -> bool:
             pods = await _pods(client, namespace, "train")
             return any(not pod.gates for pod in pods)
 
-        await _until(is_under_way)
+        await until(is_under_way)
         first.kill()
         await first.wait()
     began_s = time.monotonic()
-    async with _scheduler(kubeconfig, log):
-        await _until(lambda: _is_bound(client, namespace, "train", 150))
+    async with running_scheduler(kubeconfig, log):
+        await until(lambda: _is_bound(client, namespace, "train", 150))
     assert time.monotonic() - began_s < 20
 
 
@@ -379,16 +379,16 @@ async def test_a_gang_of_high_priority_gets_the_room_of_the_lowest_though_its_sc
     priorities: Mapping[int, str],
 ) -> None:
     jobs = {"low": (20, 20), "lowest": (10, len(nodes) - 20), "high": (1000, 25)}
-    manifests = {name: _job(name, count, 8) for name, (_, count) in jobs.items()}
+    manifests = {name: gang_job(name, count, 8) for name, (_, count) in jobs.items()}
     for name, (priority, _) in jobs.items():
         template = manifests[name]["spec"]["template"]["spec"]
         template["priorityClassName"] = priorities[priority]
         manifests[name]["spec"]["podFailurePolicy"] = _FORGIVING
-    async with _scheduler(kubeconfig, log, may_preempt) as first:
+    async with running_scheduler(kubeconfig, log, may_preempt) as first:
         for name in ("low", "lowest"):
             await client.create(JOBS, namespace, manifests[name])
-            await _until(lambda n=name: _is_bound(client, namespace, n, jobs[n][1]))
-        await _until(lambda: _has_no_plans(client, namespace))
+            await until(lambda n=name: _is_bound(client, namespace, n, jobs[n][1]))
+        await until(lambda: _has_no_plans(client, namespace))
         kept = {pod.uid for pod in await _pods(client, namespace, "low")}
         given = {pod.node_name for pod in await _pods(client, namespace, "lowest")}
         await _cannot_evict_by_name(kubeconfig, namespace, (await _pods(client, namespace, "low"))[0])
@@ -397,18 +397,18 @@ async def test_a_gang_of_high_priority_gets_the_room_of_the_lowest_though_its_sc
         async def is_evicting() -> bool:
             return any(pod.deleted_s is not None for pod in await _pods(client, namespace, "lowest"))
 
-        await _until(is_evicting)
+        await until(is_evicting)
         first.kill()
         await first.wait()
     assert all(pod.gates for pod in await _pods(client, namespace, "high"))
-    async with _scheduler(kubeconfig, log, may_preempt):
+    async with running_scheduler(kubeconfig, log, may_preempt):
 
         async def is_in() -> bool:
             await _end(cluster, client, namespace, "lowest")
             return await _is_bound(client, namespace, "high", 25)
 
-        await _until(is_in)
-        await _until(lambda: _has_no_plans(client, namespace))
+        await until(is_in)
+        await until(lambda: _has_no_plans(client, namespace))
     assert {pod.node_name for pod in await _pods(client, namespace, "high")} <= given
     assert {pod.uid for pod in await _pods(client, namespace, "low")} == kept
     assert all(pod.gates for pod in await _pods(client, namespace, "lowest") if not pod.is_terminal)
@@ -416,7 +416,7 @@ async def test_a_gang_of_high_priority_gets_the_room_of_the_lowest_though_its_sc
 
 def _shy_job(name: str, **spec: Any) -> dict[str, Any]:
     """A Job that may fail no pod, and whose one pod cannot be beside a neighbour."""
-    job = _job(name, 1, 2)
+    job = gang_job(name, 1, 2)
     job["spec"] |= {"backoffLimit": 0, **spec}
     job["spec"]["template"]["spec"]["affinity"] = _apart_from(**{"is": "neighbour"})
     return job
@@ -434,13 +434,13 @@ async def test_a_pod_that_kube_scheduler_refuses_is_evicted_only_where_that_cost
     await client.create(PODS, namespace, neighbour)
     config = log.with_name("config.yaml")
     config.write_text("version: v1\nstranded_after_s: 2\n")
-    await _until(lambda: _are_open(client, nodes))
-    async with _scheduler(kubeconfig, log, config):
+    await until(lambda: _are_open(client, nodes))
+    async with running_scheduler(kubeconfig, log, config):
         # The fullest node that has room is the neighbour's.
         await client.create(JOBS, namespace, _shy_job("forgiving", podFailurePolicy=_FORGIVING))
-        await _until(lambda: _is_bound(client, namespace, "forgiving", 1), within_s=120)
+        await until(lambda: _is_bound(client, namespace, "forgiving", 1), within_s=120)
         await client.create(JOBS, namespace, _shy_job("strict"))
-        await _until(lambda: _is_told(client, namespace, "strict", "Unbound"))
+        await until(lambda: _is_told(client, namespace, "strict", "Unbound"))
         (moved,) = await _pods(client, namespace, "forgiving")
         (stays,) = await _pods(client, namespace, "strict")
         assert moved.node_name != where

@@ -29,7 +29,7 @@ from tests.e2e.gangs.kinds import FULL, PLAIN, REFUSING, UNPLANNED, draw
 from tests.e2e.gangs.refusing import LABEL, Webhook
 from tests.e2e.gangs.scene import Scene
 from tests.e2e.tasks.killing import Killer
-from tests.e2e.test_scheduler import NAMESPACES, _until, kubeconfig  # noqa: F401 - a fixture
+from tests.e2e.test_scheduler import NAMESPACES, kubeconfig, until  # noqa: F401 - a fixture
 from tests.free_ports import LOOPBACK, free_port
 
 SHARE = float(os.environ.get("ACCELET_GANGS_SHARE", "1"))
@@ -128,7 +128,7 @@ async def test_gangs_are_whole_whatever_happens(
     reserved, all_came = Streak(), asyncio.Event()
     await _make_namespaces(client)
     await fleet.make()
-    await _until(fleet.are_open, 240)
+    await until(fleet.are_open, 240)
     say(f"{len(fleet.places)} nodes are open")
     await scene.limit()
     began_s = time.monotonic()
@@ -142,7 +142,7 @@ async def test_gangs_are_whole_whatever_happens(
             all_came.set()
             say(f"all gangs have come after {time.monotonic() - began_s:.0f} s; {killer.kills} kills")
             await _until_over(scene, killer)
-            await _until(lambda: _has_no_plans(client), 60)
+            await until(lambda: _has_no_plans(client), 60)
             for one in work:
                 one.cancel()
     say(f"{GANGS} gangs on {len(fleet.places)} nodes in {time.monotonic() - began_s:.0f} s:")

@@ -24,7 +24,7 @@ from accelet.runtime.tasks import task_group
 from tests.e2e.cluster.building import Progress
 from tests.e2e.gangs.chaos import client, cluster  # noqa: F401 - fixtures
 from tests.e2e.gangs.fleet import Fleet
-from tests.e2e.test_scheduler import _job, _scheduler, _until, kubeconfig, namespace  # noqa: F401 - fixtures
+from tests.e2e.test_scheduler import gang_job, kubeconfig, namespace, running_scheduler, until  # noqa: F401 - fixtures
 
 BLOCKS, GANGS, PODS_EACH = 30, 8, 64
 WITHIN_S = 60.0
@@ -63,16 +63,16 @@ async def test_many_gangs_that_come_at_once_are_released_soon(
 ) -> None:
     fleet, times = Fleet(client, BLOCKS), Times()
     await fleet.make()
-    await _until(fleet.are_open, 300)
+    await until(fleet.are_open, 300)
     seen = Reflector(client, Scope(PODS, namespace), parse_pod, changed=times.see)
-    async with task_group() as group, _scheduler(kubeconfig, tmp_path / "scheduler.log") as scheduler:
+    async with task_group() as group, running_scheduler(kubeconfig, tmp_path / "scheduler.log") as scheduler:
         watching = group.create_task(seen.run())
-        await client.create(JOBS, namespace, _job("warm", 1, 1))
-        await _until(lambda: _holds(len(times.lifted) == 1))
+        await client.create(JOBS, namespace, gang_job("warm", 1, 1))
+        await until(lambda: _holds(len(times.lifted) == 1))
         before_s = _processor_s(scheduler.pid)
-        jobs = [_job(f"gang-{number}", PODS_EACH, 8) for number in range(GANGS)]
+        jobs = [gang_job(f"gang-{number}", PODS_EACH, 8) for number in range(GANGS)]
         await asyncio.gather(*(client.create(JOBS, namespace, job) for job in jobs))
-        await _until(lambda: _holds(len(times.lifted) == 1 + GANGS * PODS_EACH), 300)
+        await until(lambda: _holds(len(times.lifted) == 1 + GANGS * PODS_EACH), 300)
         took_s = _processor_s(scheduler.pid) - before_s
         watching.cancel()
     waited_s = times.lifted_s - times.came_s

@@ -11,7 +11,7 @@ from accelet.kube.errors import (
     MalformedObjectError,
     NotFoundError,
 )
-from accelet.kube.objects import RawObject, Wire, WireMetadata, WireObject, read_object
+from accelet.kube.objects import RawObject, Wire, WireCondition, WireMetadata, WireObject, read_object
 from accelet.provisioner.pools.plan import CLUSTER_LABEL, FINGERPRINT_LABEL, REQUEST_LABEL
 from accelet.provisioner.pools.pool import Failure, NodePool, PoolList, Trouble
 
@@ -21,9 +21,7 @@ _BLOCKED: Final = " is blocked "
 """What ScalingUp says where a template is not there (core/reconcilers/machinedeployment, v1.14.2)."""
 
 
-class _Condition(Wire, frozen=True):
-    type: str
-    status: str
+class _Condition(WireCondition, frozen=True):
     message: str | None = None
 
 
