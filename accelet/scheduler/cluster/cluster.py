@@ -258,6 +258,8 @@ class Cluster:
     def still_takes(self, shape: PodShape, node: str, pod: ObjectKey) -> bool:
         """Whether a node allows a pod that is charged to it, and has no less than all that is charged.
 
+        Its host ports are nobody else's there either.
+
         Whoever wrote its plan: a pod is assigned what it asks for, no more and no less.
         """
         if not self.allows(shape, node):
@@ -267,6 +269,8 @@ class Cluster:
             return False
         uses = self._card_account.uses(pod)
         if uses and not (is_as_asked(uses, shape.cards) and self._card_account.still_fits(pod)):
+            return False
+        if not self._ports.has_its_own(pod):
             return False
         return self._usage.is_enough(node, (resource for resource, _ in shape.units))
 

@@ -80,6 +80,15 @@ class HostPorts:
             self._changed.add(port)
         return ports
 
+    def has_its_own(self, pod: ObjectKey) -> bool:
+        """Whether nobody else has a port of its node that this pod has, or is to get, there."""
+        node, ports, _ = self._by_pod.get(pod, ("", frozenset[HostPort](), False))
+        return not any(
+            holder.pod != pod and _meet(address, holder.address)
+            for address, *port in ports
+            for holder in self._holders[port[0], port[1]].get(node, ())
+        )
+
     def now(self) -> "PortRoom":
         """Who has which port at this moment; later events do not change it."""
         for port in self._changed:

@@ -17,7 +17,7 @@ from tests.fakes.manifests import raw_container, raw_pod
 from tests.free_ports import free_port
 from tests.integration.kube.waiting import eventually
 from tests.integration.scheduler.conftest import Start
-from tests.integration.scheduler.world import GATE, JOBS, PODS, World, pinned_node
+from tests.integration.scheduler.world import GATE, GPU, JOBS, PODS, World, pinned_node
 
 
 async def test_a_gang_is_placed_pinned_released_and_its_plan_is_cleared_away(
@@ -154,6 +154,53 @@ async def test_a_pod_whose_node_was_taken_is_made_anew_and_placed_elsewhere(
         world.is_binding = True
         await eventually(lambda: world.is_bound("train", 2) and not world.plans())
     assert stolen not in world.where("train").values()
+
+
+_TAKES_A_PORT = {"ports": [{"containerPort": 29500, "hostPort": 29500}]}
+
+
+def _ported() -> dict[str, Any]:
+    amounts = {GPU: "1"}
+    return {"containers": [raw_container(requests={**amounts, "cpu": "1"}, limits=amounts) | _TAKES_A_PORT]}
+
+
+def _take_port(world: World, node: str) -> None:
+    """Somebody else is there, with the port."""
+    one = raw_container(requests={GPU: "0", "cpu": "1"}) | _TAKES_A_PORT
+    world.state.create(PODS, "ml", raw_pod("thief", on=node, labels={}, containers=[one]))
+
+
+async def test_a_released_pod_whose_host_port_another_one_took_is_made_anew_and_placed_elsewhere(
+    world: World, start: Start
+) -> None:
+    world.add_nodes(1, 1, 3)
+    world.is_binding = False
+    async with start(stranded_after_s=0.2):
+        world.add_job("train", 2, spec=_ported())
+        await eventually(lambda: not world.gated("train") and len(world.pods("train")) == 2)
+        stolen = next(node for pod in world.pods("train") if (node := pinned_node(pod)))
+        _take_port(world, stolen)
+        await eventually(lambda: bool(_deletions(world)))
+        world.is_binding = True
+        await eventually(lambda: world.is_bound("train", 2) and not world.plans())
+    nodes = set(world.where("train").values())
+    assert len(nodes) == 2
+    assert stolen not in nodes
+
+
+async def test_a_pod_whose_host_port_is_taken_before_it_is_released_goes_elsewhere(
+    world: World, start: Start
+) -> None:
+    world.add_nodes(1, 1, 3)
+    # No pod can be released for the moment.
+    world.api.faults.append(Fault(Answer(503), method="PATCH", path="/pods/", times=6))
+    async with start():
+        world.add_job("train", 2, spec=_ported())
+        await eventually(lambda: bool(world.plans()))
+        _take_port(world, "n000")
+        await eventually(lambda: world.is_bound("train", 2), within_s=20)
+    assert set(world.where("train").values()) == {"n001", "n002"}
+    assert not _deletions(world)
 
 
 async def test_a_node_that_vanishes_between_plan_and_release_is_replaced(world: World, start: Start) -> None:

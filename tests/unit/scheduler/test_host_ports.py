@@ -198,6 +198,21 @@ def test_ports_of_pods_that_end_are_waited_for_and_those_of_others_are_not() -> 
     assert not reserved("Always")
 
 
+@given(st.lists(st.tuples(_ports, st.sampled_from(("n0", "n1"))), min_size=1, max_size=5))
+def test_a_node_still_takes_a_pod_unless_another_one_there_has_a_port_of_its(
+    taken: list[tuple[frozenset[HostPort], str]],
+) -> None:
+    first, *others = (_taking(f"p{at}", *ports, on=on, gpus=0) for at, (ports, on) in enumerate(taken))
+    cluster = Cluster(Scheme(), _NODES, others)
+    cluster.hold(first, first.node_name or "")
+    beside = (other for other in others if other.node_name == first.node_name)
+    is_alone = not any(_check_conflict(first, other) for other in beside)
+    assert cluster.still_takes(shape_of(first), first.node_name or "", first.key) == is_alone
+    for other in others:
+        cluster.remove_pod(other.key)
+    assert cluster.still_takes(shape_of(first), first.node_name or "", first.key)
+
+
 def test_supposed_events_free_and_take_ports() -> None:
     other = _taking("other", 80, on="a")
     cluster = Cluster(Scheme(), [node("a")], [other])
