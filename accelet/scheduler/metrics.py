@@ -31,6 +31,7 @@ class SchedulerMetrics:
         )
         self.waiting = gauge("waiting_gangs", "Complete gangs that have no place now.")
         self.reserved = gauge("reserved_nodes", "Nodes kept free for a gang that has waited long.")
+        self.reservations = counter("reservations", "Times that nodes began to be kept free for a gang.")
         self.plans = gauge("open_plans", "Plans of which not every pod is bound yet.")
         self.placed = counter("placed_gangs", "Gangs that got a plan.")
         self.released = counter("released_pods", "Pods whose gate was lifted.")

@@ -283,8 +283,7 @@ class Planner:
         """Drops a reservation whose time is over; its gang's wait for another one begins."""
         if self._reservation is not None and self._reservation.until_s <= now_s:
             self._reserved_until_s[self._reservation.gang] = now_s
-            self._reservation = None
-            self._shares.note(None, now_s)
+            self._note_reservation(None, now_s)
 
     def _patience(self, gangs: Sequence[Gang], now_s: float) -> Patience:
         settings, namespaces = self._settings, {gang.key.namespace for gang in gangs}
@@ -306,12 +305,26 @@ class Planner:
 
     def _keep(self, reservation: Reservation | None, now_s: float) -> float | None:
         """Notes what the next round must know of reservations; returns after how long it matters."""
-        before, self._reservation = self._reservation, reservation
-        self._shares.note(reservation, now_s)
-        self._metrics.reserved.set(len(reservation.nodes) if reservation else 0)
+        before = self._reservation
+        self._note_reservation(reservation, now_s)
         if reservation != before:
             return 0.0
         return reservation.until_s - now_s if reservation and reservation.until_s < float("inf") else None
+
+    def _note_reservation(self, reservation: Reservation | None, now_s: float) -> None:
+        """The one that is in force from now on; people are told of its begin and its end."""
+        before, self._reservation = self._reservation, reservation
+        self._shares.note(reservation, now_s)
+        nodes = len(reservation.nodes) if reservation else 0
+        self._metrics.reserved.set(nodes)
+        if (before and before.gang) == (reservation and reservation.gang):
+            return
+        if before is not None:
+            _log.info("keeps nodes free no longer", gang=str(before.gang))
+        if reservation is not None:
+            self._metrics.reservations.inc()
+            left_s = round(reservation.until_s - now_s, 1)
+            _log.info("keeps nodes free", gang=str(reservation.gang), nodes=nodes, for_s=left_s)
 
     def _forget_all_but(self, gangs: Collection[GangKey]) -> None:
         self._events.forget_all_but(gangs)

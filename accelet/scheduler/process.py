@@ -12,6 +12,7 @@ from accelet.kinds.move import Move
 from accelet.kube.watching.reliance import Reliance
 from accelet.runtime.blocking import brief_collections, measure_blocking
 from accelet.runtime.clock import SYSTEM_CLOCK
+from accelet.runtime.logs import Log
 from accelet.runtime.probes import Check
 from accelet.runtime.tasks import task_group
 from accelet.scheduler.admission.watching import Admission
@@ -26,6 +27,8 @@ from accelet.scheduler.settings import DEFAULT_SETTINGS, SchedulerSettings
 from accelet.scheduler.state import SchedulerState
 from accelet.scheduler.watching import Watching
 from accelet.scheduler.writer import PlanWriter
+
+_log = Log(__name__)
 
 _TERMS = Terms(duration_s=6, renew_within_s=4.0, retry_s=1.0)
 """Shorter than usual: everything is written down, so that a change of leader costs nothing but this wait."""
@@ -151,6 +154,7 @@ class SchedulerWork:
 
     async def lead(self) -> None:
         """Places gangs while this replica leads, from a state that has the former leader's last act."""
+        elected_s = SYSTEM_CLOCK.now_s()
         await self._watching.synced()
         await refreshed(self._watching.refresh)
         try:
@@ -169,6 +173,9 @@ class SchedulerWork:
                 moves=self._moves,
             )
             self._metrics.is_leading.set(1)
+            took_s = round(SYSTEM_CLOCK.now_s() - elected_s, 2)
+            pods, plans = len(self._state.pods), len(self._state.records)
+            _log.info("begins to place gangs", pods=pods, plans=plans, took_s=took_s)
             await self._controller.run()
         finally:
             self._controller = None

@@ -22,6 +22,21 @@ class Streak:
         self.worst_s = max(self.worst_s, self.now_s)
 
 
+@dataclass
+class Kept:
+    """For how long one reservation of one leader kept nodes free at most, and all of them did in a row."""
+
+    one: Streak = field(default_factory=Streak)
+    in_a_row: Streak = field(default_factory=Streak)
+    which: object = None
+
+    def look(self, which: object, passed_s: float) -> None:
+        """`which` one keeps nodes free now, None if none does."""
+        self.one.look(holds=which is not None and which == self.which, passed_s=passed_s)
+        self.in_a_row.look(holds=which is not None, passed_s=passed_s)
+        self.which = which
+
+
 @dataclass(frozen=True)
 class Sight:
     """A gang at one moment: its pods that have not ended, and how many have."""

@@ -20,7 +20,7 @@ LEASE_KEPT: Final = 0.25
 class Killer:
     """Runs a process, and kills it a random time after it has begun to lead; at last leaves it alone.
 
-    `lives_s` is the longest such time.
+    `lives_s` is the longest such time, `begins` the line of its log that says that it has begun.
     """
 
     words: Sequence[str]
@@ -29,6 +29,7 @@ class Killer:
     chance: Random
     most: int
     lives_s: float = LIVES_S
+    begins: str = "leading"
     kills: int = 0
     is_leading: bool = False
     led: list[float] = field(default_factory=list)
@@ -53,7 +54,7 @@ class Killer:
 
     async def _lead(self, log: Path, before: int, process: asyncio.subprocess.Process) -> None:
         async with asyncio.timeout(60):
-            while not _says_it_leads(log, before):
+            while not _says(self.begins, log, before):
                 assert process.returncode is None, f"see {log}"
                 await asyncio.sleep(0.05)
 
@@ -67,5 +68,7 @@ def _length(log: Path) -> int:
     return log.stat().st_size if log.exists() else 0
 
 
-def _says_it_leads(log: Path, before: int) -> bool:
-    return b'"leading"' in log.read_bytes()[before:]
+def _says(message: str, log: Path, before: int) -> bool:
+    with log.open("rb") as lines:
+        lines.seek(before)
+        return f'"{message}"'.encode() in lines.read()

@@ -6,7 +6,7 @@ from random import Random
 from accelet.kube.pods import Pod
 from accelet.scheduler.gangs.grouping import GATE_PREFIX
 from tests.e2e.gangs.fleet import GPUS
-from tests.e2e.gangs.judge import Judge, Sight, Streak
+from tests.e2e.gangs.judge import Judge, Kept, Sight, Streak
 from tests.e2e.gangs.kinds import Drawn, draw
 from tests.unit.scheduler.values import pod
 
@@ -56,6 +56,14 @@ def test_a_streak_ends_where_it_is_broken() -> None:
     for holds, passed_s in ((True, 2.0), (True, 3.0), (False, 9.0), (True, 4.0)):
         streak.look(holds=holds, passed_s=passed_s)
     assert (streak.now_s, streak.worst_s) == (4.0, 5.0)
+
+
+def test_each_reservation_is_judged_by_itself() -> None:
+    kept = Kept()
+    for which in ("a", "a", "a", "b", "b", None, "b"):
+        kept.look(which, 2.0)
+    assert kept.one.worst_s == 4, "it has begun some time before it was seen first"
+    assert kept.in_a_row.worst_s == 10
 
 
 def test_gangs_of_all_kinds_are_drawn_and_alike_from_one_seed() -> None:

@@ -160,10 +160,12 @@ async def test_a_reservation_ends_by_itself_and_comes_again_only_after_the_same_
         assert leader.sample("reserved_nodes") == 1
         await leader.clock.advance(2)
         assert leader.sample("reserved_nodes") == 0, "its time is over, and nobody else had to look"
+        assert leader.sample("reservations_total") == 1
         await leader.clock.advance(597)
         assert leader.sample("reserved_nodes") == 0
         await leader.clock.advance(3)
         assert leader.sample("reserved_nodes") == 1
+        assert leader.sample("reservations_total") == 2
 
 
 async def test_what_a_search_left_open_is_searched_again_by_itself_each_time_later() -> None:
