@@ -110,6 +110,7 @@ class Controller:
             written=lambda record: self._queue.add(record.key),
             waiting=self._take_waiting,
             promised=admission.take_promised if admission else lambda _: None,
+            closed=admission.closed_nodes if admission else frozenset,
             clock=self._clock,
             wall_s=wall_s,
         )

@@ -43,4 +43,7 @@ class SchedulerMetrics:
         self.policies_missing = gauge(
             "policies_missing", "1 while a policy is not in force that the settings require."
         )
+        self.kueue_unread = gauge(
+            "kueue_unread", "1 while this replica leads and cannot read what Kueue has."
+        )
         self.is_leading = gauge("leading", "1 while this replica places gangs.")

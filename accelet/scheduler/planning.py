@@ -13,6 +13,7 @@ from accelet.kube.pods import Pod
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.clock import Clock
 from accelet.runtime.logs import Log
+from accelet.scheduler.cluster.cluster import Snapshot
 from accelet.scheduler.cluster.layout import Layout, lay_out
 from accelet.scheduler.errors import PlanRefusedError, PlanTooLargeError
 from accelet.scheduler.events import GangEvents
@@ -46,6 +47,9 @@ _GATHER_S = 0.1
 """Room that becomes free is looked at together with what else becomes free in this time."""
 
 _MOST_NAMED = 20
+_CLOSED = "promised to Workloads of Kueue, which cannot be read"
+_CLOSED_LOOK_S = 30.0
+"""How often it is looked at whether promises that cannot be read are over by their own time."""
 
 _WRITE_WITHIN_S = 30.0
 """A plan that could not be written for so long gives its room back."""
@@ -55,7 +59,8 @@ class Planner:
     """The rounds of one leader.
 
     `written` is told of each plan that is to be carried out, `waiting` after each round of those that wait.
-    `promised` gives the plan of a gang that was made before its pods were there.
+    `promised` gives the plan of a gang that was made before its pods were there, `closed` the nodes on which
+    room is promised to nobody knows whom.
     """
 
     def __init__(
@@ -71,12 +76,13 @@ class Planner:
         written: Callable[[Record], None],
         waiting: Callable[[Sequence[Plan]], None],
         promised: Callable[[Gang], Plan | None] = lambda _: None,
+        closed: Callable[[], frozenset[str]] = frozenset,
         clock: Clock,
         wall_s: Callable[[], float] = time.time,
     ) -> None:
         self._state, self._writer, self._events, self._settings = state, writer, events, settings
         self._metrics, self._written, self._clock, self._wall_s = metrics, written, clock, wall_s
-        self._tell_waiting, self._promised = waiting, promised
+        self._tell_waiting, self._promised, self._find_closed = waiting, promised, closed
         self._preemptor, self._moves = preemptor, moves
         self._queue: WorkQueue[str] = WorkQueue(clock)
         self._writes: set[asyncio.Task[None]] = set()
@@ -88,6 +94,7 @@ class Planner:
         self._shares = Shares()
         self._has_news = False
         self._is_over = False
+        self._closed: frozenset[str] = frozenset()
 
     async def run(self) -> None:
         """Plans until it is cancelled."""
@@ -135,7 +142,7 @@ class Planner:
         now_s = self._wall_s()
         self._end_reservation(now_s)
         patience = self._patience(gangs, now_s)
-        snapshot = self._state.cluster.snapshot(layout)
+        snapshot = self._without_closed(self._state.cluster.snapshot(layout))
         backlog = Backlog(gangs, snapshot, patience, self._refusals, before=self._reservation)
         waiting: list[Plan] = []
         started_s = self._clock.now_s()
@@ -150,12 +157,22 @@ class Planner:
         waits_s += [self._events.tell_waiting(waiting), self._preemptor.note(waiting)]
         waits_s.append(await self._move(waiting, backlog.reservation))
         waits_s += (left_s for plan in waiting if (left_s := patience.left_s(plan.gang)) > 0)
+        if self._closed:
+            waits_s.append(_CLOSED_LOOK_S)
         if self._has_news:
             waits_s.append(_GATHER_NEWS_S)
         elif took_s > _GATHER_S:
             # What becomes free meanwhile is looked at together: planning takes half of one core at most.
             waits_s.append(took_s)
         return min((s for s in waits_s if s is not None), default=None)
+
+    def _without_closed(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot in which nobody is placed where room is promised to nobody knows whom."""
+        closed = self._find_closed()
+        if closed != self._closed:
+            self._refusals = Refusals()  # room has become free without an event
+            self._closed = closed
+        return snapshot.without(closed, _CLOSED) if closed else snapshot
 
     def _begin_promised(self, gang: Gang) -> bool:
         """Begins with the places that were promised to the gang, if there are any."""
@@ -197,6 +214,8 @@ class Planner:
 
         What this round has placed is charged by now, so that nobody else is promised its cards.
         """
+        if self._closed:
+            return
         prospect = await self._preemptor.look(waiting)
         if prospect is None:
             return
@@ -231,7 +250,7 @@ class Planner:
 
     async def _move(self, waiting: Sequence[Plan], kept: Reservation | None) -> float | None:
         """Goes on with moves of running tasks, and proposes others; returns after how long to look again."""
-        if self._moves is None or self._is_over:
+        if self._moves is None or self._is_over or self._closed:
             return None
         return await self._moves.go_on(waiting, await self._layout(), kept)
 

@@ -15,7 +15,7 @@ from accelet.runtime.clock import SYSTEM_CLOCK
 from accelet.runtime.logs import Log
 from accelet.runtime.probes import Check
 from accelet.runtime.tasks import task_group
-from accelet.scheduler.admission.watching import Admission
+from accelet.scheduler.admission.watching import READ_WITHIN_S, Admission
 from accelet.scheduler.cards.lingering import PAGE, render_lingering
 from accelet.scheduler.controller import Controller, MoveShare
 from accelet.scheduler.gangs.grouping import GATE_PREFIX
@@ -46,6 +46,8 @@ class SchedulerOptions:
     gate_prefix: str = GATE_PREFIX
     http: tuple[str, int] | None = None
     terms: Terms = _TERMS
+    kueue_within_s: float = READ_WITHIN_S
+    """How long a new leader waits to read what Kueue has before it goes on without it."""
 
 
 class Scheduler:
@@ -74,7 +76,11 @@ class Scheduler:
             terms=options.terms,
         )
         await run_controller(
-            process, registry, lambda surface: SchedulerWork(surface, state, settings, metrics)
+            process,
+            registry,
+            lambda surface: SchedulerWork(
+                surface, state, settings, metrics, kueue_within_s=options.kueue_within_s
+            ),
         )
 
 
@@ -93,7 +99,13 @@ class SchedulerWork:
     """The scheduler's part of its process."""
 
     def __init__(
-        self, surface: Surface, state: SchedulerState, settings: SchedulerSettings, metrics: SchedulerMetrics
+        self,
+        surface: Surface,
+        state: SchedulerState,
+        settings: SchedulerSettings,
+        metrics: SchedulerMetrics,
+        *,
+        kueue_within_s: float = READ_WITHIN_S,
     ) -> None:
         self._settings, self._metrics, self._say = settings, metrics, surface.events.record
         self._state = state
@@ -103,7 +115,7 @@ class SchedulerWork:
         self._moves = _share_of(surface, state) if settings.moves.propose else None
         self._move_watching = self._watch_moves(surface.client)
         self._controller: Controller | None = None
-        self._admission = Admission(surface, settings.admission, metrics)
+        self._admission = Admission(surface, settings.admission, metrics, read_within_s=kueue_within_s)
         self._policies = Reliance(GUARDS, lambda is_in_force: metrics.policies_missing.set(not is_in_force))
 
     def _watch_moves(self, api: MoveApi) -> MoveWatching | None:

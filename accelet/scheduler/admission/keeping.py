@@ -1,7 +1,7 @@
 """Has Workloads planned before they are admitted, keeps their room, and says what came of it."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from accelet.control.workqueue import WorkQueue
 from accelet.kube.errors import MalformedObjectError, NotFoundError
@@ -74,6 +74,21 @@ class AdmissionKeeper:
         self._met: dict[ObjectKey, _Quota] = {}
         self._queued: dict[ObjectKey, tuple[_Quota, int]] = {}
         self._plan_now: Callable[[GangKey], None] = lambda _: None
+        self._catch_up: Callable[[], Awaitable[object]] | None = None
+
+    def wait_for(self, catch_up: Callable[[], Awaitable[object]]) -> None:
+        """Nothing is known of Kueue before `catch_up` has ended, so that no Workload is looked at before."""
+        self._catch_up = catch_up
+
+    def closed_nodes(self) -> frozenset[str]:
+        """Where room is promised to Workloads of which nothing is known yet: nobody is placed there."""
+        if self._catch_up is None:
+            return frozenset()
+        now_s = self._wall_s()
+        records = (one for one in self._state.records.values() if one.gang.kind == PLACEHOLDERS)
+        return frozenset(
+            placement.node for one in records if now_s < one.until_s for placement in one.placements
+        )
 
     async def restore(self) -> None:
         """Takes the room that is promised already, before anybody else is planned.
@@ -90,6 +105,10 @@ class AdmissionKeeper:
     async def run(self, plan_now: Callable[[GangKey], None]) -> None:
         """Works until it is cancelled. `plan_now` is told of gangs that are to be planned."""
         self._plan_now = plan_now
+        if self._catch_up is not None:
+            await self._catch_up()
+            self._catch_up = None
+            plan_now(GangKey("", "", PLACEHOLDERS))  # nodes that were closed are open
         for record in [one for one in self._state.records.values() if one.gang.kind == PLACEHOLDERS]:
             self.see_record(record)
         for name in self._book.checks:

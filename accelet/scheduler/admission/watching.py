@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,7 +16,7 @@ from accelet.kube.watching.reflector import Reflector
 from accelet.kube.watching.source import Scope
 from accelet.kube.watching.store import Change
 from accelet.runtime.backoff import Backoff
-from accelet.runtime.clock import SYSTEM_CLOCK
+from accelet.runtime.clock import SYSTEM_CLOCK, within
 from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
 from accelet.runtime.supervise import supervise
@@ -45,14 +46,25 @@ from accelet.scheduler.writer import PlanWriter
 T = TypeVar("T")
 _log = Log(__name__)
 _LOOK_AGAIN_S = 60.0
+READ_WITHIN_S = 10.0
+"""A new leader that cannot read what Kueue has for so long begins without it."""
+
 _UNSEEN = "no Workload is planned before it is admitted"
 
 
 class Admission:
     """Kueue's part of the process: a book that is kept up always, and a keeper for each leadership."""
 
-    def __init__(self, surface: Surface, settings: AdmissionSettings, metrics: SchedulerMetrics) -> None:
+    def __init__(
+        self,
+        surface: Surface,
+        settings: AdmissionSettings,
+        metrics: SchedulerMetrics,
+        *,
+        read_within_s: float = READ_WITHIN_S,
+    ) -> None:
         self._surface, self._settings, self._metrics = surface, settings, metrics
+        self._read_within_s = read_within_s
         self._book = AdmissionBook()
         self._keeper: AdmissionKeeper | None = None
         self._looked_for = asyncio.Event()
@@ -101,24 +113,43 @@ class Admission:
                 await SYSTEM_CLOCK.sleep(_LOOK_AGAIN_S)
 
     async def begin(self, state: SchedulerState, plans: PlanWriter) -> AdmissionKeeper | None:
-        """The keeper of a new leadership, with the room that is promised taken; None where it is off."""
+        """The keeper of a new leadership, with the room that is promised taken; None where it is off.
+
+        If Kueue's objects cannot be read in time (its conversion webhook is down, say), it takes that room
+        later, and until then keeps the nodes closed on which there is any.
+        """
         if not self._settings.kueue:
             return None
-        await self._looked_for.wait()
         writer = AdmissionWriter(self._surface.writer, self._book)
         keeper = AdmissionKeeper(
             self._book, state, writer, plans, self._settings, clock=SYSTEM_CLOCK, wall_s=time.time
         )
-        await refreshed(self._refresh)
         self._keeper = keeper  # from now on `end` gives back what it has taken, however far it came
-        await refreshed(keeper.restore)
+        try:
+            await within(SYSTEM_CLOCK, self._read_within_s, self._catch_up(keeper))
+        except TimeoutError:
+            _log.warning("cannot read what Kueue has; going on without it", within_s=self._read_within_s)
+            self._metrics.kueue_unread.set(1)
+            keeper.wait_for(partial(self._catch_up_late, keeper))
         return keeper
+
+    async def _catch_up(self, keeper: AdmissionKeeper) -> None:
+        """Knows what Kueue has as of now, and takes the room that is promised."""
+        await self._looked_for.wait()
+        await refreshed(self._refresh)
+        await refreshed(keeper.restore)
+
+    async def _catch_up_late(self, keeper: AdmissionKeeper) -> None:
+        await self._catch_up(keeper)
+        _log.info("has read what Kueue has")
+        self._metrics.kueue_unread.set(0)
 
     def end(self) -> None:
         """Another one leads; what was kept here is the next leader's."""
         if self._keeper is not None:
             self._keeper.forget()
         self._keeper = None
+        self._metrics.kueue_unread.set(0)
 
     async def _refresh(self) -> None:
         for _, reflector in self._reflectors:

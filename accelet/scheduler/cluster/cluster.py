@@ -1,7 +1,8 @@
 """The nodes of a cluster and what is free on them, kept up with events."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -44,6 +45,12 @@ class Snapshot:
     ends_s: Floats
     version: int
     grown: Ints
+
+    def without(self, nodes: Collection[str], reason: str) -> Self:
+        """The same with some nodes closed to everybody, now and in the end."""
+        closed = np.array([node.name in nodes for node in self.layout.nodes], dtype=bool)
+        room, end = self.room.without(closed, reason), self.room_in_the_end.without(closed, reason)
+        return replace(self, room=room, room_in_the_end=end)
 
 
 class Cluster:

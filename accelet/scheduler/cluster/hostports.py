@@ -85,8 +85,8 @@ class HostPorts:
         node, ports, _ = self._by_pod.get(pod, ("", frozenset[HostPort](), False))
         return not any(
             holder.pod != pod and _meet(address, holder.address)
-            for address, *port in ports
-            for holder in self._holders[port[0], port[1]].get(node, ())
+            for address, protocol, number in ports
+            for holder in self._holders[protocol, number].get(node, ())
         )
 
     def now(self) -> "PortRoom":

@@ -28,10 +28,13 @@ def start(world: World, tmp_path: Path) -> Start:
 
     @asynccontextmanager
     async def running(
-        token: str = "a-token", http: tuple[str, int] | None = None, **settings: Any
+        token: str = "a-token",
+        http: tuple[str, int] | None = None,
+        kueue_within_s: float = 10.0,
+        **settings: Any,
     ) -> AsyncIterator["asyncio.Task[None]"]:
         kubeconfig = world.api.write_kubeconfig(tmp_path / f"kubeconfig-{token}", token)
-        options = SchedulerOptions(kubeconfig, terms=QUICK, http=http)
+        options = SchedulerOptions(kubeconfig, terms=QUICK, http=http, kueue_within_s=kueue_within_s)
         chosen = SchedulerSettings(version="v1", **settings)
         task = asyncio.create_task(Scheduler(options, chosen).run())
         try:

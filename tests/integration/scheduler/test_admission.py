@@ -264,6 +264,33 @@ async def test_a_leadership_that_ends_before_it_has_begun_leaves_no_room_taken(
         assert not state.pods
 
 
+async def test_a_leader_that_cannot_read_kueue_places_others_but_nobody_where_room_is_promised(
+    world: World, queue: Queue, start: Start
+) -> None:
+    async with start("first", **ON):
+        queue.add("train", pod_set(2))
+        _reserve(queue, "train")
+        await until(lambda: queue.says("train", "Ready"))
+        promised = _promised(world)
+    unwell = Fault(Answer(500, "InternalError", "no webhook"), method="GET", path="/workloads", times=10**6)
+    world.api.faults.append(unwell)
+    world.add_job("other", 4, gpus=4)
+    world.add_job("large", 3, gpus=8)
+    async with start("second", kueue_within_s=0.2, **ON):
+        await until(lambda: world.is_bound("other", 4))
+        await until(lambda: any("2 promised to Workloads of Kueue" in note for note in world.notes()))
+        assert not set(world.where("other").values()) & set(promised)
+        await until(lambda: len(world.plans()) == 1)
+        assert _promised(world) == promised
+        queue.admit("train")
+        world.api.faults.remove(unwell)
+        world.add_job("train", 2, gpus=8)
+        await until(lambda: world.is_bound("train", 2) and not world.plans())
+        where = world.where("train")
+        assert [where[f"train-{rank}"] for rank in range(2)] == promised
+    assert len(world.gated("large")) == 3
+
+
 @asynccontextmanager
 async def _process(world: World, state: SchedulerState, folder: Path) -> AsyncIterator[SchedulerWork]:
     """What a replica watches, without an election."""

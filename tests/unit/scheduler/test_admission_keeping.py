@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from accelet.control.writer import FencedWriter
@@ -25,7 +27,8 @@ from accelet.scheduler.admission.kueue import (
 from accelet.scheduler.admission.placeholders import placeholder_gang
 from accelet.scheduler.admission.telling import AdmissionWriter
 from accelet.scheduler.cluster.topology import Scheme
-from accelet.scheduler.gangs.grouping import GATE_PREFIX, Gang, find_gangs, gang_of_owner
+from accelet.scheduler.gangs.grouping import GATE_PREFIX, Gang, GangKey, find_gangs, gang_of_owner
+from accelet.scheduler.gangs.placeholders import PLACEHOLDERS
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.placement.plan import Plan
 from accelet.scheduler.preemption.victims import may_preempt
@@ -333,3 +336,19 @@ async def test_what_cannot_be_written_is_not_tried_many_times_a_second() -> None
         world.api.is_changing = False
         world.hear("cpu")
         await eventually(lambda: world.said("cpu")[0] == "Ready")
+
+
+@given(st.lists(st.tuples(st.sampled_from((PLACEHOLDERS, "Job")), st.integers(900, 1_100)), max_size=5))
+def test_while_kueue_cannot_be_read_nodes_are_closed_by_promises_that_are_not_over_and_by_nothing_else(
+    plans: list[tuple[str, int]],
+) -> None:
+    world = World()
+    for at, (kind, until_s) in enumerate(plans):
+        placement = Placement("p", "u", f"n{at}")
+        world.state.set_record(Record(GangKey("ml", f"j{at}", kind), (placement,), 0, 0, until_s=until_s))
+    assert not world.keeper.closed_nodes(), "it knows all that Kueue has"
+    world.keeper.wait_for(asyncio.Event().wait)
+    open_promises = (
+        at for at, (kind, until_s) in enumerate(plans) if kind == PLACEHOLDERS and until_s > _BEGAN_S
+    )
+    assert world.keeper.closed_nodes() == {f"n{at}" for at in open_promises}
