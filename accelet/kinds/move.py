@@ -23,7 +23,7 @@ The scheduler proposes it and, once it is approved, holds the new places (`Held`
 controller's to write. Until `Leaving` either may withdraw it, and nothing but the program's own time is lost.
 From `Leaving` on it goes through: the old pods are ended and the new places are the task's alone.
 """
-GainKind = Literal["LetsIn", "Drain", "Person"]
+GainKind = Literal["LetsIn", "Nearer", "Drain", "Person", "Packs"]
 
 ENDED: Final[frozenset[MovePhase]] = frozenset(("Done", "Withdrawn"))
 HOLDS: Final[frozenset[MovePhase]] = frozenset(("Held", "Saving", "Leaving", "Arriving"))

@@ -78,6 +78,10 @@ class MoveSettings(msgspec.Struct, frozen=True, kw_only=True):
     A gang that has waited for `waits_s` may be let in so, where that gives it at least `factor` times what
     is moved for it. For that, `most_an_hour` moves are begun in the whole cluster. A move that is not
     approved and begun within `valid_s` is withdrawn.
+
+    While nobody waits, `nearer` brings the ranks of a task nearer to each other, and `packs` leaves whole
+    nodes and cards to nobody: where it is `improve_factor` times as near, or so many times as much comes free
+    as the task has, and no more than `most_improvements_an_hour` are begun in the whole cluster.
     """
 
     propose: bool = False
@@ -85,6 +89,14 @@ class MoveSettings(msgspec.Struct, frozen=True, kw_only=True):
     factor: Annotated[float, msgspec.Meta(ge=1, le=1000)] = 2.0
     most_an_hour: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 3
     valid_s: Annotated[float, msgspec.Meta(ge=10, le=86_400)] = 600.0
+    nearer: bool = True
+    packs: bool = False
+    improve_factor: Annotated[float, msgspec.Meta(ge=1, le=1000)] = 2.0
+    most_improvements_an_hour: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 3
+
+    def problems(self) -> Sequence[Contradiction]:
+        wants = self.packs and not self.propose
+        return [Contradiction(("packs",), "is read with propose: true alone")] if wants else []
 
 
 class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,21 +3,28 @@
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from accelet.kinds.move import ENDED, GainKind, MovePhase
 from accelet.scheduler.moves.movable import MovableTask, Relocation
 
 _HOUR_S = 3600.0
 
+IMPROVEMENTS: Final[frozenset[GainKind]] = frozenset(("Nearer", "Packs"))
+"""Nobody waits for these, and nobody has asked."""
+
 
 @dataclass(frozen=True, slots=True)
 class MoveBounds:
-    """`most_an_hour` moves of the cluster are begun in an hour to let gangs in.
+    """`most_an_hour` moves of the cluster are begun in an hour to let gangs in, and others for improvements.
 
-    A task that was moved to let a gang in is not moved back to a node that it left within `no_way_back_s`.
+    A task that was moved to let a gang in is not moved back to a node that it left within `no_way_back_s`;
+    what a person had moved is not moved for an improvement for as long. Of a task one improvement an hour is
+    proposed at most, whatever becomes of it.
     """
 
     most_an_hour: int = 3
+    most_improvements_an_hour: int = 3
     no_way_back_s: float = 86_400.0
     drain_again_s: float = 600.0
 
@@ -65,7 +72,18 @@ class MoveHistory:
             return "it was to be moved away a moment ago, which came to nothing"
         if kind == "Person" and (wait_s := self._rest_s(task, own)) > 0:
             return f"it had two places by a person's wish a moment ago: ask again in {math.ceil(wait_s)} s"
-        return self._why_not_again(task, own, lets_in) if kind == "LetsIn" else ""
+        if kind in IMPROVEMENTS and (why := self._why_no_improvement(own)):
+            return why
+        return self._why_not_again(task, own, lets_in) if kind == "LetsIn" or kind in IMPROVEMENTS else ""
+
+    def _why_no_improvement(self, own: Iterable[FormerMove]) -> str:
+        for move in own:
+            age_s = self.now_s - move.begun_s
+            if move.kind in IMPROVEMENTS and age_s < _HOUR_S:
+                return "a better place was proposed for it less than an hour ago"
+            if move.kind == "Person" and move.phase == "Done" and age_s < self.bounds.no_way_back_s:
+                return "a person had it moved to where it is"
+        return ""
 
     def _rest_s(self, task: MovableTask, own: Iterable[FormerMove]) -> float:
         """For how long a task is not moved again because a person wishes it."""
@@ -87,8 +105,16 @@ class MoveHistory:
 
         A Move that is proposed and no more is not counted: who has to approve it may never do so.
         """
-        lets_in = (move for move in self.former if move.kind == "LetsIn" and move.phase != "Proposed")
-        return self._recent(lets_in) + len(tasks) <= self.bounds.most_an_hour
+        return self._begun(frozenset(("LetsIn",))) + len(tasks) <= self.bounds.most_an_hour
+
+    @property
+    def has_room_to_improve(self) -> bool:
+        """Whether one more task may be moved to a better place; counted as those that let gangs in are."""
+        return self._begun(IMPROVEMENTS) < self.bounds.most_improvements_an_hour
+
+    def _begun(self, kinds: Collection[GainKind]) -> int:
+        """How many moves for these gains were begun within an hour, and not withdrawn."""
+        return self._recent(one for one in self.former if one.kind in kinds and one.phase != "Proposed")
 
     def _is_recent_drain(self, move: FormerMove) -> bool:
         return move.kind == "Drain" and self.now_s - move.begun_s < self.bounds.drain_again_s

@@ -20,7 +20,8 @@ from accelet.scheduler.gangs.grouping import Gang, GangKey
 from accelet.scheduler.gangs.placeholders import PLACEHOLDERS
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.moves.book import MoveBook
-from accelet.scheduler.moves.budgets import MoveBounds, MoveHistory
+from accelet.scheduler.moves.budgets import IMPROVEMENTS, MoveBounds, MoveHistory
+from accelet.scheduler.moves.improver import Improver
 from accelet.scheduler.moves.letsin import LetsInTerms
 from accelet.scheduler.moves.movable import MovableTask, Relocation, running_task
 from accelet.scheduler.moves.proposing import (
@@ -30,7 +31,7 @@ from accelet.scheduler.moves.proposing import (
     propose_lets_in,
     propose_wish,
 )
-from accelet.scheduler.moves.relocating import Drained
+from accelet.scheduler.moves.relocating import Drained, nodes_mask
 from accelet.scheduler.moves.writer import MoveWriter, move_name
 from accelet.scheduler.placement.plan import Plan
 from accelet.scheduler.placement.reservation import Reservation
@@ -62,7 +63,8 @@ _PODS_AT_ONCE = 200
 class Proposer:
     """Made anew for each leadership.
 
-    One gang at a time is let in by moves that have not ended, but for those that wait for a person.
+    One gang at a time is let in by moves that have not ended, but for those that wait for a person; and one
+    task at a time is brought to a better place, while no gang waits.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Proposer:
         self._state, self._book, self._writer, self._events = state, book, writer, events
         self._settings, self._metrics, self._clock, self._wall_s = settings, metrics, clock, wall_s
         self._terms = LetsInTerms(factor=settings.factor)
+        self._improver = Improver(settings, clock)
         self._failing = Failing(_log, "cannot propose moves")
         self._rests_until_s: dict[GangKey, float] = {}
         self._told: dict[str, str] = {}
@@ -97,9 +100,10 @@ class Proposer:
         gang = self._next_gang(waiting, started_s)
         wished = self._wished()
         drained = Drained(self._annotated("true"), self._annotated("cards"))
-        if gang is not None or wished or drained != Drained():
+        improves = not waiting and self._may_improve()
+        if gang is not None or wished or drained != Drained() or improves:
             try:
-                await self._propose(gang, wished, drained, layout, kept)
+                await self._propose(gang, wished, drained, layout, kept, improves=improves)
             except NotLeadingError:
                 pass
             except KubeError as error:
@@ -159,14 +163,33 @@ class Proposer:
         drained: Drained,
         layout: Layout,
         kept: Reservation | None,
+        *,
+        improves: bool,
     ) -> None:
         tasks = await self._tasks(wished)
         supposed = self._suppose(tasks, layout, kept, gang)
         refused = await self._look_at_asked(tasks, wished, drained, supposed)
         if gang is not None:
             await self._let_in(gang, tasks, supposed)
+        if improves:
+            await self._improve(tasks, drained, supposed)
         if refused is not None:
             raise refused
+
+    def _may_improve(self) -> bool:
+        """Whether it is time for it, and no such move is under way, but for those that wait for a person."""
+        live = (move for move in self._book.live if move.spec.gain.kind in IMPROVEMENTS)
+        return self._improver.is_due and all(
+            self._book.is_given_up(move) or self._waits_for_a_person(move) for move in live
+        )
+
+    async def _improve(self, tasks: Sequence[MovableTask], drained: Drained, supposed: Supposition) -> None:
+        """Brings one task to a better place, and none to nodes that are to be drained."""
+        supposed = supposed.without(nodes_mask(supposed, drained.nodes), "to be drained")
+        found = await self._improver.find(tasks, supposed, self._history())
+        for move in found.moves if found is not None else ():
+            assert found is not None
+            await self._write(move, found.gain, f"{found.gain.kind}/{self._wall_s()}")
 
     async def _let_in(self, gang: Gang, tasks: Sequence[MovableTask], supposed: Supposition) -> None:
         self._rests_until_s[gang.key] = self._clock.now_s() + _REST_S
@@ -267,5 +290,8 @@ class Proposer:
         return supposed.without(closed, f"kept free for {kept.gang}")
 
     def _history(self) -> MoveHistory:
-        bounds = MoveBounds(most_an_hour=self._settings.most_an_hour)
+        bounds = MoveBounds(
+            most_an_hour=self._settings.most_an_hour,
+            most_improvements_an_hour=self._settings.most_improvements_an_hour,
+        )
         return MoveHistory(self._wall_s(), self._book.history(), bounds)

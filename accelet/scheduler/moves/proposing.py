@@ -12,6 +12,8 @@ from accelet.scheduler.gangs.grouping import Gang, GangKey
 from accelet.scheduler.moves.budgets import MoveHistory
 from accelet.scheduler.moves.letsin import LetsIn, LetsInTerms, find_lets_in
 from accelet.scheduler.moves.movable import MovableTask, Relocation
+from accelet.scheduler.moves.nearer import NearerTerms, find_nearer
+from accelet.scheduler.moves.packs import PacksTerms, find_packs
 from accelet.scheduler.moves.relocating import Drained, Relocated, drain, move_by_wish, nodes_mask
 
 _MOST_ENDING_S = 3600
@@ -24,6 +26,14 @@ class Proposal:
 
     moves: tuple[Relocation, ...]
     gain: MoveGain
+
+
+@dataclass(frozen=True, slots=True)
+class Improvement:
+    """A better place for a task; or `proposal` is None and `reason` says why."""
+
+    proposal: Proposal | None = None
+    reason: str = ""
 
 
 def lets_in_key(gang: GangKey) -> str:
@@ -43,10 +53,7 @@ def propose_lets_in(
     `waiting` are those that have waited long enough, in order. What the planner leaves undecided is none.
     Tasks of which a person has to approve each move are asked for only where the others are not enough.
     """
-    touched = history.touched
-    supposed = (
-        supposed.without(nodes_mask(supposed, touched), "touched by another Move") if touched else supposed
-    )
+    touched, supposed = history.touched, _untouched(supposed, history)
     for gang in waiting:
         key = lets_in_key(gang.key)
         may = [
@@ -90,6 +97,53 @@ def propose_wish(task: MovableTask, to: str | None, supposed: Supposition, histo
     if why := _why_not(task, "Person", history):
         return Relocated(reason=why)
     return _apart(move_by_wish(task, to, supposed), history)
+
+
+def propose_nearer(
+    task: MovableTask, supposed: Supposition, history: MoveHistory, terms: NearerTerms
+) -> Improvement:
+    """A task's way to where its ranks are nearer to each other, or why there is none."""
+    if why := _why_no_improvement(task, "Nearer", history):
+        return Improvement(reason=why)
+    found = find_nearer(_without_way_back(task, history), _untouched(supposed, history), terms)
+    if found.move is None:
+        return Improvement(reason=found.reason)
+    ranks = _count(len(found.move.nodes), "rank")
+    text = f"would bring {ranks} nearer to each other: distance {found.after:,} and not {found.before:,}"
+    return Improvement(Proposal((found.move,), MoveGain(kind="Nearer", text=text)))
+
+
+def propose_packs(
+    task: MovableTask, supposed: Supposition, history: MoveHistory, terms: PacksTerms
+) -> Improvement:
+    """A task's way to where it leaves more nodes or cards to nobody, or why there is none."""
+    if why := _why_no_improvement(task, "Packs", history):
+        return Improvement(reason=why)
+    found = find_packs(_without_way_back(task, history), _untouched(supposed, history), terms)
+    if found.move is None:
+        return Improvement(reason=found.reason)
+    whole = " and ".join(
+        _count(number, what) for number, what in ((found.nodes, "node"), (found.cards, "card")) if number
+    )
+    text = f"would leave {whole} wholly free, by moving {_count(len(found.move.nodes), 'rank')}"
+    return Improvement(Proposal((found.move,), MoveGain(kind="Packs", text=text)))
+
+
+def _why_no_improvement(task: MovableTask, kind: GainKind, history: MoveHistory) -> str:
+    """Why no better place is looked for, a sentence; empty if one is."""
+    if task.gang.objection:
+        return task.gang.objection
+    if not history.has_room_to_improve:
+        return "as many tasks as may be have been moved to better places within an hour"
+    if not history.touched.isdisjoint(task.nodes):
+        return "another Move touches one of its nodes, and goes first"
+    return _why_not(task, kind, history)
+
+
+def _untouched(supposed: Supposition, history: MoveHistory) -> Supposition:
+    """The nodes that no Move touches which has not ended."""
+    touched = history.touched
+    return supposed.without(nodes_mask(supposed, touched), "touched by another Move") if touched else supposed
 
 
 def move_spec(move: Relocation, gain: MoveGain, valid_until: datetime) -> MoveSpec:

@@ -57,7 +57,7 @@ def drain(
     if not moving:
         return Relocated(reason="none of its ranks is there")
     room = supposed.room().without(nodes_mask(supposed, drained.nodes), _DRAINED)
-    return _relocate(task, moving, supposed, room, effort)
+    return relocate(task, moving, supposed, room, effort)
 
 
 def move_by_wish(
@@ -70,7 +70,7 @@ def move_by_wish(
         return Relocated(reason=f"it is on {to} already")
     closed = nodes_mask(supposed, task.nodes) if to is None else ~nodes_mask(supposed, [to])
     room = supposed.room().without(closed, _UNWANTED)
-    return _relocate(task, range(len(task.nodes)), supposed, room, effort)
+    return relocate(task, range(len(task.nodes)), supposed, room, effort)
 
 
 def nodes_mask(supposed: Supposition, nodes: Collection[str]) -> Mask:
@@ -81,9 +81,14 @@ def nodes_mask(supposed: Supposition, nodes: Collection[str]) -> Mask:
     return mask
 
 
-def _relocate(
-    task: MovableTask, moving: Collection[int], supposed: Supposition, room: CardRoom, effort: Effort
+def relocate(
+    task: MovableTask,
+    moving: Collection[int],
+    supposed: Supposition,
+    room: CardRoom,
+    effort: Effort,
 ) -> Relocated:
+    """New places in `room`, which is taken from, for the ranks that are `moving`, near those that stay."""
     plan = find_places(_part(task, moving), supposed.layout, room, effort)
     plan = take_places(plan, supposed.layout, room)
     if plan.nodes is None:
