@@ -1,7 +1,7 @@
 """Packs: places at which a running task leaves whole nodes or whole cards free."""
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,7 +28,7 @@ class PacksTerms:
     """What comes wholly free is `factor` times what the task has; `most_questions` are for the planner."""
 
     factor: float = 2.0
-    most_questions: int = 12
+    most_questions: int = 24
     effort: Effort = _EFFORT
 
 
@@ -89,26 +89,45 @@ class _Look:
 
     def questions(self) -> Iterator[tuple[frozenset[int], CardRoom]]:
         """Which ranks might move, and the room where they could: those first that leave a node to nobody."""
-        freed = self._supposed.room(self._task.pods)
+        once_gone = self._unused(self._supposed.room(self._task.pods))
         used = self._supposed.room().without(self._unused(self._supposed.now), _UNUSED)
-        partly, once_gone = self._without_whole_cards(used), self._unused(freed)
         leaf_of = self._layout.leaf_of
-        for some in self._some([node for node in self._task.nodes if once_gone[leaf_of[node]]]):
+        by_node = defaultdict[str, set[int]](set)
+        for rank, node in enumerate(self._task.nodes):
+            if once_gone[leaf_of[node]]:
+                by_node[node].add(rank)
+        for moving in _unions(by_node.values()):
             left = np.zeros(len(self._layout.nodes), dtype=bool)
-            left[[leaf_of[node] for node in some]] = True
-            for room in (partly, used):
-                yield self._ranks_on(some), room.copy().without(left, _LEFT)
-        for some in self._some([node for node in self._task.nodes if self._clears_a_card(node, freed)]):
-            yield self._ranks_on(some), partly.copy()
+            left[[leaf_of[self._task.nodes[rank]] for rank in moving]] = True
+            for room in (self._partly_used(used, moving), used):
+                yield moving, room.copy().without(left, _LEFT)
+        for moving in _unions(self._by_card().values()):
+            yield moving, self._partly_used(used, moving)
 
-    def _some(self, nodes: Iterable[str]) -> Sequence[tuple[str, ...]]:
-        """Each of these nodes, that of the fewest ranks first, and then all of them."""
-        ranks = Counter(self._task.nodes)
-        several = tuple(sorted(set(nodes), key=lambda node: (ranks[node], node)))
-        return [*((node,) for node in several), *([several] if len(several) > 1 else [])]
+    def _by_card(self) -> Mapping[tuple[str, str], set[int]]:
+        """The ranks on each card of which nobody else has any."""
+        ranks = {pod: rank for rank, pod in enumerate(self._task.pods)}
+        found, others = defaultdict[tuple[str, str], set[int]](set), set[tuple[str, str]]()
+        for node in sorted(set(self._task.nodes)):
+            for pod, _, card in self._supposed.account.holders(node):
+                if pod in ranks:
+                    found[node, card].add(ranks[pod])
+                else:
+                    others.add((node, card))
+        return {card: some for card, some in found.items() if card not in others}
 
-    def _ranks_on(self, nodes: Collection[str]) -> frozenset[int]:
-        return frozenset(rank for rank, node in enumerate(self._task.nodes) if node in nodes)
+    def _partly_used(self, used: CardRoom, moving: Collection[int]) -> CardRoom:
+        """The room on cards of which somebody has a part who does not move."""
+        freed = self._supposed.room([self._task.pods[rank] for rank in moving])
+        room = used.without(used.codes == UNKNOWN, _UNUSED).copy()
+        pairs = np.stack((used.codes, freed.codes))
+        for now, without in np.unique(pairs, axis=1).T.tolist():
+            if UNKNOWN in (now, without):
+                continue
+            states = zip(room.catalog.states(now), room.catalog.states(without), strict=True)
+            closed = tuple(replace(one, is_open=one.is_open and not _is_whole(gone)) for one, gone in states)
+            room.codes[(used.codes == now) & (freed.codes == without)] = room.catalog.code(closed)
+        return room
 
     def judge(self, move: Relocation, factor: float) -> Packs:
         """What a move comes to: nothing where it is not worth it."""
@@ -164,19 +183,11 @@ class _Look:
         code = int(room.codes[leaf])
         return () if code == UNKNOWN else room.catalog.states(code)
 
-    def _clears_a_card(self, node: str, freed: CardRoom) -> bool:
-        leaf = self._layout.leaf_of[node]
-        pairs = zip(*self._both(self._supposed.now, freed, leaf), strict=True)
-        return any(_is_whole(after) and not _is_whole(before) for before, after in pairs)
 
-    def _without_whole_cards(self, room: CardRoom) -> CardRoom:
-        """The room on cards alone of which somebody has a part already."""
-        room = room.copy().without(room.codes == UNKNOWN, _UNUSED)
-        for code in np.unique(room.codes).tolist():
-            if code != UNKNOWN:
-                closed = tuple(map(_closed_if_whole, room.catalog.states(code)))
-                room.codes[room.codes == code] = room.catalog.code(closed)
-        return room
+def _unions(sets: Iterable[Collection[int]]) -> Sequence[frozenset[int]]:
+    """Each of these sets of ranks, the smallest first, and then all of them together."""
+    some = sorted({frozenset(one) for one in sets}, key=lambda one: (len(one), sorted(one)))
+    return [*some, *([frozenset[int]().union(*some)] if len(some) > 1 else [])]
 
 
 def _is_whole(card: CardState) -> bool:
@@ -188,10 +199,6 @@ def _is_whole(card: CardState) -> bool:
         and len(card.tiles) == card.tile_count
         and (card.shares, card.memory_bytes) == (card.share_total, card.memory_total)
     )
-
-
-def _closed_if_whole(card: CardState) -> CardState:
-    return replace(card, is_open=False) if _is_whole(card) else card
 
 
 def _thousandths(now: CardState, freed: CardState) -> int:

@@ -71,7 +71,7 @@ def moves(draw: st.DrawFn) -> Json:
         optional={"fromCards": TEXTS.map(_cut), "toCards": TEXTS.map(_cut)},
     )
     gain = st.fixed_dictionaries(
-        {"kind": st.sampled_from(["Drain", "LetsIn", "Person"])},
+        {"kind": st.sampled_from(["Drain", "LetsIn", "Nearer", "Packs", "Person"])},
         optional={"text": TEXTS.map(_cut), "letsIn": WORDS},
     )
     spec = {

@@ -89,12 +89,15 @@ class Proposals:
             self.state.set_pod(replace(one, namespace=namespace, uid=f"p-{name}", conditions=(ready,)))
             self.book.set_task(self.terms(namespace, name))
         self.clock = BusyClock()
-        self.proposer = Proposer(
+        self.proposer = self.proposing(MoveSettings(propose=True, waits_s=0.0, factor=1.0))
+
+    def proposing(self, settings: MoveSettings) -> Proposer:
+        return Proposer(
             self.state,
             self.book,
             MoveWriter(FencedWriter(cast(ObjectApi, self.api), lambda: True), self.book),
             GangEvents(self.said.append, BusyClock()),
-            settings=MoveSettings(propose=True, waits_s=0.0, factor=1.0),
+            settings=settings,
             metrics=SchedulerMetrics(CollectorRegistry()),
             clock=self.clock,
             wall_s=lambda: _NOW_S,
@@ -122,10 +125,10 @@ class Proposals:
         await self.proposer.look(waiting, self.state.cluster.layout, None)
 
 
-def _refused(world: Proposals, name: str) -> Plan:
-    """A gang of one pod that asks for both GPUs of a node, of which none is free."""
+def _refused(world: Proposals, name: str, *, gpus: int = 2) -> Plan:
+    """A gang of one pod that asks for so many GPUs of a node, of which none has them free."""
     labels = {"job-name": name, "batch.kubernetes.io/job-name": name}
-    world.state.set_pod(pod(f"{name}-0", gpus=2, labels=labels))
+    world.state.set_pod(pod(f"{name}-0", gpus=gpus, labels=labels))
     (gang,) = (gang for gang in world.state.gangs() if gang.key.name == name)
     plan = plan_gang(gang, world.state.cluster.layout, world.state.cluster.room())
     assert plan.nodes is None
@@ -213,3 +216,59 @@ async def test_a_move_that_never_ends_keeps_others_from_being_let_in_no_longer_t
     world.book.give_up(stuck)
     await world.look([plan])
     assert [name.partition("/")[0] for name in world.api.made] == ["ml"]
+
+
+def _improving(tasks: Sequence[str], *, packs: bool = True) -> Proposals:
+    """Each task is a rank on a node of its own; all of them would find a place on one that others use."""
+    world = Proposals([("ml", name) for name in tasks])
+    settings = MoveSettings(propose=True, waits_s=0.0, factor=1.0, packs=packs, most_improvements_an_hour=2)
+    world.proposer = world.proposing(settings)
+    world.state.set_node(node("shared", "b0/s0/h9", gpus=20))
+    world.state.set_pod(replace(pod("x", on="shared", gpus=1), uid="x"))
+    return world
+
+
+async def test_a_task_is_packed_where_that_is_switched_on_and_nobody_waits() -> None:
+    world = _improving(["a"], packs=False)
+    await world.look()
+    assert world.api.made == [], "off unless it is asked for"
+    world = _improving(["a"])
+    await world.look([_refused(world, "huge", gpus=30)])
+    assert world.api.made == [], "somebody waits"
+    await world.look()
+    assert world.api.made == ["ml/a"]
+    (move,) = world.book.live
+    assert (move.spec.gain.kind, move.spec.places[0].to_node) == ("Packs", "shared")
+    assert move.spec.gain.text == "would leave 1 node wholly free, by moving 1 rank"
+
+
+async def test_ranks_are_brought_nearer_to_each_other_and_no_task_that_may_not_be_moved() -> None:
+    for moves in (TaskMoves(min_run_seconds=0), TaskMoves(policy="WhenItHelps", min_run_seconds=0)):
+        world = _improving(["a"], packs=False)
+        world.state.set_node(node("far", "b1/s1/h1", gpus=1))
+        labels = {"job-name": "a-1", "batch.kubernetes.io/job-name": "a-1"}
+        one = pod("a-1", on="far", labels=labels, annotations={_INDEX: "1"})
+        world.state.set_pod(replace(one, namespace="ml", uid="p-1", conditions=(Condition("Ready", "True"),)))
+        world.book.set_task(replace(world.terms("ml", "a"), moves=moves))
+        await world.look()
+        assert world.api.made == ([] if moves.policy == "Never" else ["ml/a"])
+    (move,) = world.book.live
+    assert move.spec.gain.kind == "Nearer"
+    assert move.spec.gain.text == "would bring 2 ranks nearer to each other: distance 0 and not 1,000,000"
+    assert [place.to_node for place in move.spec.places] == ["n0", "n0"]
+
+
+async def test_one_task_at_a_time_is_brought_to_a_better_place_and_none_to_a_node_that_is_drained() -> None:
+    world = _improving(["a", "b"])
+    for _ in range(3):
+        await world.look()
+    assert len(world.api.made) == 1
+    asks = replace(world.terms("ml", world.api.made[0][3:]), moves=TaskMoves(policy="Ask", min_run_seconds=0))
+    world.book.set_task(asks)
+    for _ in range(3):
+        await world.look()
+    assert len(world.api.made) == 1, "its Move touches that node"
+    drained = _improving(["a"])
+    drained.drain("shared")
+    await drained.look()
+    assert drained.api.made == []

@@ -19,11 +19,15 @@ from accelet.kube.pods import Pod
 from accelet.scheduler.moves.budgets import FormerMove, MoveBounds, MoveHistory
 from accelet.scheduler.moves.letsin import LetsInTerms
 from accelet.scheduler.moves.movable import Relocation
+from accelet.scheduler.moves.nearer import NearerTerms
+from accelet.scheduler.moves.packs import PacksTerms
 from accelet.scheduler.moves.proposing import (
     lets_in_key,
     move_spec,
     propose_drain,
     propose_lets_in,
+    propose_nearer,
+    propose_packs,
     propose_wish,
 )
 from accelet.scheduler.moves.relocating import Drained
@@ -239,3 +243,49 @@ def test_over_many_rounds_the_budgets_hold_and_nobody_comes_back(
         assert not any(other.nodes & one.left for other in later), "it came back within a day"
     asked = Counter((one.task_uid, one.lets_in) for one in former)
     assert max(asked.values(), default=1) == 1
+
+
+def _improvable() -> tuple[list[Node], list[Pod]]:
+    """Two ranks apart, for which there are two places near each other, and one who uses a node of these."""
+    nodes = [node(f"n{i}", f"b{i}/s0/h0", gpus=4) for i in range(3)]
+    return nodes, [*running("t0", ["n0", "n1"]), *running("x", ["n2"])]
+
+
+def test_a_better_place_is_proposed_once_an_hour_and_not_against_a_person() -> None:
+    nodes, pods = _improvable()
+    task, supposed = as_task(pods[:2]), suppose(nodes, pods)
+
+    def proposed(*former: FormerMove) -> set[str]:
+        history = MoveHistory(_NOW_S, former)
+        nearer = propose_nearer(task, supposed, history, NearerTerms())
+        packs = propose_packs(task, supposed, history, PacksTerms(factor=1.0))
+        return {one.proposal.gain.kind for one in (nearer, packs) if one.proposal is not None}
+
+    both = {"Nearer", "Packs"}
+    assert proposed() == both
+    for kind in both:
+        before = FormerMove(task.uid, kind, "Withdrawn", _NOW_S - 3599)  # type: ignore[arg-type]  # of kinds
+        assert proposed(before) == set(), "withdrawn, as a disruption budget has it"
+        assert proposed(replace(before, begun_s=_NOW_S - 3600)) == both
+    wished = FormerMove(task.uid, "Person", "Done", _NOW_S - 86_399)
+    assert proposed(wished) == set()
+    assert proposed(replace(wished, phase="Withdrawn")) == both
+    assert proposed(replace(wished, begun_s=_NOW_S - 86_400)) == both
+    assert proposed(FormerMove(task.uid, "Drain", "Done", _NOW_S - 60)) == set(), "maxMoves is 1 an hour"
+    left = FormerMove("other", "Drain", "Held", _NOW_S, left=frozenset(("n1",)))
+    assert proposed(left) == set(), "another Move touches its node"
+
+
+def test_no_more_tasks_are_brought_to_better_places_than_are_allowed_in_an_hour() -> None:
+    nodes, pods = _improvable()
+    task, supposed = as_task(pods[:2]), suppose(nodes, pods)
+    others = [FormerMove(f"o{at}", "Packs", "Done", _NOW_S - 60) for at in range(3)]
+    assert propose_nearer(task, supposed, MoveHistory(_NOW_S, others[:2]), NearerTerms()).proposal is not None
+    found = propose_nearer(task, supposed, MoveHistory(_NOW_S, others), NearerTerms())
+    assert found.reason == "as many tasks as may be have been moved to better places within an hour"
+    asked = [replace(one, phase="Proposed") for one in others]
+    assert propose_nearer(task, supposed, MoveHistory(_NOW_S, asked), NearerTerms()).proposal is not None
+    young = as_task(pods[:2], since_s=_NOW_S - 599)
+    assert (
+        "has run in this place" in propose_nearer(young, supposed, MoveHistory(_NOW_S), NearerTerms()).reason
+    )

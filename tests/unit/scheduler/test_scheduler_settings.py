@@ -52,6 +52,9 @@ levels:
             "every level needs as many labels as the others",
         ),
         ("version: v1\nlevels: [{name: a, weight: 2, labels: []}]", "every set of labels needs"),
+        ("version: v1\nmoves: {packs: true}", "packs: is read with propose: true alone"),
+        ("version: v1\nmoves: {propose: true, improve_factor: 0.5}", "improve_factor: must be"),
+        ("version: v1\nmoves: {propose: true, most_improvements_an_hour: -1}", "an_hour: must be"),
         ("version: v1\nadmission: {topology: racks}", "is read with kueue: true alone"),
         (
             "version: v1\nadmission: {kueue: true, topology: r}\nlevels: [{name: a, weight: 2, labels: [x]}]",
