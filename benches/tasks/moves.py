@@ -21,7 +21,7 @@ from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.supposing import Supposition
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import CARDS_GATE, GATE_PREFIX, Gang, find_gangs
-from accelet.scheduler.moves.letsin import LetsInTerms, find_lets_in
+from accelet.scheduler.moves.finding.letsin import LetsInTerms, find_lets_in
 from accelet.scheduler.moves.movable import MovableTask, as_if_waiting, movable_task
 from accelet.scheduler.moves.tasks import TaskTerms
 from benches.scheduler.cards import CARDS, I915, TILES, card_node

@@ -7,9 +7,9 @@ from typing import Final
 from accelet.runtime.clock import Clock
 from accelet.scheduler.cluster.supposing import Supposition
 from accelet.scheduler.moves.budgets import MoveHistory
+from accelet.scheduler.moves.finding.nearer import NearerTerms
+from accelet.scheduler.moves.finding.packs import PacksTerms
 from accelet.scheduler.moves.movable import MovableTask
-from accelet.scheduler.moves.nearer import NearerTerms
-from accelet.scheduler.moves.packs import PacksTerms
 from accelet.scheduler.moves.proposing import Proposal, propose_nearer, propose_packs
 from accelet.scheduler.settings import MoveSettings
 

@@ -21,8 +21,9 @@ from accelet.scheduler.gangs.placeholders import PLACEHOLDERS
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.moves.book import MoveBook
 from accelet.scheduler.moves.budgets import IMPROVEMENTS, MoveBounds, MoveHistory
+from accelet.scheduler.moves.finding.letsin import LetsInTerms
+from accelet.scheduler.moves.finding.relocating import Drained, nodes_mask
 from accelet.scheduler.moves.improver import Improver
-from accelet.scheduler.moves.letsin import LetsInTerms
 from accelet.scheduler.moves.movable import MovableTask, Relocation, running_task
 from accelet.scheduler.moves.proposing import (
     lets_in_key,
@@ -31,7 +32,6 @@ from accelet.scheduler.moves.proposing import (
     propose_lets_in,
     propose_wish,
 )
-from accelet.scheduler.moves.relocating import Drained, nodes_mask
 from accelet.scheduler.moves.writer import MoveWriter, move_name
 from accelet.scheduler.placement.plan import Plan
 from accelet.scheduler.placement.reservation import Reservation

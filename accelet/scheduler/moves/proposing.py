@@ -10,11 +10,11 @@ from accelet.kinds.move import MOST_MOVED, GainKind, MoveGain, MovePlace, MoveSp
 from accelet.scheduler.cluster.supposing import Supposition
 from accelet.scheduler.gangs.grouping import Gang, GangKey
 from accelet.scheduler.moves.budgets import MoveHistory
-from accelet.scheduler.moves.letsin import LetsIn, LetsInTerms, find_lets_in
+from accelet.scheduler.moves.finding.letsin import LetsIn, LetsInTerms, find_lets_in
+from accelet.scheduler.moves.finding.nearer import NearerTerms, find_nearer
+from accelet.scheduler.moves.finding.packs import PacksTerms, find_packs
+from accelet.scheduler.moves.finding.relocating import Drained, Relocated, drain, move_by_wish, nodes_mask
 from accelet.scheduler.moves.movable import MovableTask, Relocation
-from accelet.scheduler.moves.nearer import NearerTerms, find_nearer
-from accelet.scheduler.moves.packs import PacksTerms, find_packs
-from accelet.scheduler.moves.relocating import Drained, Relocated, drain, move_by_wish, nodes_mask
 
 _MOST_ENDING_S = 3600
 """A task has two places while its old pods end, which others wait for."""

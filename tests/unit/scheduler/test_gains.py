@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.scheduler.budget import Budget
-from accelet.scheduler.moves.gains import Gains
-from accelet.scheduler.moves.letsin import LetsInTerms, find_lets_in
-from accelet.scheduler.moves.options import Option, in_order, most_gained
-from accelet.scheduler.moves.together import Together
+from accelet.scheduler.moves.finding.gains import Gains
+from accelet.scheduler.moves.finding.letsin import LetsInTerms, find_lets_in
+from accelet.scheduler.moves.finding.options import Option, in_order, most_gained
+from accelet.scheduler.moves.finding.together import Together
 from tests.fakes.nodes import node
 from tests.unit.scheduler.moving_instances import (
     MovingInstance,

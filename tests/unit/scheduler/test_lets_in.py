@@ -13,7 +13,7 @@ from accelet.kube.pods import Pod
 from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import find_gangs
-from accelet.scheduler.moves.letsin import LetsIn, LetsInTerms, find_lets_in
+from accelet.scheduler.moves.finding.letsin import LetsIn, LetsInTerms, find_lets_in
 from accelet.scheduler.moves.movable import Relocation, distance_of
 from accelet.scheduler.placement.plan import plan_gang
 from tests.fakes.nodes import node

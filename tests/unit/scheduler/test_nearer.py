@@ -13,8 +13,8 @@ from accelet.kube.nodes import Node
 from accelet.kube.pods import Pod
 from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.moves.finding.nearer import Nearer, NearerTerms, find_nearer
 from accelet.scheduler.moves.movable import Relocation, distance_of
-from accelet.scheduler.moves.nearer import Nearer, NearerTerms, find_nearer
 from accelet.scheduler.placement.unlike import Effort
 from tests.fakes.nodes import GPU, node
 from tests.unit.scheduler.moving_instances import as_task, running, suppose

@@ -17,9 +17,9 @@ from accelet.kube.nodes import Node
 from accelet.kube.pods import Pod
 from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.moves.finding.nearer import NearerTerms, find_nearer
+from accelet.scheduler.moves.finding.packs import Packs, PacksTerms, find_packs
 from accelet.scheduler.moves.movable import Relocation, distance_of
-from accelet.scheduler.moves.nearer import NearerTerms, find_nearer
-from accelet.scheduler.moves.packs import Packs, PacksTerms, find_packs
 from tests.fakes.nodes import GPU, node
 from tests.unit.scheduler.card_values import I915, card, card_container, card_node, card_pod
 from tests.unit.scheduler.moving_instances import as_task, running, suppose

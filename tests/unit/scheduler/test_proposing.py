@@ -17,10 +17,11 @@ from accelet.kinds.move import Move, MoveStatus
 from accelet.kube.nodes import Node
 from accelet.kube.pods import Pod
 from accelet.scheduler.moves.budgets import FormerMove, MoveBounds, MoveHistory
-from accelet.scheduler.moves.letsin import LetsInTerms
+from accelet.scheduler.moves.finding.letsin import LetsInTerms
+from accelet.scheduler.moves.finding.nearer import NearerTerms
+from accelet.scheduler.moves.finding.packs import PacksTerms
+from accelet.scheduler.moves.finding.relocating import Drained
 from accelet.scheduler.moves.movable import Relocation
-from accelet.scheduler.moves.nearer import NearerTerms
-from accelet.scheduler.moves.packs import PacksTerms
 from accelet.scheduler.moves.proposing import (
     lets_in_key,
     move_spec,
@@ -30,7 +31,6 @@ from accelet.scheduler.moves.proposing import (
     propose_packs,
     propose_wish,
 )
-from accelet.scheduler.moves.relocating import Drained
 from tests.fakes.nodes import node
 from tests.unit.scheduler.card_values import I915, card, card_container, card_node, card_pod
 from tests.unit.scheduler.moving_instances import as_task, running, suppose, waiting_gang

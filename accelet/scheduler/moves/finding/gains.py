@@ -13,8 +13,8 @@ from accelet.scheduler.cluster.cardroom import CardRoom
 from accelet.scheduler.cluster.supposing import Supposition
 from accelet.scheduler.cluster.topology import ROOT, Ints
 from accelet.scheduler.gangs.grouping import Gang
+from accelet.scheduler.moves.finding.options import Option, Some, in_order, most_gained
 from accelet.scheduler.moves.movable import MovableTask
-from accelet.scheduler.moves.options import Option, Some, in_order, most_gained
 from accelet.scheduler.placement.plan import required_level
 
 _ROOM, _QUESTION = 1_000, 60

@@ -13,8 +13,8 @@ from accelet.scheduler.cluster.cardroom import CardRoom
 from accelet.scheduler.cluster.layout import Mask
 from accelet.scheduler.cluster.supposing import Supposition
 from accelet.scheduler.cluster.usage import bounded
+from accelet.scheduler.moves.finding.relocating import relocate
 from accelet.scheduler.moves.movable import MovableTask, Relocation, distance_of, extended_amounts
-from accelet.scheduler.moves.relocating import relocate
 from accelet.scheduler.placement.unlike import Effort
 
 _EFFORT = Effort(units=60_000, restarts=4, tries=2_000)

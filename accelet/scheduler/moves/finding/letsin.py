@@ -11,7 +11,9 @@ from accelet.scheduler.cluster.cardroom import CardRoom
 from accelet.scheduler.cluster.layout import Layout
 from accelet.scheduler.cluster.supposing import Arrival, Supposition
 from accelet.scheduler.gangs.grouping import Gang
-from accelet.scheduler.moves.gains import Gains
+from accelet.scheduler.moves.finding.gains import Gains
+from accelet.scheduler.moves.finding.options import Some
+from accelet.scheduler.moves.finding.together import Together
 from accelet.scheduler.moves.movable import (
     MovableTask,
     Relocation,
@@ -19,8 +21,6 @@ from accelet.scheduler.moves.movable import (
     is_worth,
     relocation_of,
 )
-from accelet.scheduler.moves.options import Some
-from accelet.scheduler.moves.together import Together
 from accelet.scheduler.placement.plan import Plan, find_places, take_places
 from accelet.scheduler.placement.unlike import Effort
 

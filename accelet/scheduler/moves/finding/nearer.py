@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.supposing import Supposition
+from accelet.scheduler.moves.finding.relocating import relocate
 from accelet.scheduler.moves.movable import MovableTask, Relocation, distance_of
-from accelet.scheduler.moves.relocating import relocate
 from accelet.scheduler.placement.plan import find_places
 from accelet.scheduler.placement.unlike import Effort
 

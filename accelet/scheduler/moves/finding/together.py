@@ -7,8 +7,8 @@ from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.cardroom import CardRoom
 from accelet.scheduler.cluster.shape import PodShape
 from accelet.scheduler.gangs.grouping import Gang
+from accelet.scheduler.moves.finding.options import Some
 from accelet.scheduler.moves.movable import MovableTask, is_worth
-from accelet.scheduler.moves.options import Some
 
 
 class Together:

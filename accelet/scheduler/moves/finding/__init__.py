@@ -1,0 +1,1 @@
+"""Which moves would help, proven by the planner: pure."""
