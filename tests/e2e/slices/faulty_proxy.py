@@ -2,14 +2,15 @@
 
 `python -m tests.e2e.slices.faulty_proxy SERVER CA SEED RATE` serves until its input ends: a process of its
 own, so that what a test looks at meanwhile delays no request. It writes its address, and at the end how many
-requests failed of how many.
+requests failed of how many. A number that it reads lets so many writes through and then none, of which it
+writes `cut`, until it reads `open`.
 """
 
 import asyncio
 import random
 import ssl
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,13 +23,53 @@ _REFUSAL = (
 _STATUS = b'{"kind":"Status","status":"Failure","reason":"InternalError","message":"a fault","code":500}'
 
 
+_CUT, _OPEN = "cut", "open"
+
+
 @dataclass
 class Faults:
     """Where the proxy serves, and, once it has ended, how many requests failed of how many."""
 
     url: str
+    process: asyncio.subprocess.Process
     failed: int = 0
     requests: int = 0
+
+    async def cut(self, writes: int, within_s: float) -> None:
+        """Returns once so many writes were let through; from then on there are no more, until `open`.
+
+        Leases and Events do not count, and go on.
+
+        Raises:
+            AssertionError: there were fewer in that time.
+        """
+        self._tell(str(writes))
+        try:
+            async with asyncio.timeout(within_s):
+                assert await self._read() == _CUT
+        except TimeoutError:
+            raise AssertionError(f"nobody wrote {writes} times within {within_s:.0f} s") from None
+
+    def open(self) -> None:
+        """Lets writes through again. Those that were stopped are never sent."""
+        self._tell(_OPEN)
+
+    async def end(self) -> None:
+        """Ends the proxy, and takes its figures over."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        while (line := await self._read()) == _CUT:
+            pass
+        self.failed, self.requests = map(int, line.split())
+        await self.process.wait()
+
+    def _tell(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{line}\n".encode())
+
+    async def _read(self) -> str:
+        assert self.process.stdout is not None
+        return (await self.process.stdout.readline()).decode().strip()
 
 
 @asynccontextmanager
@@ -41,15 +82,40 @@ async def faulty_proxy(server: str, ca: Path, seed: int, rate: float) -> AsyncIt
         stdout=asyncio.subprocess.PIPE,
         cwd=Path(__file__).parents[3],
     )
-    assert process.stdin is not None
     assert process.stdout is not None
-    faults = Faults((await process.stdout.readline()).decode().strip())
+    faults = Faults((await process.stdout.readline()).decode().strip(), process)
     try:
         yield faults
     finally:
-        process.stdin.close()
-        faults.failed, faults.requests = map(int, (await process.stdout.readline()).split())
-        await process.wait()
+        await faults.end()
+
+
+class Gate:
+    """Lets all writes through, or so many and then none until it is opened again. `cut` is told of that."""
+
+    def __init__(self, cut: Callable[[], None]) -> None:
+        self._cut, self._left = cut, -1
+        self._opened = asyncio.Event()
+
+    def close_after(self, writes: int) -> None:
+        self._left = writes
+        self._opened.clear()
+
+    def open(self) -> None:
+        self._left = -1
+        self._opened.set()
+
+    async def passes(self) -> bool:
+        """Whether a write may go on; it is stopped while the gate is closed, and then never sent."""
+        if self._left < 0:
+            return True
+        if self._left == 0:
+            await self._opened.wait()
+            return False
+        self._left -= 1
+        if self._left == 0:
+            self._cut()
+        return True
 
 
 class FaultyProxy:
@@ -59,7 +125,8 @@ class FaultyProxy:
     answer is lost.
     """
 
-    def __init__(self, server: str, ca: Path, chance: random.Random, rate: float) -> None:
+    def __init__(self, server: str, ca: Path, chance: random.Random, rate: float, gate: Gate) -> None:
+        self._gate = gate
         self._server, self._tls = urlsplit(server), ssl.create_default_context(cafile=str(ca))
         self._chance, self._rate = chance, rate
         self._serving: set[asyncio.Task[None]] = set()
@@ -98,6 +165,8 @@ class FaultyProxy:
             (int(one.split(b":")[1]) for one in lines if one.lower().startswith(b"content-length:")), 0
         )
         body = await reader.readexactly(length)
+        if _counts(lines[0]) and not await self._gate.passes():
+            return
         fault = self._fault()
         if fault == "refused":
             writer.write(_REFUSAL % (len(_STATUS), _STATUS))
@@ -132,6 +201,12 @@ class FaultyProxy:
         return self._chance.choice(("refused", "unsent", "unanswered"))
 
 
+def _counts(line: bytes) -> bool:
+    """Whether a request is a write of what the leader alone writes, as its first line says."""
+    method, path, *_ = line.split(b" ")
+    return method != b"GET" and b"/leases" not in path and b"/events" not in path
+
+
 async def _relay(upstream: asyncio.StreamReader, writer: asyncio.StreamWriter | None) -> None:
     """Hands an answer on; without a writer its first part is awaited, and nobody gets it."""
     while part := await upstream.read(1 << 16):
@@ -142,10 +217,15 @@ async def _relay(upstream: asyncio.StreamReader, writer: asyncio.StreamWriter | 
 
 
 async def main(server: str, ca: str, seed: str, rate: str) -> None:
-    proxy = FaultyProxy(server, Path(ca), random.Random(int(seed)), float(rate))
+    gate = Gate(lambda: _write(_CUT))
+    proxy = FaultyProxy(server, Path(ca), random.Random(int(seed)), float(rate), gate)
     async with proxy.serve() as url:
         _write(url)
-        await asyncio.to_thread(sys.stdin.read)
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            if line.strip() == _OPEN:
+                gate.open()
+            else:
+                gate.close_after(int(line))
     _write(f"{proxy.failed} {proxy.requests}")
 
 

@@ -18,14 +18,14 @@ from accelet.provisioner.demand.selectors import NODE_POOL
 from accelet.provisioner.watching import JOB_SETS
 from tests.e2e.cluster.building import Progress
 from tests.e2e.cluster.control_plane import ControlPlane
-from tests.e2e.slices.faulty_proxy import faulty_proxy
+from tests.e2e.slices.faulty_proxy import Faults, faulty_proxy
 from tests.e2e.slices.jobset import HOSTS, SLICES, job_set
 from tests.e2e.slices.observer import Observer
 from tests.e2e.slices.world import Kubelets, count, provisioner, until
 
 ROOM, FAULTS, SEED = 10, 0.1, 15
-REIGN_S = 5.0
-"""A provisioner that is killed has led for a moment up to this long."""
+MOST_WRITES, WRITES_WITHIN_S = 80, 300.0
+"""A provisioner is killed after up to so many writes since the last kill: it leads, and has begun."""
 SETTINGS = f"""
 version: v1
 provider: simulated
@@ -85,18 +85,21 @@ async def _leader(client: Client, running: Mapping[str, Process]) -> str:
 
 @asynccontextmanager
 async def _killed(
-    client: Client, kubeconfig: Path, folder: Path, chance: random.Random, kills: int
+    client: Client, kubeconfig: Path, folder: Path, faults: Faults, kills: int
 ) -> AsyncIterator[None]:
     """Two replicas; so many times the leader is killed, and another one started. The last two go on."""
+    chance = random.Random(SEED)
     async with AsyncExitStack() as stack:
         running: dict[str, Process] = {}
         for number in range(kills + 2):
             name = f"replica-{number}"
             running[name] = await stack.enter_async_context(provisioner(kubeconfig, folder, SETTINGS, name))
             if 1 <= number <= kills:
-                leader = await _leader(client, running)
-                await asyncio.sleep(chance.uniform(0.0, REIGN_S))
-                running.pop(leader).kill()
+                await faults.cut(chance.randint(1, MOST_WRITES), WRITES_WITHIN_S)
+                leader = running.pop(await _leader(client, running))
+                leader.kill()
+                await leader.wait()
+                faults.open()
         yield
 
 
@@ -105,7 +108,7 @@ async def run_job_sets(site: Site, folder: Path, say: Progress, load: Load) -> N
 
     With kills, a tenth of the provisioners' requests fail too.
     """
-    client, namespace, chance = site.client, site.namespace, random.Random(SEED)
+    client, namespace = site.client, site.namespace
     kubelets, observer = Kubelets(client, namespace), Observer(client, namespace, load.hosts)
     running = [asyncio.create_task(one.run()) for one in (kubelets, observer)]
     began_s = time.monotonic()
@@ -127,7 +130,7 @@ async def run_job_sets(site: Site, folder: Path, say: Progress, load: Load) -> N
     async with faulty_proxy(site.cluster.url, ca, SEED, FAULTS) as faults:
         faulty = _faulty(site.kubeconfig, faults.url, folder / "faulty.kubeconfig")
         kubeconfig = faulty if load.kills else site.kubeconfig
-        async with _killed(client, kubeconfig, folder, chance, load.kills):
+        async with _killed(client, kubeconfig, folder, faults, load.kills):
             await until(is_done, 600.0 + 60.0 * load.job_sets, 1.0)
             await until(is_clean, 300, 1.0)
     for task in running:
