@@ -100,7 +100,8 @@ class RoomBook:
         """Why `wanted` may have no new pool now; None if it may.
 
         A set counts as a whole from its first pool on, so that none is begun that could not be ended. It is
-        judged as if it took over the pools of `parked`.
+        judged as if it took over the pools of `parked`. The sentence says nothing of what others use: with
+        each of their changes all that wait would be written anew.
         """
         own = self._sets.get(wanted.set_key, {})
         places = _places_of({**own, wanted.uid: wanted}, wanted)
@@ -109,7 +110,7 @@ class RoomBook:
         with_it = self._with(wanted) - self._freed_by(parked)
         if limits.allow(with_it.slices, with_it.chips):
             return None
-        return f"waits for room: with it there would be {with_it} in all; {limits}"
+        return f"waits for room: its set has {places}, and there may be {limits} in all"
 
     def lacks(self, wanted: Counted, limits: Limits) -> RoomUse:
         """What there is too much of for `wanted` now; nothing where it never fits."""
