@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -103,31 +103,32 @@ class SimulatedProvider:
         places = asyncio.Semaphore(_AT_ONCE)
         try:
             kept = [one async for one in self._kept()]
+            nodes = await self._nodes() if kept else {}
         except KubeError as error:
             _log.warning("simulated machines stand still", error=str(error))
             return True
-        return any(await asyncio.gather(*(self._move(one, places) for one in kept)))
+        moves = (self._move(one, nodes.get(one.name, {}), places) for one in kept)
+        return any(await asyncio.gather(*moves))
 
-    async def _move(self, kept: KeptPool, places: asyncio.Semaphore) -> bool:
+    async def _move(self, kept: KeptPool, found: Mapping[str, Node], places: asyncio.Semaphore) -> bool:
         """Makes or removes one pool's Nodes; whether some are still to come or go."""
         try:
             async with places:
                 if kept.pool.deleted_s is not None:
                     if time.time() >= kept.pool.deleted_s + self._settings.delete_s:
-                        await self._remove(kept)
+                        await self._remove(kept, found)
                     return True
-                return not kept.pool.is_short and await self._make(kept, time.time())
+                return not kept.pool.is_short and await self._make(kept, found, time.time())
         except (KubeError, NotLeadingError) as error:
             _log.warning("simulated machines stand still", pool=kept.name, error=str(error))
             return True
 
-    async def _make(self, kept: KeptPool, now_s: float) -> bool:
+    async def _make(self, kept: KeptPool, found: Mapping[str, Node], now_s: float) -> bool:
         """Makes the Nodes whose time has come; whether some have still to."""
         waited_s = now_s - kept.pool.created_s - self._settings.create_s
         if waited_s < 0:
             return True
         offers = waited_s >= self._settings.join_s
-        found = {node.name: node async for node in self._nodes(kept.name)}
         for index in range(kept.pool.hosts):
             name = f"{kept.name}-{index}"
             if name not in found:
@@ -165,8 +166,8 @@ class SimulatedProvider:
             except (ExistsError, NotFoundError) as error:
                 _log.info("lease is not renewed", node=node, error=str(error))
 
-    async def _remove(self, kept: KeptPool) -> None:
-        async for node in self._nodes(kept.name):
+    async def _remove(self, kept: KeptPool, found: Mapping[str, Node]) -> None:
+        for node in found.values():
             await self._writer.delete(NODES, None, node.name, uid=node.uid)
             self._renewed_s.pop(node.name, None)
         await self._writer.delete(CONFIG_MAPS, self._settings.namespace, kept.name)
@@ -193,10 +194,14 @@ class SimulatedProvider:
                 except MalformedObjectError as error:
                     _log.warning("no simulated pool", error=str(error))
 
-    async def _nodes(self, pool: str) -> AsyncIterator[Node]:
-        async for page in self._client.list_pages(NODES, None, {"labelSelector": f"{NODE_POOL}={pool}"}):
+    async def _nodes(self) -> dict[str, dict[str, Node]]:
+        """The Nodes of each pool by their names: one list for all pools."""
+        found: dict[str, dict[str, Node]] = {}
+        async for page in self._client.list_pages(NODES, None, {"labelSelector": f"{POOL_LABEL}=true"}):
             for item in page.items:
-                yield parse_node(item)
+                node = parse_node(item)
+                found.setdefault(node.labels.get(NODE_POOL, ""), {})[node.name] = node
+        return found
 
 
 def _now() -> str:
