@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections import Counter
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
@@ -48,8 +49,11 @@ _OWNER_AGAIN_S: Final = 300.0
 _NOT_LEADING_S: Final = 1.0
 _TURN_S: Final = 0.1
 _MOVING: Final = frozenset(("Creating", "Joining", "Repairing", "Failing", "Releasing"))
-_ATTENTIVE: Final = frozenset(("Pending", "Creating"))
-"""Looked at with each list that differs: what waits for room, and for a pool to appear."""
+_HELD: Final = frozenset(("Creating", "Joining", "Joined", "Ready", "Repairing"))
+"""Phases from which no step uses more of the limits than before."""
+
+_IDLE: Final = frozenset(("Pending", "BackingOff", "Refused"))
+"""Phases in which nothing counts below the limits."""
 
 _WATCHED: Final = frozenset(("Joining", "Repairing"))
 
@@ -93,6 +97,7 @@ class Controller:
             most=settings.most_operations,
         )
         self._begun = asyncio.Lock()
+        self._has_listed = False
         self._orphan_since_s: dict[str, float] = {}
 
     async def run(self) -> None:
@@ -131,11 +136,21 @@ class Controller:
         return any(one.status.phase in _MOVING for one in self._state.requests.values())
 
     def _see_pools(self, changed: set[NodePool]) -> None:
+        """Has those looked at that a list concerns: whose pools changed, and whose pool may be missing.
+
+        What is Pending gets room, or a pool to adopt, only where one went or one of the original's came.
+        """
         marks = {pool.mark for pool in changed}
+        listed = self._operations.listed
+        there = {pool.name for pool in listed.pools} if listed is not None else set[str]()
+        is_room = not self._has_listed or any(pool.name not in there for pool in changed)
+        self._has_listed = True
         for request in list(self._state.requests.values()):
             own = {request.uid, request.status.mark}
-            if own & marks or request.status.phase in _ATTENTIVE:
+            if own & marks or request.status.phase == "Creating":
                 self.see_request(request.key)
+        if is_room:
+            self._see_room()
         for mark in marks_of(self._operations.listed):
             if not self._state.holds(mark):
                 self._queue.add(Look("orphan", (mark,)))
@@ -143,6 +158,12 @@ class Controller:
         self._metrics.slices.clear()
         for phase, count in phases.items():
             self._metrics.slices.labels(phase).set(count)
+
+    def _see_room(self) -> None:
+        """Something ended: who waits for room may have it now."""
+        for request in list(self._state.requests.values()):
+            if request.status.phase == "Pending":
+                self.see_request(request.key)
 
     async def _look(self, look: Look) -> float | None:
         try:
@@ -182,7 +203,7 @@ class Controller:
         return _OWNER_AGAIN_S if derived.slices else None
 
     async def _look_at_request(self, key: Key) -> float | None:
-        async with self._begun:  # what the limits count must not change between the look and the write
+        async with self._fence(key):
             request, listed = self._state.requests.get(key), self._operations.listed
             if request is None or self._operations.is_under_way(request.uid):
                 return None
@@ -193,6 +214,8 @@ class Controller:
             if step.record != view.record:
                 if await self._writer.write(request, step.record, view.hosts):
                     self._tell(request, view.record, step.record)
+                    if step.record.phase in _IDLE and view.record.phase not in _IDLE:
+                        self._see_room()
                 return 0.0
         if view.hosts != request.status.hosts and step.record.phase in _WATCHED:
             await self._writer.write(request, step.record, view.hosts)
@@ -200,6 +223,11 @@ class Controller:
         if step.action is not None:
             return await self._act(request, view, step.action, step.again_s)
         return step.again_s
+
+    def _fence(self, key: Key) -> AbstractAsyncContextManager[object]:
+        """What the limits count must not grow between a look and its write. Where it cannot, nobody waits."""
+        request = self._state.requests.get(key)
+        return nullcontext() if request is not None and request.status.phase in _HELD else self._begun
 
     async def _say_unlisted(self, request: SliceRequest) -> float:
         problem = self._operations.problem

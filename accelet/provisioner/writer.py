@@ -1,7 +1,9 @@
 """Writes to the API server what was decided; repeating any of it does no harm."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import Final
 
 import msgspec
 
@@ -11,7 +13,7 @@ from accelet.kinds.slicerequest import SLICE_REQUESTS
 from accelet.kube.apiresources import NODES, PODS
 from accelet.kube.client import Client
 from accelet.kube.errors import ConflictError, ExistsError, NotFoundError
-from accelet.kube.nodes import parse_node
+from accelet.kube.nodes import Node, parse_node
 from accelet.kube.objects import RawObject
 from accelet.kube.podparser import parse_pod
 from accelet.provisioner.deciding.view import SliceRecord
@@ -20,6 +22,10 @@ from accelet.provisioner.demand.slices import WantedSlice
 from accelet.provisioner.nodes import binding_labels, close_patch, open_patch
 from accelet.provisioner.record import SliceRequest, finalizer_patch, parse_request, status_of
 from accelet.provisioner.state import ProvisionerState, is_work
+from accelet.runtime.tasks import task_group
+
+_AT_ONCE: Final = 4
+"""Nodes of one slice that are written at one time: half of what the client sends at all."""
 
 
 class SliceWriter:
@@ -71,18 +77,11 @@ class SliceWriter:
     async def open(self, request: SliceRequest, nodes: Iterable[str]) -> None:
         """Binds nodes to the request's Job and lets its pods come."""
         labels = binding_labels(request)
-        for name in nodes:
-            node = self._state.nodes.get(name)
-            if node is not None:
-                patch = open_patch(node, labels, request.spec.owner)
-                await self._patch_node(name, patch)
+        await self._patch_nodes(nodes, lambda node: open_patch(node, labels, request.spec.owner))
 
     async def close(self, uid: str, nodes: Iterable[str], now_s: float) -> None:
         """Keeps new pods from nodes."""
-        for name in nodes:
-            node = self._state.nodes.get(name)
-            if node is not None:
-                await self._patch_node(name, close_patch(node, uid, now_s))
+        await self._patch_nodes(nodes, lambda node: close_patch(node, uid, now_s))
 
     async def has_work(self, nodes: Iterable[str]) -> bool:
         """Whether a pod runs on one of the nodes, as the API server has it at this moment."""
@@ -91,6 +90,20 @@ class SliceWriter:
                 if any(is_work(parse_pod(item)) for item in page.items):
                     return True
         return False
+
+    async def _patch_nodes(self, nodes: Iterable[str], patch_of: Callable[[Node], dict[str, object]]) -> None:
+        """A few at a time, each as it is known when its turn comes."""
+        places = asyncio.Semaphore(_AT_ONCE)
+
+        async def patch(name: str) -> None:
+            async with places:
+                node = self._state.nodes.get(name)
+                if node is not None:
+                    await self._patch_node(name, patch_of(node))
+
+        async with task_group() as tasks:
+            for name in nodes:
+                tasks.create_task(patch(name))
 
     async def _patch_node(self, name: str, patch: dict[str, object]) -> None:
         """One Node's patch, on the version that was looked at; another one is looked at anew."""
