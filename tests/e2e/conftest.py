@@ -14,6 +14,9 @@ from tests.e2e.cluster.binaries import (
     kubernetes_binaries,
 )
 from tests.e2e.cluster.binaries import (
+    cluster_api_binaries as build_cluster_api,
+)
+from tests.e2e.cluster.binaries import (
     helm_binaries as build_helm,
 )
 from tests.e2e.cluster.binaries import (
@@ -35,6 +38,7 @@ BUILT: Mapping[str, Callable[[Progress], Binaries]] = {
     "helm_binaries": build_helm,
     "jobset_binaries": build_jobset,
     "kueue_binaries": build_kueue,
+    "cluster_api_binaries": build_cluster_api,
     "kubernetes_1_33": partial(kubernetes_binaries, "kubernetes-1.33"),
     "kubernetes_1_37": partial(kubernetes_binaries, "kubernetes-1.37"),
 }
@@ -106,6 +110,12 @@ def jobset_binaries(pytestconfig: pytest.Config) -> Binaries:
 def kueue_binaries(pytestconfig: pytest.Config) -> Binaries:
     """Kueue's own manager."""
     return _binaries(pytestconfig, "kueue_binaries")
+
+
+@pytest.fixture(scope="session")
+def cluster_api_binaries(pytestconfig: pytest.Config) -> Binaries:
+    """Cluster API's reconcilers."""
+    return _binaries(pytestconfig, "cluster_api_binaries")
 
 
 @pytest.fixture(scope="session")

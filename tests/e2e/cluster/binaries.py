@@ -64,6 +64,11 @@ def kueue_binaries(progress: Progress) -> Binaries:
     return _module_binaries(Module(MODULES_FOLDER / "kueue"), None, progress)
 
 
+def cluster_api_binaries(progress: Progress) -> Binaries:
+    """Cluster API's own reconcilers and webhooks of machines."""
+    return _module_binaries(Module(MODULES_FOLDER / "cluster-api"), None, progress)
+
+
 def other_versions() -> list[str]:
     """The folders of the Kubernetes versions that are pinned besides the newest one."""
     return sorted(each.name for each in MODULES_FOLDER.glob("kubernetes-*") if each.name != NEWEST_KUBERNETES)
