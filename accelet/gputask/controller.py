@@ -6,7 +6,7 @@ from typing import Final
 
 from accelet.control.errors import NotLeadingError
 from accelet.control.workqueue import WorkQueue
-from accelet.gputask.deciding.decide import decide
+from accelet.gputask.deciding.decide import decide, is_read_before_told
 from accelet.gputask.deciding.status import is_urgent, status_of
 from accelet.gputask.deciding.view import (
     AdvanceMove,
@@ -97,7 +97,7 @@ class Controller:
         status = status_of(view, step.record)
         if task.is_deleted:
             return None
-        if status != task.status:
+        if status != task.status and not is_read_before_told(view, step):
             wait_s = self._figures_wait_s(task, status)
             if wait_s > 0 and step.action is None:
                 return min(wait_s, step.again_s or wait_s)

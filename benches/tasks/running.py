@@ -64,6 +64,7 @@ async def measure_life(tasks: int, ranks: int) -> tuple[float, int]:
             _advance(api, names, ranks, stage)
             await asyncio.sleep(_STAGE_S)
         await _until(lambda: _phases(api)["Completed"] == tasks)
+        await asyncio.sleep(_SETTLE_S)  # figures that wait are written after the end
         writes = Counter(
             seen.path for seen in api.seen if seen.method == "PATCH" and "/gputasks/" in seen.path
         )

@@ -46,6 +46,14 @@ def decide(view: TaskView) -> TaskStep:
     return step if step.record == view.record else TaskStep(step.record, None, 0.0)
 
 
+def is_read_before_told(view: TaskView, step: TaskStep) -> bool:
+    """Whether it is to be read first what there is to tell: until then nobody knows if the task has ended.
+
+    So it is of a Job that is complete before its pods are seen to have ended: such news come in any order.
+    """
+    return isinstance(step.action, ReadEnds) and view.present_obstacle is None
+
+
 def _rest(view: TaskView) -> TaskStep:
     """The task has ended, which is never taken back."""
     record, ttl_s = view.record, view.task.spec.ttl_seconds

@@ -51,7 +51,9 @@ def status_of(view: TaskView, record: TaskRecord) -> GPUTaskStatus:
     """The status that has `record` written down and tells what is seen. Equal views have equal statuses."""
     task, job = view.task, view.job
     reading = read_view(view, record)
-    live = [pod for pod in view.own_pods if not pod.has_ended]
+    # A Job is complete once its pods have ended; news of that may come later, and are no write of their own.
+    is_complete = job is not None and job.complete is not None
+    live = [pod for pod in view.own_pods if not (pod.has_ended or is_complete)]
     before = task.status
     return GPUTaskStatus(
         observed_generation=task.generation,

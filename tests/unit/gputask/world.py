@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass, field, replace
 
-from accelet.gputask.deciding.decide import decide
+from accelet.gputask.deciding.decide import decide, is_read_before_told
 from accelet.gputask.deciding.status import record_of, status_of
 from accelet.gputask.deciding.view import (
     CreateJob,
@@ -122,7 +122,7 @@ class TaskWorld:
         """Carries it out as the controller does: written first; writes of another version are refused."""
         record = thought.step.record
         after = status_of(thought.view, record)
-        if after != thought.view.task.status:
+        if after != thought.view.task.status and not is_read_before_told(thought.view, thought.step):
             if thought.version != self.version or self.is_gone:
                 return
             before = record_of(self.task.status)
