@@ -151,7 +151,7 @@ schema: .venv/.ready ## write the JSON schemas of the configuration, of a node's
 	@$(BIN)/python -m accelet.cli.drawing.jsonforms > docs/output.schema.json
 	@$(BIN)/python -m accelet.fakekubelet.scenario > docs/scenario.schema.json
 
-screenshots: .venv/.ready ## the pictures of the page in docs/images, of a simulated cluster: Debian's chromium needed
+screenshots: .venv/.ready ## the pictures of the page and of accelet cards in docs/images, of a simulated cluster: Debian's chromium needed
 	@$(BIN)/python -m tests.screenshots docs/images
 
 bench-storm: .venv/.ready ## storms of pods on a real kubelet, beside the same without assignments: root and Go needed

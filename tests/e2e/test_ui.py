@@ -22,6 +22,7 @@ from tests.e2e.simulated_nodes import card_nodes
 from tests.fakes.nodes import place
 from tests.integration.ui.cluster import MARKUP, PODS, add_node, add_task, fill_small
 from tests.integration.ui.conftest import page_of
+from tests.screenshots import picture_of_cards
 from tests.unit.scheduler.card_values import I915, card
 
 ACCELET = Path(sys.executable).with_name("accelet")
@@ -98,6 +99,12 @@ def test_page_says_what_the_command_says_on_a_real_cluster(
             tab.until("document.querySelectorAll('#tree .tile.held').length === 3")
             assert said_by_page(tab) == said_by_cards(Path(cluster.kubeconfig))
             keep(tab, "real-cluster", tmp_path)
+            kept = Path(os.environ.get(ARTEFACTS, tmp_path))
+            with open_tab() as terminal:
+                picture_of_cards(terminal, Path(cluster.kubeconfig), tmp_path, kept / "accelet-cards.png")
+                text = terminal.evaluate("document.body.innerText")
+            assert "tiles 0,1 default/page-train/main" in text
+            assert "tile 0 default/page-serve/main" in text
         tab.until("document.querySelectorAll('#tree .tile.held').length === 0")
         assert said_by_page(tab) == said_by_cards(Path(cluster.kubeconfig))
         assert page.end() == 0
