@@ -34,7 +34,7 @@ from accelet.scheduler.moves.proposer import Proposer
 from accelet.scheduler.moves.writer import MoveWriter
 from accelet.scheduler.notes import WaitingNotes
 from accelet.scheduler.placement.plan import Plan
-from accelet.scheduler.planning import Planner
+from accelet.scheduler.planning import Planner, nothing_promised
 from accelet.scheduler.preemption.evicting import Evictor
 from accelet.scheduler.preemption.preempting import Preemptor
 from accelet.scheduler.record import Awaited, Placement, Record
@@ -109,7 +109,7 @@ class Controller:
             moves=self._moves,
             written=lambda record: self._queue.add(record.key),
             waiting=self._take_waiting,
-            promised=admission.take_promised if admission else lambda _: None,
+            promised=admission.take_promised if admission else nothing_promised,
             closed=admission.closed_nodes if admission else frozenset,
             clock=self._clock,
             wall_s=wall_s,

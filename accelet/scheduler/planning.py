@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 
 from accelet.assignments.ownform import render_own
@@ -47,12 +47,20 @@ _GATHER_S = 0.1
 """Room that becomes free is looked at together with what else becomes free in this time."""
 
 _MOST_NAMED = 20
+_PLACEMENTS_AT_ONCE = 200
+"""The room of so many is taken in some 5 ms."""
+
 _CLOSED = "promised to Workloads of Kueue, which cannot be read"
 _CLOSED_LOOK_S = 30.0
 """How often it is looked at whether promises that cannot be read are over by their own time."""
 
 _WRITE_WITHIN_S = 30.0
 """A plan that could not be written for so long gives its room back."""
+
+
+async def nothing_promised(_: Gang) -> Plan | None:
+    """Nobody was promised a place."""
+    return None
 
 
 class Planner:
@@ -75,7 +83,7 @@ class Planner:
         moves: Moves | None,
         written: Callable[[Record], None],
         waiting: Callable[[Sequence[Plan]], None],
-        promised: Callable[[Gang], Plan | None] = lambda _: None,
+        promised: Callable[[Gang], Awaitable[Plan | None]] = nothing_promised,
         closed: Callable[[], frozenset[str]] = frozenset,
         clock: Clock,
         wall_s: Callable[[], float] = time.time,
@@ -86,6 +94,7 @@ class Planner:
         self._preemptor, self._moves = preemptor, moves
         self._queue: WorkQueue[str] = WorkQueue(clock)
         self._writes: set[asyncio.Task[None]] = set()
+        self._holds: set[asyncio.Task[None]] = set()
         self._arrived_s: dict[GangKey, float] = {}
         self._resting_until_s: dict[GangKey, float] = {}
         self._reserved_until_s: dict[GangKey, float] = {}
@@ -136,9 +145,10 @@ class Planner:
         open_gangs = self._state.gangs()
         self._forget_all_but({gang.key for gang in open_gangs})
         gangs, again_s = self._ready(open_gangs)
-        gangs = [gang for gang in gangs if not self._begin_promised(gang)]
+        gangs = [gang for gang in gangs if not await self._begin_promised(gang)]
         layout = await self._layout()
         gangs = await self._arrive(gangs, layout)
+        await self._room_is_taken()
         now_s = self._wall_s()
         self._end_reservation(now_s)
         patience = self._patience(gangs, now_s)
@@ -148,6 +158,7 @@ class Planner:
         started_s = self._clock.now_s()
         await self._make_plans(backlog, waiting)
         await self._preempt(waiting, backlog.reservation)
+        await self._room_is_taken()
         took_s = self._clock.now_s() - started_s
         self._metrics.plan_seconds.observe(took_s)
         waits_s = [self._keep(backlog.reservation, now_s), again_s, linger_s, excluded_s]
@@ -174,12 +185,19 @@ class Planner:
             self._closed = closed
         return snapshot.without(closed, _CLOSED) if closed else snapshot
 
-    def _begin_promised(self, gang: Gang) -> bool:
+    async def _begin_promised(self, gang: Gang) -> bool:
         """Begins with the places that were promised to the gang, if there are any."""
-        plan = self._promised(gang)
+        plan = await self._promised(gang)
         if plan is not None:
-            self._begin(plan)
+            is_large = len(plan.gang.pods) > _PLACEMENTS_AT_ONCE
+            made = await asyncio.to_thread(placements_of, plan) if is_large else placements_of(plan)
+            self._begin(plan, placements=made)
         return plan is not None
+
+    async def _room_is_taken(self) -> None:
+        """Waits until the room of all plans that have begun is taken: others are planned without it."""
+        if self._holds:
+            await asyncio.wait(self._holds)
 
     async def _rebuild_gangs(self) -> None:
         """Has the gangs that have changed made anew, not too many at once: the loop must not be held up."""
@@ -191,7 +209,7 @@ class Planner:
     async def _make_plans(self, backlog: Backlog, waiting: list[Plan]) -> None:
         loop = asyncio.get_running_loop()
 
-        def take(plan: Plan) -> None:
+        def take(plan: Plan, placements: tuple[Placement, ...]) -> None:
             if self._is_over:
                 return
             if plan.fault is not None:
@@ -201,13 +219,14 @@ class Planner:
             elif plan.nodes is None:
                 waiting.append(plan)
             else:
-                self._begin(plan)
+                self._begin(plan, placements=placements)
 
         def make() -> None:
             for plan in backlog.plans(lambda: self._has_news):
-                loop.call_soon_threadsafe(take, plan)
+                loop.call_soon_threadsafe(take, plan, placements_of(plan))
 
         await asyncio.to_thread(make)
+        await self._room_is_taken()
 
     async def _preempt(self, waiting: list[Plan], kept: Reservation | None) -> None:
         """Has gangs of lower priority evicted for one of those that wait, if that gets it in.
@@ -359,22 +378,23 @@ class Planner:
         evicted: tuple[Evicted, ...] = (),
         awaited: tuple[Awaited, ...] = (),
         until_s: float = 0.0,
+        placements: tuple[Placement, ...] | None = None,
     ) -> asyncio.Task[None]:
         """Holds a plan's room from now on, and has it written down beside what is left of a former one.
 
-        Where others are `evicted` or moved for it, it is carried out when they are gone.
+        Where others are `evicted` or moved for it, it is carried out when they are gone. `placements` are the
+        plan's, if they are made already: of thousands that takes a while. The room of so many is taken part
+        by part; no round goes on before it is.
         """
         gang, former = plan.gang, self._state.record_of(plan.gang.key)
-        placements = [
-            Placement(pod.name, pod.uid, node, render_own(assignment) if assignment else "")
-            for (pod, node), assignment in zip(plan.placements, plan.assignments, strict=True)
-        ]
+        if placements is None:
+            placements = placements_of(plan)
         if former is not None:
             fresh = {placement.pod for placement in placements}
-            placements += [placement for placement in former.placements if placement.pod not in fresh]
+            placements += tuple(one for one in former.placements if one.pod not in fresh)
         record = Record(
             gang.key,
-            tuple(placements),
+            placements,
             plan.distance or 0,
             plan.lower_bound,
             former.resource_version if former else "",
@@ -382,11 +402,24 @@ class Planner:
             awaited=awaited or (former.awaited if former else ()),
             until_s=until_s or self._until_s(gang, former),
         )
-        self._state.assume(record)
-        write = asyncio.get_running_loop().create_task(self._write(plan, record))
+        loop, hold = asyncio.get_running_loop(), None
+        if len(placements) <= _PLACEMENTS_AT_ONCE:
+            self._state.assume(record)
+        else:
+            self._state.begin_assumption(record)
+            hold = loop.create_task(self._take_room(record))
+            self._holds.add(hold)
+            hold.add_done_callback(self._holds.discard)
+        write = loop.create_task(self._write(plan, record, hold))
         self._writes.add(write)
         write.add_done_callback(self._writes.discard)
         return write
+
+    async def _take_room(self, record: Record) -> None:
+        """Takes the room of a plan part by part, not to hold up the event loop."""
+        for first in range(0, len(record.placements), _PLACEMENTS_AT_ONCE):
+            self._state.assume_part(record, first, _PLACEMENTS_AT_ONCE)
+            await asyncio.sleep(0)
 
     def _until_s(self, gang: Gang, former: Record | None) -> float:
         """Until when a plan waits as its former did, or for its pods to come; 0 where it waits for none."""
@@ -395,11 +428,13 @@ class Planner:
         is_promise = gang.key.kind == PLACEHOLDERS
         return self._wall_s() + self._settings.admission.within_s if is_promise else 0.0
 
-    async def _write(self, plan: Plan, record: Record) -> None:
-        """Writes a plan down, or gives its room back and says why."""
+    async def _write(self, plan: Plan, record: Record, hold: asyncio.Task[None] | None) -> None:
+        """Writes a plan down, once its room is held, or gives that back and says why."""
         refusal: str | None = None
         is_ours = False
         try:
+            if hold is not None:
+                await hold
             is_ours = await self._insist(record)
         except NotLeadingError:
             return
@@ -453,3 +488,13 @@ class Planner:
         note = describe_plan(plan)
         _log.info("placed", gang=str(plan.gang.key), note=note)
         self._events.tell(plan.gang.pods[0], "Normal", "Placed", note)
+
+
+def placements_of(plan: Plan) -> tuple[Placement, ...]:
+    """A plan's places as they are written down."""
+    if plan.nodes is None:
+        return ()
+    return tuple(
+        Placement(pod.name, pod.uid, node, render_own(assignment) if assignment else "")
+        for (pod, node), assignment in zip(plan.placements, plan.assignments, strict=True)
+    )

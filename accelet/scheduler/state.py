@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
 from accelet.kube.nodes import Node
@@ -213,8 +214,17 @@ class SchedulerState:
 
     def assume(self, record: Record) -> None:
         """A plan is being written: its room is taken from now on."""
-        self._assumed[record.key] = record
+        self.begin_assumption(record)
         self._hold(record)
+
+    def begin_assumption(self, record: Record) -> None:
+        """A plan is being written, whose room is still to be taken, by `assume_part`."""
+        self._assumed[record.key] = record
+
+    def assume_part(self, record: Record, first: int, count: int) -> None:
+        """Takes the room of so many placements of a plan that is being written, if it still is."""
+        if self._assumed.get(record.key) is record:
+            self._hold(record, record.placements[first : first + count])
 
     def is_assumed(self, gang: GangKey) -> bool:
         """Whether a plan of this gang is being written."""
@@ -229,9 +239,9 @@ class SchedulerState:
             del self._assumed[record.key]
         self._release(record)
 
-    def _hold(self, record: Record) -> None:
-        """Charges the nodes of a plan; what was held there for the same pods stays."""
-        for placement in record.placements:
+    def _hold(self, record: Record, placements: Sequence[Placement] | None = None) -> None:
+        """Charges the nodes of a plan, for all or some of its pods; what was held there for these stays."""
+        for placement in record.placements if placements is None else placements:
             key = record.gang.namespace, placement.pod
             before, _ = self._planned.get(key, (None, None))
             self._planned[key] = placement, record
@@ -318,12 +328,21 @@ class SchedulerState:
         for key in list(self._gated.keys() - self._gangs.keys()):
             if pods >= _PODS_AT_ONCE:
                 return True
+            for pod in self._not_asked(key, _PODS_AT_ONCE - pods):
+                self.asked_by(self.pods[pod])
+                pods += 1
+            if pods >= _PODS_AT_ONCE:
+                return True
             members = [self._placed(self.pods[pod]) for pod in self._members[key]]
             made = make_gang(key, members, self._owners, self.prefix, self.asked_by)
             excluded = self._exclusions.of(key)
             self._gangs[key] = replace(made, excluded=excluded) if made and excluded else made
             pods += len(members)
         return False
+
+    def _not_asked(self, gang: GangKey, most: int) -> list[ObjectKey]:
+        """So many of a gang's gated pods of which it is not worked out yet what they ask for."""
+        return list(islice((pod for pod in self._gated[gang] if pod not in self._asked), most))
 
     def exclude(self, gang: GangKey, node: str, now_s: float) -> bool:
         """The gang is not placed on this node for a while; False where it has tried as many as it may."""

@@ -85,7 +85,7 @@ class _Memory:
         yield batches()
 
 
-class _Held:
+class Held:
     """The most processor time that the loop took before it was free again, since it was last asked."""
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ async def _measure(nodes: int, pods: int, gangs: int) -> None:
     writer = PlanWriter(FencedWriter(cast("ObjectApi", None), lambda: False), state, metrics)
     controller: Controller | None = None
     watching = Watching(cast("WatchApi", api), state, metrics, listener=lambda: controller)
-    held = _Held()
+    held = Held()
     async with task_group() as group:
         tasks = [group.create_task(held.watch()), group.create_task(watching.run())]
         await watching.synced()

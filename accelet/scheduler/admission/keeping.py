@@ -71,6 +71,7 @@ class AdmissionKeeper:
         self._queue: WorkQueue[ObjectKey] = WorkQueue(clock)
         self._kept: dict[ObjectKey, Placeholders] = {}
         self._refusals: dict[ObjectKey, str] = {}
+        self._dropped: set[ObjectKey] = set()
         self._met: dict[ObjectKey, _Quota] = {}
         self._queued: dict[ObjectKey, tuple[_Quota, int]] = {}
         self._plan_now: Callable[[GangKey], None] = lambda _: None
@@ -144,8 +145,8 @@ class AdmissionKeeper:
                 self._refusals[key] = plan.reason or "there is no place for it"
                 self._queue.add(key)
 
-    def take_promised(self, gang: Gang) -> Plan | None:
-        """The plan of a gang whose place was promised to its Workload; its placeholders go at this moment.
+    async def take_promised(self, gang: Gang) -> Plan | None:
+        """The plan of a gang whose place was promised to its Workload; its placeholders are gone by then.
 
         None where nothing was, or where the pods are others than were planned: then the promise ends too.
         """
@@ -156,22 +157,29 @@ class AdmissionKeeper:
             record = self._state.record_of(kept.key) if kept else None
             if kept is None or record is None:
                 continue
+            is_large = len(gang.pods) > _AT_ONCE
+            plan = await asyncio.to_thread(adopt, gang, record) if is_large else adopt(gang, record)
             self._met[key] = _quota(kept.workload)
             self._queue.add(key)
-            plan = adopt(gang, record)
             if plan is not None:
-                self._drop_pods(key)
+                await self._drop_pods(key)
                 return plan
         return None
 
     def forget(self) -> None:
         """Takes the placeholders out of the state: they are kept by whoever leads."""
-        for key in list(self._kept):
-            self._drop_pods(key)
+        now_s = self._clock.now_s()
+        for key, kept in self._kept.items():
+            for pod in kept.pods():
+                self._state.remove_pod(pod.key, now_s)
+            self._state.remove_workload(PLACEHOLDERS, *key)
+        self._kept.clear()
 
     async def _look(self, key: ObjectKey) -> float | None:
         if key[0] == _CHECKS:
             return await self._look_at_check(key[1])
+        if key in self._dropped:
+            return _AGAIN_S  # its placeholders are on their way out
         workload = self._book.workloads.get(key)
         if workload is None or workload.reserved_s is None:
             self._met.pop(key, None)
@@ -294,20 +302,29 @@ class AdmissionKeeper:
         gang = GangKey(*key, PLACEHOLDERS)
         if self._state.is_assumed(gang):
             return _AGAIN_S
-        self._drop_pods(key)
+        await self._drop_pods(key)
         record = self._state.record_of(gang)
         if record is not None:
             await self._plans.erase(record)
         return None
 
-    def _drop_pods(self, key: ObjectKey) -> None:
+    async def _drop_pods(self, key: ObjectKey) -> None:
+        """Has the placeholders of a Workload go, part by part, not to hold up the event loop."""
         kept = self._kept.pop(key, None)
         if kept is None:
             return
-        now_s = self._clock.now_s()
-        for pod in kept.pods():
-            self._state.remove_pod(pod.key, now_s)
-        self._state.remove_workload(PLACEHOLDERS, *key)
+        self._dropped.add(key)
+        pods, now_s = kept.pods(), self._clock.now_s()
+        try:
+            for number, pod in enumerate(pods):
+                self._state.remove_pod(pod.key, now_s)
+                if number % _AT_ONCE == _AT_ONCE - 1:
+                    await asyncio.sleep(0)
+        finally:
+            for pod in pods:  # those that are left, if it was cancelled
+                self._state.remove_pod(pod.key, now_s)
+            self._state.remove_workload(PLACEHOLDERS, *key)
+            self._dropped.discard(key)
 
     async def _look_at_check(self, name: str) -> float | None:
         check = self._book.checks.get(name)

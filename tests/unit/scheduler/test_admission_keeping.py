@@ -303,7 +303,7 @@ async def test_placeholders_that_come_while_their_promise_is_kept_leave_none_beh
         assert 0 < world.placeholders() < 600
         pods = [values.pod(f"train-{rank}", labels={"job-name": "train"}) for rank in range(600)]
         (gang,) = find_gangs(pods)
-        assert world.keeper.take_promised(gang) is not None
+        assert await world.keeper.take_promised(gang) is not None
         await settle()
         assert world.placeholders() == 0
 
