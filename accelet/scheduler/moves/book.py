@@ -13,7 +13,7 @@ from accelet.kube.watching.store import precedes
 from accelet.scheduler.cluster.shape import PodShape
 from accelet.scheduler.gangs.grouping import Gang, GangKey
 from accelet.scheduler.moves.budgets import FormerMove
-from accelet.scheduler.moves.holding import HeldPlace, held_places, new_places
+from accelet.scheduler.moves.holding import GAIN_LOST, HeldPlace, held_places, new_places
 from accelet.scheduler.moves.movable import gang_of_task, rank_of_task, unpinned_ask
 from accelet.scheduler.moves.tasks import TaskTerms
 from accelet.scheduler.record import Awaited
@@ -238,6 +238,7 @@ class MoveBook:
 
 
 def _former(move: Move) -> FormerMove:
+    was_held = move.phase in HOLDS or any(said.type == "Held" for said in move.status.conditions)
     return FormerMove(
         task_uid=move.spec.task.uid,
         kind=move.spec.gain.kind,
@@ -246,7 +247,8 @@ def _former(move: Move) -> FormerMove:
         lets_in=move.spec.gain.lets_in,
         left=frozenset(place.from_node for place in move.spec.places),
         nodes=frozenset(place.to_node for place in move.spec.places),
-        was_held=move.phase in HOLDS or any(said.type == "Held" for said in move.status.conditions),
+        was_held=was_held,
+        was_in_vain=was_held and (move.phase, move.status.reason) == ("Withdrawn", GAIN_LOST),
     )
 
 

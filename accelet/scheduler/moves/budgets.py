@@ -1,6 +1,7 @@
 """Which tasks may be moved now: how often, and how soon again."""
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -33,7 +34,8 @@ class MoveBounds:
 class FormerMove:
     """A Move that there is or was: of which task, what for, how far it came, and which nodes the task left.
 
-    `begun_s` is when it was proposed, in seconds since the epoch. `was_held`: its new places were held.
+    `begun_s` is when it was proposed, in seconds since the epoch. `was_held`: its new places were held;
+    `was_in_vain`: for a gang that went away meanwhile.
     """
 
     task_uid: str
@@ -44,6 +46,7 @@ class FormerMove:
     left: frozenset[str] = frozenset()
     nodes: frozenset[str] = frozenset()
     was_held: bool = False
+    was_in_vain: bool = False
 
     @property
     def is_live(self) -> bool:
@@ -94,7 +97,7 @@ class MoveHistory:
     def _why_not_again(self, task: MovableTask, own: Sequence[FormerMove], lets_in: str) -> str:
         if self.now_s - task.since_s < task.terms.moves.min_run_seconds:
             return f"it has run in this place for less than {task.terms.moves.min_run_seconds} s"
-        if self._recent(own) >= task.terms.moves.max_moves:
+        if self._asked(own) >= task.terms.moves.max_moves:
             return f"it may be moved {task.terms.moves.max_moves} times an hour"
         if lets_in and any(move.lets_in == lets_in for move in own):
             return "it was asked to move for this gang before"
@@ -137,6 +140,20 @@ class MoveHistory:
     def is_apart(self, moves: Collection[Relocation]) -> bool:
         """Whether no node that these moves touch is touched by another Move that has not ended."""
         return self.touched.isdisjoint(node for move in moves for node in (*move.nodes, *move.task.nodes))
+
+    def _asked(self, own: Iterable[FormerMove]) -> int:
+        """How often a task was moved within an hour, or may have been asked to save for nothing."""
+        return sum(
+            self.now_s - one.begun_s < _HOUR_S for one in own if one.phase != "Withdrawn" or one.was_held
+        )
+
+    def in_vain(self) -> Counter[str]:
+        """How often within an hour places were held for a gang that then went away, by the gang's digest.
+
+        What was proposed for it within one minute was so at once.
+        """
+        recent = (one for one in self.former if one.was_in_vain and self.now_s - one.begun_s < _HOUR_S)
+        return Counter(lets_in for lets_in, _ in {(one.lets_in, one.begun_s // 60) for one in recent})
 
     def _recent(self, moves: Iterable[FormerMove]) -> int:
         return sum(one.phase != "Withdrawn" and self.now_s - one.begun_s < _HOUR_S for one in moves)

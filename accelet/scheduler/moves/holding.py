@@ -12,6 +12,9 @@ Room = Literal["free", "lost", "unknown"]
 SLACK_S: Final = 300.0
 """What a task is given to begin at its new place, beyond its time to save and to end."""
 
+GAIN_LOST: Final = "GainLost"
+"""The reason of a Move that would not help any more: whom it was for has gone."""
+
 _REVOCABLE: Final[frozenset[MovePhase]] = frozenset(("Proposed", "Approved", "Held", "Saving"))
 
 
@@ -108,7 +111,7 @@ def judge_move(move: Move, room: Room, now_s: float, *, has_gain: bool = True) -
     if now_s >= move.valid_until_s:
         return MoveVerdict("Withdrawn", "Expired", "it was not approved and begun in time")
     if not has_gain:
-        return MoveVerdict("Withdrawn", "GainLost", "it would not help any more")
+        return MoveVerdict("Withdrawn", GAIN_LOST, "it would not help any more")
     if room == "lost":
         return MoveVerdict("Withdrawn", "PlaceLost", "its new place is not free any more")
     if move.phase == "Approved" and room == "free":

@@ -15,7 +15,14 @@ from accelet.runtime.logs import Log
 from accelet.scheduler.cluster.layout import Layout
 from accelet.scheduler.gangs.grouping import Gang, GangKey
 from accelet.scheduler.moves.book import CONTAINER, MoveBook
-from accelet.scheduler.moves.holding import SLACK_S, MoveVerdict, first_come, held_until_s, judge_group
+from accelet.scheduler.moves.holding import (
+    GAIN_LOST,
+    SLACK_S,
+    MoveVerdict,
+    first_come,
+    held_until_s,
+    judge_group,
+)
 from accelet.scheduler.moves.movable import distance_of
 from accelet.scheduler.moves.proposing import lets_in_key
 from accelet.scheduler.moves.writer import MoveWriter
@@ -174,7 +181,7 @@ class Mover:
             for move in group:
                 if move.phase in ("Approved", "Held", "Saving"):
                     why = "it would not help any more"
-                    await self._write(move, MoveVerdict("Withdrawn", "GainLost", why))
+                    await self._write(move, MoveVerdict("Withdrawn", GAIN_LOST, why))
             return False
         until_s = max(map(self._done_by_s, group))
         awaited = tuple(Awaited(*move.key, move.uid) for move in group)

@@ -1,6 +1,7 @@
 """Looks for moves that help somebody, not too often and not for long, and proposes them."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -56,6 +57,9 @@ _REST_S = 60.0
 _ASKED_S = 1.0
 """How long tasks that somebody wants elsewhere are looked at, at a time: everybody's planning waits."""
 
+_MOST_IN_VAIN = 2
+"""So many gangs of a namespace may go away in an hour while places are held for them."""
+
 _PODS_AT_ONCE = 200
 """So many pods are looked at in some 10 ms."""
 
@@ -86,6 +90,7 @@ class Proposer:
         self._failing = Failing(_log, "cannot propose moves")
         self._rests_until_s: dict[GangKey, float] = {}
         self._told: dict[str, str] = {}
+        self._whose: dict[str, str] = {}
         self._looked_s: dict[str, float] = {}
         self._again_s = 0.0
 
@@ -127,7 +132,7 @@ class Proposer:
         let_in = {move.spec.gain.lets_in for move in live if move.spec.gain.kind == "LetsIn"}
         if let_in - {move.spec.gain.lets_in for move in live if self._waits_for_a_person(move)}:
             return None
-        since_s = self._wall_s() - self._settings.waits_s
+        since_s, fickle = self._wall_s() - self._settings.waits_s, self._fickle_namespaces()
         for plan in waiting:
             gang = plan.gang
             is_promise = gang.key.kind == PLACEHOLDERS  # what Kueue asks for has no pods yet
@@ -135,10 +140,24 @@ class Proposer:
                 is_promise or gang.is_begun or gang.lacking or gang.excluded or gang.objection is not None
             )
             is_asked_for = bool(let_in) and lets_in_key(gang.key) in let_in
-            is_resting = is_asked_for or self._rests_until_s.get(gang.key, 0.0) > now_s
+            is_fickle = gang.key.namespace in fickle
+            is_resting = is_asked_for or is_fickle or self._rests_until_s.get(gang.key, 0.0) > now_s
             if plan.is_settled and not is_apart and not is_resting and gang.newest_s <= since_s:
                 return gang.least_part
         return None
+
+    def _fickle_namespaces(self) -> set[str]:
+        """Namespaces of which gangs went away again and again while places were held for them.
+
+        What this leader has proposed counts alone: Moves tell nobody whose gang they let in.
+        """
+        history = self._history()
+        there, times = {one.lets_in for one in history.former}, Counter[str]()
+        self._whose = {digest: whose for digest, whose in self._whose.items() if digest in there}
+        for digest, count in history.in_vain().items():
+            if digest in self._whose:
+                times[self._whose[digest]] += count
+        return {whose for whose, count in times.items() if count >= _MOST_IN_VAIN}
 
     def _waits_for_a_person(self, move: Move) -> bool:
         """Whether somebody has to approve it, so that nobody knows whether it is ever carried out."""
@@ -198,6 +217,7 @@ class Proposer:
         found_moves = await asyncio.to_thread(propose_lets_in, [gang], may, supposed, history, self._terms)
         for move in found_moves.moves if found_moves else ():
             assert found_moves is not None
+            self._whose[lets_in_key(gang.key)] = gang.key.namespace
             await self._write(move, found_moves.gain, f"{lets_in_key(gang.key)}/{self._wall_s()}")
 
     async def _look_at_asked(

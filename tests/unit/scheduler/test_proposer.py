@@ -1,11 +1,12 @@
 """Looks for moves: not for long at a time, everybody in turn, and nobody's trouble is another's."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import cast
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from accelet.control.writer import FencedWriter
@@ -21,6 +22,7 @@ from accelet.scheduler.events import GangEvents
 from accelet.scheduler.gangs.grouping import GATE_PREFIX
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.moves.book import MoveBook
+from accelet.scheduler.moves.holding import GAIN_LOST
 from accelet.scheduler.moves.proposer import DRAIN, Proposer
 from accelet.scheduler.moves.tasks import TaskTerms
 from accelet.scheduler.moves.writer import MoveWriter
@@ -54,6 +56,7 @@ class MovesApi:
 
     full: Sequence[str] = ()
     made: list[str] = field(default_factory=list)
+    at_s: float = _NOW_S
 
     async def create(
         self, resource: ApiResource, namespace: str | None, body: Body, *, dry_run: bool = False
@@ -68,7 +71,7 @@ class MovesApi:
                 **metadata,
                 "uid": f"uid-{len(self.made)}",
                 "resourceVersion": "1",
-                "creationTimestamp": "2027-01-15T08:00:00Z",
+                "creationTimestamp": datetime.fromtimestamp(self.at_s, UTC).isoformat(),
             },
         }
         return json.dumps(raw, default=lambda time: time.isoformat()).encode()
@@ -88,7 +91,7 @@ class Proposals:
             ready = Condition("Ready", "True")
             self.state.set_pod(replace(one, namespace=namespace, uid=f"p-{name}", conditions=(ready,)))
             self.book.set_task(self.terms(namespace, name))
-        self.clock = BusyClock()
+        self.clock, self.wall_s = BusyClock(), _NOW_S
         self.proposer = self.proposing(MoveSettings(propose=True, waits_s=0.0, factor=1.0))
 
     def proposing(self, settings: MoveSettings) -> Proposer:
@@ -100,7 +103,7 @@ class Proposals:
             settings=settings,
             metrics=SchedulerMetrics(CollectorRegistry()),
             clock=self.clock,
-            wall_s=lambda: _NOW_S,
+            wall_s=lambda: self.wall_s,
         )
 
     def terms(self, namespace: str, name: str) -> TaskTerms:
@@ -125,10 +128,10 @@ class Proposals:
         await self.proposer.look(waiting, self.state.cluster.layout, None)
 
 
-def _refused(world: Proposals, name: str, *, gpus: int = 2) -> Plan:
+def _refused(world: Proposals, name: str, *, gpus: int = 2, namespace: str = "ml") -> Plan:
     """A gang of one pod that asks for so many GPUs of a node, of which none has them free."""
     labels = {"job-name": name, "batch.kubernetes.io/job-name": name}
-    world.state.set_pod(pod(f"{name}-0", gpus=gpus, labels=labels))
+    world.state.set_pod(replace(pod(f"{name}-0", gpus=gpus, labels=labels), namespace=namespace))
     (gang,) = (gang for gang in world.state.gangs() if gang.key.name == name)
     plan = plan_gang(gang, world.state.cluster.layout, world.state.cluster.room())
     assert plan.nodes is None
@@ -272,3 +275,65 @@ async def test_one_task_at_a_time_is_brought_to_a_better_place_and_none_to_a_nod
     drained.drain("shared")
     await drained.look()
     assert drained.api.made == []
+
+
+def _withdraw(world: Proposals, *, held: bool) -> None:
+    """Each Move that has not ended is, once the gang has gone that it was for."""
+    for move in world.book.live:
+        at = datetime(2027, 1, 15, 8, tzinfo=UTC)
+        status = move.status.advance("Held", "Held", "", at) if held else move.status
+        status = status.advance("Withdrawn", GAIN_LOST, "it would not help any more", at)
+        world.book.set_move(replace(move, resource_version="9", status=status))
+
+
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("names", [("evil", "evil", "evil"), ("evil-0", "evil-1", "evil-2")])
+async def test_who_lets_moves_begin_and_goes_away_again_is_soon_not_let_in_and_keeps_nobody_else_from_it(
+    names: Sequence[str], held: bool
+) -> None:
+    world = Proposals([("ml", name) for name in "abcd"])
+    for number in range(4):
+        world.state.set_pod(replace(pod(f"x{number}", on=f"free{number}", gpus=1), uid=f"x{number}"))
+    for turn, name in enumerate(names):
+        plan = _refused(world, name)
+        await world.look([plan])
+        expected = min(turn + 1, 2) if held else turn + 1
+        assert len(world.api.made) == expected, "two may have gone away while places were held for them"
+        assert len(set(world.api.made)) == expected or not held, "nobody is asked to save twice"
+        _withdraw(world, held=held)
+        world.state.remove_pod(plan.gang.pods[0].key, 0.0)
+        world.wall_s = world.api.at_s = world.wall_s + 120
+    honest = _refused(world, "honest", namespace="others")
+    before = len(world.api.made)
+    await world.look([honest])
+    assert len(world.api.made) == before + 1
+    _withdraw(world, held=False)
+    world.wall_s += 3600
+    await world.look([_refused(world, "later")])
+    assert len(world.api.made) == before + 2, "an hour later it may again"
+
+
+_FORGED: Mapping[str, Mapping[str, object]] = {
+    "held by a gate that nobody lifts": {"gates": (f"{GATE_PREFIX}g", "evil.example.com/never")},
+    "one of a hundred that do not come": {"annotations": {"accelet.dev/gang-size": "100"}},
+    "more than any node has": {"gpus": 200},
+    "of lower priority than who runs": {"priority": -5},
+    "no gate": {"gates": ()},
+    "not of any node that there is": {"selector": {"kubernetes.io/hostname": "nowhere"}},
+}
+
+
+@pytest.mark.parametrize("forged", _FORGED)
+async def test_pods_that_would_never_run_where_others_leave_have_nobody_moved(forged: str) -> None:
+    world = Proposals([("ml", "a"), ("ml", "b")])
+    for number in (0, 1):
+        world.state.set_pod(replace(pod(f"x{number}", on=f"free{number}", gpus=1), uid=f"x{number}"))
+    labels = {"job-name": "evil", "batch.kubernetes.io/job-name": "evil"}
+    one = pod("evil-0", labels=labels, **{"gpus": 2, **_FORGED[forged]})  # type: ignore[arg-type]
+    world.state.set_pod(replace(one, namespace="evil"))
+    gangs = [gang for gang in world.state.gangs() if gang.key.namespace == "evil"]
+    layout, room = world.state.cluster.layout, world.state.cluster.room()
+    await world.look([plan_gang(gang, layout, room) for gang in gangs])
+    assert world.api.made == []
+    await world.look([_refused(world, "honest")])
+    assert len(world.api.made) == 1
