@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 
 from accelet.accelerators.device import DeviceId
+from accelet.kube.poduid import PodUid
 from accelet.kubelet.paths import SocketIdentity
 from accelet.node.kubeletrecords import KubeletRecords
 from accelet.node.podview import PodView
@@ -128,18 +129,20 @@ class IdentityAllocator:
     async def prefer(
         self, available: Collection[DeviceId], must_include: Collection[DeviceId], size: int, kubelet: str
     ) -> Sequence[DeviceId]:
+        heard_before = self._pods.heard()
         async with self._lock:
-            found = await self._find(size, kubelet, PREFER_S)
+            found = await self._find(size, kubelet, heard_before, PREFER_S)
             steering = self._manager.steer(found.step, size, found.pods)
             preferred = self._manager.prefer(available, must_include, size, steering)
             self._preferred = (frozenset(preferred), found)
             return preferred
 
     async def allocate(self, requested: Sequence[DeviceId], kubelet: str) -> Allocation | Refusal:
+        heard_before = self._pods.heard()
         async with self._lock:
             found = self._just_found(requested)
             if found is None:
-                found = await self._find(len(set(requested)), kubelet, ALLOCATE_S)
+                found = await self._find(len(set(requested)), kubelet, heard_before, ALLOCATE_S)
             self._metrics.count_match(_describe(found.step))
             answer = self._manager.allocate_for(requested, found.step, found.pods, uuid.uuid4().hex)
             self._say(found.step, answer)
@@ -165,7 +168,9 @@ class IdentityAllocator:
             return None
         return preferred[1] if isinstance(preferred[1].step, Match) else None
 
-    async def _find(self, size: int, kubelet: str, within_s: float) -> FoundCaller:
+    async def _find(
+        self, size: int, kubelet: str, heard_before: frozenset[PodUid], within_s: float
+    ) -> FoundCaller:
         started = time.perf_counter()
         doubt = await self._doubt_within(within_s)
         skipped = await self._screener.result(within_s - (time.perf_counter() - started))
@@ -180,6 +185,7 @@ class IdentityAllocator:
                 size,
                 kubelet=kubelet,
                 admissions=self._admissions,
+                heard_before=heard_before,
                 within_s=within_s - (time.perf_counter() - started),
             )
         self._metrics.observe_match(time.perf_counter() - started)

@@ -60,6 +60,7 @@ class Searching(Protocol):
         *,
         kubelet: str,
         admissions: Admissions,
+        heard_before: frozenset[PodUid],
         within_s: float,
     ) -> FoundCaller: ...
 
@@ -86,10 +87,15 @@ class Search:
         *,
         kubelet: str,
         admissions: Admissions,
+        heard_before: frozenset[PodUid],
         within_s: float,
     ) -> FoundCaller:
-        """Whose the call for `size` devices is; says so, or why not, within `within_s` seconds."""
-        pods = admissions.put_in_order(self._pods.pods())
+        """Whose the call for `size` devices is; says so, or why not, within `within_s` seconds.
+
+        `heard_before`: of whose deletion the kubelet had heard when it called.
+        """
+        known = self._pods.pods()
+        pods = admissions.put_in_order(known)
         asked: list[Question] = []
         try:
             async with asyncio.timeout(within_s) as limit:
@@ -106,8 +112,13 @@ class Search:
                     admissions=admissions,
                     deleted=self._pods.deleted(),
                     heard=self._pods.heard(),
+                    heard_before=heard_before,
+                    deletions=self._pods.deletions(),
+                    deleted_before=self._pods.deleted_before(),
+                    passed=admissions.list_passed(known),
                     knows_former=self._pods.knows_former,
                     unwatched=self._pods.unwatched(),
+                    vanished=self._pods.vanished(),
                 )
                 return await self._pursue(evidence, asked, limit)
         except TimeoutError:
@@ -149,13 +160,20 @@ class Search:
         match question:
             case FollowWatch(pod):
                 is_told = await self._pods.follow(pod, FOLLOW_S)
-                told = evidence.with_followed(pod, self._pods.deleted())
-            case FollowEnd(pod):
-                is_told = await self._pods.follow_end(pod, FOLLOW_S)
-                told = evidence.with_end(pod, self._pods.deleted())
+                told = evidence.with_followed(pod, self._pods.deleted(), self._pods.pods())
+            case FollowEnd(uid):
+                is_told = await self._pods.follow_end(uid, FOLLOW_S)
+                told = evidence.with_end(uid, self._pods.deleted(), self._pods.pods())
         limit.reschedule(due_s + asyncio.get_running_loop().time() - began_s)
         followed = told if is_told else evidence.without_watch()
-        return replace(followed, heard=self._pods.heard(), knows_former=self._pods.knows_former)
+        return replace(
+            followed,
+            heard=self._pods.heard(),
+            deletions=self._pods.deletions(),
+            deleted_before=self._pods.deleted_before(),
+            knows_former=self._pods.knows_former,
+            vanished=self._pods.vanished(),
+        )
 
     async def _ask(
         self, question: AskShown | AskAllShown | AskCheckpoint | ReadPod | ReadPods, evidence: CallFacts

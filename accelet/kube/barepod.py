@@ -1,9 +1,13 @@
 """What is to be known of a pod that cannot be read whole, or is not kept whole."""
 
+from typing import Final
+
 import msgspec
 
 from accelet.kube.objects import RawObject, Wire, read_labels, read_object, share_text
 from accelet.kube.pods import Container, Pod
+
+_TOKEN: Final = {"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
 
 
 class _WireContainer(Wire, frozen=True):
@@ -58,7 +62,10 @@ def parse_bare_pod(raw: RawObject) -> Pod:
 
 
 def render_pod(pod: Pod) -> msgspec.Raw:
-    """The pod in the API's form, with what says who it is, whose, and what devices its containers ask for."""
+    """The pod in the API's form, with what says who it is, whose, and what devices its containers ask for.
+
+    And whether they mount a token.
+    """
     claimed = [
         {"containerName": container, "resourceName": resource}
         for container, resource in sorted(pod.claimed_resources)
@@ -72,15 +79,17 @@ def render_pod(pod: Pod) -> msgspec.Raw:
         },
         "spec": {
             "nodeName": pod.node_name,
-            "initContainers": [_render_container(one) for one in pod.init_containers],
-            "containers": [_render_container(one) for one in pod.containers],
+            "initContainers": [_render_container(one, pod) for one in pod.init_containers],
+            "containers": [_render_container(one, pod) for one in pod.containers],
+            "volumes": [_TOKEN] if pod.mounts_token else [],
         },
         "status": {"phase": pod.phase, "extendedResourceClaimStatus": {"requestMappings": claimed}},
     }
     return msgspec.Raw(msgspec.json.encode(rendered))
 
 
-def _render_container(container: Container) -> dict[str, object]:
+def _render_container(container: Container, pod: Pod) -> dict[str, object]:
     counts = {name: str(count) for name, count in container.limits.items() if isinstance(count, int)}
     always = {"restartPolicy": "Always"} if container.is_sidecar else {}
-    return {"name": container.name, "resources": {"limits": counts}, **always}
+    mounts = {"volumeMounts": [{"name": _TOKEN["name"]}]} if pod.mounts_token else {}
+    return {"name": container.name, "resources": {"limits": counts}, **mounts, **always}

@@ -71,12 +71,30 @@ class _WirePort(Wire, frozen=True):
     host_ip: str | None = msgspec.field(name="hostIP", default=None)
 
 
+class _WireMount(Wire, frozen=True):
+    name: str
+
+
 class _WireContainer(Wire, frozen=True):
     name: str
+    volume_mounts: list[_WireMount] | None = None
     ports: list[_WirePort] | None = None
     restart_policy: str | None = None
     resources: _WireResources | None = None
     env: list[_WireVariable] | None = None
+
+
+class _WireProjection(Wire, frozen=True):
+    service_account_token: dict[str, object] | None = None
+
+
+class _WireProjected(Wire, frozen=True):
+    sources: list[_WireProjection] | None = None
+
+
+class _WireVolume(Wire, frozen=True):
+    name: str
+    projected: _WireProjected | None = None
 
 
 class _WireNamed(Wire, frozen=True):
@@ -96,6 +114,7 @@ class _WireSchedulingGroup(Wire, frozen=True):
 class _WireSpec(Wire, frozen=True):
     containers: list[_WireContainer]
     init_containers: list[_WireContainer] | None = None
+    volumes: list[_WireVolume] | None = None
     node_name: str | None = None
     restart_policy: str | None = None
     active_deadline_seconds: int | None = None
@@ -221,6 +240,7 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
         statuses=_statuses(status, metadata),
         conditions=read_conditions(status.conditions),
         has_resource_claims=bool(spec.resource_claims),
+        mounts_token=_mounts_token(spec),
         host_ports=_host_ports(spec),
         apart_from=read_apart(
             affinity.pod_anti_affinity, metadata.namespace or "default", metadata.labels or {}
@@ -271,6 +291,20 @@ def _host_ports(spec: _WireSpec) -> frozenset[HostPort]:
         for port in islice(ports, MOST_PORTS)
         if port.host_port and 0 < port.host_port <= _HIGHEST_PORT
     )
+
+
+def _mounts_token(spec: _WireSpec) -> bool:
+    """A volume that no container mounts the kubelet leaves out (volumemanager, processPodVolumes)."""
+    tokens = {
+        volume.name
+        for volume in spec.volumes or ()
+        if volume.projected is not None
+        and any(source.service_account_token is not None for source in volume.projected.sources or ())
+    }
+    if not tokens:
+        return False
+    containers = (*(spec.init_containers or ()), *spec.containers)
+    return any(mount.name in tokens for one in containers for mount in one.volume_mounts or ())
 
 
 def _claimed(claim: _WireExtendedClaim | None) -> frozenset[tuple[str, str]]:

@@ -59,7 +59,9 @@ class Pod:
     the pods that it requires not to be on its node, as far as `read_apart` goes. `pod_group` is the name of
     its PodGroup. `may_preempt` is false where its `preemptionPolicy` is `Never`. `unread` says what of it
     is not read, since it is too much: no node is then for it. `level_requests` are the pod-level ones.
-    `statuses` is keyed by container name, of both lists.
+    `statuses` is keyed by container name, of both lists. `mounts_token` is true where a container mounts a
+    service account token: none of them starts then once the API server has the pod no longer, since it gives
+    such a token for a pod that it has.
     """
 
     namespace: str
@@ -99,6 +101,7 @@ class Pod:
     statuses: Mapping[str, ContainerStatus] = field(default_factory=lambda: MappingProxyType({}))
     conditions: tuple[Condition, ...] = ()
     has_resource_claims: bool = False
+    mounts_token: bool = False
     host_ports: frozenset[HostPort] = frozenset()
     apart_from: frozenset[PodTerm] = frozenset()
     claimed_resources: frozenset[tuple[str, str]] = frozenset()

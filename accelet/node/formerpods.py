@@ -1,5 +1,6 @@
 """The pods that the API server had until lately; the kubelet may still show or be admitting them."""
 
+from collections.abc import Container as Collected
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 
@@ -41,7 +42,7 @@ class FormerPods:
         self._others_s: dict[PodUid, float] = {}
         self._ends: dict[PodUid, int] = {}
         self._deletions = self._heard_of = 0
-        self._deleted_before: dict[str, int] = {}
+        self._deleted_before: dict[PodUid, int] = {}
         self._mirrors = 0
         self._parts = 0
 
@@ -62,11 +63,11 @@ class FormerPods:
 
     def note_binding(self, uid: str) -> None:
         """The watch has shown that this pod was bound to the node, after what it has shown to be deleted."""
-        self._deleted_before[uid] = self._deletions
+        self._deleted_before[PodUid(uid)] = self._deletions
 
     def forget_binding(self, uid: str) -> None:
         """That pod is gone."""
-        self._deleted_before.pop(uid, None)
+        self._deleted_before.pop(PodUid(uid), None)
 
     def note_living(self, pod: Pod) -> None:
         """As a pod is now, by the watch or by a list.
@@ -75,11 +76,28 @@ class FormerPods:
         to a pod, it has heard of all that had been deleted before that was bound.
         """
         if has_begun(pod) and not pod.is_mirror:
-            self._heard_of = max(self._heard_of, self._deleted_before.get(pod.uid, 0))
+            self._heard_of = max(self._heard_of, self._deleted_before.get(PodUid(pod.uid), 0))
 
     def heard(self) -> frozenset[PodUid]:
         """Those of whose deletion the kubelet has heard."""
         return frozenset(uid for uid, number in self._ends.items() if number <= self._heard_of)
+
+    def deletions(self) -> Mapping[PodUid, int]:
+        """In which order the watch has shown these to be deleted."""
+        return dict(self._ends)
+
+    def deleted_before(self) -> Mapping[PodUid, int]:
+        """By pod that lives and that the watch has shown to be bound: how many were deleted by then."""
+        return dict(self._deleted_before)
+
+    def find_vanished(self, pods: Collected[str]) -> frozenset[PodUid]:
+        """Those that the watch has shown to be bound and not to be deleted, and that are not in `pods`."""
+        return frozenset(uid for uid in self._deleted_before if uid not in pods)
+
+    def forget_vanished(self, pods: Collected[str]) -> None:
+        """Their end no watch shows any more."""
+        for uid in self.find_vanished(pods):
+            self.forget_binding(uid)
 
     def __contains__(self, uid: str) -> bool:
         """Whether the pod with this UID of its own is remembered."""
@@ -204,6 +222,7 @@ def strip_pod(pod: Pod) -> Pod:
         },
         has_resource_claims=pod.has_resource_claims,
         claimed_resources=pod.claimed_resources,
+        mounts_token=pod.mounts_token,
     )
 
 

@@ -174,6 +174,7 @@ class NodePods:
         """A watch that does not go on where the last one was tells not who was deleted in between."""
         if resource_version != self._position.version:
             self._gap = WatchGap.among(self._pods.values(), time.monotonic())
+            self._former.forget_vanished(self._pods)
         self._take_position(resource_version, "", None)
         self._has_begun.set()
 
@@ -246,8 +247,8 @@ class NodePods:
     async def follow(self, pod: Pod, within_s: float) -> bool:
         return await self._follow(lambda: self._position.has_reached(pod.resource_version), within_s)
 
-    async def follow_end(self, pod: Pod, within_s: float) -> bool:
-        return await self._follow(lambda: self._former.has_end(pod.uid), within_s)
+    async def follow_end(self, uid: PodUid, within_s: float) -> bool:
+        return await self._follow(lambda: self._former.has_end(uid), within_s)
 
     async def _follow(self, is_awaited: Callable[[], bool], within_s: float) -> bool:
         if await self._position.until(is_awaited, within_s):
@@ -264,6 +265,15 @@ class NodePods:
 
     def heard(self) -> frozenset[PodUid]:
         return self._former.heard()
+
+    def deletions(self) -> Mapping[PodUid, int]:
+        return self._former.deletions()
+
+    def deleted_before(self) -> Mapping[PodUid, int]:
+        return self._former.deleted_before()
+
+    def vanished(self) -> frozenset[PodUid]:
+        return self._former.find_vanished(self._pods)
 
     async def synced(self, within_s: float) -> bool:
         return await wait_for_hint(self._synced, within_s)

@@ -37,6 +37,18 @@ class PodView(Protocol):
         """Those of `pods` that a list has shown and the watch not yet, nor who had their names before."""
         ...
 
+    def vanished(self) -> frozenset[PodUid]:
+        """Those of which is not known what they were: bound by the watch, and in no list since."""
+        ...
+
+    def deletions(self) -> Mapping[PodUid, int]:
+        """Those of `deleted` whose end the watch has shown: in which order, as numbers."""
+        ...
+
+    def deleted_before(self) -> Mapping[PodUid, int]:
+        """By pod that the watch has shown to be bound: how many it had shown to be deleted by then."""
+        ...
+
     @property
     def knows_former(self) -> bool:
         """Whether `deleted` has whoever the kubelet may still come to under the name of another."""
@@ -51,7 +63,7 @@ class PodView(Protocol):
         """Whether waiting for the watch is worth the time: it was not too far behind just now."""
         ...
 
-    async def follow_end(self, pod: Pod, within_s: float) -> bool:
+    async def follow_end(self, uid: PodUid, within_s: float) -> bool:
         """Waits until the watch has shown how this pod, which is gone, was at its end; whether it has."""
         ...
 

@@ -29,10 +29,18 @@ class Admissions:
         comes before, the oldest first (pkg/kubelet/kubelet.go, HandlePodAdditions). Whom it came to last is
         the first here; those before that one come last. The order only says who is asked for first.
         """
+        passed, rest = self._divide(pods)
+        return {uid: pods[uid] for uid in rest + passed}
+
+    def list_passed(self, pods: Mapping[PodUid, Pod]) -> frozenset[PodUid]:
+        """Those of `pods` that the kubelet came to before the one that it came to last."""
+        return frozenset(self._divide(pods)[0])
+
+    def _divide(self, pods: Mapping[PodUid, Pod]) -> tuple[list[PodUid], list[PodUid]]:
         listed = sorted((uid for uid in pods if uid in self.listed), key=lambda uid: pods[uid].created_s)
         uids = listed + [uid for uid in pods if uid not in self.listed]
         begin = uids.index(self.last) if self.last is not None and self.last in pods else 0
-        return {uid: pods[uid] for uid in uids[begin:] + uids[:begin]}
+        return uids[:begin], uids[begin:]
 
     def are_over_for(self, pod: Pod) -> bool:
         """Whether the kubelet may have admitted the pod, if only without devices.

@@ -22,7 +22,8 @@ Two things break the premise, and each is looked for before a pod is believed:
 
     A call can also belong to a container that is started again and whose devices the kubelet has forgotten,
     or never gave because it did not know the resource then. A pod past its admission that lacks devices of
-    this number is a rival: with one about, there is no proof.
+    this number is a rival: with one about, there is no proof. So is one that the kubelet turned away and
+    takes up again (`resourcemanager.matching.takenup`).
 
     Podresources knows names, not UIDs. Where a name can come again and the watch may lag, the pod is read
     from the API server before it is believed. Where it did come again after somebody deleted a pod by force,
@@ -82,6 +83,7 @@ from resourcemanager.matching.openings import (
     may_start_hidden,
     needs_checkpoint,
 )
+from resourcemanager.matching.takenup import ask_taken_up
 
 GETS_BEFORE_READ = 5
 """How many pods are asked for before the watch is doubted. Podresources answers 10 calls at once and 100 a
@@ -121,11 +123,12 @@ def _find_visible(evidence: CallFacts) -> Step:
 
 def _verify_name(pod: Pod, evidence: CallFacts) -> Question | NoProof | None:
     """What to find out before the pod is believed to be what is shown under its name, or why it is not."""
+    is_unwatched = kubelet_uid(pod) in evidence.unwatched
     if not may_recur(pod):
-        return None
+        return FollowWatch(pod) if is_unwatched and evidence.can_follow else None
     if not (evidence.is_watch_current or pod.key in evidence.verified):
         return ReadPod(pod.key) if evidence.can_read else doubt_name(pod)
-    if kubelet_uid(pod) in evidence.unwatched:
+    if is_unwatched:
         return FollowWatch(pod) if evidence.can_follow else doubt_watch(pod)
     if not evidence.knows_former:
         return doubt_unknown_former(pod)
@@ -138,7 +141,7 @@ def _ask_rivals(found: Sequence[Match], evidence: CallFacts) -> Step:
     for rival in list_rivals(evidence):
         if step := _ask_rival(rival, evidence):
             return step
-    return accept_single(found, evidence)
+    return ask_taken_up(found[0].owner.pod_uid, evidence) or accept_single(found, evidence)
 
 
 def _ask_rival(rival: Pod, evidence: CallFacts) -> Step | None:
@@ -150,7 +153,7 @@ def _ask_rival(rival: Pod, evidence: CallFacts) -> Step | None:
     """
     uid = kubelet_uid(rival)
     if uid in evidence.missing and evidence.can_follow:
-        return FollowEnd(rival)
+        return FollowEnd(uid)
     if uid not in evidence.pods:
         return doubt_hidden_rival(rival, evidence)
     if rival.key not in evidence.shown:

@@ -58,6 +58,14 @@ def doubt_hidden_rival(rival: Pod, evidence: CallFacts) -> NoProof:
     )
 
 
+def doubt_taken_up(rival: Pod, evidence: CallFacts) -> NoProof:
+    return NoProof(
+        Doubt.RIVAL,
+        f"Pod {_name(rival)}, which was deleted by force before it began, mounts no service account token, so"
+        f" the kubelet may be starting it all the same, and the {_amount(evidence)} may be for it.",
+    )
+
+
 def doubt_former(pod: Pod, former: Sequence[Match]) -> NoProof:
     """`former` are the openings of former pods, in the order of their deletion, in which the kubelet comes to
     them.
@@ -102,6 +110,14 @@ def doubt_watch(pod: Pod) -> NoProof:
         Doubt.UNVERIFIED,
         f"The watch of this node's pods is behind and has not shown pod {_name(pod)}; the kubelet may be"
         " admitting a former one of its name.",
+    )
+
+
+def doubt_vanished() -> NoProof:
+    return NoProof(
+        Doubt.UNVERIFIED,
+        "The watch of this node's pods is behind and has not shown how a pod ended that is gone; the kubelet"
+        " may be starting it all the same.",
     )
 
 

@@ -111,7 +111,7 @@ class FollowEnd:
     `CallFacts.with_end`, or `without_watch`.
     """
 
-    pod: Pod
+    uid: PodUid
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +139,9 @@ Question = AskShown | AskAllShown | AskCheckpoint | ReadPod | ReadPods | FollowW
 Step = Question | Match | NoProof
 
 
+NO_PODS: Mapping[PodUid, Pod] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class CallFacts:
     """What is known about one call for `size` devices of `ledger.resource`.
@@ -151,10 +154,17 @@ class CallFacts:
     `admissions`: what is remembered of this kubelet.
     `deleted`: pods that the API server no longer has and the kubelet may still show, as last seen.
     `heard`: those of `deleted` of whose deletion the kubelet has heard: it does not show them any more.
+    `heard_before`: those of which it had heard when the call came: it is not for one of them.
+    `deletions`: in which order the watch showed pods to be deleted, as numbers. `deleted_before`: how many it
+    had shown to be deleted when it showed this pod to be bound. The kubelet hears of both in the same order.
+    `passed`: those of `pods` that the kubelet has come to, as far as its order tells.
     `knows_former`: `deleted` has whoever the kubelet may still come to.
     `unwatched`: those of `pods` that were read and that the watch has not shown yet, nor who had their names.
+    `vanished`: pods that the watch has shown to be bound and that a list did not show. What they were is not
+    known until the watch shows their end.
     The rest is filled in by the methods; `missing` are those of `deleted` of which a read alone tells,
-    `read_since_shown` those of `pods` that were read after podresources had been asked for them.
+    `read_since_shown` those of `pods` that were read after podresources had been asked for them. In
+    `watched_since` are pods that the watch has shown since and that may be gone: not among `pods`.
     """
 
     size: int
@@ -167,14 +177,20 @@ class CallFacts:
     admissions: Admissions = field(default_factory=Admissions)
     deleted: Mapping[PodUid, Pod] = field(default_factory=lambda: MappingProxyType({}))
     heard: frozenset[PodUid] = frozenset()
+    heard_before: frozenset[PodUid] = frozenset()
+    deletions: Mapping[PodUid, int] = field(default_factory=lambda: MappingProxyType({}))
+    deleted_before: Mapping[PodUid, int] = field(default_factory=lambda: MappingProxyType({}))
+    passed: frozenset[PodUid] = frozenset()
     knows_former: bool = True
     unwatched: frozenset[PodUid] = frozenset()
+    vanished: frozenset[PodUid] = frozenset()
     shown: Mapping[ObjectKey, ShownPod | None] = field(default_factory=lambda: MappingProxyType({}))
     shown_twice: frozenset[ObjectKey] = frozenset()
     is_all_shown: bool = False
     missing: frozenset[PodUid] = frozenset()
     verified: frozenset[ObjectKey] = frozenset()
     read_since_shown: frozenset[PodUid] = frozenset()
+    watched_since: Mapping[PodUid, Pod] = field(default_factory=lambda: NO_PODS)
     reads: int = 0
     has_asked_checkpoint: bool = False
 
@@ -237,8 +253,14 @@ class CallFacts:
         pod = self.pods.get(uid) or self.deleted.get(uid)
         return pod is not None and not pod.is_mirror
 
-    def with_followed(self, pod: Pod, deleted: Mapping[PodUid, Pod]) -> "CallFacts":
-        """The watch has shown `pod`; `deleted` are the pods that it has shown to be deleted by now."""
+    def with_followed(
+        self, pod: Pod, deleted: Mapping[PodUid, Pod], watched: Mapping[PodUid, Pod] = NO_PODS
+    ) -> "CallFacts":
+        """The watch has shown `pod`; by now it shows `watched`, and `deleted` to be deleted."""
+        followed = self._with_watched(deleted, watched)
+        return replace(followed, unwatched=self.unwatched - {kubelet_uid(pod)})
+
+    def _with_watched(self, deleted: Mapping[PodUid, Pod], watched: Mapping[PodUid, Pod]) -> "CallFacts":
         # A mirror that anybody can have forged is not one of a pod that is gone.
         lost = {uid for uid, one in deleted.items() if not one.is_mirror}
         pods = {uid: one for uid, one in self.pods.items() if not (one.is_mirror and uid in lost)}
@@ -247,13 +269,15 @@ class CallFacts:
             pods=pods,
             deleted={**self.deleted, **deleted},
             missing=self.missing - deleted.keys(),
-            unwatched=self.unwatched - {kubelet_uid(pod)},
+            watched_since={uid: one for uid, one in watched.items() if uid not in pods},
         )
 
-    def with_end(self, pod: Pod, deleted: Mapping[PodUid, Pod]) -> "CallFacts":
-        """The watch has shown the end of `pod`; `deleted` as for `with_followed`."""
-        followed = self.with_followed(pod, deleted)
-        return replace(followed, missing=followed.missing - {kubelet_uid(pod)})
+    def with_end(
+        self, uid: PodUid, deleted: Mapping[PodUid, Pod], watched: Mapping[PodUid, Pod] = NO_PODS
+    ) -> "CallFacts":
+        """The watch has shown the end of this pod; `deleted` and `watched` as for `with_followed`."""
+        followed = self._with_watched(deleted, watched)
+        return replace(followed, missing=followed.missing - {uid}, vanished=followed.vanished - {uid})
 
     def without_watch(self) -> "CallFacts":
         """The watch did not show in time what was read."""

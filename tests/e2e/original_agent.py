@@ -9,6 +9,7 @@ from pathlib import Path
 from accelet.agent.configfile import ConfigFile
 from accelet.agent.process import Agent, AgentOptions
 from accelet.kube.errors import KubeError
+from accelet.kube.poduid import PodUid
 from accelet.kubelet.errors import PodResourcesError
 from accelet.kubelet.paths import KubeletPaths
 from accelet.kubelet.podresources import PodResources
@@ -42,6 +43,7 @@ class OriginalSearch:
         *,
         kubelet: str,
         admissions: Admissions,
+        heard_before: frozenset[PodUid],
         within_s: float,
     ) -> FoundCaller:
         try:

@@ -9,6 +9,7 @@ import pytest
 
 from accelet.fakeapi import FakeApi
 from accelet.kube.errors import UnavailableError
+from accelet.kube.poduid import PodUid
 from accelet.kube.watching.watchrecord import WatchRecordFile
 from accelet.node.apiconnection import ApiConnection
 from accelet.node.nodepods import NodePods
@@ -53,8 +54,8 @@ async def test_end_of_a_pod_that_a_list_overtook_is_waited_for(tmp_path: Path) -
             api.lag_s = 60.0
             api.state.delete("api/v1/pods", ("ml", "one"))
             assert await pods.read_pods() == {}
-            assert not await pods.follow_end(one, 0.01)
+            assert not await pods.follow_end(PodUid(one.uid), 0.01)
             assert not pods.can_follow
             api.lag_s = 0.0
-            assert await pods.follow_end(one, 10.0)
+            assert await pods.follow_end(PodUid(one.uid), 10.0)
             assert pods.can_follow

@@ -64,6 +64,15 @@ class NoPods:
     def unwatched(self) -> frozenset[PodUid]:
         return frozenset()
 
+    def vanished(self) -> frozenset[PodUid]:
+        return frozenset()
+
+    def deletions(self) -> Mapping[PodUid, int]:
+        return {}
+
+    def deleted_before(self) -> Mapping[PodUid, int]:
+        return {}
+
     @property
     def can_follow(self) -> bool:
         return True
@@ -71,7 +80,7 @@ class NoPods:
     async def follow(self, pod: Pod, within_s: float) -> bool:
         return True
 
-    async def follow_end(self, pod: Pod, within_s: float) -> bool:
+    async def follow_end(self, uid: PodUid, within_s: float) -> bool:
         return True
 
     async def synced(self, within_s: float) -> bool:

@@ -107,6 +107,35 @@ def test_pod_is_read_whole() -> None:
     assert not pod.is_mirror
 
 
+TOKEN: Raw = {"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+MOUNT: Raw = {"volumeMounts": [{"name": "token", "mountPath": "/token"}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "mounts"),
+    [
+        ({}, False),
+        ({"volumes": [TOKEN]}, False),  # the kubelet leaves out what no container mounts
+        ({"containers": [{**raw_container(), **MOUNT}], "volumes": [TOKEN]}, True),
+        ({"initContainers": [{**raw_container("init"), **MOUNT}], "volumes": [TOKEN]}, True),
+        (
+            {"containers": [{**raw_container(), **MOUNT}], "volumes": [{"name": "token", "emptyDir": {}}]},
+            False,
+        ),
+        (
+            {
+                "containers": [{**raw_container(), **MOUNT}],
+                "volumes": [{"name": "token", "projected": {"sources": [{"configMap": {"name": "a"}}]}}],
+            },
+            False,
+        ),
+        ({"containers": [{**raw_container(), **MOUNT}], "volumes": [{**TOKEN, "name": "other"}]}, False),
+    ],
+)
+def test_pod_mounts_a_token_if_a_container_does(spec: Raw, mounts: bool) -> None:
+    assert parse_pod(raw_pod(**spec)).mounts_token == mounts
+
+
 def test_text_and_parsed_forms_give_the_same_pod() -> None:
     raw = raw_pod()
     assert parse_pod(json.dumps(raw).encode()) == parse_pod(raw)

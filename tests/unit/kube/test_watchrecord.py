@@ -122,9 +122,14 @@ CONTAINERS = st.builds(
     st.lists(CONTAINERS.map(lambda one: dataclasses.replace(one, is_sidecar=False)), max_size=3),
     st.sampled_from(["Pending", "Failed"]),
     st.frozensets(st.tuples(st.sampled_from("abc"), st.just("gpu.intel.com/i915"))),
+    st.booleans(),
 )
 def test_pod_that_was_rendered_asks_for_the_same(
-    init: list[Container], main: list[Container], phase: str, claimed: frozenset[tuple[str, str]]
+    init: list[Container],
+    main: list[Container],
+    phase: str,
+    claimed: frozenset[tuple[str, str]],
+    mounts_token: bool,
 ) -> None:
     pod = Pod(
         "ns",
@@ -136,5 +141,6 @@ def test_pod_that_was_rendered_asks_for_the_same(
         init_containers=tuple(init),
         containers=tuple(main),
         claimed_resources=claimed,
+        mounts_token=mounts_token and bool(init or main),
     )
     assert parse_pod(msgspec.json.encode(render_pod(pod))) == pod

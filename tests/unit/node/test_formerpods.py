@@ -184,6 +184,30 @@ def test_kubelet_has_heard_of_all_that_was_deleted_before_a_pod_was_bound_that_i
     assert former.heard() == {"uid-first", "uid-second"}
 
 
+def test_order_of_bindings_and_deletions_is_that_of_the_watch() -> None:
+    former = FormerPods()
+    former.note(pod("listed"), 0.0)  # no list tells when it was deleted
+    former.note_binding("uid-a")
+    former.note(pod("first"), 0.0, is_end=True)
+    former.note_binding("uid-b")
+    assert former.deletions() == {"uid-first": 1}
+    assert former.deleted_before() == {"uid-a": 0, "uid-b": 1}
+    former.note(pod("a"), 0.0, is_end=True)
+    assert former.deletions() == {"uid-first": 1, "uid-a": 2}
+    assert former.deleted_before() == {"uid-b": 1}
+
+
+def test_pod_that_was_bound_and_is_in_no_list_has_vanished_until_its_end_is_shown() -> None:
+    former = FormerPods()
+    former.note_binding("uid-a")
+    former.note_binding("uid-b")
+    assert former.find_vanished({"uid-b"}) == {"uid-a"}
+    former.note(pod("a"), 0.0, is_end=True)
+    assert former.find_vanished({"uid-b"}) == frozenset()
+    former.forget_vanished(())  # a watch that begins anew does not show it
+    assert former.find_vanished(()) == frozenset()
+
+
 def test_gap_is_none_where_nobody_waits() -> None:
     mirror = pod("m", annotations={"kubernetes.io/config.mirror": "x"})
     assert WatchGap().is_over(0.0)

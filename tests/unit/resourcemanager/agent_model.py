@@ -57,6 +57,7 @@ class Agent:
     corrections: int = 0
     seen_kubelet: int = 0
     seen_agent: int = 0
+    heard_before: frozenset[PodUid] = frozenset()
 
     def __post_init__(self) -> None:
         self.node.registering = self.register
@@ -112,6 +113,7 @@ class Agent:
         self.ledger = self.ledger.of_new_kubelet(known)
 
     def answer(self, call: Call) -> dict[str, str] | None:
+        self.heard_before = self.node.heard_of() if call.heard is None else call.heard
         self.keep_ledger(is_after_answers=False)
         if self.node.random.random() < 0.2:
             self.keep_ledger_with_podresources()
@@ -165,8 +167,13 @@ class Agent:
             admissions=admissions,
             deleted=index_pods(node.believe(node.deleted())),
             heard=node.heard_of(),
+            heard_before=self.heard_before,
+            deletions=node.deletions(),
+            deleted_before=node.deleted_before(),
+            passed=admissions.list_passed(self.index(node.watched())),
             knows_former=node.knows_former(),
             unwatched=node.unwatched(),
+            vanished=node.vanished(),
         )
         for _ in range(MOST_QUESTIONS):
             step = next_step(evidence)
@@ -198,14 +205,26 @@ class Agent:
         raise AssertionError("it never ends")
 
     def follow(self, question: FollowWatch | FollowEnd, evidence: CallFacts) -> CallFacts:
-        node, pod = self.node, question.pod
+        node = self.node
         if isinstance(question, FollowWatch):
-            is_told, with_told = node.follow(pod, FOLLOW_MS), evidence.with_followed
+            is_told = node.follow(question.pod, FOLLOW_MS)
         else:
-            is_told, with_told = node.follow_end(pod, FOLLOW_MS), evidence.with_end
-        deleted = index_pods(node.believe(node.deleted()))
-        followed = with_told(pod, deleted) if is_told else evidence.without_watch()
-        return replace(followed, heard=node.heard_of(), knows_former=node.knows_former())
+            is_told = node.follow_end(question.uid, FOLLOW_MS)
+        told = index_pods(node.believe(node.deleted())), self.index(node.watched())
+        if not is_told:
+            followed = evidence.without_watch()
+        elif isinstance(question, FollowWatch):
+            followed = evidence.with_followed(question.pod, *told)
+        else:
+            followed = evidence.with_end(question.uid, *told)
+        return replace(
+            followed,
+            heard=node.heard_of(),
+            deletions=node.deletions(),
+            deleted_before=node.deleted_before(),
+            knows_former=node.knows_former(),
+            vanished=node.vanished(),
+        )
 
     def keep_ledger(self, *, is_after_answers: bool) -> None:
         node = self.node

@@ -46,6 +46,8 @@ class Call:
     truth: ContainerKey
     device_ids: frozenset[DeviceId]
     is_admission: bool = True
+    heard: frozenset[PodUid] | None = None
+    """What the agent knew the kubelet to have heard of when the call came, if it has waited since."""
 
 
 Plugin = Callable[[Call], Mapping[str, str] | None]
@@ -141,6 +143,12 @@ class Node:
         """Pods of which a container is starting without its devices: during its call."""
         self.shown_again: set[str] = set()
         """Pods that it turned away and takes for active ones all the same."""
+        self.taken_up: set[str] = set()
+        """Those of them that it tries to start, and whose volumes it can mount."""
+        self.untold: set[str] = set()
+        """Pods of which an agent cannot know; none of these is taken up."""
+        self.under_way: dict[str, tuple[int, Pod, Container, frozenset[PodUid]]] = {}
+        """Of pods that it has removed: calls that wait for the agent's answer to another, and until when."""
         self.admitting = ""
         """The UID of the pod it is admitting: of that one no container starts before it is admitted."""
         self.knows_resource = True
@@ -244,6 +252,7 @@ class Node:
             owners=owners,
             init_containers=tuple(draw(kind, i, kind == "side") for i, kind in enumerate(kinds)),
             containers=tuple(draw("main", i) for i in range(random.choice([1, 1, 2, 3]))),
+            mounts_token=int(uid.rpartition("-")[2]) % 3 != 0,
         )
 
     def post_end(self, uid: str, phase: str, generation: int) -> None:
@@ -316,7 +325,9 @@ class Node:
                 if self.wants_restart:
                     self.restart_kubelet()
                     break
+                self.keep_house()
                 self.handle(self.queue.pop(0))
+            self.keep_house()
             if self.wants_restart:
                 self.restart_kubelet()
             self.maybe_restart_container()
@@ -331,10 +342,21 @@ class Node:
                 self.heard.add(uid)
                 self.queue.append(pod)
 
+    def keep_house(self) -> None:
+        """Between two admissions it begins to start what is active and not being started."""
+        for uid in sorted(self.shown_again & self.known.keys() - self.inactive - self.taken_up):
+            if not self.known[uid].mounts_token and uid not in self.untold and self.random.random() < 0.3:
+                self.taken_up.add(uid)
+
     def handle(self, event: Pod | str) -> None:
         """What the watch told, in its turn: also a pod that somebody has deleted since is admitted first."""
         if isinstance(event, str):
             pod = self.known.pop(event, None)
+            if pod is not None and event in self.taken_up:
+                # It asks for nothing more for a pod that it has removed; what it has asked is under way.
+                container = self.random.choice(pod.all_containers)
+                until_ms = self.now_ms + self.random.randrange(2000)
+                self.under_way[event] = until_ms, pod, container, self.heard_of()
             if pod is not None and self.is_served and event in self.forgotten - self.inactive:
                 container = self.random.choice(pod.all_containers)
                 if ContainerKey(PodUid(event), container.name) not in self.devices:
@@ -391,7 +413,7 @@ class Node:
         if self.random.random() < 0.1:
             self.inactive.add(pod.uid)  # by one that comes after
 
-    def allocate(self, pod: Pod, container: Container) -> bool:
+    def allocate(self, pod: Pod, container: Container, heard: frozenset[PodUid] | None = None) -> bool:
         key, size = ContainerKey(PodUid(pod.uid), container.name), int(container.limits.get(R, 0))
         if size == 0 or key in self.devices:
             return True
@@ -410,7 +432,7 @@ class Node:
         if len(free) < size:
             return False
         ids = frozenset(free[:size])
-        answer = self.plugin(Call(key, ids, self.began.get(pod.uid) == self.registrations))
+        answer = self.plugin(Call(key, ids, self.began.get(pod.uid) == self.registrations, heard))
         if answer is None:
             return False
         if self.wants_restart and self.random.random() < 0.5:
@@ -473,6 +495,7 @@ class Node:
         static = [pod for pod in self.known.values() if pod.uid.startswith("static")]
         ended = {uid for uid in self.inactive if uid in self.api and self.api[uid].statuses}
         self.known, self.inactive, self.stopping = {}, ended, {}
+        self.taken_up, self.under_way = set(), {}
         self.starting, self.admitting = set(), ""
         self.answers = {
             ContainerKey(PodUid(entry.pod_uid), entry.container): entry.annotations
@@ -501,7 +524,7 @@ class Node:
     def restart_agent(self) -> None:
         """It is away for a while; it has forgotten all that it does not read. Calls under way fail."""
         self.agent_generation += 1
-        self.stopping = {}
+        self.stopping, self.under_way = {}, {}
         self.is_served = False
         self.later(0, self.random.choice([20, 300]), self.register)
 
@@ -510,7 +533,7 @@ class Node:
         if self.is_served:
             return
         self.registering()
-        self.stopping = {}
+        self.stopping, self.under_way = {}, {}
         self.knows_resource = self.is_served = True
         self.registrations += 1
         self.write_checkpoint()  # as after each list of devices
@@ -536,12 +559,25 @@ class Node:
                 pod = self.known[uid]
                 if self.is_served:
                     self.start(pod, self.random.choice(pod.all_containers))
+        self.maybe_start_taken_up()
 
-    def start(self, pod: Pod, container: Container) -> None:
+    def maybe_start_taken_up(self) -> None:
+        """A container of a pod that was turned away starts all the same, or its call is answered late."""
+        for uid, (until_ms, gone, container, heard) in list(self.under_way.items()):
+            if self.random.random() < 0.1 or self.now_ms > until_ms:
+                self.under_way.pop(uid, None)
+                if self.is_served and self.now_ms <= until_ms:
+                    self.start(gone, container, heard)
+        for uid in sorted(self.taken_up & self.known.keys() - self.inactive):
+            if uid in self.known and self.random.random() < 0.1 and self.is_served:
+                pod = self.known[uid]
+                self.start(pod, self.random.choice(pod.all_containers))
+
+    def start(self, pod: Pod, container: Container, heard: frozenset[PodUid] | None = None) -> None:
         """A worker of the pod asks. If no pod is being admitted, the kubelet hears of removals meanwhile."""
         if pod.uid not in self.starting:
             self.starting.add(pod.uid)
-            self.allocate(pod, container)
+            self.allocate(pod, container, heard)
             self.starting.discard(pod.uid)
 
     # What the agent can ask.
@@ -576,10 +612,13 @@ class Node:
             self.agent_watch.seen, self.agent_watch.shown = end, dict(self.api)
             self.agent_watch.gap = WatchGap.among(self.api.values(), 0.0)
         self.agent_watch.catch_up(self.log, self.now_ms)
-        # Of whom it is not told, and who is without devices, nobody starts again here: that is not played.
+        # Of whom it is not told, and who is without devices, nobody starts here: that is not played.
         last = {uid: pod for _, uid, pod in self.log if pod is not None}
         gone = last.keys() - self.api.keys()
         self.forgotten -= {uid for uid in gone if has_gap or has_begun(last[uid])}
+        if has_gap:
+            self.untold |= gone
+            self.taken_up -= gone
 
     def are_names_missing(self) -> bool:
         """Whether a pod that was deleted by force is still to be made anew, which is not played then."""
@@ -591,6 +630,15 @@ class Node:
 
     def heard_of(self) -> frozenset[PodUid]:
         return self.agent_watch.former.heard()
+
+    def deletions(self) -> Mapping[PodUid, int]:
+        return self.agent_watch.former.deletions()
+
+    def deleted_before(self) -> Mapping[PodUid, int]:
+        return self.agent_watch.former.deleted_before()
+
+    def vanished(self) -> frozenset[PodUid]:
+        return self.agent_watch.former.find_vanished(self.agent_watch.pods)
 
     def believe(self, pods: Iterable[Pod]) -> tuple[Pod, ...]:
         return tuple(leave_out_forged(pods, NODE_UID))
@@ -605,10 +653,10 @@ class Node:
         """Waits until the watch has shown the pod, if only to be gone since; whether it has."""
         return self.wait(lambda: pod.uid in {*self.agent_watch.shown, *self.agent_watch.deleted}, within_ms)
 
-    def follow_end(self, pod: Pod, within_ms: int) -> bool:
+    def follow_end(self, uid: PodUid, within_ms: int) -> bool:
         """Waits until the watch has shown how the pod was at its end; whether it has."""
         watch = self.agent_watch
-        return self.wait(lambda: pod.uid in watch.deleted and pod.uid not in watch.shown, within_ms)
+        return self.wait(lambda: uid in watch.deleted and uid not in watch.shown, within_ms)
 
     def wait(self, is_so: Callable[[], bool], within_ms: int) -> bool:
         until = self.now_ms + within_ms

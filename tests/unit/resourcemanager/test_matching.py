@@ -58,7 +58,8 @@ def pod(
 ) -> Pod:
     """A pod whose container asks for a device."""
     asking = containers or (container("main"),)
-    return fakes.pod(name, *asking, init=init, namespace="ns", version=version, uid=uid, owner=owner)
+    made = fakes.pod(name, *asking, init=init, namespace="ns", version=version, uid=uid, owner=owner)
+    return replace(made, mounts_token=True)
 
 
 def running(one: Pod) -> Pod:
@@ -128,11 +129,11 @@ class World:
                         if self.watch is None
                         else evidence.with_followed(one, index_pods(self.watch))
                     )
-                case FollowEnd(one):
+                case FollowEnd(uid):
                     evidence = (
                         evidence.without_watch()
                         if self.watch is None
-                        else evidence.with_end(one, index_pods(self.watch))
+                        else evidence.with_end(uid, index_pods(self.watch))
                     )
                 case ReadPods():
                     pods = reads.pop(0) if len(reads) > 1 else reads[0]
@@ -321,7 +322,7 @@ def test_pod_that_podresources_hides_is_a_rival_only_if_the_api_server_has_it_no
     assert doubt_of(World(shown, api=None).resolve(known)) is Doubt.RIVAL
     gone = World(shown, api=[one], watch=[rival])
     assert doubt_of(gone.resolve(known)) is Doubt.RIVAL
-    assert gone.asked[-2:] == [ReadPod(("ns", "r")), FollowEnd(rival)]
+    assert gone.asked[-2:] == [ReadPod(("ns", "r")), FollowEnd(PodUid("uid-r"))]
     assert doubt_of(World(shown, api=[one], watch=None).resolve(known)) is Doubt.RIVAL
 
 

@@ -134,7 +134,8 @@ class Waiting(Agent):
     late_ms = 0
 
     def follow(self, question: FollowWatch | FollowEnd, evidence: CallFacts) -> CallFacts:
-        node, uid = self.node, question.pod.uid
+        node = self.node
+        uid = question.pod.uid if isinstance(question, FollowWatch) else question.uid
         begun_ms = node.now_ms
         after = super().follow(question, evidence)
         written_ms = max(at for at, of, _ in node.log if of == uid)
@@ -201,7 +202,7 @@ def test_oldest_time_stamp_swaps_containers() -> None:
 
 def test_trust_in_a_lagging_watch_swaps_pods_of_one_name() -> None:
     lag = Disturbances(lag_ms=100)
-    assert count(lambda seed: Trusting(Node(seed, Podresources.GET_ACTIVE, lag)))["wrong"] > 0
+    assert count(lambda seed: Trusting(Node(220 + seed, GET, lag)), 40)["wrong"] > 0
 
 
 def test_first_visible_pod_is_no_proof_where_turned_away_pods_are_shown() -> None:
@@ -279,6 +280,20 @@ class Relieved(Node):
         return super().heard_of() | {PodUid(uid) for uid in self.shown_again}
 
 
+class Unwary(Node):
+    """Takes a pod that mounts no token for one that does: its containers would not start."""
+
+    def believe(self, pods: Iterable[Pod]) -> tuple[Pod, ...]:
+        return tuple(replace(pod, mounts_token=True) for pod in super().believe(pods))
+
+
+class Forgetful(Agent):
+    """Takes a call that has waited for one that has just come."""
+
+    def answer(self, call: Call) -> dict[str, str] | None:
+        return super().answer(replace(call, heard=None))
+
+
 class Unforgiving(Agent):
     """Keeps what it knew of another life of the kubelet."""
 
@@ -329,8 +344,8 @@ def test_agent_that_asks_nobody_at_its_registration_swaps_containers() -> None:
 
 def test_records_that_a_kubelet_may_have_rejected_swap_containers() -> None:
     rejected = Disturbances(lag_ms=500, forgotten_pods=True, kubelet_restarts=True)
-    assert count(lambda seed: Recalling(Node(260 + seed, GET, rejected)), 10)["wrong"] > 0
-    assert count(lambda seed: Agent(Node(260 + seed, GET, rejected)), 10)["wrong"] == 0
+    assert count(lambda seed: Recalling(Node(70 + seed, GET, rejected)), 10)["wrong"] > 0
+    assert count(lambda seed: Agent(Node(70 + seed, GET, rejected)), 10)["wrong"] == 0
 
 
 def test_agent_that_forgets_what_was_deleted_swaps_containers() -> None:
@@ -352,20 +367,32 @@ def test_agent_that_is_not_told_what_was_deleted_before_it_began_swaps_container
 
 def test_agent_that_does_not_doubt_what_it_was_not_told_swaps_containers() -> None:
     restarted = Disturbances(lag_ms=500, forced_deletions=True, agent_restarts=True)
-    assert count(lambda seed: Agent(Unaware(550 + seed, GET, restarted)), 13)["wrong"] > 0
-    assert count(lambda seed: Agent(Node(550 + seed, GET, restarted)), 13)["wrong"] == 0
+    assert count(lambda seed: Agent(Unaware(60 + seed, GET, restarted)), 25)["wrong"] > 0
+    assert count(lambda seed: Agent(Node(60 + seed, GET, restarted)), 25)["wrong"] == 0
 
 
 def test_pod_that_is_gone_may_be_starting_a_container_still() -> None:
     both = Disturbances(lag_ms=500, forced_deletions=True, forgotten_pods=True)
-    assert count(lambda seed: Agent(Unafraid(43 + seed, GET, both)), 5)["wrong"] > 0
-    assert count(lambda seed: Agent(Node(43 + seed, GET, both)), 5)["wrong"] == 0
+    assert count(lambda seed: Agent(Unafraid(270 + seed, GET, both)), 15)["wrong"] > 0
+    assert count(lambda seed: Agent(Node(270 + seed, GET, both)), 15)["wrong"] == 0
 
 
 def test_kubelet_shows_again_whom_it_turned_away_where_the_name_is_anothers() -> None:
     behind = Disturbances(lag_ms=100, forced_deletions=True)
     assert count(lambda seed: Agent(Relieved(10 + seed, GET, behind)), 15)["wrong"] > 0
     assert count(lambda seed: Agent(Node(10 + seed, GET, behind)), 15)["wrong"] == 0
+
+
+def test_pod_without_a_token_starts_though_it_was_turned_away() -> None:
+    behind = Disturbances(lag_ms=100, forced_deletions=True)
+    assert count(lambda seed: Agent(Unwary(10 + seed, GET, behind)), 15)["wrong"] > 0
+    assert count(lambda seed: Agent(Node(10 + seed, GET, behind)), 15)["wrong"] == 0
+
+
+def test_call_that_has_waited_may_be_for_a_pod_whose_deletion_the_kubelet_has_heard_of_since() -> None:
+    behind = Disturbances(lag_ms=20, forced_deletions=True)
+    assert count(lambda seed: Forgetful(Node(180 + seed, GET, behind)), 15)["wrong"] > 0
+    assert count(lambda seed: Agent(Node(180 + seed, GET, behind)), 15)["wrong"] == 0
 
 
 def test_agent_that_remembers_refusals_of_another_kubelet_refuses_again() -> None:
