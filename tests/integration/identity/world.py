@@ -17,6 +17,7 @@ EVENTS = "apis/events.k8s.io/v1/events"
 NODE = "node"
 REPLICA_SET = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": True}
 STATEFUL_SET = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "ss", "controller": True}
+TOKEN: Json = {"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
 GENERATED = "web-7d9c5-x2bqt"
 """A name that no other pod will have, if its owner is a ReplicaSet."""
 
@@ -40,7 +41,7 @@ def tiles_config(cards: int = 2, *, tiles: int = 2, shares: int = 10, options: s
 
 
 def manifest(pod: Pod, environment: Mapping[str, Mapping[str, str]], owner: Json | None) -> Json:
-    """The pod as the API server has it."""
+    """The pod as the API server has it, which gives nearly all a token."""
 
     def containers(some: Iterable[Container]) -> list[Json]:
         return [
@@ -48,6 +49,7 @@ def manifest(pod: Pod, environment: Mapping[str, Mapping[str, str]], owner: Json
                 "name": one.name,
                 "resources": {"limits": {name: str(amount) for name, amount in one.limits.items()}},
                 "env": [{"name": k, "value": v} for k, v in environment.get(one.name, {}).items()],
+                "volumeMounts": [{"name": TOKEN["name"], "mountPath": "/token"}],
                 **({"restartPolicy": one.restart_policy} if one.restart_policy else {}),
             }
             for one in some
@@ -65,6 +67,7 @@ def manifest(pod: Pod, environment: Mapping[str, Mapping[str, str]], owner: Json
             "nodeName": NODE,
             "containers": containers(pod.containers),
             "initContainers": containers(pod.init_containers),
+            "volumes": [TOKEN],
         },
         "status": {"phase": "Pending"},
     }
