@@ -29,7 +29,7 @@ _TIMED_OUT = 504
 """It took longer than an API server gives itself, on a busy machine with numbers of 20,000 digits."""
 
 _READINGS = 5
-_REFUSED = (400, 403, 409, 422, _TIMED_OUT)
+_REFUSED = (400, 403, 409, 413, 422, _TIMED_OUT)
 
 _PATIENCE_S = 120.0
 
