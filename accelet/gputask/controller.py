@@ -5,6 +5,7 @@ from collections import Counter
 from typing import Final
 
 from accelet.control.errors import NotLeadingError
+from accelet.control.refusals import Refusals
 from accelet.control.workqueue import WorkQueue
 from accelet.gputask.deciding.decide import decide, is_read_before_told
 from accelet.gputask.deciding.status import is_urgent, status_of
@@ -32,6 +33,7 @@ from accelet.gputask.writer import Taken, TaskWriter
 from accelet.kinds.gputask import GPUTaskStatus
 from accelet.kube.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
 from accelet.kube.objects import ObjectKey
+from accelet.runtime.excerpts import excerpt
 from accelet.runtime.logs import Log
 
 _log = Log(__name__)
@@ -51,6 +53,7 @@ _LONGEST_REFUSED_S: Final = 300.0
 _INVALID_S: Final = 3600.0
 _NOT_LEADING_S: Final = 1.0
 _TURN_S: Final = 0.05
+_LONGEST_LOGGED: Final = 300
 
 
 class Controller:
@@ -62,6 +65,7 @@ class Controller:
         self._state, self._writer, self._metrics, self._events = state, writer, metrics, events
         self._queue: WorkQueue[ObjectKey] = WorkQueue()
         self._written_s: dict[ObjectKey, float] = {}
+        self._refusals = Refusals()
 
     async def run(self) -> None:
         """Works until it is cancelled."""
@@ -85,6 +89,7 @@ class Controller:
         task = self._state.tasks.get(key)
         if task is None:
             self._written_s.pop(key, None)
+            self._refusals.forget(key)
             return None
         try:
             return await self._do_next(task)
@@ -98,13 +103,12 @@ class Controller:
         if task.is_deleted:
             return None
         if status != task.status and not is_read_before_told(view, step):
-            wait_s = self._figures_wait_s(task, status)
+            refused_s = self._refusals.left_s(task.key, task.resource_version, view.now_s)
+            wait_s = max(self._figures_wait_s(task, status), refused_s)
             if wait_s > 0 and step.action is None:
                 return min(wait_s, step.again_s or wait_s)
             if wait_s <= 0:
-                if await self._write(task, status):
-                    self._tell(task, status)
-                return 0.0
+                return await self._write(task, status)
         if step.action is None:
             return step.again_s
         return await self._act(view, step.action)
@@ -115,10 +119,30 @@ class Controller:
             return 0.0
         return self._written_s.get(task.key, 0.0) + _FIGURES_S - time.time()
 
-    async def _write(self, task: GpuTask, status: GPUTaskStatus) -> bool:
+    async def _write(self, task: GpuTask, status: GPUTaskStatus) -> float:
+        """Writes a status, and returns after how long the task is looked at again.
+
+        One that is refused will be refused again: whoever makes a task may leave no room for a status.
+        Nothing is done then that would have to be written down, and nobody else waits for it.
+        """
         self._written_s[task.key] = time.time()
         self._metrics.writes.inc()
-        return await self._writer.write(task, status)
+        try:
+            is_written = await self._writer.write(task, status)
+        except InvalidError as error:
+            return self._note_refused(task, error)
+        self._refusals.forget(task.key)
+        if is_written:
+            self._tell(task, status)
+        return 0.0
+
+    def _note_refused(self, task: GpuTask, error: InvalidError) -> float:
+        text, now_s = error.message or str(error), time.time()
+        self._metrics.refused.inc()
+        self._events.tell_refused_status(task, text)
+        if self._refusals.note(task.key, task.resource_version, now_s):
+            _log.warning("status is refused", task="/".join(task.key), error=excerpt(text, _LONGEST_LOGGED))
+        return self._refusals.left_s(task.key, task.resource_version, now_s)
 
     async def _act(self, view: TaskView, action: TaskAction) -> float | None:
         task = view.task

@@ -24,7 +24,7 @@ class TaskEvents:
 
     def tell(self, task: GpuTask, after: GPUTaskStatus) -> None:
         """Tells of a change of phase that people care for, and of a refusal."""
-        subject = Subject(GPU_TASKS.kind, task.name, task.namespace, task.uid, GPU_TASKS.api_version)
+        subject = _subject(task)
         if after.phase != task.status.phase and after.phase in _REASONS:
             kind, reason = _REASONS[after.phase]
             note = after.why or f"attempt {after.attempt}"
@@ -33,3 +33,12 @@ class TaskEvents:
         before = next((one for one in task.status.conditions if one.type == "Accepted"), None)
         if refused is not None and refused.status == "False" and refused.reason != (before and before.reason):
             self._say(Message(subject, "Warning", "TaskRefused", "CarryOut", refused.message[:_MOST_NOTE]))
+
+    def tell_refused_status(self, task: GpuTask, sentence: str) -> None:
+        """Tells that nothing can be written down of a task, which its status cannot say."""
+        note = f"its status cannot be written, so no further step is taken: {' '.join(sentence.split())}"
+        self._say(Message(_subject(task), "Warning", "StatusRefused", "CarryOut", note[:_MOST_NOTE]))
+
+
+def _subject(task: GpuTask) -> Subject:
+    return Subject(GPU_TASKS.kind, task.name, task.namespace, task.uid, GPU_TASKS.api_version)

@@ -14,6 +14,7 @@ class TaskMetrics:
         self.ended = counter("ended", "Tasks that ended.", "outcome")
         self.attempts = counter("attempts", "Jobs that were made.")
         self.writes = counter("status_writes", "Statuses that were written.")
+        self.refused = counter("status_refused", "Statuses that the API server refused for good.")
         self.faults = counter("api_faults", "Requests that failed, and malformed objects.", "kind")
         self.is_leading = Gauge(
             "accelet_tasks_leading", "1 while this replica carries tasks out.", registry=registry

@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from accelet.control.errors import NotLeadingError
+from accelet.control.refusals import Refusals
 from accelet.control.status import status_patch
 from accelet.control.workqueue import WorkQueue
 from accelet.control.writer import FencedWriter
@@ -40,7 +41,11 @@ from accelet.kube.watching.source import Scope
 from accelet.kube.watching.store import Change
 from accelet.kube.writing.ownership import controller_of
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock
+from accelet.runtime.excerpts import excerpt
+from accelet.runtime.logs import Log
 
+_log = Log(__name__)
+_LONGEST_LOGGED: Final = 300
 _OF_ORIGINAL: Final = "app=gpu-task"
 """The label of the pods that the original's controller makes, and deletes again at each of its ticks."""
 
@@ -52,7 +57,7 @@ class Originals:
         self, client: Client, state: TaskState, metrics: TaskMetrics, *, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self._client, self._state, self._metrics, self._clock = client, state, metrics, clock
-        self._setbacks, self._looks = Setbacks(), StrayLooks()
+        self._setbacks, self._looks, self._refusals = Setbacks(), StrayLooks(), Refusals()
         self._known: dict[ObjectKey, OriginalTask] = {}
         self._queue: WorkQueue[ObjectKey] | None = None
         self._reflector = Reflector(
@@ -86,10 +91,9 @@ class Originals:
             task = self._state.tasks.get(key)
             if task is None:
                 return await self._make(one, writer)
-            await self._tell(one, status_of_original(one, task), writer)
+            return await self._tell(one, status_of_original(one, task), writer)
         except NotLeadingError:  # a renewal that was under way may keep the lease: then nobody else looks
             return AGAIN_S
-        return None
 
     async def _make(self, one: OriginalTask, writer: FencedWriter) -> float | None:
         if (left_s := self._setbacks.left_s(one, self._clock.now_s())) > 0:
@@ -132,15 +136,33 @@ class Originals:
                     )
         return ""
 
-    async def _tell(self, one: OriginalTask, status: OriginalTaskStatus, writer: FencedWriter) -> None:
+    async def _tell(
+        self, one: OriginalTask, status: OriginalTaskStatus, writer: FencedWriter
+    ) -> float | None:
+        """Writes a status; returns after how long it is tried again where it is refused for good."""
         patch = status_patch(
             msgspec.to_builtins(one.status), msgspec.to_builtins(status), one.resource_version
         )
         if patch is None:
-            return
-        # What it is by now, the watch brings: an answer may come after the news that it was deleted.
-        with suppress(ConflictError, NotFoundError):
-            await writer.patch(ORIGINAL_TASKS, *one.key, patch, "merge", subresource="status")
+            return None
+        if (left_s := self._refusals.left_s(one.key, one.resource_version, self._clock.now_s())) > 0:
+            return left_s
+        try:
+            # What it is by now, the watch brings: an answer may come after the news that it was deleted.
+            with suppress(ConflictError, NotFoundError):
+                await writer.patch(ORIGINAL_TASKS, *one.key, patch, "merge", subresource="status")
+        except InvalidError as error:
+            return self._note_refused(one, error)
+        self._refusals.forget(one.key)
+        return None
+
+    def _note_refused(self, one: OriginalTask, error: InvalidError) -> float:
+        self._metrics.refused.inc()
+        now_s = self._clock.now_s()
+        if self._refusals.note(one.key, one.resource_version, now_s):
+            text = excerpt(error.message or str(error), _LONGEST_LOGGED)
+            _log.warning("status of an original is refused", task="/".join(one.key), error=text)
+        return self._refusals.left_s(one.key, one.resource_version, now_s)
 
     def _change(self, change: Change[OriginalTask]) -> None:
         if change.after is not None:
@@ -148,6 +170,7 @@ class Originals:
         else:
             self._known.pop(change.key, None)
             self._setbacks.forget(change.key)
+            self._refusals.forget(change.key)
         self.see(change.key)
 
     def _count(self, error: KubeError) -> None:

@@ -33,13 +33,21 @@ MOST_WHY: Final = 1024
 MOST_DONE: Final = 16384
 """Letters of the ranks that are done: every second one of 4096 takes 9,684."""
 
+MOST_TEXT: Final = 65_536
+"""Letters of `command`, `args` and `env` together, so that every task has room for its status.
+
+An API server stores at most 1.5 MiB, and may write six bytes for a letter.
+"""
+
+_LONGEST_LABEL: Final = 317
+
 _Time = Annotated[datetime, Meta(tz=True)]
 _Word = Annotated[str, Meta(max_length=63)]
 _Name = Annotated[str, Meta(min_length=1, max_length=253)]
 _Sentence = Annotated[str, Meta(max_length=MOST_WHY)]
 _Text = Annotated[str, Meta(max_length=32768)]
 _Path = Annotated[str, Meta(min_length=1, max_length=1024, pattern="^/")]
-_LabelKey = Annotated[str, Meta(max_length=317)]
+_LabelKey = Annotated[str, Meta(max_length=_LONGEST_LABEL)]
 _Seconds = Annotated[int, Meta(ge=1, le=31_536_000)]
 _Count = Annotated[int, Meta(ge=0)]
 _Amount = Annotated[str, Meta(max_length=32)] | int
@@ -155,7 +163,22 @@ class TaskContainer(_Part, frozen=True, kw_only=True):
 
     @staticmethod
     def rules() -> Sequence[tuple[str, str]]:
-        return [*amount_rules("cpu"), *amount_rules("memory")]
+        letters = (
+            "(has(self.command) ? self.command.map(one, one.size()).sum() : 0)"
+            " + (has(self.args) ? self.args.map(one, one.size()).sum() : 0)"
+            " + (has(self.env) ? self.env.map(one, one.name.size() + one.value.size()).sum() : 0)"
+        )
+        return [
+            *amount_rules("cpu"),
+            *amount_rules("memory"),
+            (
+                f"{letters} <= {MOST_TEXT}",
+                (
+                    f"command, args and env may have {MOST_TEXT:,} letters together: put more into a"
+                    " ConfigMap, and have it as a volume"
+                ),
+            ),
+        ]
 
 
 class TaskNetwork(_Part, frozen=True, kw_only=True):
@@ -257,6 +280,10 @@ class GPUTaskSpec(_Part, frozen=True, kw_only=True):
                     " self.onFailure.fatalExitCodes.exists_one(other, other == one))"
                 ),
                 "fatalExitCodes must differ from each other",
+            ),
+            (
+                f"!has(self.nodeSelector) || self.nodeSelector.all(key, key.size() <= {_LONGEST_LABEL})",
+                f"the name of a label has at most {_LONGEST_LABEL} letters",
             ),
         ]
 

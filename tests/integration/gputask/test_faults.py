@@ -106,3 +106,27 @@ async def test_a_task_that_the_job_api_refuses_is_told_and_tried_again_when_it_c
         api.state.patch(TASKS, ("ml", "train"), "merge-patch", changed)
         await eventually(lambda: "train-1" in stored(api, JOBS))
     assert api.count(method="POST", path="/jobs") == 2
+
+
+async def test_a_task_without_room_for_its_status_is_told_so_once_and_harms_no_other(
+    api: FakeApi, start: StartTasks
+) -> None:
+    """Its owner changes it again and again meanwhile; she may have made it a byte smaller than the bound."""
+    too_large = Answer(500, raw=b'{"message": "etcdserver: request is too large", "code": 500}')
+    api.faults.append(Fault(too_large, method="PATCH", path="/gputasks/huge", times=1000))
+    ask(api, "huge")
+    async with start():
+        await eventually(lambda: _told(api, "huge") == ["StatusRefused"])
+        for number in range(20):
+            api.state.patch(
+                TASKS, ("ml", "huge"), "merge-patch", {"metadata": {"labels": {"n": str(number)}}}
+            )
+            ask(api, f"task-{number}")
+        await eventually(lambda: len(stored(api, JOBS)) == 20)
+    assert api.count(method="PATCH", path="/gputasks/huge") == 1
+    assert "huge-1" not in stored(api, JOBS)
+
+
+def _told(api: FakeApi, name: str) -> list[str]:
+    events = stored(api, "apis/events.k8s.io/v1/events").values()
+    return [one["reason"] for one in events if one["regarding"]["name"] == name]
