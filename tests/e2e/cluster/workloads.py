@@ -17,6 +17,7 @@ COLLECTIONS: Mapping[str, str] = {
     "Namespace": "/api/v1/namespaces",
     "DaemonSet": "/apis/apps/v1/namespaces/{namespace}/daemonsets",
     "Deployment": "/apis/apps/v1/namespaces/{namespace}/deployments",
+    "GPUTask": "/apis/accelet.dev/v1alpha1/namespaces/{namespace}/gputasks",
     "Job": "/apis/batch/v1/namespaces/{namespace}/jobs",
     "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies",
     "PodDisruptionBudget": "/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets",

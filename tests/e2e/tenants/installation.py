@@ -105,16 +105,18 @@ def wait_until_placed(tenant: Tenant, name: str, within_s: float = PLACED_WITHIN
 
 
 class SchedulerProcess:
-    """`accelet scheduler` under the rights that deploy/ gives it."""
+    """`accelet scheduler`, or another part with the same options, under the rights that deploy/ gives it."""
 
-    def __init__(self, kubeconfig: Path, settings: Path, log: Path) -> None:
-        self._kubeconfig, self._settings, self._log = kubeconfig, settings, log
+    def __init__(
+        self, kubeconfig: Path, settings: Path, log: Path, part: Sequence[str] = ("scheduler",)
+    ) -> None:
+        self._kubeconfig, self._settings, self._log, self._part = kubeconfig, settings, log, part
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         command: list[str | Path] = [
             Path(sys.executable).with_name("accelet"),
-            "scheduler",
+            *self._part,
             "--kubeconfig",
             self._kubeconfig,
             "--config",
@@ -142,7 +144,11 @@ class SchedulerProcess:
 
     def says(self, *texts: str) -> bool:
         """Whether one line of its log has all of these in it."""
-        return any(all(text in line for text in texts) for line in self._log.read_text().splitlines())
+        return self.count(*texts) > 0
+
+    def count(self, *texts: str) -> int:
+        """How many lines of its log have all of these in them."""
+        return sum(all(text in line for text in texts) for line in self._log.read_text().splitlines())
 
     def faults(self) -> list[str]:
         """What it has logged of faults of its own."""
@@ -194,7 +200,7 @@ def remove_tenant(control_plane: ControlPlane, tenant: Tenant) -> None:
     control_plane.client.send("DELETE", f"/api/v1/namespaces/{tenant.namespace}")
 
 
-def scheduler_kubeconfig(control_plane: ControlPlane, path: Path) -> Path:
-    token = acting_as(control_plane, "kube-system", "accelet-scheduler").token
+def scheduler_kubeconfig(control_plane: ControlPlane, path: Path, account: str = "accelet-scheduler") -> Path:
+    token = acting_as(control_plane, "kube-system", account).token
     ca = control_plane.authority.keys.certificate
     return write_kubeconfig(path, server=control_plane.url, ca=ca, credentials=token)
