@@ -34,7 +34,9 @@ class TaskState:
         self._pods: dict[ObjectKey, TaskPod] = {}
         self._jobs_of: dict[OwnerKey, set[ObjectKey]] = defaultdict(set)
         self._pods_of: dict[OwnerKey, set[ObjectKey]] = defaultdict(set)
-        self._done: dict[str, set[int]] = {}
+        self._done: dict[OwnerKey, set[int]] = {}
+        """Ranks by the namespace and UID of a Job, as long as it or a pod that says it is of it is there."""
+
         self._keys: dict[OwnerKey, ObjectKey] = {}
         self.forbidden: dict[str, str] = {}
         self._moves: dict[ObjectKey, Move] = {}
@@ -92,7 +94,7 @@ class TaskState:
             del self._jobs[job.key]
             _drop(self._jobs_of, (job.namespace, known.owner_uid), job.key)
         if is_gone:
-            self._done.pop(job.uid, None)
+            self._done.pop((job.namespace, job.uid), None)
         return self._keys.get((job.namespace, job.owner_uid))
 
     def set_service(self, service: TaskService) -> ObjectKey | None:
@@ -116,7 +118,9 @@ class TaskState:
         self._pods[pod.key] = pod
         self._pods_of[pod.namespace, pod.task_uid].add(pod.key)
         if pod.job_uid and pod.is_done and pod.rank is not None:
-            self._done.setdefault(pod.job_uid, set()).add(pod.rank)
+            self._done.setdefault((pod.namespace, pod.job_uid), set()).add(pod.rank)
+        if known is not None:
+            self._forget_done(known)
         return self._keys.get((pod.namespace, pod.task_uid))
 
     def renew_pod(self, pod: TaskPod) -> None:
@@ -129,6 +133,7 @@ class TaskState:
         known = self._pods.get(pod.key)
         if known is not None and known.uid == pod.uid:
             self._drop_pod(known)
+            self._forget_done(known)
         return self._keys.get((pod.namespace, pod.task_uid))
 
     def view(self, task: GpuTask, now_s: float) -> TaskView:
@@ -147,7 +152,7 @@ class TaskState:
             pods=tuple(self._pods[key] for key in sorted(self._pods_of.get(owner, ()))),
             now_s=now_s,
             has_service=service is not None and service.owner_uid == task.uid,
-            done=frozenset(self._done.get(present.uid, ())) if present is not None else frozenset(),
+            done=frozenset(self._done.get((present.namespace, present.uid), ())) if present else frozenset(),
             ends=self.ends.get(task.uid),
             obstacle=self.obstacles.get(task.uid),
             report=self.reports.get(task.uid),
@@ -155,6 +160,14 @@ class TaskState:
             moves=tuple(self._moves[key] for key in sorted(self._moves_of.get(owner, ()))),
             forbidden_move=self.forbidden.get(task.uid, ""),
         )
+
+    def _forget_done(self, gone: TaskPod) -> None:
+        """Nothing is kept of Jobs that there are not: whoever makes pods may name any."""
+        owner = gone.namespace, gone.task_uid
+        is_known = any(self._jobs[key].uid == gone.job_uid for key in self._jobs_of.get(owner, ()))
+        has_more = any(self._pods[key].job_uid == gone.job_uid for key in self._pods_of.get(owner, ()))
+        if not is_known and not has_more:
+            self._done.pop((gone.namespace, gone.job_uid), None)
 
     def _drop_pod(self, pod: TaskPod) -> None:
         del self._pods[pod.key]

@@ -343,3 +343,43 @@ def test_pods_and_jobs_of_another_namespace_are_nobodys_here() -> None:
 )
 def test_a_pod_that_its_kubelet_did_not_admit_has_no_container(status: dict[str, Any], refusal: str) -> None:
     assert parse_pod({"metadata": {"name": "p"}, "spec": {}, "status": status}).refusal == refusal
+
+
+def _done_pod(name: str, *, namespace: str = "ml") -> TaskPod:
+    owner = [{"kind": "Job", "name": "train-1", "uid": "job", "controller": True}]
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "uid": name,
+        "labels": {"accelet.dev/task-uid": "task-uid"},
+        "annotations": {"batch.kubernetes.io/job-completion-index": "1"},
+        "ownerReferences": owner,
+    }
+    return parse_pod({"metadata": metadata, "spec": {}, "status": {"phase": "Succeeded"}})
+
+
+def test_pods_that_name_jobs_that_there_are_not_leave_nothing_behind() -> None:
+    """Whoever may write pods may have one name another Job with each change, as fast as she likes."""
+    state, changes, comes = TaskState(TaskSettings(version="v1").times), _done_pod("a"), _done_pod("b")
+    tracemalloc.start()
+    for number in range(5_000):
+        state.set_pod(replace(changes, job_uid=f"a{number}", resource_version=str(number + 1)))
+        state.set_pod(replace(comes, job_uid=f"b{number}", resource_version=str(number + 1)))
+        state.remove_pod(comes)
+    gc.collect()
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 100_000
+
+
+def test_a_pod_of_another_namespace_has_no_rank_of_a_job_done() -> None:
+    state = TaskState(TaskSettings(version="v1").times)
+    task = make_task()
+    state.set_task(task)
+    owner = [{"kind": "GPUTask", "name": "train", "uid": task.uid, "controller": True}]
+    job = {"name": "train-1", "namespace": "ml", "uid": "job", "labels": {"accelet.dev/attempt": "1"}}
+    state.set_job(parse_job({"metadata": {**job, "ownerReferences": owner}, "spec": {}}))
+    state.set_pod(_done_pod("p", namespace="evil"))
+    begun = msgspec.structs.replace(task.status, attempt=1)
+
+    assert state.view(make_task(status=begun), 1.0).done == frozenset()
