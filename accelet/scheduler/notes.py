@@ -56,9 +56,11 @@ class WaitingNotes:
         reason, pod = self._wanted.get(key), self._state.pods.get(key)
         if reason is None or pod is None or not is_gated(pod, self._state.prefix):
             return None
-        # What the API server does not allow is not worth another try: people have the Event.
-        with suppress(ForbiddenError, InvalidError, NotLeadingError):
-            if await self._writer.note(pod, reason):
-                self._written_s[key] = self._clock.now_s()
-                await self._clock.sleep(_PAUSE_S)
+        # What the API server does not allow is tried again with the next reason alone: people have the Event.
+        refused = suppress(ForbiddenError, InvalidError)
+        with suppress(NotLeadingError), refused:
+            if not await self._writer.note(pod, reason):
+                return None
+        self._written_s[key] = self._clock.now_s()
+        await self._clock.sleep(_PAUSE_S)
         return None
