@@ -37,6 +37,7 @@ class MoveBook:
         self.tasks: dict[ObjectKey, TaskTerms] = {}
         self._live: dict[ObjectKey, Move] = {}
         self._former: dict[ObjectKey, FormerMove] = {}
+        self._gone: dict[str, FormerMove] = {}
         self._held_of: dict[GangKey, list[Move]] = {}
         self._intended: set[str] = set()
         self._given_up: set[str] = set()
@@ -65,7 +66,9 @@ class MoveBook:
 
     def remove_move(self, key: ObjectKey) -> None:
         known = self.moves.pop(key, None)
-        self._former.pop(key, None)
+        former = self._former.pop(key, None)
+        if known is not None and former is not None and former.kind == "Person" and former.was_held:
+            self._gone[known.uid] = _of_gone(former, known.namespace)
         if known is not None and key in self._live:
             self._end(known)
 
@@ -90,14 +93,21 @@ class MoveBook:
                 return None
         return all(move is not None and move.phase == "Done" for move in moves)
 
-    def history(self) -> list[FormerMove]:
-        """The Moves that there are or were, as far as they have not been deleted.
+    def history(self, now_s: float) -> list[FormerMove]:
+        """The Moves that there are or were, as far as they have not been deleted; and of these for a while
+        those that a person wished: who deletes a task and makes another one has them counted all the same.
 
-        Those that were given up, which may never end, keep no node from others.
+        Those that were given up, which may never end, keep no node from others. `now_s` is since the epoch.
         """
+        self.note_gone(now_s)
         lost = {move.key for move in self.live if self.is_given_up(move)}
         kept = (replace(self._former[key], left=frozenset(), nodes=frozenset()) for key in lost)
-        return [*(one for key, one in self._former.items() if key not in lost), *kept]
+        return [*(one for key, one in self._former.items() if key not in lost), *kept, *self._gone.values()]
+
+    def note_gone(self, now_s: float) -> None:
+        """Those that were deleted since the last time have ended by now, in seconds since the epoch."""
+        gone = {uid: replace(one, ended_s=one.ended_s or now_s) for uid, one in self._gone.items()}
+        self._gone = {uid: one for uid, one in gone.items() if one.rests_until_s > now_s}
 
     def is_held(self, move: Move) -> bool:
         return (move.phase in HOLDS or move.uid in self._intended) and not self.is_given_up(move)
@@ -249,7 +259,12 @@ def _former(move: Move) -> FormerMove:
         nodes=frozenset(place.to_node for place in move.spec.places),
         was_held=was_held,
         was_in_vain=was_held and (move.phase, move.status.reason) == ("Withdrawn", GAIN_LOST),
+        ended_s=move.status.ended_at.timestamp() if move.has_ended and move.status.ended_at else 0.0,
     )
+
+
+def _of_gone(former: FormerMove, namespace: str) -> FormerMove:
+    return replace(former, phase="Done", left=frozenset(), nodes=frozenset(), of_gone=namespace)
 
 
 def _gang_key(move: Move) -> GangKey:

@@ -34,8 +34,9 @@ class MoveBounds:
 class FormerMove:
     """A Move that there is or was: of which task, what for, how far it came, and which nodes the task left.
 
-    `begun_s` is when it was proposed, in seconds since the epoch. `was_held`: its new places were held;
-    `was_in_vain`: for a gang that went away meanwhile.
+    `begun_s` is when it was proposed, `ended_s` when it ended, in seconds since the epoch, 0 if it has not.
+    `was_held`: its new places were held; `was_in_vain`: for a gang that went away meanwhile. `of_gone`: the
+    namespace of one that was deleted with its task.
     """
 
     task_uid: str
@@ -47,6 +48,14 @@ class FormerMove:
     nodes: frozenset[str] = frozenset()
     was_held: bool = False
     was_in_vain: bool = False
+    ended_s: float = 0.0
+    of_gone: str = ""
+
+    @property
+    def rests_until_s(self) -> float:
+        """Until when nobody has two places again who had them by this one: it lasts as long again."""
+        had_both = self.kind == "Person" and self.was_held and self.ended_s
+        return 2 * self.ended_s - self.begun_s if had_both else 0.0
 
     @property
     def is_live(self) -> bool:
@@ -66,15 +75,20 @@ class MoveHistory:
 
         What a person asks for, and the draining of a node, is bound by one Move at a time. A drain is tried
         again `drain_again_s` after it was withdrawn. Who asks again and again has two places for a task at
-        most half of the time.
+        most half of the time, whatever the task says by then, and though it was deleted and made anew.
         """
         own = [move for move in self.former if move.task_uid == task.uid]
         if any(move.is_live for move in own):
             return "another Move of it is under way"
         if kind == "Drain" and any(self._is_recent_drain(move) for move in own):
             return "it was to be moved away a moment ago, which came to nothing"
-        if kind == "Person" and (wait_s := self._rest_s(task, own)) > 0:
+        if kind == "Person" and (wait_s := self._rest_s(own)) > 0:
             return f"it had two places by a person's wish a moment ago: ask again in {math.ceil(wait_s)} s"
+        if kind == "Person" and (wait_s := self._rest_s(self._gone_of(task))) > 0:
+            return (
+                "a task of its namespace that was deleted had two places by a person's wish: "
+                f"ask again in {math.ceil(wait_s)} s"
+            )
         if kind in IMPROVEMENTS and (why := self._why_no_improvement(own)):
             return why
         return self._why_not_again(task, own, lets_in) if kind == "LetsIn" or kind in IMPROVEMENTS else ""
@@ -88,11 +102,11 @@ class MoveHistory:
                 return "a person had it moved to where it is"
         return ""
 
-    def _rest_s(self, task: MovableTask, own: Iterable[FormerMove]) -> float:
-        """For how long a task is not moved again because a person wishes it."""
-        begun_s = max((move.begun_s for move in own if move.kind == "Person" and move.was_held), default=0.0)
-        both_s = task.terms.moves.save_seconds + task.ending_s
-        return begun_s + 2 * both_s - self.now_s if begun_s else 0.0
+    def _rest_s(self, moves: Iterable[FormerMove]) -> float:
+        return max((move.rests_until_s for move in moves), default=0.0) - self.now_s
+
+    def _gone_of(self, task: MovableTask) -> Iterable[FormerMove]:
+        return (move for move in self.former if move.of_gone == task.terms.namespace)
 
     def _why_not_again(self, task: MovableTask, own: Sequence[FormerMove], lets_in: str) -> str:
         if self.now_s - task.since_s < task.terms.moves.min_run_seconds:

@@ -92,6 +92,7 @@ class Mover:
 
     def _end_holds(self) -> None:
         now_s = self._wall_s()
+        self._book.note_gone(now_s)
         for move in self._book.live:
             is_late = move.is_under_way and now_s >= held_until_s(move, self._book.ending_s(move))
             if is_late and self._book.is_held(move):

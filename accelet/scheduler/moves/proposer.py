@@ -314,4 +314,5 @@ class Proposer:
             most_an_hour=self._settings.most_an_hour,
             most_improvements_an_hour=self._settings.most_improvements_an_hour,
         )
-        return MoveHistory(self._wall_s(), self._book.history(), bounds)
+        now_s = self._wall_s()
+        return MoveHistory(now_s, self._book.history(now_s), bounds)

@@ -90,7 +90,7 @@ def _move(raw: RawObject) -> None:
     TaskState(TaskTimes()).set_move(move)
     book = MoveBook(scheduler)
     book.set_move(move)
-    book.history()
+    book.history(_LATER_S)
     scheduler.cluster.snapshot()
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from random import Random
 from time import process_time
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -261,16 +262,49 @@ def test_moves_that_have_ended_long_ago_cost_next_to_nothing() -> None:
         book.set_move(replace(done, name=f"m{number}", uid=f"uid-m{number}"))
     assert process_time() - began_s < 5, "it took 20 s and more"
     assert book.live == []
-    assert len(book.history()) == 20_000
+    assert len(book.history(0.0)) == 20_000
 
 
 def test_a_move_that_was_given_up_keeps_no_node_from_others_and_is_under_way_for_its_task() -> None:
     _, book = _world([("n0", "n1")])
     move = _move([("n0", "n1")], "Arriving")
     book.set_move(move)
-    (before,) = book.history()
+    (before,) = book.history(0.0)
     assert before.left | before.nodes == {"n0", "n1"}
     book.give_up(move)
-    (after,) = book.history()
+    (after,) = book.history(0.0)
     assert not after.left | after.nodes
     assert after.is_live
+
+
+def _wished(name: str, phase: MovePhase, *, created_s: float = 1000.0, ended_s: float = 0.0) -> Move:
+    move = _move([("n0", "n1")], "Held")
+    status = move.status.advance("Held", "Held", "", datetime.fromtimestamp(created_s, UTC))
+    if ended_s:
+        status = status.advance(phase, "Arrived", "", datetime.fromtimestamp(ended_s, UTC))
+    spec = msgspec.structs.replace(move.spec, gain=MoveGain(kind="Person"))
+    return replace(move, name=name, uid=name, created_s=created_s, spec=spec, status=status)
+
+
+@given(lasted_s=st.integers(1, 10_000), is_ended=st.booleans(), after_s=st.integers(0, 20_000))
+def test_a_wish_whose_task_was_deleted_counts_for_as_long_again_as_it_lasted(
+    lasted_s: int, is_ended: bool, after_s: int
+) -> None:
+    _, book = _world([("n0", "n1")])
+    ended_s = 1000.0 + lasted_s
+    book.set_move(_wished("m", "Done", ended_s=ended_s if is_ended else 0.0))
+    book.remove_move(("ml", "m"))
+    assert book.live == []
+    (gone,) = book.history(ended_s)
+    assert (gone.of_gone, gone.is_live, gone.left | gone.nodes) == ("ml", False, frozenset())
+    assert gone.rests_until_s == ended_s + lasted_s
+    assert len(book.history(ended_s + after_s)) == (after_s < lasted_s)
+
+
+def test_what_nobody_wished_or_was_never_held_is_forgotten_with_its_task() -> None:
+    _, book = _world([("n0", "n1")])
+    proposed = replace(_wished("m0", "Proposed"), status=MoveStatus())
+    for move in (proposed, _move([("n0", "n1")], "Held")):
+        book.set_move(move)
+        book.remove_move(move.key)
+    assert book.history(0.0) == []

@@ -101,20 +101,36 @@ def test_a_drain_that_came_to_nothing_is_not_proposed_again_at_once() -> None:
     assert propose_drain(task, _DRAINED, supposed, MoveHistory(_NOW_S + 600, [before])).move is not None
 
 
-@given(save_s=st.integers(0, 3600), ends_s=st.integers(0, 3600), after_s=st.integers(0, 20_000))
+@given(lasted_s=st.integers(0, 8000), after_s=st.integers(0, 20_000), save_s=st.integers(0, 3600))
 def test_who_wishes_again_and_again_has_two_places_for_a_task_at_most_half_of_the_time(
-    save_s: int, ends_s: int, after_s: int
+    lasted_s: int, after_s: int, save_s: int
 ) -> None:
+    """Its owner may write other times into the task once it was moved."""
     nodes, pods = _cluster()
-    supposed, task = suppose(nodes, pods), as_task([replace(pods[0], ending_s=ends_s)])
+    supposed, task = suppose(nodes, pods), as_task(pods[:1])
     task = replace(task, terms=replace(task.terms, moves=TaskMoves(save_seconds=save_s)))
-    before = FormerMove(task.uid, "Person", "Withdrawn", _NOW_S, was_held=True)
+    ended_s = _NOW_S + lasted_s
+    before = FormerMove(task.uid, "Person", "Withdrawn", _NOW_S, was_held=True, ended_s=ended_s)
 
-    found = propose_wish(task, None, supposed, MoveHistory(_NOW_S + after_s, [before]))
-    assert (found.move is not None) == (after_s >= 2 * (save_s + ends_s))
+    found = propose_wish(task, None, supposed, MoveHistory(ended_s + after_s, [before]))
+    assert (found.move is not None) == (after_s >= lasted_s)
     assert found.move is not None or "ask again in" in found.reason
     never_held = replace(before, was_held=False)
-    assert propose_wish(task, None, supposed, MoveHistory(_NOW_S + after_s, [never_held])).move is not None
+    assert propose_wish(task, None, supposed, MoveHistory(ended_s + after_s, [never_held])).move is not None
+
+
+def test_who_deletes_a_task_that_was_moved_by_a_wish_has_no_other_one_moved_so_meanwhile() -> None:
+    nodes, pods = _cluster()
+    supposed, task = suppose(nodes, pods), as_task(pods[:1])
+    gone = FormerMove("former", "Person", "Done", _NOW_S - 600, was_held=True, ended_s=_NOW_S - 100)
+    gone = replace(gone, of_gone=task.terms.namespace)
+
+    why = propose_wish(task, None, supposed, MoveHistory(_NOW_S, [gone])).reason
+    assert why.endswith("was deleted had two places by a person's wish: ask again in 400 s")
+    assert propose_wish(task, None, supposed, MoveHistory(_NOW_S + 400, [gone])).move is not None
+    elsewhere = replace(gone, of_gone="elsewhere")
+    assert propose_wish(task, None, supposed, MoveHistory(_NOW_S, [elsewhere])).move is not None
+    assert propose_drain(task, _DRAINED, supposed, MoveHistory(_NOW_S, [gone])).move is not None
 
 
 def test_places_are_not_held_for_a_day_for_programs_that_take_that_long_to_end() -> None:
