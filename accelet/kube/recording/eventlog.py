@@ -1,6 +1,6 @@
 """Which Events are to be sent, and when: plain and synchronous, told the time."""
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -81,7 +81,8 @@ class EventLog:
 
     The same message again raises its series' count, which is sent when its turn comes; a message not said
     for `quiet_s` begins a new series. When more than `remembered` series are open, the one that was said
-    longest ago goes, and what was not sent of it counts as dropped.
+    longest ago goes, of the namespace that has most, and what was not sent of it counts as dropped.
+    Namespaces take turns: whoever has much to be told of keeps nobody else waiting.
     """
 
     limits: EventLimits
@@ -90,6 +91,9 @@ class EventLog:
     _open: OrderedDict[Message, Series] = field(default_factory=OrderedDict)
     _unsent: dict[Message, Series] = field(default_factory=dict)
     _each: dict[Subject, Bucket] = field(default_factory=dict)
+    _open_of: Counter[str] = field(default_factory=Counter)
+    _served: dict[str, int] = field(default_factory=dict)
+    _turn: int = 0
     _all: Bucket = field(init=False)
 
     def __post_init__(self) -> None:
@@ -99,13 +103,14 @@ class EventLog:
         series = self._open.get(message)
         if series is None:
             series = self._open[message] = Series(message, time, time, now_s)
+            self._open_of[message.subject.namespace] += 1
         else:
             series.count, series.last, series.said_s = series.count + 1, time, now_s
             self._open.move_to_end(message)
         self._unsent.setdefault(message, series)
         while len(self._open) > self.limits.remembered:
-            _, oldest = self._open.popitem(last=False)
-            self._unsent.pop(oldest.message, None)
+            oldest = self._oldest_of_most()
+            self._close(oldest.message)
             self.dropped += oldest.count - oldest.sent
 
     def take(self, now_s: float) -> Series | float | None:
@@ -117,21 +122,48 @@ class EventLog:
         if (wait_s := self._all.wait_s()) > 0:
             return wait_s if self._unsent else None
         soonest_s: float | None = None
+        chosen: Series | None = None
         for series in self._unsent.values():
-            bucket = self._bucket(series.message.subject, now_s)
-            if (wait_s := bucket.wait_s()) == 0:
-                bucket.tokens -= 1
-                self._all.tokens -= 1
-                return series
-            soonest_s = wait_s if soonest_s is None else min(soonest_s, wait_s)
-        return soonest_s
+            if chosen is not None and self._turn_of(series) >= self._turn_of(chosen):
+                continue
+            if (wait_s := self._bucket(series.message.subject, now_s).wait_s()) == 0:
+                chosen = series
+            elif chosen is None:
+                soonest_s = wait_s if soonest_s is None else min(soonest_s, wait_s)
+        if chosen is None:
+            return soonest_s
+        self._bucket(chosen.message.subject, now_s).tokens -= 1
+        self._all.tokens -= 1
+        self._turn += 1
+        self._served[chosen.message.subject.namespace] = self._turn
+        return chosen
 
     def drop(self, series: Series) -> None:
         """Gives a series up: the API server will not have it."""
         if self._open.get(series.message) is series:
-            del self._open[series.message]
-            self._unsent.pop(series.message, None)
+            self._close(series.message)
         self.dropped += series.count - series.sent
+
+    def _turn_of(self, series: Series) -> int:
+        """When something of its namespace was sent last; 0 if nothing was."""
+        return self._served.get(series.message.subject.namespace, 0)
+
+    def _oldest_of_most(self) -> Series:
+        most = max(self._open_of.values())
+        return next(
+            series
+            for message, series in self._open.items()
+            if self._open_of[message.subject.namespace] == most
+        )
+
+    def _close(self, message: Message) -> None:
+        del self._open[message]
+        self._unsent.pop(message, None)
+        namespace = message.subject.namespace
+        self._open_of[namespace] -= 1
+        if not self._open_of[namespace]:
+            del self._open_of[namespace]
+            self._served.pop(namespace, None)
 
     def _bucket(self, subject: Subject, now_s: float) -> Bucket:
         limits = self.limits
@@ -147,7 +179,7 @@ class EventLog:
             series = next(iter(self._open.values()))
             if series.sent < series.count or now_s - series.said_s < self.limits.quiet_s:
                 break
-            self._open.popitem(last=False)
+            self._close(series.message)
         if len(self._each) > 2 * self.limits.remembered:
             # A full bucket says no more than none at all.
             for bucket in self._each.values():

@@ -6,8 +6,10 @@ from accelet.kube.recording.eventlog import EventLimits, EventLog, Message, Seri
 LIMITS = EventLimits(burst_each=2, per_s_each=0.1, burst=5, per_s=1.0, remembered=10, quiet_s=60.0)
 
 
-def message(subject: str = "p", note: str = "n") -> Message:
-    return Message(Subject("Pod", subject, "ml", f"uid-{subject}"), "Warning", "Refused", "Allocate", note)
+def message(subject: str = "p", note: str = "n", namespace: str = "ml") -> Message:
+    return Message(
+        Subject("Pod", subject, namespace, f"uid-{subject}"), "Warning", "Refused", "Allocate", note
+    )
 
 
 def send_all(log: EventLog, now_s: float) -> list[Series]:
@@ -91,6 +93,37 @@ def test_limits_hold_and_counts_add_up(steps: list[tuple[int, int, float]]) -> N
         else:
             now_s += step + 1e-6
     assert counted + log.dropped == said
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=60), st.integers(20, 200))
+def test_a_namespace_of_which_much_is_said_keeps_nothing_of_others_from_being_sent(
+    others: list[str], flood: int
+) -> None:
+    """Its own goes first where there is too much, and namespaces take turns."""
+    log = EventLog(LIMITS, 0.0)
+    said = [message(f"p{number}", namespace=name) for number, name in enumerate(others[:6])]
+    for number in range(flood):
+        log.say(message(f"m{number}", namespace="mallory"), 0.0, "t")
+    for one in said:
+        log.say(one, 0.0, "t")
+    for number in range(flood):
+        log.say(message(f"n{number}", namespace="mallory"), 0.0, "t")
+    sent: list[Message] = []
+    for second in range(20):
+        sent += [series.message for series in send_all(log, float(second))]
+    assert {one for one in sent if one.subject.namespace != "mallory"} == set(said)
+    last = max((sent.index(one) for one in said), default=0)
+    most = max((others[:6].count(name) for name in others[:6]), default=0)
+    assert last <= len(said) + most, "as many of hers as there were turns, at most"
+    assert len(sent) == LIMITS.remembered
+
+
+def test_nothing_is_kept_of_namespaces_of_which_nothing_is_said_any_more() -> None:
+    log = EventLog(LIMITS, 0.0)
+    for number in range(100):
+        log.say(message(namespace=f"n{number}"), 100.0 * number, "t")
+        send_all(log, 100.0 * number)
+    assert len(repr(log)) < 5_000
 
 
 def test_what_is_said_of_a_thousand_gangs_and_their_owners_at_once_is_all_sent() -> None:
