@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Final
 
 from accelet.control.errors import NotLeadingError
-from accelet.control.refusals import Refusals
+from accelet.control.refusedstatuses import RefusedStatuses
 from accelet.control.workqueue import WorkQueue
 from accelet.gputask.deciding.decide import decide, is_read_before_told
 from accelet.gputask.deciding.status import is_urgent, status_of
@@ -65,7 +65,7 @@ class Controller:
         self._state, self._writer, self._metrics, self._events = state, writer, metrics, events
         self._queue: WorkQueue[ObjectKey] = WorkQueue()
         self._written_s: dict[ObjectKey, float] = {}
-        self._refusals = Refusals()
+        self._refusals = RefusedStatuses()
 
     async def run(self) -> None:
         """Works until it is cancelled."""

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from accelet.control.errors import NotLeadingError
-from accelet.control.refusals import Refusals
+from accelet.control.refusedstatuses import RefusedStatuses
 from accelet.control.status import status_patch
 from accelet.control.workqueue import WorkQueue
 from accelet.control.writer import FencedWriter
@@ -57,7 +57,7 @@ class Originals:
         self, client: Client, state: TaskState, metrics: TaskMetrics, *, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self._client, self._state, self._metrics, self._clock = client, state, metrics, clock
-        self._setbacks, self._looks, self._refusals = Setbacks(), StrayLooks(), Refusals()
+        self._setbacks, self._looks, self._refusals = Setbacks(), StrayLooks(), RefusedStatuses()
         self._known: dict[ObjectKey, OriginalTask] = {}
         self._queue: WorkQueue[ObjectKey] | None = None
         self._reflector = Reflector(

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelet.control.refusals import CHANGED_S, FIRST_S, MOST_S, Refusals
+from accelet.control.refusedstatuses import CHANGED_S, FIRST_S, MOST_S, RefusedStatuses
 from accelet.kube.objects import ObjectKey
 
 _KEY: ObjectKey = ("ml", "train")
@@ -15,7 +15,7 @@ _KEY: ObjectKey = ("ml", "train")
 def test_one_that_stays_as_it_is_waits_twice_as_long_each_time_and_a_changed_one_a_moment(
     changes: list[bool],
 ) -> None:
-    refusals, now_s, version, wait_s = Refusals(), 0.0, 0, FIRST_S
+    refusals, now_s, version, wait_s = RefusedStatuses(), 0.0, 0, FIRST_S
     assert refusals.note(_KEY, str(version), now_s)
     for is_changed in changes:
         assert refusals.left_s(_KEY, str(version), now_s) == wait_s
@@ -29,7 +29,7 @@ def test_one_that_stays_as_it_is_waits_twice_as_long_each_time_and_a_changed_one
 
 @given(st.lists(st.floats(0, 3600), max_size=50))
 def test_whoever_changes_an_object_all_the_time_has_it_sent_once_in_a_while(pauses_s: list[float]) -> None:
-    refusals, now_s, sent_s = Refusals(), 0.0, list[float]()
+    refusals, now_s, sent_s = RefusedStatuses(), 0.0, list[float]()
     for version, pause_s in enumerate(pauses_s):
         if refusals.left_s(_KEY, str(version), now_s) == 0:
             refusals.note(_KEY, str(version), now_s)
@@ -39,7 +39,7 @@ def test_whoever_changes_an_object_all_the_time_has_it_sent_once_in_a_while(paus
 
 
 def test_others_are_sent_and_what_was_taken_or_is_gone_begins_afresh() -> None:
-    refusals = Refusals()
+    refusals = RefusedStatuses()
     refusals.note(_KEY, "1", 0.0)
     assert refusals.left_s(("ml", "other"), "1", 0.0) == 0
     refusals.forget(_KEY)

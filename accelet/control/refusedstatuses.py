@@ -19,7 +19,7 @@ class _Refusal:
     backoff: Backoff
 
 
-class Refusals:
+class RefusedStatuses:
     """Plain and synchronous, told the time. Versions are the objects' resource versions."""
 
     def __init__(self) -> None:
