@@ -131,8 +131,8 @@ class Controller:
             is_written = await self._writer.write(task, status)
         except InvalidError as error:
             return self._note_refused(task, error)
-        self._refusals.forget(task.key)
         if is_written:
+            self._refusals.forget(task.key)
             self._tell(task, status)
         return 0.0
 

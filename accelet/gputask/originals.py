@@ -147,13 +147,13 @@ class Originals:
             return None
         if (left_s := self._refusals.left_s(one.key, one.resource_version, self._clock.now_s())) > 0:
             return left_s
-        try:
-            # What it is by now, the watch brings: an answer may come after the news that it was deleted.
-            with suppress(ConflictError, NotFoundError):
+        # What it is by now, the watch brings: an answer may come after the news that it was deleted.
+        with suppress(ConflictError, NotFoundError):
+            try:
                 await writer.patch(ORIGINAL_TASKS, *one.key, patch, "merge", subresource="status")
-        except InvalidError as error:
-            return self._note_refused(one, error)
-        self._refusals.forget(one.key)
+            except InvalidError as error:
+                return self._note_refused(one, error)
+            self._refusals.forget(one.key)
         return None
 
     def _note_refused(self, one: OriginalTask, error: InvalidError) -> float:
