@@ -19,6 +19,9 @@ from accelet.scheduler.moves.movable import MovableTask, Relocation
 _MOST_ENDING_S = 3600
 """A task has two places while its old pods end, which others wait for."""
 
+_MOST_LEAVING_S = 900
+"""What nobody waits for is not to keep two places from those who come meanwhile, for longer than that."""
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
@@ -137,6 +140,8 @@ def _why_no_improvement(task: MovableTask, kind: GainKind, history: MoveHistory)
         return "as many tasks as may be have been moved to better places within an hour"
     if not history.touched.isdisjoint(task.nodes):
         return "another Move touches one of its nodes, and goes first"
+    if (leaving_s := task.terms.moves.save_seconds + task.ending_s) > _MOST_LEAVING_S:
+        return f"it takes {leaving_s} s to save and to end: with more than {_MOST_LEAVING_S} s it stays"
     return _why_not(task, kind, history)
 
 

@@ -301,6 +301,11 @@ def test_no_more_tasks_are_brought_to_better_places_than_are_allowed_in_an_hour(
     assert found.reason == "as many tasks as may be have been moved to better places within an hour"
     asked = [replace(one, phase="Proposed") for one in others]
     assert propose_nearer(task, supposed, MoveHistory(_NOW_S, asked), NearerTerms()).proposal is not None
+    for save_s, is_moved in ((890, True), (891, False)):
+        slow = as_task([replace(one, ending_s=10) for one in pods[:2]])
+        slow = replace(slow, terms=replace(slow.terms, moves=TaskMoves(save_seconds=save_s)))
+        found = propose_nearer(slow, supposed, MoveHistory(_NOW_S), NearerTerms())
+        assert (found.proposal is not None) is is_moved
     young = as_task(pods[:2], since_s=_NOW_S - 599)
     assert (
         "has run in this place" in propose_nearer(young, supposed, MoveHistory(_NOW_S), NearerTerms()).reason
