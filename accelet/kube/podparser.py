@@ -32,9 +32,11 @@ from accelet.kube.selection import (
     Toleration,
     WireNodeAffinity,
     WirePodAntiAffinity,
+    WireSpread,
     WireToleration,
     count_requirements,
     read_apart,
+    read_spread,
     read_term,
     read_tolerations,
 )
@@ -126,7 +128,7 @@ class _WireSpec(Wire, frozen=True):
     scheduler_name: str | None = None
     node_selector: dict[str, str] | None = None
     affinity: _WireAffinity | None = None
-    topology_spread_constraints: list[object] | None = None
+    topology_spread_constraints: list[WireSpread] | None = None
     tolerations: list[WireToleration] | None = None
     overhead: WireQuantities = None
     resources: _WireResources | None = None
@@ -244,6 +246,9 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
         host_ports=_host_ports(spec),
         apart_from=read_apart(
             affinity.pod_anti_affinity, metadata.namespace or "default", metadata.labels or {}
+        ),
+        spread=read_spread(
+            spec.topology_spread_constraints, metadata.namespace or "default", metadata.labels or {}
         ),
         claimed_resources=_claimed(status.extended_resource_claim_status),
     )

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from accelet.kube.objects import Amounts, Condition, Owner, no_amounts, no_labels
-from accelet.kube.selection import NodeTerm, PodTerm, PreferredTerm, Toleration
+from accelet.kube.selection import NodeTerm, PodTerm, PreferredTerm, SpreadTerm, Toleration
 
 HostPort = tuple[str, str, int]
 """An address of a node, a protocol and a number."""
@@ -56,9 +56,10 @@ class Pod:
     containers are given to end. `has_pod_rules` is true where pod affinity, anti-affinity or topology spread
     constrain it. `claimed_resources` are the extended resources, each by container and name, that a resource
     claim serves. `host_ports` are the ports of its node that its containers and sidecars take, `apart_from`
-    the pods that it requires not to be on its node, as far as `read_apart` goes. `pod_group` is the name of
-    its PodGroup. `may_preempt` is false where its `preemptionPolicy` is `Never`. `unread` says what of it
-    is not read, since it is too much: no node is then for it. `level_requests` are the pod-level ones.
+    the pods that it requires not to be on its node, as far as `read_apart` goes, `spread` how it must be
+    spread over nodes, as far as `read_spread` goes. `pod_group` is the name of its PodGroup. `may_preempt` is
+    false where its `preemptionPolicy` is `Never`. `unread` says what of it is not read, since it is too much:
+    no node is then for it. `level_requests` are the pod-level ones.
     `statuses` is keyed by container name, of both lists. `mounts_token` is true where a container mounts a
     service account token: none of them starts then once the API server has the pod no longer, since it gives
     such a token for a pod that it has.
@@ -104,7 +105,13 @@ class Pod:
     mounts_token: bool = False
     host_ports: frozenset[HostPort] = frozenset()
     apart_from: frozenset[PodTerm] = frozenset()
+    spread: frozenset[SpreadTerm] = frozenset()
     claimed_resources: frozenset[tuple[str, str]] = frozenset()
+
+    @property
+    def has_peer_rules(self) -> bool:
+        """Whether it says something about other pods on its node that is looked at."""
+        return bool(self.apart_from or self.spread)
 
     @property
     def key(self) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from accelet.kube.objects import Wire
 HOSTNAME = "kubernetes.io/hostname"
 MOST_TERMS = 16
 MOST_REQUIREMENTS = 16
+MOST_SKEW = 10_000
 MOST_VALUES = 64
 """Of a pod's anti-affinity, of one term of it, of one requirement. What is larger is left out."""
 
@@ -78,6 +79,14 @@ class PodTerm:
         if self.namespaces is not None and namespace not in self.namespaces:
             return False
         return all(_meets(labels.get(one.key), one) for one in self.requirements)
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadTerm:
+    """No node may have `most` more of these pods than the node with the fewest."""
+
+    most: int
+    pods: PodTerm
 
 
 class WireRequirement(Wire, frozen=True):
@@ -155,6 +164,16 @@ class WirePodAntiAffinity(
         return bool(self.required or self.preferred)
 
 
+class WireSpread(Wire, frozen=True):
+    """A topologySpreadConstraint."""
+
+    max_skew: int = 1
+    topology_key: str | None = None
+    when_unsatisfiable: str | None = None
+    label_selector: _WireLabelSelector | None = None
+    match_label_keys: list[str] | None = None
+
+
 def count_requirements(wire: WireTerm) -> int:
     """A term counts as one, each of its requirements, and each value of these."""
     found = [*(wire.match_expressions or ()), *(wire.match_fields or ())]
@@ -188,6 +207,30 @@ def read_apart(
     return _share(
         frozenset(term for one in by_node if (term := _read_pod_term(one, namespace, labels)) is not None)
     )
+
+
+def read_spread(
+    wire: list[WireSpread] | None, namespace: str, labels: Mapping[str, str]
+) -> frozenset[SpreadTerm]:
+    """How a pod of this namespace with these labels is to be spread over nodes, where it must be.
+
+    Constraints that are larger than the bounds of this module are left out.
+    """
+    found = set[SpreadTerm]()
+    for one in (wire or ())[:MOST_TERMS]:
+        if (one.topology_key, one.when_unsatisfiable) != (HOSTNAME, "DoNotSchedule") or one.max_skew < 1:
+            continue
+        selector = _WirePodTerm(label_selector=one.label_selector, match_label_keys=one.match_label_keys)
+        term = _read_pod_term(selector, namespace, labels)
+        if term is not None:
+            found.add(SpreadTerm(min(one.max_skew, MOST_SKEW), term))
+    return _share_spread(frozenset(found))
+
+
+@lru_cache(maxsize=1024)
+def _share_spread(terms: frozenset[SpreadTerm]) -> frozenset[SpreadTerm]:
+    """As below."""
+    return terms
 
 
 @lru_cache(maxsize=1024)

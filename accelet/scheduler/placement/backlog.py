@@ -174,7 +174,7 @@ def _likeness(gang: Gang, *, is_let_in: bool) -> object:
     """Equal for gangs of which one finds a place where the other does; None for those that are their own."""
     if gang.objection or gang.lacking or gang.excluded or len(gang.members) > len(gang.pods):
         return None
-    if any(pod.apart_from for pod in gang.pods):
+    if any(pod.has_peer_rules for pod in gang.pods):
         return None
     slices = None
     if gang.slices is not None:

@@ -13,6 +13,7 @@ from accelet.scheduler.cluster.apart import limits_within
 from accelet.scheduler.cluster.layout import Layout, Mask
 from accelet.scheduler.cluster.limits import leaves_one_a_leaf
 from accelet.scheduler.cluster.room import Room
+from accelet.scheduler.cluster.spread import spread_within
 from accelet.scheduler.cluster.topology import ROOT, Ints
 from accelet.scheduler.errors import UnknownLevelError
 from accelet.scheduler.gangs.grouping import Gang
@@ -202,7 +203,10 @@ def problem_of(gang: Gang, layout: Layout, room: Room, within: int) -> Placement
     """What is to be placed within one domain of level `within`, that in which the gang is already."""
     room = room.without(_excluded(gang, layout), REFUSED) if gang.excluded else room
     there = [(member, leaf) for member, leaf in _places(gang, layout) if leaf is not None]
-    limits = limits_within(gang.pods, there, layout, room.budget)
+    limits = [
+        *limits_within(gang.pods, there, layout, room.budget),
+        *spread_within(gang.pods, gang.shapes, there, layout, room.budget),
+    ]
     room, shapes = room.with_limits(gang.shapes, limits)
     is_exclusive = gang.is_exclusive or (not there and any(map(leaves_one_a_leaf, limits)))
     slices = _slices(gang, layout)

@@ -20,7 +20,7 @@ def _decide(**spec: Any) -> Plan:
     pods = [
         raw_pod(
             f"j-{rank}",
-            labels={"job-name": "j"},
+            labels={"job-name": "j", "app": "j"},
             gates=(f"{GATE_PREFIX}j",),
             containers=[raw_container(requests={GPU: 1})],
             **spec,
@@ -46,7 +46,7 @@ def _anti(**term: Any) -> dict[str, Any]:
                     "maxSkew": 1,
                     "topologyKey": "kubernetes.io/hostname",
                     "whenUnsatisfiable": "DoNotSchedule",
-                    "labelSelector": _OWN,
+                    "labelSelector": {"matchLabels": {"app": "j"}},
                 }
             ]
         },

@@ -186,7 +186,7 @@ class _Search:
         gang, now = task.gang, task.distance(self._layout)
         levels = gang.required_level, gang.preferred_level
         kind: Hashable = gang.shapes, gang.excluded, levels, gang.is_exclusive, now
-        if gang.slices is not None or any(pod.apart_from for pod in gang.pods):
+        if gang.slices is not None or any(pod.has_peer_rules for pod in gang.pods):
             kind = gang.key
         if kind not in self._stuck:
             plan = self._find(gang, self._supposed.now)
@@ -246,7 +246,7 @@ class _Search:
 
 def _is_countable(gang: Gang) -> bool:
     """Whether free amounts tell how many of its pods nodes take at most, and that alone: they are alike."""
-    has_rules = any(pod.apart_from or pod.host_ports for pod in gang.pods)
+    has_rules = any(pod.has_peer_rules or pod.host_ports for pod in gang.pods)
     return len(set(gang.shapes)) == 1 and not has_rules
 
 
