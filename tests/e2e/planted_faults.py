@@ -29,7 +29,7 @@ Json = dict[str, Any]
 Wrong = Mapping[tuple[str, str], str]
 """What is wrong, by check and what it is about: the reason."""
 
-pytestmark = pytest.mark.timeout(300)  # the image may have to be made
+pytestmark = pytest.mark.timeout(1200)  # the image may have to be made
 
 CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
 DEPLOYMENT = f"{COLLECTIONS['Deployment'].format(namespace='kube-system')}/accelet-scheduler"
