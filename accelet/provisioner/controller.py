@@ -28,6 +28,7 @@ from accelet.provisioner.demand.requests import spec_of
 from accelet.provisioner.demand.slices import derive_slices, why_not_asked
 from accelet.provisioner.events import SliceEvents
 from accelet.provisioner.metrics import ProvisionerMetrics
+from accelet.provisioner.nodes import Rebindings
 from accelet.provisioner.operations import Operations
 from accelet.provisioner.planning import Identity, order_for, plan_pool
 from accelet.provisioner.pools.machines import Refusal
@@ -52,6 +53,7 @@ _MOVING: Final = frozenset(("Creating", "Joining", "Repairing", "Failing", "Rele
 _HELD: Final = frozenset(("Creating", "Joining", "Joined", "Ready", "Repairing"))
 """Phases from which no step uses more of the limits than before."""
 
+_BOUND: Final = frozenset(("Ready", "Repairing"))
 _IDLE: Final = frozenset(("Pending", "BackingOff", "Refused"))
 """Phases in which nothing counts below the limits."""
 
@@ -98,6 +100,7 @@ class Controller:
         )
         self._begun = asyncio.Lock()
         self._has_listed = False
+        self._rebindings = Rebindings()
         self._orphan_since_s: dict[str, float] = {}
 
     async def run(self) -> None:
@@ -209,7 +212,8 @@ class Controller:
                 return None
             if listed is None:
                 return await self._say_unlisted(request)
-            view = self._state.view(request, listed, time.time())
+            silent = self._operations.silence(self._settings.lag_s)
+            view = replace(self._state.view(request, listed, time.time()), silent=silent)
             step = decide(view)
             if step.record != view.record:
                 if await self._writer.write(request, step.record, view.hosts):
@@ -230,11 +234,12 @@ class Controller:
         return nullcontext() if request is not None and request.status.phase in _HELD else self._begun
 
     async def _say_unlisted(self, request: SliceRequest) -> float:
-        problem = self._operations.problem
-        if problem:
-            record = replace(request.record, why=f"the provider does not answer: {problem}"[:1000])
-            if record != request.record and request.status.phase in ("Pending", "Creating", "Releasing"):
-                await self._writer.write(request, record, request.status.hosts)
+        """There was no list yet: nothing is decided, but what waits for one is told why."""
+        silent, phase = self._operations.silence(self._settings.lag_s), request.status.phase
+        if silent and not request.record.silent and (phase in _MOVING or phase == "Pending"):
+            record = replace(request.record, silent=silent)
+            if await self._writer.write(request, record, request.status.hosts):
+                self._tell(request, request.record, record)
         return _NO_LIST_S
 
     async def _act(
@@ -246,6 +251,10 @@ class Controller:
             case Delete():
                 return self._delete(request.uid, Look("request", request.key), action, view, again_s)
             case Open(nodes):
+                if request.status.phase in _BOUND:
+                    if (wait_s := self._rebindings.wait_s(request.uid, time.monotonic())) > 0:
+                        return wait_s
+                    self._rebindings.note(request.uid, time.monotonic())
                 await self._writer.open(request, nodes)
             case Close(nodes):
                 await self._writer.close(request.uid, nodes, view.now_s)

@@ -54,6 +54,10 @@ class SliceEvents:
             as_wanted = f"{request.name}: the pool is as it would be made now"
             self._say_finding(request, "SliceDrifted", after.drift, "SliceAsWanted", as_wanted)
 
+        if bool(before.silent) != bool(after.silent):
+            again = f"{request.name}: the provider answers again"
+            self._say_finding(request, "ProviderSilent", after.silent, "ProviderAnswers", again)
+
     def _say_finding(self, request: SliceRequest, reason: str, note: str, cleared: str, relief: str) -> None:
         """What is found, or that it is no more; of a template's slices the first tells the owner."""
         subjects = _subjects(request)

@@ -20,6 +20,30 @@ EXCLUSIVE_TAINT: Final = Taint("alpha.jobset.sigs.k8s.io/no-schedule", "NoSchedu
 _LONGEST_LABEL: Final = 63
 
 
+REBINDINGS: Final = 3
+_A_MINUTE_S: Final = 60.0
+"""So often a minute a running slice is bound anew: somebody may take our labels off each time."""
+
+
+class Rebindings:
+    """When the nodes of slices that run were bound lately."""
+
+    def __init__(self) -> None:
+        self._times_s: dict[str, list[float]] = {}
+
+    def wait_s(self, uid: str, now_s: float) -> float:
+        """How long not to bind a request's nodes."""
+        times_s = self._times_s.get(uid, [])
+        return max(0.0, times_s[0] + _A_MINUTE_S - now_s) if len(times_s) >= REBINDINGS else 0.0
+
+    def note(self, uid: str, now_s: float) -> None:
+        """They are bound now."""
+        self._times_s[uid] = [*self._times_s.get(uid, ()), now_s][-REBINDINGS:]
+        self._times_s = {
+            key: times for key, times in self._times_s.items() if times[-1] > now_s - _A_MINUTE_S
+        }
+
+
 def binding_labels(request: SliceRequest) -> Mapping[str, str]:
     """The labels that bind a slice's nodes to its Job: our own, JobSet's and the original provisioner's."""
     slice_label, set_label = SLICE_LABELS

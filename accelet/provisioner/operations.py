@@ -2,22 +2,27 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from accelet.control.errors import ControlError
 from accelet.kube.errors import KubeError
 from accelet.provisioner.metrics import ProvisionerMetrics
 from accelet.provisioner.pools.pool import Failure, NodePool, PoolList, Trouble
 from accelet.provisioner.providers.protocol import Provider, ProviderError
-from accelet.runtime.clock import SYSTEM_CLOCK, Clock
+from accelet.runtime.clock import SYSTEM_CLOCK, Clock, within
 from accelet.runtime.logs import Log
 from accelet.runtime.waiting import wait_for_hint
 
 _log = Log(__name__)
 
 _IDLE_S: Final = 300.0
+_MOST_SENTENCE: Final = 900
+_LIST_WITHIN_S: Final = 60.0
+_CALL_WITHIN_S: Final = 120.0
+"""Providers have time limits of their own; one that has none for something must not hold up the rest."""
+
 _SOON: Final = 0.1
 """A list that was asked for by an event comes after this part of the usual time."""
 
@@ -47,11 +52,18 @@ class Operations:
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self.listed: PoolList | None = None
         self.problem = ""
+        self._since_s = 0.0
 
     @property
     def is_full(self) -> bool:
         """Whether as many requests are under way as may be."""
         return len(self._under_way) >= self._most
+
+    def silence(self, patience_s: float) -> str:
+        """Why there is no list, or none since so many seconds; empty otherwise."""
+        if not self.problem or (self.listed is not None and self._clock.now_s() - self._since_s < patience_s):
+            return ""
+        return f"the provider does not answer: {self.problem}"[:_MOST_SENTENCE]
 
     def is_under_way(self, key: str) -> bool:
         return key in self._under_way
@@ -78,7 +90,7 @@ class Operations:
     def start(
         self,
         key: str,
-        call: Callable[[], Awaitable[Failure | None]],
+        call: Callable[[], Coroutine[Any, Any, Failure | None]],
         done: Callable[[Failure | None], Awaitable[None]],
         finished: Callable[[float], None],
     ) -> None:
@@ -90,7 +102,7 @@ class Operations:
         async def work() -> None:
             wait_s = self._poll_s
             try:
-                await done(await call())
+                await done(await self._call(call))
                 wait_s = 0.0
             except (KubeError, ControlError) as error:
                 _log.warning("not done; trying again", key=key, error=str(error), wait_s=wait_s)
@@ -105,6 +117,12 @@ class Operations:
         self._under_way[key] = asyncio.create_task(work(), name=f"provider-{key}")
         self._metrics.in_flight.set(len(self._under_way))
 
+    async def _call(self, call: Callable[[], Coroutine[Any, Any, Failure | None]]) -> Failure | None:
+        try:
+            return await within(self._clock, _CALL_WITHIN_S, call())
+        except TimeoutError:
+            return Failure(Trouble.UNKNOWN, f"the provider gave no answer within {_CALL_WITHIN_S:.0f} s")
+
     def count(self, call: str, failure: Failure | None) -> None:
         outcome = "accepted" if failure is None else failure.trouble.name.lower()
         self._metrics.calls.labels(call, outcome).inc()
@@ -112,12 +130,12 @@ class Operations:
     async def _list(self) -> None:
         asked_s = time.time()
         try:
-            listed = await self._provider.list_pools()
+            listed = await within(self._clock, _LIST_WITHIN_S, self._provider.list_pools())
         except ProviderError as error:
-            self._metrics.calls.labels("list", Trouble.UNKNOWN.name.lower()).inc()
-            if not self.problem:
-                _log.warning("pools cannot be listed", error=str(error))
-            self.problem = str(error)
+            self._note_problem(str(error))
+            return
+        except TimeoutError:
+            self._note_problem(f"it gave no list within {_LIST_WITHIN_S:.0f} s")
             return
         if self.problem:
             _log.info("pools can be listed again")
@@ -127,6 +145,13 @@ class Operations:
         before = _all_of(self.listed) if self.listed is not None else set()
         self.listed = replace(listed, asked_s=asked_s)
         self._changed(before ^ _all_of(listed))
+
+    def _note_problem(self, problem: str) -> None:
+        self._metrics.calls.labels("list", Trouble.UNKNOWN.name.lower()).inc()
+        if not self.problem:
+            self._since_s = self._clock.now_s()
+            _log.warning("pools cannot be listed", error=problem)
+        self.problem = problem
 
 
 def _all_of(listed: PoolList) -> set[NodePool]:

@@ -16,7 +16,8 @@ FORCE: Final = "accelet.dev/force-delete"
 _READY: Final = "Ready"
 _NO_SERVICE: Final = "ServiceMissing"
 _DRIFT: Final = "Drifted"
-_OURS: Final = frozenset((_READY, _NO_SERVICE, _DRIFT))
+_SILENT: Final = "ProviderSilent"
+_OURS: Final = frozenset((_READY, _NO_SERVICE, _DRIFT, _SILENT))
 _MOST_TEXT: Final = 1024
 
 
@@ -67,6 +68,7 @@ class SliceRequest:
             no_room=status.no_room,
             no_service=self._found(_NO_SERVICE),
             drift=self._found(_DRIFT),
+            silent=self._found(_SILENT),
         )
 
     def _found(self, condition: str) -> str:
@@ -139,6 +141,7 @@ def status_of(record: SliceRecord, hosts: str, before: SliceRequestStatus) -> di
             ready,
             *_finding(before, _NO_SERVICE, record.no_service),
             *_finding(before, _DRIFT, record.drift),
+            *_finding(before, _SILENT, record.silent),
             *(one for one in before.conditions if one.type not in _OURS),
         ),
     )

@@ -1,17 +1,22 @@
-"""What is noted of a slice that is held, and changes nothing about it."""
+"""What is noted of a slice, and changes nothing about it."""
 
 from dataclasses import replace
+from typing import Final
 
 from accelet.provisioner.deciding.retire import left
-from accelet.provisioner.deciding.view import SlicesView, Step
+from accelet.provisioner.deciding.view import SliceRecord, SlicesView, Step
+
+_ASKING: Final = frozenset(("Creating", "Joining", "Failing", "Releasing"))
+"""Phases that end by what the provider tells."""
 
 
 def note_findings(view: SlicesView, step: Step) -> Step:
-    """The step with what is found noted in its record. Only a slice that its Job holds is judged.
+    """The step with what is found noted in its record.
 
-    A Service may come a little after the Job whose workers it names.
+    Service and drift are judged of a slice that its Job holds; a Service may come a little after the Job
+    whose workers it names. That the provider is silent concerns those that wait for it.
     """
-    record = step.record
+    record = replace(step.record, silent=_silence(view, step.record))
     if record.phase != "Ready":
         is_held = record.phase == "Repairing"
         kept = record if is_held else replace(record, no_service="", drift="")
@@ -21,6 +26,13 @@ def note_findings(view: SlicesView, step: Step) -> Step:
     if no_service and not record.no_service and left_s > 0:
         no_service, again_s = "", min(left_s, left_s if again_s is None else again_s)
     return Step(replace(record, no_service=no_service, drift=_drift(view)), step.action, again_s)
+
+
+def _silence(view: SlicesView, record: SliceRecord) -> str:
+    """Its first words are kept: they are written down for each slice, and may differ each time."""
+    if not view.silent or record.phase not in _ASKING:
+        return ""
+    return record.silent or view.silent
 
 
 def _drift(view: SlicesView) -> str:

@@ -34,7 +34,7 @@ class Times:
 class SliceRecord:
     """What is written down of a slice: the status of its SliceRequest. Times are seconds since the epoch.
 
-    `no_service` and `drift` are sentences on what was found and changes nothing, empty for nothing.
+    `no_service`, `drift` and `silent` are sentences on what was found and changes nothing, empty for nothing.
     `parked_s` is when it was put aside, 0 for never, and `taker` the UID of the request that it is then given
     to. `asks_of` is the UID of the request whose parked slice this one asks for, and `mark` that on its pool
     where it was another's. `no_room`: it waits for room below the limits.
@@ -56,6 +56,7 @@ class SliceRecord:
     dry_tiers: tuple[str, ...] = ()
     no_service: str = ""
     drift: str = ""
+    silent: str = ""
     parked_s: float = 0.0
     taker: str = ""
     asks_of: str = ""
@@ -121,9 +122,10 @@ class SlicesView:
     `unwanted` is why nobody wants it any more, None if somebody does; `is_ended`: nobody ever will.
     `is_deleted`: its SliceRequest is being deleted. `no_room` is why none may be begun now. `fingerprint` is
     that of a pool as it would be made today, `no_service` a sentence on the Service its workers lack; empty
-    where nobody knows. `parked` are slices that it could take instead of a new one. `askers` ask for its
-    own parked slice, and `is_in_the_way`: others need the room of that. `given` are pools that were its own
-    and are another's now. `original` is the pool that the original provisioner has made for its Job.
+    where nobody knows. `silent` says that the list is an old one: the provider does not answer. `parked` are
+    slices that it could take instead of a new one. `askers` ask for its own parked slice, and
+    `is_in_the_way`: others need the room of that. `given` are pools that were its own and are another's now.
+    `original` is the pool that the original provisioner has made for its Job.
     """
 
     name: str
@@ -143,6 +145,7 @@ class SlicesView:
     no_room: str | None = None
     fingerprint: str = ""
     no_service: str = ""
+    silent: str = ""
     parked: tuple[ParkedPool, ...] = ()
     askers: tuple[str, ...] = ()
     is_in_the_way: bool = False

@@ -1,7 +1,7 @@
 """The provisioner with a fake GKE."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -28,14 +28,22 @@ SETTINGS = ProvisionerSettings(
 
 @asynccontextmanager
 async def provisioner_on_gke(
-    world: World, gke: FakeGke, folder: Path, *, adopt: bool = False, park_s: float = 0.0
+    world: World,
+    gke: FakeGke,
+    folder: Path,
+    *,
+    adopt: bool = False,
+    park_s: float = 0.0,
+    behind: Callable[[Provider], Provider] = lambda provider: provider,
 ) -> AsyncIterator[None]:
+    """`behind` makes what the provisioner asks instead of the provider itself."""
     kubeconfig = world.api.write_kubeconfig(folder / "kubeconfig")
     cluster_settings = msgspec.structs.replace(SETTINGS.gke, adopt=adopt)
     settings = msgspec.structs.replace(SETTINGS, gke=cluster_settings, park_s=park_s)
 
     def make(surface: Surface, cluster: str) -> Provider:
-        return GkeProvider(Transport(gke.url, NoTokens()), settings, cluster, surface.writer.may_write)
+        transport = Transport(gke.url, NoTokens())
+        return behind(GkeProvider(transport, settings, cluster, surface.writer.may_write))
 
     options = ProvisionerOptions(kubeconfig, terms=QUICK)
     task = asyncio.create_task(Provisioner(options, settings, make, GkeProvider.pool_label).run())

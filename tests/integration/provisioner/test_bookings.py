@@ -103,6 +103,19 @@ async def test_a_suspended_job_set_is_let_run_once_all_its_slices_are_there(
     assert world.killed == []
 
 
+async def test_slices_of_a_booking_that_goes_while_their_machines_join_are_given_back(
+    world: World, start: Start
+) -> None:
+    queue = Queue(world)
+    async with start(simulated=SimulatedPools(create_s=0.1, join_s=60.0, delete_s=0.1), lag_s=1.0):
+        queue.book(1)
+        await eventually(lambda: "Joining" in world.phases() and bool(world.objects(NODES)), WITHIN_S)
+        queue.drop(1)
+        await eventually(
+            lambda: set(world.phases()) <= {"Pending"} and not world.objects(NODES), within_s=WITHIN_S
+        )
+
+
 async def test_a_new_leader_keeps_what_is_booked(world: World, start: Start) -> None:
     queue = Queue(world)
     queue.book(1)

@@ -8,10 +8,11 @@ import pytest
 
 from accelet.control.errors import NotLeadingError
 from accelet.fakeapi import FakeApi
-from accelet.provisioner.pools.pool import Trouble
+from accelet.provisioner.pools.plan import PoolPlan
+from accelet.provisioner.pools.pool import Failure, PoolList, Trouble
 from accelet.provisioner.providers.gke.provider import GkeProvider
 from accelet.provisioner.providers.gke.transport import NoTokens, Transport
-from accelet.provisioner.providers.protocol import ProviderError
+from accelet.provisioner.providers.protocol import Provider, ProviderError
 from tests.fakegke.machines import machines
 from tests.fakegke.server import FakeGke
 from tests.integration.kube.waiting import eventually
@@ -252,3 +253,70 @@ async def test_pools_of_the_original_that_are_not_adopted_are_left_alone(
             world.finish("train")
             await eventually(lambda: not world.objects(REQUESTS), 30)
             assert set(gke.state.pools) == others
+
+
+class _Silent:
+    """A provider whose requests all end by their time limit while it is silent."""
+
+    pool_label = GkeProvider.pool_label
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider, self.is_silent = provider, False
+
+    async def list_pools(self) -> PoolList:
+        if self.is_silent:
+            raise ProviderError("GKE gave no answer (ReadTimeoutError)")
+        return await self._provider.list_pools()
+
+    async def create(self, plan: PoolPlan) -> Failure | None:
+        return self._unanswered or await self._provider.create(plan)
+
+    async def delete(self, pool: str) -> Failure | None:
+        return self._unanswered or await self._provider.delete(pool)
+
+    async def run(self) -> None:
+        await self._provider.run()
+
+    @property
+    def _unanswered(self) -> Failure | None:
+        return Failure(Trouble.UNKNOWN, "GKE gave no answer (ReadTimeoutError)") if self.is_silent else None
+
+
+async def test_a_provider_that_falls_silent_is_told_of_where_slices_wait_for_it_and_harms_no_other(
+    world: World, gke: FakeGke, tmp_path: Path
+) -> None:
+    made: list[_Silent] = []
+
+    def behind(provider: Provider) -> Provider:
+        made.append(_Silent(provider))
+        return made[-1]
+
+    def silence(name: str) -> list[str]:
+        return [
+            condition["status"]
+            for one in world.objects(REQUESTS)
+            for condition in (one.get("status") or {}).get("conditions", ())
+            if condition["type"] == "ProviderSilent" and one["metadata"]["name"].startswith(name)
+        ]
+
+    def reasons() -> set[str]:
+        return {event["reason"] for event in world.objects("apis/events.k8s.io/v1/events")}
+
+    with machines(gke.state, world.state):
+        async with provisioner_on_gke(world, gke, tmp_path, behind=behind):
+            world.ask("runs")
+            await eventually(lambda: world.running("runs") == 8, within_s=30)
+            made[-1].is_silent = True
+            world.ask("waits")
+            await eventually(lambda: silence("waits") == ["True", "True"], within_s=30)
+            note = "the provider does not answer: GKE gave no answer (ReadTimeoutError)"
+            await eventually(lambda: any(note in one for one in world.notes()))
+            assert (world.running("runs"), world.phases("runs")) == (8, ["Ready", "Ready"])
+            assert "True" not in silence("runs"), "it waits for nobody"
+
+            made[-1].is_silent = False
+            await eventually(lambda: world.running("waits") == 8, within_s=30)
+            await eventually(lambda: "ProviderAnswers" in reasons())
+            assert silence("waits") == ["False", "False"]
+    assert (world.partial, world.killed) == ([], [])
+    assert len(gke.state.pools) == 4

@@ -67,6 +67,27 @@ async def test_a_set_falls_back_as_a_whole_to_the_next_tier(world: World, start:
     assert world.partial == []
 
 
+async def test_a_job_set_made_anew_under_its_name_gets_slices_of_its_own(world: World, start: Start) -> None:
+    async with start():
+        world.ask("train")
+        await eventually(lambda: world.running("train") == 8)
+        former = {one["metadata"]["name"] for one in world.objects(REQUESTS)}
+        pools = {one["metadata"]["name"] for one in world.objects(MAPS)}
+        world.state.delete(JOB_SETS, ("ml", "train"))
+        world.ask("train")
+        await eventually(lambda: {one["metadata"]["name"] for one in world.objects(REQUESTS)} > former)
+        world.end_pods("train")
+        await eventually(
+            lambda: (
+                len(world.objects(REQUESTS)) == 2
+                and world.phases() == ["Ready", "Ready"]
+                and not pools & {one["metadata"]["name"] for one in world.objects(MAPS)}
+            ),
+            within_s=30,
+        )
+    assert world.killed == []
+
+
 async def test_limits_keep_a_set_waiting_with_a_reason(world: World, start: Start) -> None:
     async with start(limits=LimitSettings(slices=2)):
         world.ask("first")
@@ -76,6 +97,23 @@ async def test_limits_keep_a_set_waiting_with_a_reason(world: World, start: Star
         assert set(world.phases("second")) == {"Pending"}
         world.finish("first")
         await eventually(lambda: world.phases("second") == ["Ready", "Ready"])
+
+
+async def test_a_paused_provisioner_begins_nothing_and_ends_what_is_over(world: World, start: Start) -> None:
+    async with start():
+        world.ask("first")
+        await eventually(lambda: world.running("first") == 8)
+    async with start(paused=True):
+        world.ask("second")
+        await eventually(lambda: str(world.objects(REQUESTS)).count("the provisioner is paused") >= 2)
+        await eventually(lambda: any("is paused: its settings say so" in note for note in world.notes()))
+        assert set(world.phases("second")) == {"Pending"}
+        assert world.phases("first") == ["Ready", "Ready"]
+        world.finish("first")
+        await eventually(lambda: len(world.objects(REQUESTS)) == 2 and not world.objects(MAPS), within_s=30)
+    async with start():
+        await eventually(lambda: world.phases("second") == ["Ready", "Ready"], within_s=30)
+    assert world.killed == []
 
 
 async def test_what_cannot_be_had_is_told_the_owner(world: World, start: Start) -> None:

@@ -6,8 +6,10 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accelet.provisioner.deciding.attempts import after_create
 from accelet.provisioner.deciding.decide import decide
 from accelet.provisioner.deciding.room import Limits
+from accelet.provisioner.deciding.view import Create
 from accelet.provisioner.pools.pool import NodePool, Original, PoolState
 from tests.unit.provisioner.world import HOSTS, MACHINES, TIMES, World
 
@@ -148,6 +150,47 @@ def test_capacity_that_comes_late_is_found(chance: random.Random) -> None:
     assert all(one.record.why for one in world.requests.values())
     world.default_capacity = 1000
     _run_until_ready(world, 3 * 3600.0)
+
+
+@_FEW
+@given(_CHANCES)
+def test_a_provider_that_is_silent_for_an_hour_harms_nothing(chance: random.Random) -> None:
+    world = World(chance)
+    world.ask("one")
+    _run_until_ready(world, 1200.0)
+    pool, creates = world.requests["one-0"].record.pool, world.creates
+    world.ask("two", 2)
+    world.fall_silent()
+    _run(world, 3600.0)
+
+    assert (world.requests["one-0"].record.phase, world.requests["one-0"].record.pool) == ("Ready", pool)
+    assert world.requests["one-0"].record.silent == ""
+    assert all(node.pods for node in world.nodes.values() if node.pool == pool)
+    assert {one.record.silent for one in world.of_set("two")} == {"it does not answer"}
+    assert world.creates - creates <= 2 * 80, "asked again now and then"
+    world.answer_again()
+    _run_until_ready(world, 3600.0)
+    assert {one.record.silent for one in world.requests.values()} == {""}
+    _end_all(world)
+
+
+@_FEW
+@given(_CHANCES)
+def test_a_provider_that_takes_nothing_is_not_asked_without_end(chance: random.Random) -> None:
+    world = World(chance)
+    world.ask("one")
+    while world.requests["one-0"].record.phase != "Creating":
+        _turn(world)
+    request, world.faults = world.requests["one-0"], 1.0
+    for _ in range(720):
+        thought = world.think("one-0")
+        if isinstance(thought.step.action, Create):
+            failure = world.create(request, thought.view.record)
+            request.record = after_create(thought.view, thought.view.record, failure)
+        else:
+            request.record = thought.step.record
+        world.pass_time(5.0)
+    assert world.creates <= 80
 
 
 @_MODEL

@@ -11,7 +11,8 @@ from accelet.kube.errors import ConflictError
 from accelet.provisioner.metrics import ProvisionerMetrics
 from accelet.provisioner.operations import Operations
 from accelet.provisioner.pools.plan import PoolPlan
-from accelet.provisioner.pools.pool import Failure, PoolList
+from accelet.provisioner.pools.pool import Failure, PoolList, Trouble
+from tests.fakes.clocks import FakeClock
 
 POLL_S = 7.0
 
@@ -32,6 +33,67 @@ class _Nobody:
 
     async def run(self) -> None:
         return None
+
+
+class _Hung(_Nobody):
+    """It takes every request and answers none, until it is let."""
+
+    def __init__(self) -> None:
+        self.is_awake = asyncio.Event()
+
+    async def list_pools(self) -> PoolList:
+        await self.is_awake.wait()
+        return await super().list_pools()
+
+
+async def test_a_provider_that_hangs_for_an_hour_holds_up_nobody_and_is_told_of() -> None:
+    clock, provider = FakeClock(), _Hung()
+    metrics = ProvisionerMetrics(CollectorRegistry())
+    operations = Operations(
+        provider, metrics, lambda _: None, lambda: True, poll_s=POLL_S, most=1, clock=clock
+    )
+    outcomes: list[Failure | None] = []
+
+    async def call() -> Failure | None:
+        await provider.is_awake.wait()
+        return None
+
+    async def done(failure: Failure | None) -> None:
+        outcomes.append(failure)
+
+    running = asyncio.create_task(operations.run())
+    operations.start("a-uid", call, done, lambda _: None)
+    assert operations.is_full
+    await clock.advance(3600.0)
+    assert not operations.is_full, "its place is another's"
+    assert outcomes == [Failure(Trouble.UNKNOWN, "the provider gave no answer within 120 s")]
+    assert operations.silence(60.0) == "the provider does not answer: it gave no list within 60 s"
+
+    provider.is_awake.set()
+    await clock.advance(POLL_S)
+    assert operations.silence(60.0) == ""
+    assert operations.listed is not None
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_list_that_fails_once_is_nothing_to_tell() -> None:
+    clock, provider = FakeClock(), _Hung()
+    provider.is_awake.set()
+    metrics = ProvisionerMetrics(CollectorRegistry())
+    operations = Operations(
+        provider, metrics, lambda _: None, lambda: True, poll_s=POLL_S, most=1, clock=clock
+    )
+    running = asyncio.create_task(operations.run())
+    await clock.advance(POLL_S)
+    provider.is_awake.clear()
+    await clock.advance(POLL_S + 60.0)
+    assert operations.problem
+    assert operations.silence(60.0) == ""
+    await clock.advance(120.0)
+    assert operations.silence(60.0)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 async def _wait_after(error: Exception | None) -> float:

@@ -102,12 +102,20 @@ class World:
         self.capacity: dict[tuple[str, str], int] = {}
         self.default_capacity = 1000
         self.creates = 0
+        self.silent_list: PoolList | None = None
         self.whole_once: set[str] = set()
 
     def ask(self, name: str, size: int = 1) -> None:
         for index in range(size):
             uid = f"{name}-{index}"
             self.requests[uid] = SimRequest(uid, uid, name, size)
+
+    def fall_silent(self) -> None:
+        """The provider answers no more: the last list stays, and nothing that is sent has an effect."""
+        self.silent_list = PoolList(tuple(self.listed()), self.now_s)
+
+    def answer_again(self) -> None:
+        self.silent_list = None
 
     def of_set(self, name: str) -> list[SimRequest]:
         return [request for request in self.requests.values() if request.set_name == name]
@@ -126,9 +134,9 @@ class World:
 
     def check_findings(self, view: SlicesView, step: Step) -> None:
         """What is only noted changes nothing that is done. What a slice is parked and taken by is no note."""
-        record = replace(view.record, no_service="", drift="")
+        record = replace(view.record, no_service="", drift="", silent="")
         fingerprint = "" if record.phase in ("Ready", "Repairing") else view.fingerprint
-        plain = decide(replace(view, record=record, no_service="", fingerprint=fingerprint))
+        plain = decide(replace(view, record=record, no_service="", silent="", fingerprint=fingerprint))
         assert step.record.phase == plain.record.phase
         assert step.action in (None, plain.action)
 
@@ -187,7 +195,7 @@ class World:
         assert record.pool in request.named, "it was sent before it was written"
         self.creates += 1
         kind = self.chance.random()
-        if kind < self.faults / 2:
+        if kind < self.faults / 2 or self.silent_list is not None:
             return Failure(Trouble.UNKNOWN, "no answer")
         if kind < self.faults:
             return Failure(Trouble.BUSY, "the cluster is busy")
@@ -214,6 +222,8 @@ class World:
         pool = self.pools.get(name)
         if pool is None or any(self.nodes[node].pods for node in nodes if node in self.nodes):
             return
+        if self.silent_list is not None:
+            return
         if pool.state == "creating" or self.chance.random() < self.faults:
             return
         assert pool.mark, "a foreign pool is deleted"
@@ -233,7 +243,7 @@ class World:
             record=request.record,
             machines=MACHINES,
             order=ORDER,
-            listed=PoolList(tuple(self.listed()), self.now_s),
+            listed=self.silent_list or PoolList(tuple(self.listed()), self.now_s),
             now_s=self.now_s,
             nodes=tuple(self.seen(node, request) for node in self.nodes.values()),
             members=tuple(
@@ -248,6 +258,7 @@ class World:
             no_room=room.judge(self.counted(request), self.limits),
             fingerprint=request.fingerprint,
             no_service=request.no_service,
+            silent="it does not answer" if self.silent_list is not None else "",
             given=self.given(request),
             times=self.times,
         )

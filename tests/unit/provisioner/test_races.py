@@ -1,0 +1,217 @@
+"""What must come of races between the provisioner, the provider and people, one by one.
+
+| race | test |
+|---|---|
+| a crash after the create, before anything is written | test_a_pool_that_is_there_is_gone_on_with |
+| a crash after the status, before the create | test_what_is_written_is_asked_for_by_that_name |
+| the answer to a create is lost; a list lags | test_an_answer_that_is_lost_leaves_it_to_the_list |
+| two leaders for a moment | test_deciding, with two leaders |
+| the old pool is still being deleted | test_a_pool_that_goes_holds_up_no_other |
+| the owner goes while the pool is made | test_an_owner_that_goes_early_leaves_nothing |
+| an owner is made anew under its name | integration: test_a_job_set_made_anew_under_its_name_… |
+| an owner is back between release and deletion | test_an_owner_that_is_back_has_its_nodes_opened_again |
+| the provider repairs or upgrades a pool | test_a_pool_at_which_the_provider_works_is_not_lost |
+| somebody deletes a pool, takes machines or its marks | test_what_somebody_takes_away_is_replaced |
+| somebody edits a Node's labels | test_labels_are_put_back_on_that_node, and only a few times a minute |
+| a Node's name is another machine's | test_a_new_machine_under_an_old_name_is_closed_first |
+| a booking goes while nodes join, or after a week | integration: test_bookings |
+| the clock jumps | test_deciding: test_clocks_that_jump_delay_nothing_for_long |
+| accelet is gone, its finalizer is not | integration: test_a_slice_can_be_forgotten_and_its_pool_stays |
+| the provider hangs for an hour | test_operations, test_deciding, integration: test_gke |
+"""
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelet.provisioner.deciding.attempts import after_create
+from accelet.provisioner.deciding.decide import decide
+from accelet.provisioner.deciding.view import Close, Create, Delete, Open, SlicesView
+from accelet.provisioner.nodes import REBINDINGS, Rebindings
+from accelet.provisioner.pools.pool import Failure, PoolList, PoolState, Trouble
+from tests.unit.provisioner.world import HOSTS, SimPool, World
+
+UID, LAG_S = "one-0", 60.0
+
+
+def _turn(world: World, seconds: float = 0.0) -> None:
+    for uid in list(world.requests):
+        for _ in range(3):
+            if uid in world.requests:
+                world.act(world.think(uid))
+    world.pass_time(seconds)
+
+
+def _world(phase: str) -> World:
+    """One slice, run until it is in this phase."""
+    world = World(random.Random(3))
+    world.ask("one")
+    for _ in range(1000):
+        if world.requests[UID].record.phase == phase:
+            return world
+        world.act(world.think(UID))
+        world.pass_time(1.0)
+    raise AssertionError(f"it never was {phase}")
+
+
+def _view(world: World) -> SlicesView:
+    return world.view(world.requests[UID])
+
+
+def _pool(world: World) -> SimPool:
+    return world.pools[world.requests[UID].record.pool]
+
+
+def test_a_pool_that_is_there_is_gone_on_with() -> None:
+    world = _world("Creating")
+    request = world.requests[UID]
+    assert not request.record.sent
+    world.create(request, request.record)
+    while request.record.phase != "Ready":
+        _turn(world, 10.0)
+    assert request.record.attempt == 1
+    assert [pool.mark for pool in world.pools.values() if pool.mark] == [UID]
+
+
+def test_what_is_written_is_asked_for_by_that_name() -> None:
+    world = _world("Creating")
+    step = decide(_view(world))
+    assert step.action == Create()
+    assert step.record == world.requests[UID].record
+    assert step.record.pool
+
+
+@pytest.mark.parametrize("trouble", [Trouble.UNKNOWN, Trouble.EXISTS])
+def test_an_answer_that_is_lost_leaves_it_to_the_list(trouble: Trouble) -> None:
+    view = _view(_world("Creating"))
+    asked = after_create(view, view.record, Failure(trouble, "it says nothing of the pool"))
+    assert (asked.phase, asked.attempt, asked.pool) == ("Creating", 1, view.record.pool)
+
+    def step_after(seconds: float) -> SlicesView:
+        listed = PoolList((), view.now_s + seconds)
+        return replace(view, record=asked, listed=listed, now_s=view.now_s + seconds)
+
+    young = decide(step_after(LAG_S - 1.0))
+    assert (young.record, young.action) == (asked, None)
+    late = decide(step_after(LAG_S))
+    again = decide(replace(step_after(LAG_S), record=late.record))
+    assert (again.action, again.record.pool, again.record.attempt) == (Create(), asked.pool, 1)
+
+
+def test_a_pool_that_goes_holds_up_no_other() -> None:
+    world = _world("Ready")
+    former = _pool(world)
+    former.state, former.gone_s = "deleting", world.now_s + 1e6
+    for node in world.nodes.values():
+        node.pods = 0
+    for _ in range(4):
+        world.act(world.think(UID))
+    record = world.requests[UID].record
+    assert (record.phase, record.attempt) == ("Creating", 2)
+    assert record.pool != former.name
+    assert former.name in world.pools
+
+
+def test_an_owner_that_goes_early_leaves_nothing() -> None:
+    world = _world("Creating")
+    while not world.requests[UID].record.sent:
+        world.act(world.think(UID))
+    world.requests[UID].unwanted, world.requests[UID].ended = "its owner is gone", True
+    states = set[PoolState]()
+    for _ in range(1000):
+        if not world.requests:
+            break
+        states.update(pool.state for pool in world.pools.values() if pool.mark)
+        _turn(world, 5.0)
+    assert states >= {"creating", "deleting"}, "deletion was refused while it was made"
+    assert set(world.pools) == {"foreign"}
+
+
+def test_an_owner_that_is_back_has_its_nodes_opened_again() -> None:
+    world = _world("Ready")
+    pool = _pool(world).name
+    world.requests[UID].unwanted = "it is suspended"
+    for node in world.nodes.values():
+        node.pods = 0
+    while not all(node.closed_s for node in world.nodes.values() if node.pool == pool):
+        _turn(world, 1.0)
+    world.requests[UID].unwanted = None
+    while world.requests[UID].record.phase != "Ready":
+        _turn(world, 1.0)
+    assert world.requests[UID].record.pool == pool
+    assert all(node.open and node.closed_s is None for node in world.nodes.values() if node.pool == pool)
+    assert world.creates == 1
+
+
+@pytest.mark.parametrize("phase", ["Creating", "Joining", "Ready"])
+def test_a_pool_at_which_the_provider_works_is_not_lost(phase: str) -> None:
+    world = _world(phase)
+    while not any(pool.mark for pool in world.listed()):
+        _turn(world, 1.0)
+    before = world.requests[UID].record
+    _pool(world).state = "busy"
+    step = decide(_view(world))
+    assert (step.record.pool, step.record.attempt) == (before.pool, before.attempt)
+    assert step.record.phase not in ("Failing", "Releasing")
+
+
+def test_what_somebody_takes_away_is_replaced() -> None:
+    world = _world("Ready")
+    view = _view(world)
+    pool = view.record.pool
+    gone = decide(replace(view, listed=PoolList((), view.now_s)))
+    assert (gone.record.phase, gone.record.why) == ("Failing", f"the pool {pool} is gone")
+    fewer = decide(replace(view, nodes=view.nodes[1:]))
+    assert (fewer.record.phase, fewer.record.why) == (
+        "Repairing",
+        f"{HOSTS - 1}/{HOSTS} of its machines are there",
+    )
+    unmarked = PoolList((), view.now_s, frozenset({pool}))
+    view = replace(view, listed=unmarked, nodes=())
+    for _ in range(3):
+        step = decide(view)
+        assert not isinstance(step.action, Delete), "it is not ours any more"
+        view = replace(
+            view,
+            record=step.record,
+            now_s=view.now_s + LAG_S,
+            listed=replace(unmarked, asked_s=view.now_s + LAG_S),
+        )
+    assert (view.record.phase, view.record.attempt) == ("Creating", 2)
+    assert view.record.pool != pool
+
+
+def test_labels_are_put_back_on_that_node() -> None:
+    view = _view(_world("Ready"))
+    stripped = replace(view.nodes[0], is_bound=False)
+    step = decide(replace(view, nodes=(stripped, *view.nodes[1:])))
+    assert (step.record, step.action) == (view.record, Open((stripped.name,)))
+
+
+@given(st.lists(st.floats(0.0, 30.0), max_size=60))
+def test_nodes_are_bound_anew_a_few_times_a_minute(pauses: list[float]) -> None:
+    rebindings, now_s, bound = Rebindings(), 0.0, list[float]()
+    for pause_s in pauses:
+        now_s += pause_s
+        wait_s = rebindings.wait_s("a-uid", now_s)
+        assert 0.0 <= wait_s <= 60.0
+        if wait_s == 0.0:
+            rebindings.note("a-uid", now_s)
+            bound.append(now_s)
+        assert rebindings.wait_s("another", now_s) == 0.0
+    assert all(later - former >= 60.0 for former, later in zip(bound, bound[REBINDINGS:], strict=False))
+
+
+def test_a_new_machine_under_an_old_name_is_closed_first() -> None:
+    view = _view(_world("Ready"))
+    closed = tuple(
+        replace(node, is_open=False, closed_s=view.now_s - 60.0, has_pods=False) for node in view.nodes
+    )
+    record = replace(view.record, phase="Releasing", since_s=view.now_s - 3600.0)
+    view = replace(view, record=record, unwanted="its owner is gone", nodes=closed)
+    assert decide(view).action == Delete(view.record.pool, tuple(node.name for node in closed))
+    new = replace(closed[0], closed_s=None)
+    assert decide(replace(view, nodes=(new, *closed[1:]))).action == Close((new.name,))
