@@ -10,7 +10,7 @@ from accelet.accelerators.device import DeviceId
 from accelet.kube.poduid import PodUid
 from accelet.kubelet.paths import SocketIdentity
 from accelet.node.kubeletrecords import KubeletRecords
-from accelet.node.podview import PodView
+from accelet.node.pods.view import PodView
 from accelet.runtime.logs import Log
 from deviceplugin.metrics import ResourceMetrics
 from deviceplugin.reconciler import Reconciler

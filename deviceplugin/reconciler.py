@@ -11,7 +11,7 @@ from accelet.kubelet.checkpoint import Checkpoint
 from accelet.kubelet.errors import PodResourcesError
 from accelet.kubelet.podresources import PodRecord, PodResources
 from accelet.node.kubeletrecords import KubeletRecords
-from accelet.node.podview import PodView
+from accelet.node.pods.view import PodView
 from accelet.runtime.logs import Log
 from deviceplugin.metrics import ResourceMetrics
 from resourcemanager.holdings.doubles import find_doubles

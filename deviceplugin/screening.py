@@ -12,7 +12,7 @@ from accelet.kubelet.checkpoint import Checkpoint
 from accelet.kubelet.errors import MethodDisabledError, PodResourcesError
 from accelet.kubelet.podresources import PodRecord, PodResources
 from accelet.node.kubeletrecords import KubeletRecords
-from accelet.node.podview import PodView
+from accelet.node.pods.view import PodView
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from accelet.runtime.logs import Log

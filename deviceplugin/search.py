@@ -11,7 +11,7 @@ from accelet.kube.pods import Pod
 from accelet.kube.poduid import PodUid
 from accelet.kubelet.errors import MethodDisabledError, PodResourcesError
 from accelet.kubelet.podresources import PodResources
-from accelet.node.podview import PodView
+from accelet.node.pods.view import PodView
 from deviceplugin.reconciler import Reconciler
 from resourcemanager.manager import ResourceManager
 from resourcemanager.matching.admissions import Admissions

@@ -12,8 +12,8 @@ from accelet.kube.watching.reliance import Reliance
 from accelet.kube.watching.watchrecord import WatchRecordFile
 from accelet.node.apiconnection import ApiConnection
 from accelet.node.metrics import NodeMetrics
-from accelet.node.nodepods import WATCHED_FILE, NodePods
 from accelet.node.ownnode import OwnNode
+from accelet.node.pods.nodepods import WATCHED_FILE, NodePods
 from accelet.node.publishing.cardpublisher import CardPublisher
 from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log

@@ -10,7 +10,7 @@ from accelet.agent.cardsensors import CardSensors
 from accelet.agent.metricsaccess import MetricsAccess
 from accelet.agent.services import ResourceServices
 from accelet.kube.client import Client
-from accelet.node.podview import PodView
+from accelet.node.pods.view import PodView
 from accelet.runtime.probes import Refusal
 
 MOST_HELD = 4096

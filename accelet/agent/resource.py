@@ -16,7 +16,7 @@ from accelet.dra.running.held import keep_off, read_held_units
 from accelet.kubelet.podresources import PodResources
 from accelet.node.discovery import Discovery, Scan
 from accelet.node.nodeview import NodeView
-from accelet.node.podview import PodView
+from accelet.node.pods.view import PodView
 from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
 from accelet.runtime.probes import Check

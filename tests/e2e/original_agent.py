@@ -13,7 +13,7 @@ from accelet.kube.poduid import PodUid
 from accelet.kubelet.errors import PodResourcesError
 from accelet.kubelet.paths import KubeletPaths
 from accelet.kubelet.podresources import PodResources
-from accelet.node.podview import PodView
+from accelet.node.pods.view import PodView
 from accelet.runtime.logs import configure_logs
 from accelet.runtime.run import run_until_signal
 from deviceplugin.reconciler import Reconciler

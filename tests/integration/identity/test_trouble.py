@@ -12,7 +12,7 @@ from accelet.fakeapi.faults import Fault
 from accelet.fakekubelet import a_container, a_pod
 from accelet.fakekubelet.faults import Refuse
 from accelet.kubelet.paths import KubeletPaths
-from accelet.node.nodepods import WATCHED_FILE
+from accelet.node.pods.nodepods import WATCHED_FILE
 from tests.integration.agent.running import GPU, cards_config, until
 from tests.integration.identity.test_assignments import cards, mask
 from tests.integration.identity.test_policies import refusal

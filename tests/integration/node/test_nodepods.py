@@ -12,7 +12,7 @@ from accelet.kube.errors import UnavailableError
 from accelet.kube.poduid import PodUid
 from accelet.kube.watching.watchrecord import WatchRecordFile
 from accelet.node.apiconnection import ApiConnection
-from accelet.node.nodepods import NodePods
+from accelet.node.pods.nodepods import NodePods
 from tests.fakes.manifests import raw_pod
 
 

@@ -10,16 +10,9 @@ from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
 from accelet.kube.objects import Owner
 from accelet.kube.pods import Container, ContainerStatus, Pod
 from accelet.kube.poduid import index_pods, leave_out_forged
-from accelet.node.formerpods import (
-    ENDED_S,
-    KEPT_S,
-    MOST_PARTS,
-    MOST_PARTS_OF_POD,
-    FormerPods,
-    WatchGap,
-    count_parts,
-    strip_pod,
-)
+from accelet.node.pods.former import ENDED_S, KEPT_S, MOST_PARTS, MOST_PARTS_OF_POD, FormerPods
+from accelet.node.pods.gap import WatchGap
+from accelet.node.pods.remains import count_parts, strip_pod
 
 MIRROR = "kubernetes.io/config.mirror"
 

@@ -17,7 +17,9 @@ from accelet.kube.pods import Container, ContainerStatus, Pod
 from accelet.kube.poduid import PodUid, leave_out_forged, may_recur
 from accelet.kubelet.checkpoint import CheckpointEntry
 from accelet.kubelet.podresources import ContainerRecord, PodRecord
-from accelet.node.formerpods import FormerPods, WatchGap, has_begun, without_start
+from accelet.node.pods.former import FormerPods
+from accelet.node.pods.gap import WatchGap
+from accelet.node.pods.remains import has_begun, without_start
 from resourcemanager.holdings.evidence import ContainerKey
 from resourcemanager.matching.inquiry import Podresources
 
@@ -356,7 +358,8 @@ class Node:
                 # It asks for nothing more for a pod that it has removed; what it has asked is under way.
                 container = self.random.choice(pod.all_containers)
                 until_ms = self.now_ms + self.random.randrange(2000)
-                self.under_way[event] = until_ms, pod, container, self.heard_of()
+                if ContainerKey(PodUid(event), container.name) not in self.devices:
+                    self.under_way[event] = until_ms, pod, container, self.heard_of()
             if pod is not None and self.is_served and event in self.forgotten - self.inactive:
                 container = self.random.choice(pod.all_containers)
                 if ContainerKey(PodUid(event), container.name) not in self.devices:

@@ -1,13 +1,10 @@
 """The pods that the API server had until lately; the kubelet may still show or be admitting them."""
 
-from collections.abc import Container as Collected
-from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import replace
+from collections.abc import Container, Iterable, Iterator, Mapping
 
-from accelet.assignments.annotations import ASSIGNED_BY
-from accelet.kube.objects import EMPTY
-from accelet.kube.pods import Container, Pod
+from accelet.kube.pods import Pod
 from accelet.kube.poduid import PodUid, index_pods, leave_out_forged, may_recur
+from accelet.node.pods.remains import count_parts, has_begun, strip_pod, without_start
 
 ENDED_S = 60.0
 """How long a pod is remembered that had ended before the API server forgot it."""
@@ -21,12 +18,6 @@ MOST_PARTS = 20_000
 
 MOST_PARTS_OF_POD = 1000
 """A pod of more parts is not remembered: it would take the place of many others."""
-
-LONGEST_ANNOTATIONS = 4096
-"""Of a pod with a longer assignment, in characters, only what it is a mirror of is kept."""
-
-_MIRROR = "kubernetes.io/config.mirror"
-_LONGEST_MIRROR = 256
 
 
 class FormerPods:
@@ -90,11 +81,11 @@ class FormerPods:
         """By pod that lives and that the watch has shown to be bound: how many were deleted by then."""
         return dict(self._deleted_before)
 
-    def find_vanished(self, pods: Collected[str]) -> frozenset[PodUid]:
+    def find_vanished(self, pods: Container[str]) -> frozenset[PodUid]:
         """Those that the watch has shown to be bound and not to be deleted, and that are not in `pods`."""
         return frozenset(uid for uid in self._deleted_before if uid not in pods)
 
-    def forget_vanished(self, pods: Collected[str]) -> None:
+    def forget_vanished(self, pods: Container[str]) -> None:
         """Their end no watch shows any more."""
         for uid in self.find_vanished(pods):
             self.forget_binding(uid)
@@ -143,96 +134,3 @@ class FormerPods:
             self._ends.pop(uid, None)
             self._mirrors -= pod.is_mirror
             self._parts -= count_parts(pod)
-
-
-class WatchGap:
-    """What is not known after a watch that did not go on where the one before it was.
-
-    Pods that waited for the kubelet then may have been made under the names of others, deleted in between, to
-    which it has not come yet. It has, once it has begun all of them, or one that was bound later; or it has
-    had the time.
-    """
-
-    def __init__(
-        self, there: Set[str] = frozenset(), waiting: Set[str] = frozenset(), until_s: float = 0.0
-    ) -> None:
-        self._there, self._waiting, self._until_s = there, waiting, until_s
-
-    @classmethod
-    def among(cls, pods: Iterable[Pod], now_s: float) -> "WatchGap":
-        """That of a list of these pods; none where the kubelet has come to all of them."""
-        there = tuple(pods)
-        waiting = frozenset(pod.uid for pod in there if not _is_past(pod))
-        return cls(frozenset(pod.uid for pod in there), waiting, now_s + KEPT_S)
-
-    def note(self, pod: Pod) -> None:
-        """As a pod is now."""
-        if self._waiting and _is_past(pod) and not pod.is_mirror:
-            self._waiting = self._waiting - {pod.uid} if pod.uid in self._there else frozenset()
-
-    def is_over(self, now_s: float) -> bool:
-        """Whether nobody is unknown any more whom the kubelet may still come to."""
-        return not self._waiting or now_s >= self._until_s
-
-
-def _is_past(pod: Pod) -> bool:
-    """Whether the kubelet has come to the pod. Anybody can say that his mirrors one; it comes to none."""
-    return has_begun(pod) or pod.is_mirror
-
-
-def without_start(pod: Pod) -> Pod:
-    """A pod of which is not known what devices it had: only its name can be mistaken.
-
-    As one that has begun without devices it would stand in the way of all calls.
-    """
-    return pod if pod.is_terminal else replace(pod, phase="Pending", statuses={})
-
-
-def has_begun(pod: Pod) -> bool:
-    """Whether the kubelet has written anything of its containers: then it has admitted it."""
-    return pod.has_started or bool(pod.statuses)
-
-
-def count_parts(pod: Pod) -> int:
-    """How much is to be remembered of the pod; the same before and after `strip_pod`."""
-    containers = pod.all_containers
-    resources = sum(len(one.requests) + len(one.limits) for one in containers)
-    return 1 + len(containers) + resources + len(pod.statuses) + len(pod.claimed_resources) + len(pod.owners)
-
-
-def strip_pod(pod: Pod) -> Pod:
-    """The pod with what says who it is, how far it came, and what it was to get; without all else."""
-    return Pod(
-        namespace=pod.namespace,
-        name=pod.name,
-        uid=pod.uid,
-        resource_version=pod.resource_version,
-        created_s=pod.created_s,
-        deleted_s=pod.deleted_s,
-        grace_s=pod.grace_s,
-        annotations=_strip_annotations(pod),
-        owners=pod.owners,
-        node_name=pod.node_name,
-        phase=pod.phase,
-        restart_policy=pod.restart_policy,
-        init_containers=tuple(_strip_container(one) for one in pod.init_containers),
-        containers=tuple(_strip_container(one) for one in pod.containers),
-        statuses={
-            name: replace(status, allocated=None, actuated=None) for name, status in pod.statuses.items()
-        },
-        has_resource_claims=pod.has_resource_claims,
-        claimed_resources=pod.claimed_resources,
-        mounts_token=pod.mounts_token,
-    )
-
-
-def _strip_container(container: Container) -> Container:
-    return replace(container, environment=EMPTY, referred_environment=frozenset())
-
-
-def _strip_annotations(pod: Pod) -> dict[str, str]:
-    """One annotation of an assignment without the others would say another assignment: all or none."""
-    assigned = {name: pod.annotations[name] for name in ASSIGNED_BY if name in pod.annotations}
-    kept = assigned if sum(map(len, assigned.values())) <= LONGEST_ANNOTATIONS else {}
-    mirror = {_MIRROR: pod.annotations[_MIRROR][:_LONGEST_MIRROR]} if pod.is_mirror else {}
-    return kept | mirror
