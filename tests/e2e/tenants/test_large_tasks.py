@@ -14,7 +14,7 @@ from tests.e2e.kustomize import DEPLOY, build
 from tests.e2e.tenants.installation import SchedulerProcess, Tenant, scheduler_kubeconfig
 
 _DEFINITION = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gputasks.{GPU_TASKS.group}"
-_FIT, _TOO_MANY = 4_000, 12_000
+_FIT, _TOO_MANY = 7_500, 8_524
 """Labels of 196 bytes, beside what the API server itself writes of them: 8,025 of them are 1.5 MiB."""
 
 _TOO_LARGE = ("too large", "larger than max")
@@ -99,6 +99,7 @@ def make_as_large_as_it_can_be(tenant: Tenant, name: str) -> None:
         else:
             tenant.client.send("DELETE", tenant.path("GPUTask", f"tried-{tried}"))
             fits = tried
+    assert _FIT < fits < _TOO_MANY - 1
     tenant.make("GPUTask", make_task(name, labels=labels(fits - 1)))
 
 
