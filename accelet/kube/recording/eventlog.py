@@ -123,11 +123,14 @@ class EventLog:
             return wait_s if self._unsent else None
         soonest_s: float | None = None
         chosen: Series | None = None
+        before = self._turn + 1
         for series in self._unsent.values():
-            if chosen is not None and self._turn_of(series) >= self._turn_of(chosen):
+            # When something of its namespace was sent last; never is before all others.
+            turn = self._served.get(series.message.subject.namespace, 0)
+            if turn >= before:
                 continue
             if (wait_s := self._bucket(series.message.subject, now_s).wait_s()) == 0:
-                chosen = series
+                chosen, before = series, turn
             elif chosen is None:
                 soonest_s = wait_s if soonest_s is None else min(soonest_s, wait_s)
         if chosen is None:
@@ -143,10 +146,6 @@ class EventLog:
         if self._open.get(series.message) is series:
             self._close(series.message)
         self.dropped += series.count - series.sent
-
-    def _turn_of(self, series: Series) -> int:
-        """When something of its namespace was sent last; 0 if nothing was."""
-        return self._served.get(series.message.subject.namespace, 0)
 
     def _oldest_of_most(self) -> Series:
         most = max(self._open_of.values())
