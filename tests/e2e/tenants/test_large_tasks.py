@@ -34,7 +34,7 @@ def controller(
     wait_until(
         "the kind of former tests is gone",
         lambda: control_plane.client.try_get(_DEFINITION) is None,
-        timeout_s=60,
+        timeout_s=180,
     )
     with control_plane.workloads.applied(shipped):
         path = f"/apis/{GPU_TASKS.api_version}/gputasks"
