@@ -33,6 +33,7 @@ from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import EXCLUSIVE, GATE_PREFIX
 from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
 from accelet.scheduler.gangs.rankslices import SLICE_LEVEL, SLICE_SIZE
+from accelet.scheduler.release import is_refused
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.https_client import RefusedError
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
@@ -449,6 +450,51 @@ async def test_a_pod_that_kube_scheduler_refuses_is_evicted_only_where_that_cost
             status = json.loads(await client.get(JOBS, namespace, name))["status"]
             assert not [one for one in status.get("conditions", []) if one["type"] == "Failed"]
             assert status.get("failed", 0) == 0
+
+
+def _pinned_and_spread(name: str, node: str, policy: str) -> dict[str, Any]:
+    """A pod as it is released, that is to be on another node than those of its own kind."""
+    pin = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [pin]}}
+    labels = {"spread": policy}
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": HOSTNAME,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": labels},
+        "nodeAffinityPolicy": policy,
+    }
+    container = {"name": "main", "image": "none", "resources": {"limits": {"cpu": "100m"}}}
+    spec = {
+        "containers": [container],
+        "affinity": {"nodeAffinity": required},
+        "topologySpreadConstraints": [constraint],
+    }
+    return {"metadata": {"name": name, "labels": labels}, "spec": spec}
+
+
+async def test_kube_scheduler_spreads_pinned_pods_only_where_the_constraint_ignores_node_affinity(
+    client: Client, nodes: Where, namespace: str
+) -> None:
+    """What docs/scheduler.md says of topology spread follows from that."""
+    await until(lambda: _are_open(client, nodes))
+    for policy in ("Honor", "Ignore"):
+        for number in range(2):
+            pod = _pinned_and_spread(f"{policy.lower()}-{number}", min(nodes), policy)
+            await client.create(PODS, namespace, pod)
+
+    async def bound_and_refused(policy: str) -> tuple[int, int]:
+        page = await client.list_page(PODS, namespace, {"labelSelector": f"spread={policy}"})
+        pods = [parse_pod(raw) for raw in page.items]
+        return sum(pod.node_name is not None for pod in pods), sum(map(is_refused, pods))
+
+    async def are_settled() -> bool:
+        found = [await bound_and_refused(policy) for policy in ("Honor", "Ignore")]
+        return all(bound + refused == 2 for bound, refused in found)
+
+    await until(are_settled)
+    assert await bound_and_refused("Honor") == (2, 0)
+    assert await bound_and_refused("Ignore") == (1, 1)
 
 
 async def _are_open(client: Client, names: Iterable[str]) -> bool:
