@@ -105,7 +105,8 @@ class Proposer:
         gang = self._next_gang(waiting, started_s)
         wished = self._wished()
         drained = Drained(self._annotated("true"), self._annotated("cards"))
-        improves = not waiting and self._may_improve()
+        is_wanted = any(not (plan.gang.objection or plan.gang.lacking) for plan in waiting)
+        improves = not is_wanted and self._may_improve()
         if gang is not None or wished or drained != Drained() or improves:
             try:
                 await self._propose(gang, wished, drained, layout, kept, improves=improves)
@@ -188,10 +189,12 @@ class Proposer:
         tasks = await self._tasks(wished)
         supposed = self._suppose(tasks, layout, kept, gang)
         refused = await self._look_at_asked(tasks, wished, drained, supposed)
+        # Nobody who need not go is sent to where all are to leave.
+        supposed = supposed.without(nodes_mask(supposed, drained.nodes), "to be drained")
         if gang is not None:
             await self._let_in(gang, tasks, supposed)
         if improves:
-            await self._improve(tasks, drained, supposed)
+            await self._improve(tasks, supposed)
         if refused is not None:
             raise refused
 
@@ -202,9 +205,8 @@ class Proposer:
             self._book.is_given_up(move) or self._waits_for_a_person(move) for move in live
         )
 
-    async def _improve(self, tasks: Sequence[MovableTask], drained: Drained, supposed: Supposition) -> None:
-        """Brings one task to a better place, and none to nodes that are to be drained."""
-        supposed = supposed.without(nodes_mask(supposed, drained.nodes), "to be drained")
+    async def _improve(self, tasks: Sequence[MovableTask], supposed: Supposition) -> None:
+        """Brings one task to a better place."""
         found = await self._improver.find(tasks, supposed, self._history())
         for move in found.moves if found is not None else ():
             assert found is not None

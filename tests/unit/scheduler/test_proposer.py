@@ -114,10 +114,16 @@ class Proposals:
         self.book.set_task(replace(self.terms(namespace, name), wish=MoveWish(to, asked_s)))
 
     def drain(self, *names: str) -> None:
+        self._annotate(names, {DRAIN: "true"})
+
+    def restore(self, *names: str) -> None:
+        self._annotate(names, {})
+
+    def _annotate(self, names: Sequence[str], said: Mapping[str, str]) -> None:
         for name in names:
             known = self.state.cluster.node(name)
             assert known is not None
-            self.state.set_node(replace(known, annotations={DRAIN: "true"}))
+            self.state.set_node(replace(known, annotations=said))
 
     def answered(self) -> set[str]:
         return {one.subject.name for one in self.said if one.reason == "NotMoved"}
@@ -243,6 +249,27 @@ async def test_a_task_is_packed_where_that_is_switched_on_and_nobody_waits() -> 
     (move,) = world.book.live
     assert (move.spec.gain.kind, move.spec.places[0].to_node) == ("Packs", "shared")
     assert move.spec.gain.text == "would leave 1 node wholly free, by moving 1 rank"
+
+
+async def test_who_could_not_be_placed_anyway_keeps_nobody_from_a_better_place() -> None:
+    world = _improving(["a"])
+    plan = _refused(world, "held", gpus=30)
+    await world.look([replace(plan, gang=replace(plan.gang, objection="also held by the gate x"))])
+    assert world.api.made == ["ml/a"]
+
+
+async def test_to_let_a_gang_in_nobody_is_sent_to_a_node_that_is_drained() -> None:
+    world = Proposals([("ml", "a"), ("ml", "b")])
+    for name in ("b", "x"):
+        world.book.remove_task(("ml", name))
+    world.state.set_pod(replace(pod("x0", on="free0", gpus=2), uid="x0"))
+    world.state.set_pod(replace(pod("x1", on="free1", gpus=1), uid="x1"))
+    world.drain("n1", "free1")
+    await world.look([_refused(world, "big")])
+    assert world.api.made == [], "there is room for it on nodes alone that are to be drained"
+    world.restore("n1", "free1")
+    await world.look([_refused(world, "large")])
+    assert world.api.made == ["ml/a"]
 
 
 async def test_ranks_are_brought_nearer_to_each_other_and_no_task_that_may_not_be_moved() -> None:
