@@ -24,7 +24,7 @@ def ask_taken_up(caller: PodUid, evidence: CallFacts) -> Step | None:
     """What to find out before the call is believed to be for `caller`, or why it may be for such a pod."""
     for uid in evidence.vanished - evidence.deleted.keys() - evidence.pods.keys():
         return FollowEnd(uid) if evidence.can_follow else doubt_vanished()
-    for pod in (*_list_deleted(evidence), *_list_living(evidence)):
+    for pod in (*_list_deleted(evidence), *_list_living(caller, evidence)):
         if step := _ask(pod, caller, evidence):
             return step
     return None
@@ -43,11 +43,15 @@ def _list_deleted(evidence: CallFacts) -> Iterator[Pod]:
     )
 
 
-def _list_living(evidence: CallFacts) -> Iterator[Pod]:
-    """Those that the kubelet has come to and that may be gone already: the watch may be behind."""
+def _list_living(caller: PodUid, evidence: CallFacts) -> Iterator[Pod]:
+    """Those that the kubelet has come to and that may be gone already: the watch may be behind.
+
+    And those that were asked for: of two that are shown without their devices one is not being admitted.
+    """
     since = {uid: pod for uid, pod in evidence.watched_since.items() if uid not in evidence.deleted}
     passed = {uid: pod for uid, pod in evidence.pods.items() if uid in evidence.passed}
-    return (pod for pod in {**since, **passed}.values() if _may_be_taken_up(pod, evidence))
+    asked = {uid: pod for uid, pod in evidence.pods.items() if pod.key in evidence.shown and uid != caller}
+    return (pod for pod in {**since, **passed, **asked}.values() if _may_be_taken_up(pod, evidence))
 
 
 def _may_be_taken_up(pod: Pod, evidence: CallFacts) -> bool:

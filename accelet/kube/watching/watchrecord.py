@@ -29,10 +29,14 @@ class GoneObject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WatchRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The watch had shown everything up to `version`; `gone` are in the order of their deletion."""
+    """The watch had shown everything up to `version`; `gone` are in the order of their deletion.
+
+    `there` are the UIDs of those that were not deleted.
+    """
 
     version: Annotated[str, Meta(pattern="^[0-9]{1,20}$")]
     gone: Annotated[tuple[GoneObject, ...], Meta(max_length=20_000)] = ()
+    there: Annotated[tuple[Annotated[str, Meta(max_length=100)], ...], Meta(max_length=20_000)] = ()
 
 
 # Made before there are threads: see docs/decisions/0003.

@@ -34,6 +34,7 @@ class FormerPods:
         self._ends: dict[PodUid, int] = {}
         self._deletions = self._heard_of = 0
         self._deleted_before: dict[PodUid, int] = {}
+        self._expected: set[PodUid] = set()
         self._mirrors = 0
         self._parts = 0
 
@@ -56,9 +57,14 @@ class FormerPods:
         """The watch has shown that this pod was bound to the node, after what it has shown to be deleted."""
         self._deleted_before[PodUid(uid)] = self._deletions
 
+    def note_expected(self, uids: Iterable[str]) -> None:
+        """These pods lived when the watch was where it goes on."""
+        self._expected.update(map(PodUid, uids))
+
     def forget_binding(self, uid: str) -> None:
         """That pod is gone."""
         self._deleted_before.pop(PodUid(uid), None)
+        self._expected.discard(PodUid(uid))
 
     def note_living(self, pod: Pod) -> None:
         """As a pod is now, by the watch or by a list.
@@ -83,7 +89,7 @@ class FormerPods:
 
     def find_vanished(self, pods: Container[str]) -> frozenset[PodUid]:
         """Those that the watch has shown to be bound and not to be deleted, and that are not in `pods`."""
-        return frozenset(uid for uid in self._deleted_before if uid not in pods)
+        return frozenset(uid for uid in self._deleted_before.keys() | self._expected if uid not in pods)
 
     def forget_vanished(self, pods: Container[str]) -> None:
         """Their end no watch shows any more."""

@@ -20,6 +20,10 @@ REST_S = 5.0
 it has shown what was waited for."""
 
 
+MOST_THERE = 20_000
+"""How many pods that live are named to the next agent: far more than a node runs."""
+
+
 class KnownPods:
     """Takes what is told of pods; says who there is, who there was, and how far the watch has come.
 
@@ -48,6 +52,7 @@ class KnownPods:
                 self._former.note(parse_pod(gone.object), now_s - gone.age_s, is_end=True)
         except MalformedObjectError:
             return ()
+        self._former.note_expected(record.there)
         self._position.advance(record.version)
         return (record.version,)
 
@@ -58,7 +63,7 @@ class KnownPods:
             return None
         recurring = self._former.list_recurring(now_s)
         gone = tuple(GoneObject(age_s, render_pod(pod)) for pod, age_s in recurring)
-        return WatchRecord(self._position.version, gone)
+        return WatchRecord(self._position.version, gone, tuple(self._pods)[:MOST_THERE])
 
     def begin_watch(self, resource_version: str) -> None:
         """A watch that does not go on where the last one was tells not who was deleted in between."""

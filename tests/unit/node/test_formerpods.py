@@ -201,6 +201,15 @@ def test_pod_that_was_bound_and_is_in_no_list_has_vanished_until_its_end_is_show
     assert former.find_vanished(()) == frozenset()
 
 
+def test_pod_that_lived_before_the_watch_went_on_and_is_in_no_list_has_vanished() -> None:
+    former = FormerPods()
+    former.note_expected(["uid-a", "uid-b"])
+    assert former.find_vanished({"uid-b"}) == {"uid-a"}
+    assert former.deleted_before() == {}  # whether it was bound before others were deleted is not known
+    former.note(pod("a"), 0.0, is_end=True)
+    assert former.find_vanished({"uid-b"}) == frozenset()
+
+
 def test_gap_is_none_where_nobody_waits() -> None:
     mirror = pod("m", annotations={"kubernetes.io/config.mirror": "x"})
     assert WatchGap().is_over(0.0)

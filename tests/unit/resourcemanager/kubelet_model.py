@@ -66,6 +66,7 @@ class Watch:
     `shown` are the pods as its events had them. A list that overtakes them tells neither how a pod was at its
     end nor which pods were made and deleted meanwhile; of that the events tell later (`listed`: up to which).
     Of the events up to `resumed` another agent was told before; what pods that had begun had, it alone knew.
+    Those up to `recorded` the watch does not tell again, but that is not played.
     """
 
     lag_ms: int
@@ -75,6 +76,7 @@ class Watch:
     shown: dict[str, Pod] = field(default_factory=dict)
     listed: int = 0
     resumed: int = 0
+    recorded: int = 0
     gap: WatchGap = field(default_factory=WatchGap)
     former: FormerPods = field(default_factory=FormerPods)
 
@@ -89,7 +91,7 @@ class Watch:
                 self.former.note(gone, 0.0, is_end=True)
                 self.deleted[uid] = gone if self.seen > self.resumed else without_start(gone)
             else:
-                if uid not in self.shown and self.seen > self.resumed:
+                if uid not in self.shown and self.seen > self.recorded:
                     self.former.note_binding(uid)
                     self.former.note_living(self.pods.get(uid, pod))
                 self.shown[uid] = pod
@@ -610,7 +612,11 @@ class Node:
         """Another agent begins with a list, and mostly with what the one before it and the watch told."""
         end = len(self.log)
         has_gap = self.with_.forced_deletions and self.random.random() < 0.4 and not self.are_names_missing()
-        self.agent_watch = Watch(self.with_.lag_ms, pods=dict(self.api), listed=end, resumed=end)
+        before = self.agent_watch
+        self.agent_watch = Watch(
+            self.with_.lag_ms, pods=dict(self.api), listed=end, resumed=end, recorded=before.seen
+        )
+        self.agent_watch.former.note_expected(before.pods)
         if has_gap:
             self.agent_watch.seen, self.agent_watch.shown = end, dict(self.api)
             self.agent_watch.gap = WatchGap.among(self.api.values(), 0.0)

