@@ -52,6 +52,21 @@ async def test_pod_made_anew_after_a_deletion_by_force_is_refused_once(folder: P
         assert (cards(again), mask(again)) == (["card1"], "1")
 
 
+async def test_pod_without_a_token_that_was_deleted_by_force_may_be_who_calls(folder: Path) -> None:
+    """The kubelet may have turned it away and be starting it, until it has come to who was bound later."""
+    async with node(folder) as world, served(world, folder, tiles_config(), devices=20) as running:
+        old = world.create(gpu_pod("db-0", "card0", "card0:gt0"), owner=STATEFUL_SET, token=False)
+        await until(lambda: old.uid in running.pods_known())
+        world.delete(old)
+        await until(lambda: old.uid not in running.pods_known())
+        other = await world.admit(gpu_pod(GENERATED, "card1", "card1:gt1"), owner=REPLICA_SET)
+        assert "mounts no service account token" in refusal(other)
+        await world.remove(other)
+        await until(lambda: other.pod.uid not in running.pods_known())  # and so has seen how it ended
+        third = await world.admit(gpu_pod("db-1", "card1", "card1:gt1"), owner=STATEFUL_SET)
+        assert (cards(third), mask(third)) == (["card1"], "1")
+
+
 async def test_watch_that_lags_is_helped_by_a_read(folder: Path) -> None:
     async with node(folder, lag_s=2.0) as world, served(world, folder, tiles_config(), devices=20):
         pod = await world.admit(gpu_pod("one", "card1", "card1:gt1"))
@@ -234,7 +249,8 @@ async def test_pod_deleted_by_force_before_the_agent_ended_is_known_to_the_next(
             await world.kubelet.remove(late)
             # The kubelet has come to one that was bound later.
             other = await world.admit(gpu_pod(GENERATED, "card0", "card0:gt1"), owner=REPLICA_SET)
-            await until(lambda: other.pod.uid in running.pods_known())
+            await world.remove(other)
+            await until(lambda: other.pod.uid not in running.pods_known())  # its beginning was shown before
             record = await world.kubelet.admit(new)
             assert (cards(record), mask(record)) == (["card1"], "1")
 

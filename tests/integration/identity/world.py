@@ -40,7 +40,9 @@ def tiles_config(cards: int = 2, *, tiles: int = 2, shares: int = 10, options: s
     return "\n".join(lines) + "\n"
 
 
-def manifest(pod: Pod, environment: Mapping[str, Mapping[str, str]], owner: Json | None) -> Json:
+def manifest(
+    pod: Pod, environment: Mapping[str, Mapping[str, str]], owner: Json | None, *, token: bool
+) -> Json:
     """The pod as the API server has it, which gives nearly all a token."""
 
     def containers(some: Iterable[Container]) -> list[Json]:
@@ -49,7 +51,7 @@ def manifest(pod: Pod, environment: Mapping[str, Mapping[str, str]], owner: Json
                 "name": one.name,
                 "resources": {"limits": {name: str(amount) for name, amount in one.limits.items()}},
                 "env": [{"name": k, "value": v} for k, v in environment.get(one.name, {}).items()],
-                "volumeMounts": [{"name": TOKEN["name"], "mountPath": "/token"}],
+                "volumeMounts": [{"name": TOKEN["name"], "mountPath": "/token"}] if token else [],
                 **({"restartPolicy": one.restart_policy} if one.restart_policy else {}),
             }
             for one in some
@@ -67,7 +69,7 @@ def manifest(pod: Pod, environment: Mapping[str, Mapping[str, str]], owner: Json
             "nodeName": NODE,
             "containers": containers(pod.containers),
             "initContainers": containers(pod.init_containers),
-            "volumes": [TOKEN],
+            "volumes": [TOKEN] if token else [],
         },
         "status": {"phase": "Pending"},
     }
@@ -86,9 +88,10 @@ class World:
         *,
         environment: Mapping[str, Mapping[str, str]] | None = None,
         owner: Json | None = None,
+        token: bool = True,
     ) -> Pod:
         """Makes the pod at the API server, bound to the node; the kubelet has not heard of it yet."""
-        body = manifest(pod, environment or {}, owner)
+        body = manifest(pod, environment or {}, owner, token=token)
         made = self.api.state.create(PODS, pod.namespace, body)
         return replace(pod, uid=made["metadata"]["uid"])
 
