@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from accelet.kube.pods import Pod
 from accelet.kube.poduid import PodUid, kubelet_uid, may_recur
-from resourcemanager.matching.candidates import lacks_devices
+from resourcemanager.matching.candidates import list_needs
 from resourcemanager.matching.doubts import doubt_taken_up, doubt_vanished
 from resourcemanager.matching.inquiry import AskShown, CallFacts, FollowEnd, Step
 from resourcemanager.matching.openings import is_past_admission
@@ -55,10 +55,13 @@ def _list_living(caller: PodUid, evidence: CallFacts) -> Iterator[Pod]:
 
 
 def _may_be_taken_up(pod: Pod, evidence: CallFacts) -> bool:
+    """The checkpoint does not tell that it has its devices: of a pod that it turned away the kubelet takes them
+    back at its next call, and writes that only if it takes the answer.
+    """
     return (
         not (pod.is_terminal or pod.is_mirror or pod.mounts_token)
         and not is_past_admission(pod, evidence)
-        and lacks_devices(pod, evidence.ledger, evidence.size)
+        and any(need.size == evidence.size for need in list_needs(pod, evidence.ledger.resource))
     )
 
 
@@ -84,9 +87,17 @@ def _was_bound_before_deletion(caller: PodUid, gone: PodUid, evidence: CallFacts
 
 
 def _is_shown_lacking(pod: Pod, evidence: CallFacts) -> bool:
-    """Whether a container of the pod asks for devices of this number and is not shown to have any."""
+    """Whether a container of the pod asks for devices of this number and is not shown to have any.
+
+    Plain init containers are not shown. Of a pod that is there the checkpoint tells what they have.
+    """
     shown = evidence.shown.get(pod.key)
     if shown is None:
         return False
     given = {one.name for one in shown.containers if one.devices.get(evidence.ledger.resource)}
-    return lacks_devices(pod, evidence.ledger, evidence.size, served=given)
+    uid = kubelet_uid(pod)
+    of_init = evidence.ledger.recorded(uid).keys() if uid not in evidence.deleted else frozenset()
+    return any(
+        need.size == evidence.size and need.container not in (of_init if need.is_plain_init else given)
+        for need in list_needs(pod, evidence.ledger.resource)
+    )

@@ -94,10 +94,21 @@ def test_pod_that_ended_or_asks_another_number_is_none() -> None:
         assert owner_of(resolve(after_deletion(gone, new), new)) == (CALLER, "main")
 
 
-def test_pod_that_has_its_devices_is_none() -> None:
+def test_checkpoint_does_not_tell_that_it_has_its_devices_still() -> None:
+    """The kubelet takes them back at a call, and writes that only once it takes the answer."""
+    new, gone, ledger = caller(), bare(), books(("gone", "main", "d1"))
+    assert doubt_of(resolve(replace(after_deletion(gone, new), ledger=ledger), new)) is Doubt.RIVAL
+    assert doubt_of(resolve(replace(before_deletion(gone, new), ledger=ledger), new, gone)) is Doubt.RIVAL
+
+
+def test_init_container_of_a_pod_that_is_there_has_what_the_checkpoint_says() -> None:
     new = caller()
-    known = replace(after_deletion(bare(), new), ledger=books(("gone", "main", "d1")))
-    assert owner_of(resolve(known, new)) == (CALLER, "main")
+    one = replace(pod("db-0", container("main"), init=[container("init")], uid="gone"), mounts_token=False)
+    known = replace(evidence(new, one), passed=frozenset({GONE}))
+    world = World(shows(record(new), record(one, main="d1")), api=[new, one])
+    recorded = replace(known, ledger=books(("gone", "init", "d2")))
+    assert owner_of(world.resolve(recorded)) == (CALLER, "main")
+    assert doubt_of(world.resolve(known)) is Doubt.RIVAL
 
 
 def test_pod_that_has_begun_without_devices_is_a_rival_as_before() -> None:
