@@ -55,7 +55,7 @@ def _list_living(caller: PodUid, evidence: CallFacts) -> Iterator[Pod]:
 
 
 def _may_be_taken_up(pod: Pod, evidence: CallFacts) -> bool:
-    """The checkpoint does not tell that it has its devices: of a pod that it turned away the kubelet takes them
+    """The checkpoint does not tell that it has devices: of a pod that it turned away the kubelet takes them
     back at its next call, and writes that only if it takes the answer.
     """
     return (
