@@ -1,7 +1,6 @@
 """Kueue's own manager beside the control plane, with the webhooks that JobSets and its own kinds need."""
 
 import asyncio
-import base64
 import json
 import shutil
 import subprocess
@@ -18,15 +17,12 @@ from accelet.kube.errors import ApiError, ExistsError
 from accelet.provisioner.bookings.booking import PROVISIONING_REQUESTS
 from tests.e2e.cluster.binaries import MODULES_FOLDER, Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
+from tests.e2e.slices.webhooks import Webhooks, applied, write_certificate
 from tests.e2e.slices.world import is_served, until
 from tests.free_ports import LOOPBACK, free_ports
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 CRDS = ApiResource("CustomResourceDefinition", "customresourcedefinitions", "apiextensions.k8s.io")
-_WEBHOOKS = {
-    kind: ApiResource(kind, f"{kind.lower()}s", "admissionregistration.k8s.io")
-    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-}
 _SERVED = {"clusterqueues", "cohorts", "jobs", "jobsets", "resourceflavors", "workloads", "workloads/status"}
 _MOST_STARTS = 20
 # Kueue reads the certificate of its metrics from /etc/kueue, wherever it runs: it gets an /etc of its own.
@@ -71,7 +67,10 @@ async def kueue(
     for resource in (PROVISIONING_REQUESTS, WORKLOADS, _CLUSTER_QUEUES, _LOCAL_QUEUES, CHECKS):
         await until(lambda resource=resource: is_served(client, resource))
     port, health, metrics = free_ports(3)
-    certificates = _certificates(cluster, folder)
+    certificates, metrics_certificates = folder / "serving", folder / "etc/kueue/metrics/certs"
+    write_certificate(cluster, "kueue", certificates)
+    metrics_certificates.parent.mkdir(parents=True)
+    shutil.copytree(certificates, metrics_certificates)
     config = folder / "kueue.yaml"
     config.write_text(json.dumps(_config(port, health, metrics, certificates)))
     words: list[str | Path] = [
@@ -87,13 +86,12 @@ async def kueue(
     words += [binaries.path("kueue"), f"--config={config}", f"--kubeconfig={cluster.kubeconfig}"]
     log = folder / "kueue.log"
     running = asyncio.create_task(_keep_running(words, log))
-    await _apply_webhooks(cluster, client, source, port)
+    webhooks = Webhooks("kueue", source / "config/components/webhook/manifests.yaml", _SERVED)
     try:
-        yield log
-        assert not running.done(), log.read_text()[-3000:]
+        async with applied(cluster, client, webhooks, port):
+            yield log
+            assert not running.done(), log.read_text()[-3000:]
     finally:
-        for kind, resource in _WEBHOOKS.items():
-            await client.delete(resource, None, f"kueue-{kind.lower()}")
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
@@ -165,32 +163,6 @@ async def _create(
     await until(is_made, 600)
 
 
-async def _apply_webhooks(cluster: ControlPlane, client: Client, source: Path, port: int) -> None:
-    authority = cluster.authority.keys.certificate.read_bytes()
-    documents = yaml.load_all(
-        (source / "config/components/webhook/manifests.yaml").read_text(), yaml.CSafeLoader
-    )
-    for document in documents:
-        kept = [one for one in document["webhooks"] if _SERVED.issuperset(one["rules"][0]["resources"])]
-        for webhook in kept:
-            path = webhook["clientConfig"]["service"]["path"]
-            url = f"https://{LOOPBACK}:{port}{path}"
-            webhook["clientConfig"] = {"url": url, "caBundle": _base64(authority)}
-        name = f"kueue-{document['kind'].lower()}"
-        body = document | {"metadata": {"name": name}, "webhooks": kept}
-        await client.patch(_WEBHOOKS[document["kind"]], None, name, body, "apply")
-
-
-def _certificates(cluster: ControlPlane, folder: Path) -> Path:
-    keys = cluster.authority.issue("kueue", common_name="kueue", addresses=(f"IP:{LOOPBACK}",))
-    serving, metrics = folder / "serving", folder / "etc/kueue/metrics/certs"
-    for place in (serving, metrics):
-        place.mkdir(parents=True)
-        shutil.copy(keys.certificate, place / "tls.crt")
-        shutil.copy(keys.key, place / "tls.key")
-    return serving
-
-
 def _config(port: int, health: int, metrics: int, certificates: Path) -> dict[str, Any]:
     return {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
@@ -203,7 +175,3 @@ def _config(port: int, health: int, metrics: int, certificates: Path) -> dict[st
         "featureGates": {"VisibilityOnDemand": False},
         "integrations": {"frameworks": ["batch/job", "jobset.x-k8s.io/jobset"]},
     }
-
-
-def _base64(raw: bytes) -> str:
-    return base64.b64encode(raw).decode()

@@ -10,19 +10,19 @@ import pytest
 from accelet.control.writer import FencedWriter
 from accelet.fakeapi import FakeApi
 from accelet.kube.client import Client
-from accelet.provisioner.pools.pool import PoolState, Trouble
 from accelet.provisioner.providers.clusterapi.provider import ClusterApiProvider
 from accelet.provisioner.providers.gke.provider import GkeProvider
 from accelet.provisioner.providers.gke.transport import NoTokens, Transport
-from accelet.provisioner.providers.protocol import Provider
 from accelet.provisioner.providers.simulated.provider import SimulatedProvider
 from accelet.provisioner.settings import ClusterApiSettings, SimulatedPools
 from tests.fakegke.server import FakeGke
 from tests.integration.provisioner.gke_runs import SETTINGS
-from tests.integration.provisioner.plans import plan
-
-Two = tuple[Provider, Provider]
-"""The same provider for the cluster `a-cluster` and for another."""
+from tests.integration.provisioner.promises import (
+    Two,
+    check_that_a_pool_is_made_once_and_is_its_requests,
+    check_that_two_clusters_leave_each_others_pools_alone,
+    check_that_what_is_deleted_goes_and_may_be_deleted_again,
+)
 
 
 @asynccontextmanager
@@ -72,51 +72,13 @@ async def two(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[T
         yield await stack.enter_async_context(OPENERS[request.param](tmp_path))
 
 
-async def _state(provider: Provider) -> PoolState | None:
-    """That of the one pool; None for none."""
-    pools = (await provider.list_pools()).pools
-    return pools[0].state if pools else None
-
-
-async def _until(provider: Provider, state: PoolState | None) -> None:
-    async with asyncio.timeout(60):
-        while await _state(provider) != state:  # noqa: ASYNC110 - the provider is asked, it does not tell
-            await asyncio.sleep(0.02)
-
-
 async def test_a_pool_is_made_once_and_is_its_requests(two: Two) -> None:
-    ours, _ = two
-    wanted = plan()
-
-    assert await ours.create(wanted) is None
-    again = await ours.create(wanted)
-
-    assert again is not None
-    assert again.trouble is Trouble.EXISTS
-    (made,) = (await ours.list_pools()).pools
-    assert (made.name, made.mark, made.fingerprint) == (wanted.name, "a-uid", wanted.fingerprint)
-    assert (made.tier, made.zone) == ("on-demand", "us-east5-a")
-    await _until(ours, "running")
+    await check_that_a_pool_is_made_once_and_is_its_requests(two)
 
 
 async def test_what_is_deleted_goes_and_may_be_deleted_again(two: Two) -> None:
-    ours, _ = two
-    await ours.create(plan())
-    await _until(ours, "running")
-
-    assert await ours.delete(plan().name) is None
-
-    await _until(ours, None)
-    assert await ours.delete(plan().name) is None
+    await check_that_what_is_deleted_goes_and_may_be_deleted_again(two)
 
 
 async def test_two_clusters_leave_each_others_pools_alone(two: Two) -> None:
-    ours, others = two
-    await others.create(plan(cluster="another"))
-
-    listed = await ours.list_pools()
-
-    assert listed.pools == ()
-    await _until(others, "running")
-    (made,) = (await others.list_pools()).pools
-    assert made.name == plan().name
+    await check_that_two_clusters_leave_each_others_pools_alone(two)
