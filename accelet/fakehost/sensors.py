@@ -97,12 +97,29 @@ def _write_xe_gt(folder: Path, *, has_reasons: bool) -> None:
     write_files(folder, files)
 
 
-def write_link(folder: Path, *, width: int = 16, speed: str = "16.0 GT/s PCIe", errors: int = 0) -> None:
+def write_virtual_function(root: Path, gpu: Gpu) -> None:
+    """A virtual function of a card of xe: no hwmon, no frequencies, no rest of its engines, no link of its own.
+
+    Registers of a link that read as 0 the kernel shows as no lanes, of unknown speed.
+    """
+    write_link(device(root, gpu), width=0, most=0, speed="Unknown", most_speed="Unknown")
+    write_files(device(root, gpu), {"tile0/gt0/engines/ccs/name": "ccs"})
+
+
+def write_link(
+    folder: Path,
+    *,
+    width: int = 16,
+    most: int = 16,
+    speed: str = "16.0 GT/s PCIe",
+    most_speed: str = "16.0 GT/s PCIe",
+    errors: int = 0,
+) -> None:
     files = {
         "current_link_width": width,
-        "max_link_width": 16,
+        "max_link_width": most,
         "current_link_speed": speed,
-        "max_link_speed": "16.0 GT/s PCIe",
+        "max_link_speed": most_speed,
         "aer_dev_correctable": AER.format(errors).strip(),
         "aer_dev_fatal": "DLP 0\nTOTAL_ERR_FATAL 0",
     }

@@ -21,6 +21,7 @@ from accelet.fakehost.sensors import (
     write_files,
     write_i915,
     write_link,
+    write_virtual_function,
     write_xe,
 )
 
@@ -91,6 +92,14 @@ def test_xe(tmp_path: Path, kernel: str) -> None:
     assert (limits.get(("pkg", "crit")) == 105.0) is (kernel == "7.0")
     fans = values(reading, sample.FAN_SPEED)
     assert fans == ({} if kernel == "6.8" else {("1",): 0.0, ("2",): 1800.0}), "a fan may stand still"
+
+
+def test_a_virtual_function_tells_nothing_of_the_card_and_that_is_no_error(tmp_path: Path) -> None:
+    write_virtual_function(write_gpus(tmp_path, [XE]), XE)
+    reading = read(tmp_path, XE)
+    assert reading.is_active
+    assert reading.errors == 0
+    assert {one.metric for one in reading.samples} <= {sample.PCIE_ERRORS}
 
 
 def test_two_sensors_of_one_label_are_two(tmp_path: Path) -> None:
