@@ -98,7 +98,7 @@ def _write_xe_gt(folder: Path, *, has_reasons: bool) -> None:
 
 
 def write_virtual_function(root: Path, gpu: Gpu) -> None:
-    """A virtual function of a card of xe: no hwmon, no frequencies, no rest of its engines, no link of its own.
+    """A virtual function of a card of xe: no hwmon, no frequencies, no idle time, no link of its own.
 
     Registers of a link that read as 0 the kernel shows as no lanes, of unknown speed.
     """

@@ -25,9 +25,10 @@ BY_FORCE = 10
 MOST_REMADE = 100
 Say = Callable[[str], None]
 
-ANNOUNCED = {Refused.FORMER, Refused.NOT_KNOWN_YET, Refused.NO_AGENT}
-"""What docs/matching.md says can happen: to a pod whose name was another's that was deleted by force, and
-while there is no agent, or one that has just started."""
+ANNOUNCED = {Refused.FORMER, Refused.NOT_KNOWN_YET, Refused.NO_AGENT, Refused.MISMATCH}
+"""What docs/matching.md says can happen: to a pod whose name was another's that was deleted by force, while
+there is no agent, or one that has just started, and where the kubelet had no advice in time."""
+MOST_WITHOUT_ADVICE = 3
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
@@ -146,5 +147,6 @@ def test_storm_of_all_kinds_of_pods_gives_nobody_what_is_anothers(
         assert storm.wrong == []
         assert set(storm.refusals) <= ANNOUNCED
         assert storm.refusals[Refused.FORMER] <= BY_FORCE
+        assert storm.refusals[Refused.MISMATCH] <= MOST_WITHOUT_ADVICE
     finally:
         clear(workloads)
