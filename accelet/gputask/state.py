@@ -51,6 +51,11 @@ class TaskState:
             self.tasks[task.key] = task
             self._keys[task.namespace, task.uid] = task.key
 
+    def renew_task(self, task: GpuTask) -> None:
+        """A task as an answer to a request has it, which may come after the watch's news of its end."""
+        if _is_known(task, self.tasks.get(task.key)):
+            self.set_task(task)
+
     def remove_task(self, task: GpuTask) -> None:
         known = self.tasks.get(task.key)
         if known is not None and known.uid == task.uid:
@@ -71,6 +76,11 @@ class TaskState:
             self._moves_of[move.namespace, move.spec.task.uid].add(move.key)
         return self._keys.get((move.namespace, move.spec.task.uid))
 
+    def renew_move(self, move: Move) -> None:
+        """As `renew_task`."""
+        if _is_known(move, self._moves.get(move.key)):
+            self.set_move(move)
+
     def remove_move(self, move: Move) -> ObjectKey | None:
         known = self._moves.get(move.key)
         if known is not None and known.uid == move.uid:
@@ -87,6 +97,11 @@ class TaskState:
             self._jobs[job.key] = job
             self._jobs_of[job.namespace, job.owner_uid].add(job.key)
         return self._keys.get((job.namespace, job.owner_uid))
+
+    def renew_job(self, job: TaskJob) -> None:
+        """As `renew_task`."""
+        if _is_known(job, self._jobs.get(job.key)):
+            self.set_job(job)
 
     def remove_job(self, job: TaskJob, *, is_gone: bool = False) -> ObjectKey | None:
         known = self._jobs.get(job.key)
@@ -124,9 +139,8 @@ class TaskState:
         return self._keys.get((pod.namespace, pod.task_uid))
 
     def renew_pod(self, pod: TaskPod) -> None:
-        """A pod as an answer to a request has it, which may come after the watch's news of its end."""
-        known = self._pods.get(pod.key)
-        if known is not None and known.uid == pod.uid:
+        """As `renew_task`."""
+        if _is_known(pod, self._pods.get(pod.key)):
             self.set_pod(pod)
 
     def remove_pod(self, pod: TaskPod) -> ObjectKey | None:
@@ -179,6 +193,10 @@ def _drop(index: dict[OwnerKey, set[ObjectKey]], owner: OwnerKey, key: ObjectKey
         some.discard(key)
         if not some:
             del index[owner]
+
+
+def _is_known(one: _V, known: _V | None) -> bool:
+    return known is not None and known.uid == one.uid
 
 
 def _is_news(one: _V, known: _V | None) -> bool:

@@ -59,12 +59,12 @@ class TaskWriter:
         try:
             raw = await self._writer.patch(GPU_TASKS, *task.key, patch, "merge", subresource="status")
         except ConflictError:
-            self._state.set_task(parse_kept_task(await self._client.get(GPU_TASKS, *task.key)))
+            self._state.renew_task(parse_kept_task(await self._client.get(GPU_TASKS, *task.key)))
             return False
         except NotFoundError:
             self._state.remove_task(task)
             return False
-        self._state.set_task(parse_kept_task(raw))
+        self._state.renew_task(parse_kept_task(raw))
         return True
 
     async def create_service(self, task: GpuTask) -> Taken | None:
@@ -124,7 +124,7 @@ class TaskWriter:
         """Deletes this Job, and its pods after it."""
         with suppress(NotFoundError, ConflictError):
             await self._writer.delete(JOBS, *job.key, uid=job.uid, propagation="Background")
-        self._state.set_job(replace(job, is_deleted=True))
+        self._state.renew_job(replace(job, is_deleted=True))
 
     async def delete_task(self, task: GpuTask) -> None:
         with suppress(NotFoundError, ConflictError):
@@ -154,7 +154,7 @@ class TaskWriter:
             return
         except ConflictError:
             raw = await self._client.get(MOVES, *move.key)
-        self._state.set_move(parse_move(raw))
+        self._state.renew_move(parse_move(raw))
 
     async def delete_move(self, move: Move) -> None:
         """Deletes this Move, and no later one of its name."""
@@ -192,4 +192,4 @@ class TaskWriter:
             return
         except ConflictError:
             raw = await self._client.get(JOBS, *job.key)
-        self._state.set_job(parse_job(raw))
+        self._state.renew_job(parse_job(raw))

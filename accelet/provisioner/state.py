@@ -89,6 +89,12 @@ class ProvisionerState:
         for mark in {request.status.mark, known.status.mark if known is not None else ""} - {""}:
             self._count_holders(mark)
 
+    def renew_request(self, request: SliceRequest) -> None:
+        """A request as an answer has it, which may come after the watch's news of its end."""
+        known = self.requests.get(request.key)
+        if known is not None and known.uid == request.uid:
+            self.set_request(request)
+
     def remove_request(self, key: Key, uid: str) -> None:
         if (known := self.requests.get(key)) is not None and known.uid == uid:
             del self.requests[key]
@@ -107,6 +113,12 @@ class ProvisionerState:
         if pool is not None:
             self._of_pool[pool].add(node.name)
         return pool
+
+    def renew_node(self, node: Node) -> None:
+        """As `renew_request`."""
+        known = self.nodes.get(node.name)
+        if known is not None and known.uid == node.uid:
+            self.set_node(node)
 
     def remove_node(self, name: str) -> str | None:
         """Forgets a Node; returns the pool it was of."""

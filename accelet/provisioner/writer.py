@@ -53,12 +53,12 @@ class SliceWriter:
         try:
             raw = await self._writer.patch(SLICE_REQUESTS, *request.key, patch, "merge", subresource="status")
         except ConflictError:
-            self._state.set_request(parse_request(await self._client.get(SLICE_REQUESTS, *request.key)))
+            self._state.renew_request(parse_request(await self._client.get(SLICE_REQUESTS, *request.key)))
             return False
         except NotFoundError:
             self._state.remove_request(request.key, request.uid)
             return False
-        self._state.set_request(parse_request(raw))
+        self._state.renew_request(parse_request(raw))
         return True
 
     async def discard(self, request: SliceRequest) -> None:
@@ -113,4 +113,4 @@ class SliceWriter:
             return
         except ConflictError:
             raw = await self._client.get(NODES, None, name)
-        self._state.set_node(parse_node(raw))
+        self._state.renew_node(parse_node(raw))

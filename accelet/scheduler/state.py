@@ -125,6 +125,12 @@ class SchedulerState:
             for pod in [pod for gang in self._owned.get(key, ()) for pod in self._members[gang]]:
                 self._charge(self.pods[pod])
 
+    def renew_workload(self, workload: Workload) -> None:
+        """An owner as an answer to a request has it, which may come after the watch's news of its end."""
+        known = self._owners.get(workload.kind, workload.namespace, workload.name)
+        if known is not None and known.uid == workload.uid:
+            self.set_workload(workload)
+
     def remove_workload(self, kind: str, namespace: str, name: str) -> None:
         self._forget_gangs_of(self._owners.remove(kind, namespace, name))
 

@@ -226,7 +226,7 @@ class PlanWriter:
         except (ForbiddenError, InvalidError) as error:
             verb = "suspended" if is_suspended else "resumed"
             raise RemedyRefusedError(f"its Job cannot be {verb}: {error}") from error
-        self._state.set_workload(parse_workload(raw, "Job"))
+        self._state.renew_workload(parse_workload(raw, "Job"))
         return True
 
     async def _lift(self, lift: Lift, *, dry_run: bool = False) -> None:

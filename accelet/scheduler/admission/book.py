@@ -35,6 +35,12 @@ class AdmissionBook:
         if gang is not None:
             self._by_gang[gang].add(workload.key)
 
+    def renew(self, workload: KueueWorkload) -> None:
+        """A Workload as an answer to a request has it, which may come after the watch's news of its end."""
+        known = self.workloads.get(workload.key)
+        if known is not None and known.uid == workload.uid:
+            self.put(workload)
+
     def remove(self, key: ObjectKey) -> None:
         known = self.workloads.pop(key, None)
         if known is not None:

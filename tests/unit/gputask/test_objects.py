@@ -321,6 +321,28 @@ def test_answers_that_come_late_take_back_nothing_that_a_watch_has_told_of_a_pod
     assert state.view(task, 1.0).pods == (), "it is gone"
 
 
+def test_answers_that_come_after_the_end_of_a_task_or_its_job_bring_neither_back() -> None:
+    state = TaskState(TaskSettings(version="v1").times)
+    task = make_task()
+    state.set_task(task)
+    owner = [{"kind": "GPUTask", "name": "train", "uid": task.uid, "controller": True}]
+    job = parse_job(
+        {
+            "metadata": {"name": "train-1", "namespace": "ml", "uid": "job", "ownerReferences": owner},
+            "spec": {},
+        }
+    )
+    state.set_job(job)
+    state.renew_job(replace(job, is_deleted=True))
+    assert [one.is_deleted for one in state.view(task, 1.0).jobs] == [True]
+    state.remove_job(job)
+    state.renew_job(job)
+    assert state.view(task, 1.0).jobs == ()
+    state.remove_task(task)
+    state.renew_task(task)
+    assert state.tasks == {}
+
+
 def test_pods_and_jobs_of_another_namespace_are_nobodys_here() -> None:
     state = TaskState(TaskSettings(version="v1").times)
     task = make_task()

@@ -13,6 +13,7 @@ from accelet.fakeapi.patches import json_patch
 from accelet.kube.errors import MalformedObjectError
 from accelet.kube.objects import Owner
 from accelet.scheduler.admission.adopting import adopt
+from accelet.scheduler.admission.book import AdmissionBook
 from accelet.scheduler.admission.judging import Prospects, Told, check_patch, decide
 from accelet.scheduler.admission.kueue import (
     AdmissionCheck,
@@ -297,6 +298,18 @@ def test_whatever_is_written_is_read_or_refused(sets: Any, status: Any, template
     ):
         with suppress(MalformedObjectError):
             read(json.dumps(one).encode())
+
+
+def test_an_answer_that_comes_after_the_end_of_a_workload_does_not_bring_it_back() -> None:
+    book, workload = AdmissionBook(), parse_kueue_workload(_raw(conditions=[_true("QuotaReserved")]))
+    book.put(workload)
+    book.renew(replace(workload, is_admitted=True))
+    assert book.workloads[workload.key].is_admitted
+    book.renew(replace(workload, uid="former"))
+    assert book.workloads[workload.key].uid == workload.uid
+    book.remove(workload.key)
+    book.renew(workload)
+    assert book.workloads == {}
 
 
 def test_a_check_says_whose_it_is_and_what_is_said_of_it() -> None:
