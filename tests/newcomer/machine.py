@@ -11,8 +11,9 @@ from typing import Final
 
 from tests.newcomer.documents import PROJECT
 
-PACKAGES: Final = ("ca-certificates", "make", "pipx", "python3", "python3-venv")
-"""What README names, pip's certificates, and pipx, by which it installs the commands."""
+PACKAGES: Final = ("ca-certificates", "git", "make", "pipx", "python3", "python3-venv")
+"""What README names, pip's certificates, pipx, by which it installs the commands, and git, by which
+whoever has a checkout has it."""
 
 NAME: Final = "newcomer"
 _HOME: Final = f"/home/{NAME}"

@@ -1,6 +1,7 @@
 """The disk goes away between any two writes; then the agent is started anew."""
 
 import asyncio
+import os
 import tempfile
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from tests.unit.dra.nodes import Node
 from tests.unit.dra.strategies import gpu, gpus
 
 CARDS = gpus(gpu(3, tiles=2), gpu(4, tiles=2), gpu(5, tiles=2))
-MEMORY = "/dev/shm"
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 """Nothing here loses power: that what was written is on the disk is not to be waited for."""
 
 DEVICES = {
