@@ -8,6 +8,21 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # before grpc is imported: its 
 
 from hypothesis import HealthCheck, settings
 
+# What the person who runs the tests has set for her own `accelet` is not for them.
+for _name in (
+    "ACCELET_CDI_DIR",
+    "ACCELET_CONFIG",
+    "ACCELET_HOST_ROOT",
+    "ACCELET_HTTP",
+    "ACCELET_KUBECONFIG",
+    "ACCELET_KUBELET_DIR",
+    "ACCELET_LOG_LEVEL",
+    "ACCELET_POD_RESOURCES_DIR",
+    "KUBECONFIG",
+    "POD_NAMESPACE",
+):
+    os.environ.pop(_name, None)
+
 settings.register_profile(
     "default",
     max_examples=20,

@@ -30,8 +30,7 @@ resources:
 
 def devices(tmp_path: Path, *options: str, config: str = CONFIG) -> Result:
     (tmp_path / "config.yaml").write_text(config)
-    words = ["devices", "--config", str(tmp_path / "config.yaml"), "--host-root", "/", *options]
-    return CliRunner().invoke(main, words)
+    return CliRunner().invoke(main, ["devices", "--config", str(tmp_path / "config.yaml"), *options])
 
 
 def slices(tmp_path: Path, *options: str) -> list[dict[str, Any]]:
