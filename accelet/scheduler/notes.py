@@ -57,8 +57,7 @@ class WaitingNotes:
         if reason is None or pod is None or not is_gated(pod, self._state.prefix):
             return None
         # What the API server does not allow is tried again with the next reason alone: people have the Event.
-        refused = suppress(ForbiddenError, InvalidError)
-        with suppress(NotLeadingError), refused:
+        with suppress(ForbiddenError, InvalidError, NotLeadingError):
             if not await self._writer.note(pod, reason):
                 return None
         self._written_s[key] = self._clock.now_s()
