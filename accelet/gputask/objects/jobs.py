@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from accelet.gputask.objects.names import ATTEMPT
+from accelet.kinds.gputask import GPU_TASKS
 from accelet.kube.objects import (
     ObjectKey,
     RawObject,
@@ -163,8 +164,10 @@ def parse_service(raw: RawObject) -> TaskService:
 
 
 def _owner(metadata: WireMetadata) -> str:
+    """The UID of the GPUTask that controls it; nothing else is one, whatever UID it is said to have."""
     owner = controller_of(read_owners(metadata.owner_references))
-    return owner.uid if owner is not None else ""
+    is_task = owner is not None and (owner.api_version, owner.kind) == (GPU_TASKS.api_version, GPU_TASKS.kind)
+    return owner.uid if owner is not None and is_task else ""
 
 
 def _attempt(text: str) -> int:

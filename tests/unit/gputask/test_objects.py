@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.gputask.deciding.said import read_events
-from accelet.gputask.objects.jobs import JobCondition, parse_job
+from accelet.gputask.objects.jobs import JobCondition, parse_job, parse_service
 from accelet.gputask.objects.manifests import is_disruption, is_fatal, job_body, service_body
 from accelet.gputask.objects.pods import TaskPod, parse_pod
 from accelet.gputask.objects.ranks import read_ranks, write_ranks
@@ -21,6 +21,7 @@ from accelet.gputask.objects.task import parse_kept_task, parse_task
 from accelet.gputask.settings import TaskSettings
 from accelet.gputask.state import TaskState
 from accelet.kinds.gputask import (
+    GPU_TASKS,
     MOST_RANKS,
     TaskCards,
     TaskContainer,
@@ -32,6 +33,7 @@ from accelet.kinds.gputask import (
     TaskVolume,
 )
 from accelet.kube.errors import MalformedObjectError
+from accelet.kube.writing.ownership import owner_reference
 from tests.unit.gputask.world import failure, make_task
 
 PREFIX = "gke.io/topology-aware-auto-"
@@ -283,7 +285,7 @@ def test_a_pod_that_ended_by_itself_and_no_other_is_remembered_when_it_is_gone(t
     state.set_task(task)
     owner = [{"kind": "Job", "name": "train-1", "uid": "job", "controller": True}]
     job = {"name": "train-1", "namespace": "ml", "uid": "job", "labels": {"accelet.dev/attempt": "1"}}
-    task_owner = [{"kind": "GPUTask", "name": "train", "uid": task.uid, "controller": True}]
+    task_owner = [owner_reference(GPU_TASKS, "train", task.uid)]
     assert (
         state.set_job(parse_job({"metadata": {**job, "ownerReferences": task_owner}, "spec": {}})) == task.key
     )
@@ -321,11 +323,21 @@ def test_answers_that_come_late_take_back_nothing_that_a_watch_has_told_of_a_pod
     assert state.view(task, 1.0).pods == (), "it is gone"
 
 
+@pytest.mark.parametrize(
+    "other", [{"apiVersion": "accelet.dev/v9"}, {"apiVersion": "v1"}, {"kind": "ConfigMap"}]
+)
+def test_a_job_that_names_something_else_by_the_uid_of_a_task_is_not_the_tasks(other: dict[str, str]) -> None:
+    owner = {**owner_reference(GPU_TASKS, "train", "task-uid"), **other}
+    metadata = {"name": "train-1", "namespace": "ml", "uid": "job", "ownerReferences": [owner]}
+    assert parse_job({"metadata": metadata, "spec": {}}).owner_uid == ""
+    assert parse_service({"metadata": metadata}).owner_uid == ""
+
+
 def test_answers_that_come_after_the_end_of_a_task_or_its_job_bring_neither_back() -> None:
     state = TaskState(TaskSettings(version="v1").times)
     task = make_task()
     state.set_task(task)
-    owner = [{"kind": "GPUTask", "name": "train", "uid": task.uid, "controller": True}]
+    owner = [owner_reference(GPU_TASKS, "train", task.uid)]
     job = parse_job(
         {
             "metadata": {"name": "train-1", "namespace": "ml", "uid": "job", "ownerReferences": owner},
@@ -398,7 +410,7 @@ def test_a_pod_of_another_namespace_has_no_rank_of_a_job_done() -> None:
     state = TaskState(TaskSettings(version="v1").times)
     task = make_task()
     state.set_task(task)
-    owner = [{"kind": "GPUTask", "name": "train", "uid": task.uid, "controller": True}]
+    owner = [owner_reference(GPU_TASKS, "train", task.uid)]
     job = {"name": "train-1", "namespace": "ml", "uid": "job", "labels": {"accelet.dev/attempt": "1"}}
     state.set_job(parse_job({"metadata": {**job, "ownerReferences": owner}, "spec": {}}))
     state.set_pod(_done_pod("p", namespace="evil"))
