@@ -151,8 +151,9 @@ class Controller:
         except NotFoundError:
             return _PODS_AGAIN_S  # its namespace, or what was to be changed, is gone
         except (InvalidError, ForbiddenError) as error:
-            self._hinder(view, "JobRefused", error)
+            self._hinder(view, action, error)
             return 0.0
+        self._state.refused.get(task.uid, {}).pop(type(action), None)
         if isinstance(taken, Taken):
             self._note(view, "NameTaken", taken.sentence, _TAKEN_S)
             return 0.0
@@ -211,20 +212,25 @@ class Controller:
         self._state.forbidden.pop(task.uid, None)
         _log.info("move", task="/".join(task.key), move=action.move.name, phase=action.phase, why=action.why)
 
-    def _hinder(self, view: TaskView, reason: str, error: ApiError) -> None:
-        is_final = isinstance(error, InvalidError)
-        before = view.present_obstacle
-        tries = before.tries if before is not None else 0
+    def _hinder(self, view: TaskView, action: TaskAction, error: ApiError) -> None:
+        """What is refused is not tried again at once. Of a Move that cannot be written the log tells."""
+        before = view.refused.get(type(action))
+        is_present = before is not None and before.generation == view.task.generation
+        tries = before.tries if before is not None and is_present else 0
         wait_s = min(_FIRST_REFUSED_S * 2.0 ** min(tries, 8), _LONGEST_REFUSED_S)
-        self._note(view, reason, error.message or str(error), _INVALID_S if is_final else wait_s)
+        wait_s = _INVALID_S if isinstance(error, InvalidError) else wait_s
+        text = error.message or str(error)
+        obstacle = _obstacle(view, "JobRefused", text, wait_s, tries + 1)
+        self._state.refused.setdefault(view.task.uid, {})[type(action)] = obstacle
+        if not isinstance(action, AskToSave | AdvanceMove | DeleteMove):
+            self._state.obstacles[view.task.uid] = obstacle
+        elif not tries:
+            task = "/".join(view.task.key)
+            _log.warning("move is refused", task=task, error=excerpt(text, _LONGEST_LOGGED))
 
     def _note(self, view: TaskView, reason: str, sentence: str, wait_s: float) -> None:
         """Remembers what is in the way, for this generation of the task."""
-        before = view.present_obstacle
-        tries = before.tries + 1 if before is not None else 1
-        self._state.obstacles[view.task.uid] = Obstacle(
-            reason, " ".join(sentence.split()), view.task.generation, time.time() + wait_s, tries
-        )
+        self._state.obstacles[view.task.uid] = _obstacle(view, reason, sentence, wait_s)
 
     def _tell(self, task: GpuTask, status: GPUTaskStatus) -> None:
         self._events.tell(task, status)
@@ -237,3 +243,8 @@ class Controller:
         self._metrics.tasks.clear()
         for phase, count in phases.items():
             self._metrics.tasks.labels(phase).set(count)
+
+
+def _obstacle(view: TaskView, reason: str, sentence: str, wait_s: float, tries: int = 1) -> Obstacle:
+    text = " ".join(sentence.split())
+    return Obstacle(reason, text, view.task.generation, time.time() + wait_s, tries)

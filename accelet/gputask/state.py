@@ -4,7 +4,7 @@ from collections import defaultdict
 from typing import TypeVar
 
 from accelet.gputask.deciding.status import record_of
-from accelet.gputask.deciding.view import EndsRead, JobReport, Obstacle, TaskTimes, TaskView
+from accelet.gputask.deciding.view import EndsRead, JobReport, Obstacle, TaskAction, TaskTimes, TaskView
 from accelet.gputask.objects.jobs import TaskJob, TaskService
 from accelet.gputask.objects.pods import TaskPod
 from accelet.gputask.objects.task import GpuTask
@@ -20,7 +20,8 @@ OwnerKey = tuple[str, str]
 class TaskState:
     """Tasks, and their Jobs, Services, pods and Moves by whose they are; plain and synchronous.
 
-    `forbidden` has what a disruption budget said, by the UID of the task, when its pods were to end last.
+    `forbidden` has what a disruption budget said, by the UID of the task, when its pods were to end last,
+    `refused` what the API server refuses to do for it.
     """
 
     def __init__(self, times: TaskTimes) -> None:
@@ -39,6 +40,7 @@ class TaskState:
 
         self._keys: dict[OwnerKey, ObjectKey] = {}
         self.forbidden: dict[str, str] = {}
+        self.refused: dict[str, dict[type[TaskAction], Obstacle]] = {}
         self._moves: dict[ObjectKey, Move] = {}
         self._moves_of: dict[OwnerKey, set[ObjectKey]] = defaultdict(set)
 
@@ -64,6 +66,7 @@ class TaskState:
         self.obstacles.pop(task.uid, None)
         self.reports.pop(task.uid, None)
         self.forbidden.pop(task.uid, None)
+        self.refused.pop(task.uid, None)
         self.ends.pop(task.uid, None)
 
     def set_move(self, move: Move) -> ObjectKey | None:
@@ -173,6 +176,7 @@ class TaskState:
             times=self._times,
             moves=tuple(self._moves[key] for key in sorted(self._moves_of.get(owner, ()))),
             forbidden_move=self.forbidden.get(task.uid, ""),
+            refused=dict(self.refused.get(task.uid, {})),
         )
 
     def _forget_done(self, gone: TaskPod) -> None:

@@ -39,11 +39,19 @@ def decide(view: TaskView) -> TaskStep:
     """What is done next, and why: a function of the view alone."""
     if view.task.is_deleted:
         return TaskStep(view.record)  # what it owns goes with it
-    if (ending := clear_moves(view)) is not None:
+    if (ending := clear_moves(view)) is not None and not _refused_s(view, ending):
         return ending
     step = _rest(view) if view.record.outcome else _pursue(view)
-    # The first step on the way to it is to write it down; nothing is done that is not written.
-    return step if step.record == view.record else TaskStep(step.record, None, 0.0)
+    if step.record != view.record:
+        # The first step on the way to it is to write it down; nothing is done that is not written.
+        return TaskStep(step.record, None, 0.0)
+    wait_s = _refused_s(view, step)
+    return TaskStep(step.record, None, wait_s) if wait_s else step
+
+
+def _refused_s(view: TaskView, step: TaskStep) -> float:
+    """For how long a step is not tried again."""
+    return view.refused_s(step.action) if step.action is not None else 0.0
 
 
 def is_read_before_told(view: TaskView, step: TaskStep) -> bool:

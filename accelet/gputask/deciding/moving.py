@@ -39,9 +39,14 @@ def clear_moves(view: TaskView) -> TaskStep | None:
 
 
 def go_on(view: TaskView, job: TaskJob) -> TaskStep | None:
-    """The next step of the Move of a task whose Job goes on; None where there is none to be done."""
+    """The next step of the Move of a task whose Job goes on; None where there is none to be done.
+
+    One that is to be withdrawn, which the API server refuses, is not gone on with.
+    """
     move = view.move
-    return None if move is None else _NEXT[move.phase](view, job, move)
+    if move is None or not (move.is_under_way or _why_not(view, move) is None):
+        return None
+    return _NEXT[move.phase](view, job, move)
 
 
 def _why_not(view: TaskView, move: Move) -> tuple[str, str] | None:

@@ -1,5 +1,6 @@
 """What a decision about a task is made of, and what it comes to."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -91,7 +92,7 @@ class TaskView:
     `jobs` are those that the task controls. `pods` have its label, whoever controls them by now. `done` are
     ranks of the present Job that were seen to end by themselves, `ends` those that were read for it. `moves`
     are the task's, ended or not; `forbidden_move` is the sentence of a disruption budget that lets none of
-    them begin.
+    them begin. `refused` has, by its class, what the API server refused to do and when to ask again.
     """
 
     task: GpuTask
@@ -107,6 +108,13 @@ class TaskView:
     times: TaskTimes = field(default_factory=TaskTimes)
     moves: tuple[Move, ...] = ()
     forbidden_move: str = ""
+    refused: "Mapping[type[TaskAction], Obstacle]" = field(default_factory=dict)
+
+    def refused_s(self, action: "TaskAction") -> float:
+        """For how many seconds an action is not tried, of a sort that was refused; 0 if it may be."""
+        found = self.refused.get(type(action))
+        is_present = found is not None and found.generation == self.task.generation
+        return max(0.0, found.retry_s - self.now_s) if found is not None and is_present else 0.0
 
     @property
     def live_moves(self) -> tuple[Move, ...]:

@@ -3,16 +3,19 @@
 import asyncio
 import time
 from dataclasses import dataclass, field, replace
-from typing import cast
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
 from accelet.control.writer import FencedWriter
 from accelet.gputask.controller import Controller
 from accelet.gputask.deciding.decide import decide
+from accelet.gputask.deciding.moving import MOST_ENDED
 from accelet.gputask.deciding.status import status_of
-from accelet.gputask.deciding.view import EndsRead, TaskTimes, TaskView
+from accelet.gputask.deciding.view import AdvanceMove, EndsRead, TaskTimes, TaskView
 from accelet.gputask.events import TaskEvents
 from accelet.gputask.metrics import TaskMetrics
 from accelet.gputask.objects.jobs import JobCondition, TaskJob
@@ -20,9 +23,11 @@ from accelet.gputask.objects.pods import TaskPod
 from accelet.gputask.objects.task import GpuTask
 from accelet.gputask.state import TaskState
 from accelet.gputask.writer import TaskWriter
-from accelet.kinds.gputask import GPUTaskStatus
+from accelet.kinds.gputask import GPUTaskStatus, TaskConditionShape
+from accelet.kinds.move import Move, MoveGain, MovePlace, MoveSpec, MoveStatus, MoveTask
 from accelet.kube.apiresources import ObjectApi
 from accelet.kube.client import Client
+from accelet.kube.errors import ForbiddenError
 from accelet.kube.recording.eventlog import Message
 from tests.unit.gputask.world import make_task
 
@@ -131,3 +136,87 @@ async def test_a_job_that_is_complete_before_its_pods_are_seen_to_have_ended_is_
     work.cancel()
     status = state.tasks[task.key].status
     assert (writer.phases, status.replicas, status.ready_replicas) == (["Completed"], 0, 0)
+
+
+class RefusedWriter(NotingWriter):
+    """Notes what it is asked to do besides writing a status, all of which a policy refuses."""
+
+    def __init__(self, state: TaskState) -> None:
+        super().__init__(state)
+        self.asked: list[str] = []
+
+    async def _refuse(self, what: str) -> None:
+        self.asked.append(what)
+        await asyncio.sleep(0)
+        raise ForbiddenError("DELETE it", 403, "Forbidden", "a policy says no")
+
+    async def delete_job(self, job: TaskJob) -> None:
+        await self._refuse(f"delete {job.name}")
+
+    async def delete_task(self, task: GpuTask) -> None:
+        await self._refuse(f"delete {task.name}")
+
+    async def delete_move(self, move: Move) -> None:
+        await self._refuse(f"delete {move.name}")
+
+    async def advance_move(self, wanted: AdvanceMove, now_s: float) -> None:
+        await self._refuse(f"{wanted.phase} {wanted.move.name}")
+
+    async def suspend(self, job: TaskJob, *, suspended: bool) -> None:
+        self.asked.append(f"suspended {suspended}")
+        self.known.set_job(replace(job, is_suspended=suspended, resource_version="99"))
+
+
+def _renewed(state: TaskState, task: GpuTask, **said: Any) -> GpuTask:
+    status = msgspec.structs.replace(task.status, **said)
+    again = replace(task, status=status, resource_version=str(int(task.resource_version) + 1))
+    state.set_task(again)
+    return again
+
+
+def _move(task: GpuTask, name: str, status: MoveStatus) -> Move:
+    spec = MoveSpec(
+        task=MoveTask(name=task.name, uid=task.uid, attempt=1),
+        takes={},
+        places=(MovePlace(rank=0, pod_uid="gone", from_node="n0", to_node="n9"),),
+        gain=MoveGain(kind="Drain"),
+        valid_until=datetime.now(UTC) - timedelta(seconds=1),
+    )
+    return Move(task.namespace, name, f"uid-{name}", "1", 0.0, spec, status)
+
+
+@pytest.mark.parametrize("what", ["former Job", "task", "Move", "old Moves"])
+async def test_what_is_refused_is_not_asked_for_again_at_once_and_holds_nothing_else_up(what: str) -> None:
+    """Who makes Jobs may have made one that a policy keeps; rights may be of another version."""
+    state, task = _running(2)
+    ended = datetime.now(UTC) - timedelta(seconds=9)
+    if what == "former Job":
+        state.set_job(TaskJob("ml", "train-x", "another", "3", task.uid, 0))
+    elif what == "task":
+        task = replace(task, spec=msgspec.structs.replace(task.spec, ttl_seconds=1))
+        done = TaskConditionShape(type="Completed", status="True", last_transition_time=ended)
+        _renewed(state, task, completion_time=ended, conditions=(done,))
+    elif what == "Move":
+        state.set_move(_move(task, "m", MoveStatus()))
+    else:
+        for number in range(MOST_ENDED + 1):
+            state.set_move(_move(task, f"m{number:02}", MoveStatus(phase="Done")))
+    writer = RefusedWriter(state)
+    events = TaskEvents(list[Message]().append)
+    controller = Controller(state, writer, TaskMetrics(CollectorRegistry()), events)
+    work = asyncio.create_task(controller.run())
+    for _ in range(500):
+        await asyncio.sleep(0)
+    assert len(writer.asked) == 1
+    is_moved = "Move" in what
+    if is_moved:
+        spec = msgspec.structs.replace(task.spec, suspend=True)
+        state.set_task(replace(state.tasks[task.key], spec=spec, resource_version="50"))
+        controller.see(task.key)
+        async with asyncio.timeout(60):
+            while "suspended True" not in writer.asked:  # noqa: ASYNC110 - it is looked at in a task
+                await asyncio.sleep(0.01)
+    assert not work.done()
+    work.cancel()
+    accepted = next((one for one in state.tasks[task.key].status.conditions if one.type == "Accepted"), None)
+    assert what == "task" or (accepted is not None and (accepted.status == "True") == is_moved)
