@@ -122,6 +122,7 @@ class Controller:
             book,
             writer,
             self._writer,
+            settings=self._settings.moves,
             hold_plan=self._hold_plan,
             wall_s=self._wall_s,
         )

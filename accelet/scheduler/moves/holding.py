@@ -43,6 +43,9 @@ class MoveVerdict:
     why: str = ""
 
 
+LOST: Final = MoveVerdict("Withdrawn", GAIN_LOST, "it would not help any more")
+
+
 def held_places(
     move: Move, arrived: Collection[int] = (), *, is_intended: bool = False
 ) -> tuple[HeldPlace, ...]:
@@ -70,7 +73,7 @@ def held_places(
             is_old=True,
         )
         for place in places
-        if not _stays(place)
+        if not stays(place)
     ]
     return (*new, *old)
 
@@ -94,10 +97,11 @@ def new_places(move: Move, pods: Mapping[str, int | None]) -> Mapping[str, HeldP
 
 def _new_place(move: Move, place: MovePlace) -> HeldPlace:
     uid = move.spec.task.uid
-    return HeldPlace(move.namespace, uid, place.rank, place.to_node, place.to_cards, is_old=_stays(place))
+    return HeldPlace(move.namespace, uid, place.rank, place.to_node, place.to_cards, is_old=stays(place))
 
 
-def _stays(place: MovePlace) -> bool:
+def stays(place: MovePlace) -> bool:
+    """Whether a rank keeps its place: it begins anew there with its peers."""
     return (place.to_node, place.to_cards) == (place.from_node, place.from_cards)
 
 
@@ -111,7 +115,7 @@ def judge_move(move: Move, room: Room, now_s: float, *, has_gain: bool = True) -
     if now_s >= move.valid_until_s:
         return MoveVerdict("Withdrawn", "Expired", "it was not approved and begun in time")
     if not has_gain:
-        return MoveVerdict("Withdrawn", GAIN_LOST, "it would not help any more")
+        return LOST
     if room == "lost":
         return MoveVerdict("Withdrawn", "PlaceLost", "its new place is not free any more")
     if move.phase == "Approved" and room == "free":
@@ -124,21 +128,24 @@ def judge_group(
     now_s: float,
     *,
     is_open: Callable[[Move], bool],
+    is_of_use: Callable[[Move], bool],
     is_awaited: bool,
     is_waiting: bool,
 ) -> Sequence[tuple[Move, MoveVerdict]]:
     """Which of some Moves that are good for something together alone are withdrawn.
 
     `is_awaited`: the plan of the gang that they let in waits for them; `is_waiting`: that gang has no place.
-    Once one is held, it is for that plan.
+    Once one is held, it is for that plan. `is_of_use` is asked of each by itself.
     """
     is_held = any(move.phase in HOLDS for move in group)
     is_let_in = group[0].spec.gain.kind == "LetsIn"
-    has_gain = not is_let_in or is_awaited or (is_waiting and not is_held)
-    judged = [
-        (move, judge_move(move, "unknown" if is_open(move) else "lost", now_s, has_gain=has_gain))
-        for move in group
-    ]
+    lets_in = not is_let_in or is_awaited or (is_waiting and not is_held)
+
+    def judge(move: Move) -> MoveVerdict | None:
+        room: Room = "unknown" if is_open(move) else "lost"
+        return judge_move(move, room, now_s, has_gain=lets_in and is_of_use(move))
+
+    judged = [(move, judge(move)) for move in group]
     return [(move, verdict) for move, verdict in judged if verdict is not None]
 
 

@@ -15,19 +15,24 @@ from accelet.runtime.logs import Log
 from accelet.scheduler.cluster.layout import Layout
 from accelet.scheduler.gangs.grouping import Gang, GangKey
 from accelet.scheduler.moves.book import CONTAINER, MoveBook
+from accelet.scheduler.moves.budgets import IMPROVEMENTS
+from accelet.scheduler.moves.finding.packs import PacksTerms, still_packs
+from accelet.scheduler.moves.finding.relocating import Drained
 from accelet.scheduler.moves.holding import (
-    GAIN_LOST,
+    LOST,
     SLACK_S,
     MoveVerdict,
     first_come,
     held_until_s,
     judge_group,
 )
-from accelet.scheduler.moves.movable import distance_of
+from accelet.scheduler.moves.lasting import as_written, still_drains
+from accelet.scheduler.moves.movable import distance_of, running_task
 from accelet.scheduler.moves.proposing import lets_in_key
 from accelet.scheduler.moves.writer import MoveWriter
 from accelet.scheduler.placement.plan import Plan, find_places, take_places
 from accelet.scheduler.record import Awaited, Record
+from accelet.scheduler.settings import MoveSettings
 from accelet.scheduler.state import SchedulerState
 from accelet.scheduler.writer import PlanWriter
 
@@ -55,10 +60,12 @@ class Mover:
         moves: MoveWriter,
         plans: PlanWriter,
         *,
+        settings: MoveSettings,
         hold_plan: HoldPlan,
         wall_s: Callable[[], float],
     ) -> None:
         self._state, self._book, self._moves, self._plans = state, book, moves, plans
+        self._packs = PacksTerms(factor=settings.improve_factor)
         self._hold_plan, self._wall_s = hold_plan, wall_s
         self._failing = Failing(_log, "cannot write moves")
 
@@ -111,16 +118,17 @@ class Mover:
         nodes = tuple(place.node for place in places)
         return Plan(gang, nodes, given, distance_of(nodes, layout))
 
-    async def judge(self, gangs: Collection[Gang], layout: Layout) -> None:
+    async def judge(self, gangs: Collection[Gang], layout: Layout, *, is_wanted: bool) -> None:
         """Holds the places of what is approved, and withdraws what cannot or need not be done any more.
 
-        `gangs` are those that have no place.
+        `gangs` are those that have no place; `is_wanted`: one of them waits for room.
         """
         refused: KubeError | None = None
+        drained = Drained.as_said(self._state.cluster.nodes)
         try:
             for group in _groups(self._book.live):
                 try:
-                    await self._judge(group, gangs, layout)
+                    await self._judge(group, gangs, layout, drained, is_wanted=is_wanted)
                 except (ForbiddenError, InvalidError) as error:
                     refused = error  # of these Moves alone
         except NotLeadingError:
@@ -132,15 +140,25 @@ class Mover:
         else:
             self._failing.worked()
 
-    async def _judge(self, group: Sequence[Move], gangs: Collection[Gang], layout: Layout) -> None:
+    async def _judge(
+        self,
+        group: Sequence[Move],
+        gangs: Collection[Gang],
+        layout: Layout,
+        drained: Drained,
+        *,
+        is_wanted: bool,
+    ) -> None:
         """`group` are Moves that are good for something together alone."""
         let_in = _find(gangs, group[0].spec.gain.lets_in)
         # Plans await Moves that let somebody in, and no others: all plans are gone over for such alone.
         is_awaited = bool(group[0].spec.gain.lets_in and self.awaiting(group))
+        account = self._state.cluster.cards
         verdicts = judge_group(
             group,
             self._wall_s(),
             is_open=self._book.is_open,
+            is_of_use=lambda move: still_drains(move, self._book.leaving(move), drained, account),
             is_awaited=is_awaited,
             is_waiting=let_in is not None,
         )
@@ -149,7 +167,23 @@ class Mover:
         if verdicts or not any(move.phase == "Approved" for move in group):
             return
         if all(move.phase != "Proposed" for move in group):
+            if not await self._still_improves(group[0], layout, is_wanted=is_wanted):
+                await self._write(group[0], LOST)
+                return
             await self._hold(group, None if is_awaited else let_in, layout)
+
+    async def _still_improves(self, move: Move, layout: Layout, *, is_wanted: bool) -> bool:
+        """Whether a better place is one now that it is to be held; so are those of all other moves."""
+        if move.spec.gain.kind not in IMPROVEMENTS:
+            return True
+        terms = self._book.tasks.get((move.namespace, move.spec.task.name))
+        task = running_task(terms, self._state) if terms is not None else None
+        if is_wanted or task is None or move.spec.gain.kind == "Nearer":
+            return not is_wanted
+        found = as_written(move, task)
+        cluster = self._state.cluster
+        supposed = cluster.suppose(cluster.snapshot(layout), task.pods)
+        return found is not None and await asyncio.to_thread(still_packs, found, supposed, self._packs)
 
     async def _hold(self, group: Sequence[Move], let_in: Gang | None, layout: Layout) -> None:
         """Holds the places of a group that is approved, and what they free for the gang that they let in."""
@@ -181,8 +215,7 @@ class Mover:
         if plan.nodes is None:
             for move in group:
                 if move.phase in ("Approved", "Held", "Saving"):
-                    why = "it would not help any more"
-                    await self._write(move, MoveVerdict("Withdrawn", GAIN_LOST, why))
+                    await self._write(move, LOST)
             return False
         until_s = max(map(self._done_by_s, group))
         awaited = tuple(Awaited(*move.key, move.uid) for move in group)

@@ -6,6 +6,7 @@ from accelet.kinds.move import Move
 from accelet.scheduler.cluster.layout import Layout
 from accelet.scheduler.gangs.grouping import Gang
 from accelet.scheduler.moves.book import MoveBook
+from accelet.scheduler.moves.lasting import is_wanted
 from accelet.scheduler.moves.mover import Arrivals, Mover
 from accelet.scheduler.moves.proposer import Proposer
 from accelet.scheduler.placement.plan import Plan
@@ -39,7 +40,7 @@ class Moves:
         """
         self._book.settle()
         if self._book.live:
-            await self._mover.judge(self._state.gangs(), layout)
+            await self._mover.judge(self._state.gangs(), layout, is_wanted=is_wanted(waiting))
         left = [plan for plan in waiting if self._state.record_of(plan.gang.key) is None]
         return await self._proposer.look(left, layout, kept)
 

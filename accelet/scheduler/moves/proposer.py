@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Final
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from accelet.scheduler.moves.budgets import IMPROVEMENTS, MoveBounds, MoveHistor
 from accelet.scheduler.moves.finding.letsin import LetsInTerms
 from accelet.scheduler.moves.finding.relocating import Drained, nodes_mask
 from accelet.scheduler.moves.improver import Improver
+from accelet.scheduler.moves.lasting import is_wanted
 from accelet.scheduler.moves.movable import MovableTask, Relocation, running_task
 from accelet.scheduler.moves.proposing import (
     lets_in_key,
@@ -40,9 +40,6 @@ from accelet.scheduler.settings import MoveSettings
 from accelet.scheduler.state import SchedulerState
 
 _log = Log(__name__)
-
-DRAIN: Final = "accelet.dev/drain"
-"""On a Node, `true`: tasks that may be moved go elsewhere; `cards`: those on cards out of service."""
 
 _EVERY_S = 2.0
 _LOOK_S = 10.0
@@ -104,9 +101,8 @@ class Proposer:
             return self._again_s - started_s
         gang = self._next_gang(waiting, started_s)
         wished = self._wished()
-        drained = Drained(self._annotated("true"), self._annotated("cards"))
-        is_wanted = any(not (plan.gang.objection or plan.gang.lacking) for plan in waiting)
-        improves = not is_wanted and self._may_improve()
+        drained = Drained.as_said(self._state.cluster.nodes)
+        improves = not is_wanted(waiting) and self._may_improve()
         if gang is not None or wished or drained != Drained() or improves:
             try:
                 await self._propose(gang, wished, drained, layout, kept, improves=improves)
@@ -119,11 +115,6 @@ class Proposer:
         ended_s = self._clock.now_s()
         self._again_s = ended_s + max(_EVERY_S, _SHARE * (ended_s - started_s))
         return max(_LOOK_S, self._again_s - ended_s)
-
-    def _annotated(self, said: str) -> frozenset[str]:
-        """The nodes of which somebody says so."""
-        nodes = self._state.cluster.nodes
-        return frozenset(node.name for node in nodes if node.annotations.get(DRAIN) == said)
 
     def _next_gang(self, waiting: Sequence[Plan], now_s: float) -> Gang | None:
         """The first that has waited long enough and has not been looked at lately."""

@@ -19,7 +19,7 @@ from accelet.kinds.gputask import GPU_TASKS
 from accelet.kinds.move import MOVES
 from accelet.kube.apiresources import JOBS, NODES, PODS, ApiResource
 from accelet.kube.client import Client
-from accelet.scheduler.moves.proposer import DRAIN
+from accelet.scheduler.moves.finding.relocating import DRAIN
 from tests.e2e.card_pods import CARD
 from tests.e2e.cluster.images import BUSYBOX_IMAGE
 from tests.e2e.cluster.node import Node

@@ -22,8 +22,9 @@ from accelet.scheduler.events import GangEvents
 from accelet.scheduler.gangs.grouping import GATE_PREFIX
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.moves.book import MoveBook
+from accelet.scheduler.moves.finding.relocating import DRAIN
 from accelet.scheduler.moves.holding import GAIN_LOST
-from accelet.scheduler.moves.proposer import DRAIN, Proposer
+from accelet.scheduler.moves.proposer import Proposer
 from accelet.scheduler.moves.tasks import TaskTerms
 from accelet.scheduler.moves.writer import MoveWriter
 from accelet.scheduler.placement.plan import Plan, plan_gang

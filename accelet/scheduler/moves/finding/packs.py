@@ -77,6 +77,11 @@ def find_packs(task: MovableTask, supposed: Supposition, terms: PacksTerms) -> P
     return Packs(reason="no place leaves more nodes or cards free")
 
 
+def still_packs(move: Relocation, supposed: Supposition, terms: PacksTerms) -> bool:
+    """Whether a move that was found earlier leaves as much free now."""
+    return _Look(move.task, supposed).judge(move, terms.factor).move is not None
+
+
 class _Look:
     """One task, and what there is of the accelerators that it asks for."""
 

@@ -1,10 +1,12 @@
 """Drain and Person: another place for a task that somebody wants elsewhere."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
+from accelet.kube.nodes import Node
 from accelet.scheduler.cards.account import CardAccount
 from accelet.scheduler.cluster.cardroom import CardRoom
 from accelet.scheduler.cluster.layout import Mask
@@ -14,8 +16,14 @@ from accelet.scheduler.moves.movable import MovableTask, Relocation
 from accelet.scheduler.placement.plan import find_places, take_places
 from accelet.scheduler.placement.unlike import USUAL_EFFORT, Effort
 
+DRAIN: Final = "accelet.dev/drain"
+"""On a Node, `true`: tasks that may be moved go elsewhere; `cards`: those on cards out of service."""
+
 _DRAINED = "to be drained"
 _UNWANTED = "not where it is to be moved"
+
+
+_SAID = ("true", "cards")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +43,13 @@ class Drained:
 
     nodes: frozenset[str] = frozenset()
     cards_of: frozenset[str] = frozenset()
+
+    @classmethod
+    def as_said(cls, nodes: Iterable[Node]) -> "Drained":
+        """What people say on these nodes."""
+        said = {node.name: node.annotations.get(DRAIN) for node in nodes}
+        whole, cards = (frozenset(name for name, text in said.items() if text == one) for one in _SAID)
+        return cls(whole, cards)
 
     def ranks_of(self, task: MovableTask, account: CardAccount) -> list[int]:
         """The ranks of a task that are to leave their places, by their order in it."""
