@@ -64,6 +64,12 @@ class MoveBook:
         elif move.key in self._live:
             self._end(move)
 
+    def renew_move(self, move: Move) -> None:
+        """A Move as an answer to a request has it, which may come after the watch's news of its end."""
+        known = self.moves.get(move.key)
+        if known is not None and known.uid == move.uid:
+            self.set_move(move)
+
     def remove_move(self, key: ObjectKey) -> None:
         known = self.moves.pop(key, None)
         former = self._former.pop(key, None)

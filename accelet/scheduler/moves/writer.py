@@ -42,7 +42,9 @@ class MoveWriter:
             raw = await self._writer.create(MOVES, namespace, body)
         except ExistsError:
             raw = await self._writer.get(MOVES, namespace, name)
-        return self._read(raw)
+        move = parse_move(raw)
+        self._book.set_move(move)
+        return move
 
     async def write(self, move: Move, verdict: MoveVerdict, now_s: float) -> Move | None:
         """Writes a status at the version of the Move that was seen; None where it has changed meanwhile."""
@@ -58,14 +60,11 @@ class MoveWriter:
             self._book.remove_move(move.key)
             return None
         except ConflictError:
-            self._read(await self._writer.get(MOVES, *move.key))
+            self._book.renew_move(parse_move(await self._writer.get(MOVES, *move.key)))
             return None
-        return self._read(raw)
-
-    def _read(self, raw: bytes) -> Move:
-        move = parse_move(raw)
-        self._book.set_move(move)
-        return move
+        written = parse_move(raw)
+        self._book.renew_move(written)
+        return written
 
 
 def move_name(spec: MoveSpec, of: str) -> str:

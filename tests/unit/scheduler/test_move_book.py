@@ -6,21 +6,25 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
 from time import process_time
+from typing import cast
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelet.control.writer import FencedWriter
 from accelet.kinds.move import HOLDS, Move, MoveGain, MovePhase, MovePlace, MoveSpec, MoveStatus, MoveTask
+from accelet.kube.apiresources import ObjectApi
 from accelet.kube.errors import MalformedObjectError
 from accelet.kube.pods import Pod
 from accelet.kube.selection import NodeTerm, Requirement
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import GATE_PREFIX
 from accelet.scheduler.moves.book import MoveBook
-from accelet.scheduler.moves.holding import SLACK_S, held_until_s
+from accelet.scheduler.moves.holding import SLACK_S, MoveVerdict, held_until_s
 from accelet.scheduler.moves.tasks import TaskTerms, parse_terms
+from accelet.scheduler.moves.writer import MoveWriter
 from accelet.scheduler.record import Awaited
 from accelet.scheduler.release import unpinned_terms
 from accelet.scheduler.state import SchedulerState
@@ -104,6 +108,36 @@ def test_an_older_version_of_a_move_changes_nothing() -> None:
     assert _free(state) == {"n0": 3, "n1": 3, "n2": 4}
     book.remove_move(("ml", "train-m"))
     assert _free(state) == {"n0": 3, "n1": 4, "n2": 4}
+
+
+def test_an_answer_that_comes_after_the_end_of_a_move_holds_nothing_for_it() -> None:
+    """Its task is deleted while the scheduler holds its places, and the watch is quicker than the answer."""
+    state, book = _world([("n0", "n1")])
+    book.set_move(_move([("n0", "n1")], "Approved"))
+    book.renew_move(_move([("n0", "n1")], "Held", version=2))
+    assert _free(state) == {"n0": 3, "n1": 3, "n2": 4}
+    book.remove_move(("ml", "train-m"))
+    book.renew_move(_move([("n0", "n1")], "Held", version=2))
+    assert (_free(state), book.live) == ({"n0": 3, "n1": 4, "n2": 4}, [])
+
+
+async def test_what_is_written_of_a_move_that_has_gone_meanwhile_is_not_kept() -> None:
+    state, book = _world([("n0", "n1")])
+    move = _move([("n0", "n1")], "Approved")
+    book.set_move(move)
+
+    class Quick:
+        """The watch has told of the end of the Move before the answer is read."""
+
+        async def patch(self, *_: object, **__: object) -> bytes:
+            book.remove_move(move.key)
+            metadata = {"name": move.name, "namespace": "ml", "uid": move.uid, "resourceVersion": "2"}
+            spec = msgspec.to_builtins(move.spec)
+            return msgspec.json.encode({"metadata": metadata, "spec": spec, "status": {"phase": "Held"}})
+
+    writer = MoveWriter(FencedWriter(cast(ObjectApi, Quick()), lambda: True), book)
+    await writer.write(move, MoveVerdict("Held", "Held"), 0.0)
+    assert (book.live, _free(state)["n1"]) == ([], 4)
 
 
 def test_what_is_intended_is_held_if_it_is_free_and_only_then() -> None:
