@@ -6,6 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from tests.e2e.assigning_agent import Matches, assigning_agent
+from tests.e2e.bare_requests import asking
 from tests.e2e.cluster import images
 from tests.e2e.cluster.binaries import cluster_binaries
 from tests.e2e.cluster.control_plane import ControlPlane
@@ -30,17 +31,21 @@ def main(count: int, kinds: list[str]) -> None:
             with assigning_agent(cluster, node, Path(folder), is_assigned=is_assigned) as agent:
                 for kind in kinds:
                     place = Place(node, agent, cluster.workloads)
-                    figures = _blow(kind, count, place, is_assigned=is_assigned)
+                    figures = _blow(kind, count, place, cluster.kubeconfig, is_assigned=is_assigned)
                     seconds[kind].append(figures.seconds)
     for kind, (assigned, plain) in seconds.items():
         _say(f"{kind:32}  {assigned / plain:.2f} times the time without assignments")
 
 
-def _blow(kind: str, count: int, place: Place, *, is_assigned: bool) -> Figures:
+def _blow(kind: str, count: int, place: Place, kubeconfig: Path, *, is_assigned: bool) -> Figures:
     run, own_count = KINDS[kind]
-    figures = blow(run, own_count or count, place)
+    assignment = "annotations" if is_assigned else "none"
+    with asking(place.node, kubeconfig, f"{kind} {assignment}") as bare:
+        figures = blow(run, own_count or count, place)
+        answers = bare.answers()
     clear(place.workloads)
-    _say(f"assignment: {'annotations' if is_assigned else 'none':11}  {kind:32} {figures}")
+    _say(f"assignment: {assignment:11}  {kind:32} {figures}")
+    _say(f"    meanwhile {answers}")
     if is_assigned:
         _say_histogram(figures.matches)
     return figures
