@@ -25,6 +25,7 @@ class KubeletRecords:
         self._malformed: SocketIdentity | None = None
         self._read: tuple[SocketIdentity | None, Checkpoint] | None = None
         self._known: Known = {}
+        self._lock = asyncio.Lock()
         self._failing = Failing(
             _log,
             "cannot tell which devices are held; none will be unlisted",
@@ -48,14 +49,21 @@ class KubeletRecords:
         return kubelet is not None and written is not None and written.changed_ns > kubelet.changed_ns
 
     async def checkpoint(self) -> Checkpoint | None:
-        """The checkpoint as it stands; None when it cannot be read, which is logged once."""
+        """The checkpoint as it stands; None when it cannot be read, which is logged once.
+
+        Whoever asks while it is being read waits for that, and reads it anew only if it is another by then.
+        """
+        async with self._lock:
+            return await self._read_changed()
+
+    async def _read_changed(self) -> Checkpoint | None:
         identity = identify_socket(self._paths.checkpoint)
         if self._read is not None and self._read[0] == identity:
             return self._read[1]
         if identity is not None and identity == self._malformed:
             return None
         try:
-            # Several resources may ask at once, each on a thread of its own: so none shares what it changes.
+            # Who waited may have given up, and the thread still be reading: so none shares what it changes.
             known = dict(self._known)
             checkpoint = await asyncio.to_thread(self._read_file, self._paths.device_plugins, known)
             self._known = known

@@ -26,7 +26,9 @@ GET, READ = "get", "read"
 
 @dataclass(frozen=True, slots=True)
 class BareRequests:
-    """Milliseconds of Gets at the kubelet's podresources service, and of reads of one pod at the API server."""
+    """Milliseconds that Gets took, at the kubelet's podresources service, and reads of one pod, at the API
+    server.
+    """
 
     gets_ms: Sequence[float]
     reads_ms: Sequence[float]

@@ -1,6 +1,8 @@
 """The kubelet's file is read when it is another one, also one that cannot be understood."""
 
+import asyncio
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -60,3 +62,35 @@ async def test_file_that_could_not_be_read_is_tried_again(paths: KubeletPaths) -
     reader.error = None
 
     assert await records.checkpoint() is not None
+
+
+async def test_who_asks_while_the_file_is_being_read_waits_for_that(paths: KubeletPaths) -> None:
+    paths.checkpoint.write_text(EMPTY)
+    reader = Reader()
+    records = KubeletRecords(paths, reader.read)
+
+    one, other = await asyncio.gather(records.checkpoint(), records.checkpoint())
+
+    assert one is other is not None
+    assert reader.reads == 1
+
+
+async def test_who_gives_up_waiting_keeps_nobody_from_the_file(paths: KubeletPaths) -> None:
+    paths.checkpoint.write_text(EMPTY)
+    may_end = threading.Event()
+    reader = Reader()
+
+    def read_late(directory: Path, known: Known) -> Checkpoint:
+        if reader.reads == 0:
+            reader.reads += 1
+            assert may_end.wait(timeout=10)
+        return reader.read(directory, known)
+
+    records = KubeletRecords(paths, read_late)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await records.checkpoint()
+    try:
+        assert await records.checkpoint() is not None
+    finally:
+        may_end.set()
