@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from accelet.kube.nodes import Node
 from accelet.kube.pods import Pod
+from accelet.kube.watching.store import precedes
 from accelet.provisioner.bookings.book import BookingBook
 from accelet.provisioner.deciding.offers import ParkedSlice, Party, given_of, is_in_the_way, offers_for
 from accelet.provisioner.deciding.room import BEGINNING, Counted, Limits, RoomBook
@@ -78,7 +79,8 @@ class ProvisionerState:
     def set_request(self, request: SliceRequest) -> None:
         """Takes a request over, unless a newer version is known: watches lag behind our own writes."""
         known = self.requests.get(request.key)
-        if known is not None and known.uid == request.uid and _is_older(request, known):
+        is_same = known is not None and known.uid == request.uid
+        if known is not None and is_same and precedes(request.resource_version, known.resource_version):
             return
         if known is not None and known.uid != request.uid:
             self.remove_request(known.key, known.uid)
@@ -115,9 +117,10 @@ class ProvisionerState:
         return pool
 
     def renew_node(self, node: Node) -> None:
-        """As `renew_request`."""
+        """As `renew_request`; nor does it take back what the watch has told meanwhile."""
         known = self.nodes.get(node.name)
-        if known is not None and known.uid == node.uid:
+        is_known = known is not None and known.uid == node.uid
+        if known is not None and is_known and not precedes(node.resource_version, known.resource_version):
             self.set_node(node)
 
     def remove_node(self, name: str) -> str | None:
@@ -368,8 +371,3 @@ def is_work(pod: Pod) -> bool:
 def marks_of(listed: PoolList | None) -> Iterable[str]:
     """The requests that pools exist for."""
     return () if listed is None else dict.fromkeys(pool.mark for pool in listed.pools)
-
-
-def _is_older(request: SliceRequest, known: SliceRequest) -> bool:
-    versions = request.resource_version, known.resource_version
-    return all(version.isdecimal() for version in versions) and int(versions[0]) < int(versions[1])

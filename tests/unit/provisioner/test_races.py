@@ -15,7 +15,7 @@
 | somebody edits a Node's labels | test_labels_are_put_back_on_that_node, and only a few times a minute |
 | a Node's name is another machine's | test_a_new_machine_under_an_old_name_is_closed_first |
 | a booking goes while nodes join, or after a week | integration: test_bookings |
-| the clock jumps | test_deciding: test_clocks_that_jump_delay_nothing_for_long |
+| the clock jumps | test_deciding: test_clocks_that_jump_…, test_what_a_slice_waits_for_is_not_put_off_… |
 | accelet is gone, its finalizer is not | integration: test_a_slice_can_be_forgotten_and_its_pool_stays |
 | the provider hangs for an hour | test_operations, test_deciding, integration: test_gke |
 """
@@ -27,11 +27,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelet.kube.nodes import Node, parse_node
 from accelet.provisioner.deciding.attempts import after_create
 from accelet.provisioner.deciding.decide import decide
 from accelet.provisioner.deciding.view import Close, Create, Delete, Open, SlicesView
 from accelet.provisioner.nodes import REBINDINGS, Rebindings
 from accelet.provisioner.pools.pool import Failure, PoolList, PoolState, Trouble
+from accelet.provisioner.settings import ProvisionerSettings
+from accelet.provisioner.state import ProvisionerState
 from tests.unit.provisioner.world import HOSTS, SimPool, World
 
 UID, LAG_S = "one-0", 60.0
@@ -215,3 +218,20 @@ def test_a_new_machine_under_an_old_name_is_closed_first() -> None:
     assert decide(view).action == Delete(view.record.pool, tuple(node.name for node in closed))
     new = replace(closed[0], closed_s=None)
     assert decide(replace(view, nodes=(new, *closed[1:]))).action == Close((new.name,))
+
+
+def test_an_answer_about_a_node_takes_nothing_back_that_the_watch_has_told_meanwhile() -> None:
+    """A machine that dies while its Node is written: no later news of it may come."""
+
+    def seen(version: str, ready: str) -> Node:
+        status = {"conditions": [{"type": "Ready", "status": ready}]}
+        metadata = {"name": "n", "uid": "u", "resourceVersion": version, "labels": {"pool": "p"}}
+        return parse_node({"metadata": metadata, "spec": {}, "status": status})
+
+    state = ProvisionerState(ProvisionerSettings(version="v1"), "pool")
+    state.set_node(seen("9", "True"))
+    state.renew_node(seen("10", "True"))
+    assert state.nodes["n"].resource_version == "10"
+    state.set_node(seen("11", "False"))
+    state.renew_node(seen("10", "True"))
+    assert not state.nodes["n"].is_ready
