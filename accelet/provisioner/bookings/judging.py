@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from accelet.control.walltime import left_s
 from accelet.provisioner.bookings.booking import Booking, ConditionType, Words
 from accelet.provisioner.deciding.view import SliceRecord
 
@@ -84,9 +85,9 @@ def _judge_coming(found: BookedSlices, hold_s: float) -> BookingVerdict:
 def _judge_hold(booking: Booking, found: BookedSlices, now_s: float, hold_s: float) -> BookingVerdict:
     if not found.is_suspended:
         return BookingVerdict({})
-    left_s = min(booking.since_s("Provisioned") + hold_s - now_s, hold_s)
-    if left_s > 0:
-        return BookingVerdict({}, left_s)
+    wait_s = left_s(booking.since_s("Provisioned") + hold_s, now_s, hold_s)
+    if wait_s > 0:
+        return BookingVerdict({}, wait_s)
     why = f"the workload did not run within {hold_s / 60:.0f} min; its slices are given back"
     return BookingVerdict({"BookingExpired": (True, "NotUsed", why)})
 

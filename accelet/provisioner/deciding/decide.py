@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from accelet.control.walltime import left_s
 from accelet.kinds.slicerequest import Phase
 from accelet.provisioner.deciding.adopting import adopt
 from accelet.provisioner.deciding.attempts import dry_tiers, fail, next_attempt, rest
@@ -45,8 +46,8 @@ def _release(view: SlicesView) -> Step:
         return Step(record.enter("Releasing", view.unwanted or "", view.now_s))
     if pool is not None and pool.state != "deleting":
         has_waited = view.is_forced or record.parked_s > 0
-        left_s = 0.0 if has_waited else left(view, record.since_s, view.times.grace_s)
-        return Step(record, None, left_s) if left_s > 0 else retire_or_park(view, pool, record)
+        wait_s = 0.0 if has_waited else left(view, record.since_s, view.times.grace_s)
+        return Step(record, None, wait_s) if wait_s > 0 else retire_or_park(view, pool, record)
     if view.pools or not _is_surely_absent(view):
         return Step(record, None, _absent_in(view))
     return _end(view)
@@ -129,7 +130,7 @@ def _ask(view: SlicesView) -> Step:
     if record.sent:
         is_late = view.listed.asked_s - record.sent_s >= view.times.lag_s or view.now_s < record.sent_s
         return Step(replace(record, sent=False) if is_late else record, None, _POLL_S)
-    wait_s = min(record.retry_s - view.now_s, view.times.longest_rest_s)
+    wait_s = left_s(record.retry_s, view.now_s, view.times.longest_rest_s)
     return Step(record, None, wait_s) if wait_s > 0 else Step(record, Create(), _POLL_S)
 
 
@@ -141,9 +142,9 @@ def _join(view: SlicesView) -> Step:
         return Step(fail(view, record, _moved_on(record)))
     if view.is_whole:
         return Step(record.enter("Joined", "all its machines offer their chips", now_s))
-    left_s = left(view, record.since_s, view.times.join_s)
-    if left_s > 0:
-        return Step(record, None, min(left_s, _WAIT_S))
+    wait_s = left(view, record.since_s, view.times.join_s)
+    if wait_s > 0:
+        return Step(record, None, min(wait_s, _WAIT_S))
     minutes = view.times.join_s / 60
     return Step(fail(view, record, f"{view.hosts} machines came within {minutes:.0f} min"))
 
@@ -159,9 +160,9 @@ def _wait_for_set(view: SlicesView) -> Step:
         return _open(view) or Step(record.enter("Ready", "", now_s, tried=0, rounds=0, dry_tiers=()))
     if record.tier in dry_tiers(view, record):
         return Step(fail(view, record, _moved_on(record)))
-    left_s = left(view, record.since_s, view.times.hold_s)
-    if left_s > 0:
-        return Step(record.say("is whole and waits for the rest of its set"), None, min(left_s, _WAIT_S))
+    wait_s = left(view, record.since_s, view.times.hold_s)
+    if wait_s > 0:
+        return Step(record.say("is whole and waits for the rest of its set"), None, min(wait_s, _WAIT_S))
     return Step(fail(view, record, f"its set was not whole within {view.times.hold_s / 60:.0f} min"))
 
 
@@ -175,9 +176,9 @@ def _keep(view: SlicesView) -> Step:
         return Step(record if record.phase == "Ready" else record.enter("Ready", "", now_s), None, _WAIT_S)
     if record.phase == "Ready":
         return Step(record.enter("Repairing", f"{view.hosts} of its machines are there", now_s))
-    left_s = left(view, record.since_s, view.times.repair_s)
-    if left_s > 0:
-        return Step(record, None, min(left_s, _WAIT_S))
+    wait_s = left(view, record.since_s, view.times.repair_s)
+    if wait_s > 0:
+        return Step(record, None, min(wait_s, _WAIT_S))
     minutes = view.times.repair_s / 60
     return Step(
         fail(view, replace(record, tried=0), f"a lost machine did not come back in {minutes:.0f} min")
@@ -216,9 +217,9 @@ def _give_up(view: SlicesView) -> Step:
 
 def _rest(view: SlicesView) -> Step:
     record = view.record
-    left_s = min(record.retry_s - view.now_s, view.times.longest_rest_s)
-    if left_s > 0:
-        return Step(record, None, left_s)
+    wait_s = left_s(record.retry_s, view.now_s, view.times.longest_rest_s)
+    if wait_s > 0:
+        return Step(record, None, wait_s)
     return Step(record.enter("Pending", "begins anew", view.now_s))
 
 

@@ -1,5 +1,6 @@
 """How a pool is deleted: its nodes closed, looked at again, and only then."""
 
+from accelet.control.walltime import left_s
 from accelet.provisioner.deciding.view import Close, Delete, SliceRecord, SlicesView, Step
 from accelet.provisioner.pools.pool import NodePool
 
@@ -23,12 +24,12 @@ def retire(view: SlicesView, pool: NodePool, record: SliceRecord) -> Step:
             record = record.say(f"{record.why[:900].partition('; pods still run')[0]}; {pods}")
         return Step(record, None, _PODS_AGAIN_S)
     closed_s = max((node.closed_s or 0.0 for node in nodes), default=0.0)
-    left_s = left(view, closed_s, view.times.settle_s)
-    if left_s > 0 and nodes:
-        return Step(record, None, left_s)
+    wait_s = left(view, closed_s, view.times.settle_s)
+    if wait_s > 0 and nodes:
+        return Step(record, None, wait_s)
     return Step(record, Delete(pool.name, tuple(node.name for node in nodes)), _DELETE_AGAIN_S)
 
 
 def left(view: SlicesView, since_s: float, limit_s: float) -> float:
-    """What is left of a wait of `limit_s` from `since_s` on: never more, however clocks jump."""
-    return min(since_s + limit_s - view.now_s, limit_s)
+    """What is left of a wait of `limit_s` from `since_s` on, however clocks jump."""
+    return left_s(since_s + limit_s, view.now_s, limit_s)

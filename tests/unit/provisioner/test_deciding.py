@@ -3,9 +3,11 @@
 import random
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accelet.kinds.slicerequest import Phase
 from accelet.provisioner.deciding.attempts import after_create
 from accelet.provisioner.deciding.decide import decide
 from accelet.provisioner.deciding.room import Limits
@@ -281,6 +283,28 @@ def test_clocks_that_jump_delay_nothing_for_long(chance: random.Random, jump_s: 
     world.now_s += jump_s
     for pool in world.pools.values():
         pool.visible_s = pool.runs_s = min(pool.runs_s, world.now_s)
+    _run_until_ready(world, 4000.0)
+    _end_all(world)
+
+
+@pytest.mark.parametrize("phase", ["BackingOff", "Creating", "Joining", "Repairing"])
+def test_what_a_slice_waits_for_is_not_put_off_by_a_clock_that_is_set_back(phase: Phase) -> None:
+    """The wait had begun a moment before; the slice is ready again about as soon as without that."""
+    world = World(random.Random(1))
+    world.ask("one")
+    if phase in ("BackingOff", "Creating"):
+        _turn(world)
+        world.requests["one-0"].record = replace(
+            world.requests["one-0"].record, phase=phase, retry_s=world.now_s + 60.0
+        )
+    else:
+        _run_until_ready(world, 4000.0)
+        record = world.requests["one-0"].record
+        world.requests["one-0"].record = record.enter(phase, "a machine is lost", world.now_s)
+        next(node for node in world.nodes.values() if node.pool == record.pool).ready = False
+    world.now_s -= 86_400.0
+    for pool in world.pools.values():
+        pool.visible_s = pool.runs_s = 0.0
     _run_until_ready(world, 4000.0)
     _end_all(world)
 
