@@ -10,6 +10,7 @@ from accelet.control.workqueue import WorkQueue
 from accelet.gputask.deciding.decide import decide, is_read_before_told
 from accelet.gputask.deciding.status import is_urgent, status_of
 from accelet.gputask.deciding.view import (
+    MOST_PATIENCE_S,
     AdvanceMove,
     AskToSave,
     AskWhy,
@@ -50,7 +51,6 @@ _PODS_AGAIN_S: Final = 2.0
 _TAKEN_S: Final = 60.0
 _FIRST_REFUSED_S: Final = 10.0
 _LONGEST_REFUSED_S: Final = 300.0
-_INVALID_S: Final = 3600.0
 _NOT_LEADING_S: Final = 1.0
 _TURN_S: Final = 0.05
 _LONGEST_LOGGED: Final = 300
@@ -218,7 +218,7 @@ class Controller:
         is_present = before is not None and before.generation == view.task.generation
         tries = before.tries if before is not None and is_present else 0
         wait_s = min(_FIRST_REFUSED_S * 2.0 ** min(tries, 8), _LONGEST_REFUSED_S)
-        wait_s = _INVALID_S if isinstance(error, InvalidError) else wait_s
+        wait_s = MOST_PATIENCE_S if isinstance(error, InvalidError) else wait_s
         text = error.message or str(error)
         obstacle = _obstacle(view, "JobRefused", text, wait_s, tries + 1)
         self._state.refused.setdefault(view.task.uid, {})[type(action)] = obstacle

@@ -92,7 +92,7 @@ def _is_superfluous(job: TaskJob, attempt: int) -> bool:
 
 
 def _make(view: TaskView) -> TaskStep:
-    record, now_s = view.record, view.now_s
+    record = view.record
     if record.job_uid:
         text = record.last_end if record.is_given_up else "its Job was deleted"
         return TaskStep(follow(view, AttemptEnd("disrupted", text), record.attempt_s))
@@ -101,8 +101,7 @@ def _make(view: TaskView) -> TaskStep:
         return TaskStep(follow(view, AttemptEnd("late", "the deadline passed between two attempts"), 0.0))
     if view.live_pods:
         return TaskStep(record, None, _PODS_AGAIN_S)
-    obstacle = view.present_obstacle
-    wait_s = max(record.retry_s, obstacle.retry_s if obstacle is not None else 0.0) - now_s
+    wait_s = max(view.left_s(record.retry_s, view.times.longest_pause_s), view.hindered_s)
     if wait_s > 0:
         return TaskStep(record, None, wait_s)
     if view.task.meets and not view.has_service:
@@ -143,8 +142,8 @@ def _note_done(view: TaskView, job: TaskJob) -> TaskRecord:
 
 def _steer(view: TaskView, job: TaskJob) -> TaskStep:
     """Makes a Job that goes on what the task says now. In a queue, the queue suspends and resumes it."""
-    record, spec, obstacle = view.record, view.task.spec, view.present_obstacle
-    if obstacle is not None and (wait_s := obstacle.retry_s - view.now_s) > 0:
+    record, spec = view.record, view.task.spec
+    if (wait_s := view.hindered_s) > 0:
         return TaskStep(record, None, wait_s)
     if (moving := go_on(view, job)) is not None:
         return moving
@@ -163,9 +162,10 @@ def _inquire(view: TaskView, job: TaskJob) -> TaskStep:
         return TaskStep(view.record)
     report = view.present_report
     if report is None:
-        wait_s, next_s = max(job.started_s, job.created_s) + view.times.quiet_s - view.now_s, _FIRST_ASK_S
+        since_s, patience_s, next_s = max(job.started_s, job.created_s), view.times.quiet_s, _FIRST_ASK_S
     else:
-        wait_s, next_s = report.asked_s + report.again_s - view.now_s, min(report.again_s * 2, _LONGEST_ASK_S)
-    if wait_s > 0:
-        return TaskStep(view.record, None, min(wait_s, _LONGEST_ASK_S))
+        since_s, patience_s = report.asked_s, report.again_s
+        next_s = min(report.again_s * 2, _LONGEST_ASK_S)
+    if (wait_s := view.left_s(since_s + patience_s, patience_s)) > 0:
+        return TaskStep(view.record, None, wait_s)
     return TaskStep(view.record, AskWhy(job, next_s))

@@ -132,7 +132,7 @@ def follow(view: TaskView, ending: AttemptEnd, ran_since_s: float) -> TaskRecord
 def left_s(view: TaskView) -> int | None:
     """How long the task may still run in all; None without a deadline, 0 or less once that is over."""
     deadline = view.task.spec.deadline_seconds
-    return None if deadline is None else int(view.record.started_s + deadline - view.now_s)
+    return None if deadline is None else min(int(view.record.started_s + deadline - view.now_s), deadline)
 
 
 def _again(view: TaskView, record: TaskRecord, ran_since_s: float) -> TaskRecord:

@@ -16,6 +16,9 @@ from accelet.kinds.move import Move, MovePhase
 
 _PODS_AGAIN_S: Final = 5.0
 _MOST_WAIT_S: Final = 60.0
+_MOST_SAVE_S: Final = 3600.0
+"""What `saveSeconds` is at most."""
+
 
 MOST_ENDED: Final = 16
 """So many Moves that have ended are kept of one task."""
@@ -92,7 +95,7 @@ def _begin(view: TaskView, _: TaskJob, move: Move) -> TaskStep:
 
 def _save(view: TaskView, _: TaskJob, move: Move) -> TaskStep:
     unasked = tuple(pod for pod in view.live_pods if pod.asked_by != move.uid)
-    late = view.now_s >= move.save_by_s
+    late = view.left_s(move.save_by_s, _MOST_SAVE_S) <= 0
     if unasked and not late:
         return TaskStep(view.record, AskToSave(move, unasked))
     if late or all(pod.saved_for == move.uid for pod in view.live_pods):

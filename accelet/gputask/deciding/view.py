@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Final, Literal
 
+from accelet.control.walltime import left_s
 from accelet.gputask.objects.jobs import TaskJob
 from accelet.gputask.objects.pods import TaskPod
 from accelet.gputask.objects.task import GpuTask
 from accelet.kinds.move import Move, MovePhase
+
+MOST_PATIENCE_S: Final = 3600.0
+"""What was refused is tried again after that time at the latest."""
 
 Outcome = Literal["", "Completed", "Failed"]
 
@@ -114,7 +118,17 @@ class TaskView:
         """For how many seconds an action is not tried, of a sort that was refused; 0 if it may be."""
         found = self.refused.get(type(action))
         is_present = found is not None and found.generation == self.task.generation
-        return max(0.0, found.retry_s - self.now_s) if found is not None and is_present else 0.0
+        return self.left_s(found.retry_s, MOST_PATIENCE_S) if found is not None and is_present else 0.0
+
+    def left_s(self, until_s: float, most_s: float) -> float:
+        """What is left of a wait of `most_s` at most, however clocks jump."""
+        return left_s(until_s, self.now_s, most_s)
+
+    @property
+    def hindered_s(self) -> float:
+        """For how long what is in the way is left alone."""
+        obstacle = self.present_obstacle
+        return self.left_s(obstacle.retry_s, MOST_PATIENCE_S) if obstacle is not None else 0.0
 
     @property
     def live_moves(self) -> tuple[Move, ...]:

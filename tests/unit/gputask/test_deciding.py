@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from accelet.gputask.deciding.decide import decide
 from accelet.gputask.deciding.ends import MOST_REFUSALS
 from accelet.gputask.deciding.status import record_of, status_of
-from accelet.gputask.deciding.view import AskWhy, DeleteJob, Obstacle, ReadEnds
+from accelet.gputask.deciding.view import AskWhy, CreateJob, DeleteJob, JobReport, Obstacle, ReadEnds
+from accelet.gputask.objects.jobs import TaskJob
 from accelet.kinds.waiting import WaitingReason
 from tests.unit.gputask.world import TaskThought, TaskWorld, failure, make_task
 
@@ -384,6 +385,25 @@ def test_an_obstacle_waits_and_is_told_until_the_task_changes() -> None:
     status = status_of(held, held.record)
     assert (status.phase, status.why) == ("Pending", "a Job of this name is not ours")
     assert decide(replace(held, task=replace(held.task, generation=2))).action is not None
+
+
+@pytest.mark.parametrize("what", ["pause", "obstacle", "report"])
+def test_nothing_is_put_off_for_as_long_as_a_clock_was_set_back(what: str) -> None:
+    view = TaskWorld(random.Random(1), make_task()).view()
+    record = replace(decide(view).record, attempt=2)
+    view = replace(view, record=record, has_service=True)
+    if what == "pause":
+        view = replace(view, record=replace(record, retry_s=view.now_s + 10.0))
+    elif what == "obstacle":
+        view = replace(view, obstacle=Obstacle("JobRefused", "no", 1, view.now_s + 10.0))
+    else:
+        job = TaskJob("ml", "train-2", "job", "1", view.task.uid, 2, parallelism=2)
+        record = replace(record, job_uid="job")
+        report = JobReport("job", view.now_s, 10.0)
+        view = replace(view, record=record, jobs=(job,), report=report)
+    assert (decide(view).action, decide(view).again_s) == (None, 10.0)
+    set_back = decide(replace(view, now_s=view.now_s - 86_400.0))
+    assert isinstance(set_back.action, AskWhy if what == "report" else CreateJob)
 
 
 def test_a_task_in_a_queue_is_suspended_and_resumed_by_the_queue_alone() -> None:
