@@ -44,6 +44,9 @@ CONFIG_MAPS = ApiResource("ConfigMap", "configmaps")
 EVENTS = ApiResource("Event", "events", "events.k8s.io")
 LEASES = ApiResource("Lease", "leases", "coordination.k8s.io")
 JOBS = ApiResource("Job", "jobs", "batch")
+VOLUME_CLAIMS = ApiResource("PersistentVolumeClaim", "persistentvolumeclaims")
+VOLUMES = ApiResource("PersistentVolume", "persistentvolumes")
+VOLUME_CLASSES = ApiResource("StorageClass", "storageclasses", "storage.k8s.io")
 
 
 def eviction_of(pod: str) -> ApiResource:

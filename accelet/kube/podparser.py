@@ -25,7 +25,7 @@ from accelet.kube.objects import (
     read_resources,
     share_text,
 )
-from accelet.kube.pods import ANY_ADDRESS, Container, ContainerStatus, HostPort, Pod
+from accelet.kube.pods import ANY_ADDRESS, Container, ContainerStatus, HostPort, Pod, UsedClaim
 from accelet.kube.selection import (
     NodeTerm,
     PreferredTerm,
@@ -54,6 +54,9 @@ bound, and each takes hundreds of bytes here, and time for each node.
 """
 
 LONGEST_VALUE = 1000
+MOST_CLAIMS = 100
+LONGEST_CLAIM = 253
+"""Of a pod; more claims are not read. No object has a longer name, but a volume may name one."""
 
 
 class _WireResources(Wire, frozen=True):
@@ -94,9 +97,19 @@ class _WireProjected(Wire, frozen=True):
     sources: list[_WireProjection] | None = None
 
 
+class _WireUsedClaim(Wire, frozen=True):
+    claim_name: str | None = None
+
+
+class _WireEphemeral(Wire, frozen=True):
+    """The template of a claim, of which nothing is read."""
+
+
 class _WireVolume(Wire, frozen=True):
     name: str
     projected: _WireProjected | None = None
+    persistent_volume_claim: _WireUsedClaim | None = None
+    ephemeral: _WireEphemeral | None = None
 
 
 class _WireNamed(Wire, frozen=True):
@@ -251,6 +264,7 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
             spec.topology_spread_constraints, metadata.namespace or "default", metadata.labels or {}
         ),
         claimed_resources=_claimed(status.extended_resource_claim_status),
+        volume_claims=_used_claims(spec, metadata.name),
     )
 
 
@@ -310,6 +324,19 @@ def _mounts_token(spec: _WireSpec) -> bool:
         return False
     containers = (*(spec.init_containers or ()), *spec.containers)
     return any(mount.name in tokens for one in containers for mount in one.volume_mounts or ())
+
+
+def _used_claims(spec: _WireSpec, pod: str) -> tuple[UsedClaim, ...]:
+    found: dict[UsedClaim, None] = {}
+    for volume in spec.volumes or ():
+        if volume.persistent_volume_claim is not None:
+            name = (volume.persistent_volume_claim.claim_name or "")[: LONGEST_CLAIM + 1]
+            found[UsedClaim(share_text(name))] = None
+        elif volume.ephemeral is not None:
+            found[UsedClaim(f"{pod}-{volume.name}"[: LONGEST_CLAIM + 1], is_ephemeral=True)] = None
+        if len(found) == MOST_CLAIMS:
+            break
+    return tuple(found)
 
 
 def _claimed(claim: _WireExtendedClaim | None) -> frozenset[tuple[str, str]]:

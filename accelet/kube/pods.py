@@ -46,6 +46,17 @@ class ContainerStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class UsedClaim:
+    """The name of a PersistentVolumeClaim that a pod uses.
+
+    An `is_ephemeral` one is made for this pod, of a template in it.
+    """
+
+    name: str
+    is_ephemeral: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Pod:
     """A Pod without what nobody here reads (volumes, probes, images, managed fields …).
 
@@ -57,8 +68,8 @@ class Pod:
     constrain it. `claimed_resources` are the extended resources, each by container and name, that a resource
     claim serves. `host_ports` are the ports of its node that its containers and sidecars take, `apart_from`
     the pods that it requires not to be on its node, as far as `read_apart` goes, `spread` how it must be
-    spread over nodes, as far as `read_spread` goes. `pod_group` is the name of its PodGroup. `may_preempt` is
-    false where its `preemptionPolicy` is `Never`. `unread` says what of it is not read, since it is too much:
+    spread over nodes, as far as `read_spread` goes. `volume_claims` are those that its volumes name, and
+    those that are made for it. `pod_group` is the name of its PodGroup. `may_preempt` is false where its `preemptionPolicy` is `Never`. `unread` says what of it is not read, since it is too much:
     no node is then for it. `level_requests` are the pod-level ones.
     `statuses` is keyed by container name, of both lists. `mounts_token` is true where a container mounts a
     service account token: none of them starts then once the API server has the pod no longer, since it gives
@@ -107,6 +118,7 @@ class Pod:
     apart_from: frozenset[PodTerm] = frozenset()
     spread: frozenset[SpreadTerm] = frozenset()
     claimed_resources: frozenset[tuple[str, str]] = frozenset()
+    volume_claims: tuple[UsedClaim, ...] = ()
 
     @property
     def has_peer_rules(self) -> bool:

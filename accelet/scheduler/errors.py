@@ -11,6 +11,10 @@ class NeedsError(SchedulerError):
     """What a pod asks of cards contradicts itself."""
 
 
+class VolumeAwaitedError(SchedulerError):
+    """A pod can be on no node before one of its volumes is there."""
+
+
 class UnknownLevelError(SchedulerError):
     """A gang names a level that the topology does not have."""
 

@@ -25,6 +25,7 @@ from accelet.scheduler.moves.watching import MoveApi, MoveWatching
 from accelet.scheduler.moves.writer import MoveWriter
 from accelet.scheduler.settings import DEFAULT_SETTINGS, SchedulerSettings
 from accelet.scheduler.state import SchedulerState
+from accelet.scheduler.volumewatching import VolumeWatching
 from accelet.scheduler.watching import Watching
 from accelet.scheduler.writer import PlanWriter
 
@@ -110,6 +111,9 @@ class SchedulerWork:
         self._settings, self._metrics, self._say = settings, metrics, surface.events.record
         self._state = state
         self._watching = Watching(surface.client, self._state, metrics, listener=lambda: self._controller)
+        self._volumes = VolumeWatching(
+            surface.client, self._state, metrics, listener=lambda: self._controller
+        )
         self._api = surface.client
         self._writer = PlanWriter(surface.writer, self._state, metrics)
         self._moves = _share_of(surface, state) if settings.moves.propose else None
@@ -151,6 +155,7 @@ class SchedulerWork:
             await self._admission.read_levels(self._state)
             async with task_group() as group:
                 group.create_task(self._watching.run(), name="watching")
+                group.create_task(self._volumes.run(), name="watching volumes")
                 if self._settings.admission.kueue:
                     group.create_task(self._admission.watch(), name="watching Kueue")
                 if self._move_watching is not None:
@@ -170,6 +175,7 @@ class SchedulerWork:
         await self._watching.synced()
         await refreshed(self._watching.refresh)
         try:
+            await self._volumes.synced()
             admission = await self._admission.begin(self._state, self._writer)
             if self._move_watching is not None:
                 await self._move_watching.synced()

@@ -1,7 +1,7 @@
 """What the scheduler knows of the cluster: kept up with events, asked when there is something to decide."""
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -9,6 +9,7 @@ from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
 from accelet.kube.nodes import Node
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
+from accelet.kube.volumes import Volume, VolumeClaim, VolumeClass
 from accelet.kube.watching.store import precedes
 from accelet.scheduler.cards.lingering import LingeringPod, lingering_key, split_key
 from accelet.scheduler.cards.needs import CARD_RESOURCES
@@ -16,6 +17,8 @@ from accelet.scheduler.cards.search import CardPolicy
 from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.shape import PodAsk, PodShape, asked_by
 from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.cluster.volumes import Volumes
+from accelet.scheduler.errors import VolumeAwaitedError
 from accelet.scheduler.gangs.exclusions import Exclusions
 from accelet.scheduler.gangs.grouping import (
     Gang,
@@ -88,6 +91,8 @@ class SchedulerState:
         self._planned: dict[ObjectKey, tuple[Placement, Record]] = {}
         self._owners = Owners()
         self._asked: dict[ObjectKey, PodAsk] = {}
+        self._volumes = Volumes()
+        self._using: defaultdict[ObjectKey, Counter[GangKey]] = defaultdict(Counter)
         self._gangs: dict[GangKey, Gang | None] = {}
         self._owned: defaultdict[GangKey, set[GangKey]] = defaultdict(set)
         self._owners_of: defaultdict[GangKey, set[GangKey]] = defaultdict(set)
@@ -159,6 +164,8 @@ class SchedulerState:
             self._owners_of[gang].add(owner)
         if is_gated(pod, self.prefix):
             self._gated[gang].add(pod.key)
+        for claim in pod.volume_claims:
+            self._using[pod.namespace, claim.name][gang] += 1
         self._charge(pod)
 
     def renew_pod(self, pod: Pod) -> None:
@@ -280,6 +287,40 @@ class SchedulerState:
             if key in self.pods:
                 self._charge(self.pods[key])
 
+    def set_volume_claim(self, key: ObjectKey, claim: VolumeClaim | None) -> Collection[GangKey]:
+        """A claim has come or changed, or (None) has gone.
+
+        Returns the gangs of which something else is to be said.
+        """
+        return self._ask_anew(self._volumes.set_claim(key, claim))
+
+    def set_volume(self, name: str, volume: Volume | None) -> Collection[GangKey]:
+        """As `set_volume_claim`."""
+        return self._ask_anew(self._volumes.set_volume(name, volume))
+
+    def set_volume_class(self, name: str, volume_class: VolumeClass | None) -> Collection[GangKey]:
+        """As `set_volume_claim`."""
+        return self._ask_anew(self._using if self._volumes.set_class(name, volume_class) else ())
+
+    def begin_volumes(self) -> Collection[GangKey]:
+        """All volumes, claims and classes have been told: from now on they are judged."""
+        self._volumes.begin()
+        return self._ask_anew(self._using)
+
+    def forget_volumes(self) -> Collection[GangKey]:
+        """They are not kept up any more, and left to kube-scheduler."""
+        self._volumes.forget()
+        return self._ask_anew(self._using)
+
+    def _ask_anew(self, claims: Iterable[ObjectKey]) -> Collection[GangKey]:
+        """Has the gangs made anew whose pods use one of these claims."""
+        gangs = {gang for claim in claims for gang in self._using.get(claim, ())}
+        for gang in gangs:
+            self._gangs.pop(gang, None)
+            for pod in self._members[gang]:
+                self._asked.pop(pod, None)
+        return gangs
+
     def records_on(self, node: str) -> Sequence[ObjectKey]:
         """The keys of the plans that put pods on this node."""
         return tuple({self._planned[key][1].key for key in self._planned_on.get(node, ())})
@@ -308,10 +349,19 @@ class SchedulerState:
     def asked_by(self, pod: Pod) -> PodAsk:
         """What a pod asks for, worked out once for each version of it."""
         if self.pods.get(pod.key) is not pod:
-            return asked_by(pod, self._card_resources)
+            return self._ask(pod)
         if pod.key not in self._asked:
-            self._asked[pod.key] = asked_by(pod, self._card_resources)
+            self._asked[pod.key] = self._ask(pod)
         return self._asked[pod.key]
+
+    def _ask(self, pod: Pod) -> PodAsk:
+        ask = asked_by(pod, self._card_resources)
+        if not pod.volume_claims:
+            return ask
+        try:
+            return ask.with_volumes(self._volumes.reaches(pod))
+        except VolumeAwaitedError as error:
+            return ask.with_volumes(frozenset(), str(error))
 
     def _placement(self, pod: Pod) -> Placement | None:
         placement, _ = self._planned.get(pod.key, (None, None))
@@ -422,6 +472,13 @@ class SchedulerState:
             index[gang].discard(pod.key)
             if not index[gang]:
                 del index[gang]
+        for claim in pod.volume_claims:
+            using = self._using[pod.namespace, claim.name]
+            using[gang] -= 1
+            if not using[gang]:
+                del using[gang]
+            if not using:
+                del self._using[pod.namespace, claim.name]
         if gang not in self._members:
             self._forget_owners_of(gang)
 

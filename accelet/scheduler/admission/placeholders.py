@@ -126,4 +126,6 @@ def _placeholder(workload: KueueWorkload, one: PodSet, flavors: Sequence[Resourc
         gates=tuple(gate for gate in one.pod.gates if gate != CARDS_GATE),
         node_selector=selector,
         tolerations=(*one.pod.tolerations, *(each for flavor in flavors for each in flavor.tolerations)),
+        # Others are made with the pods.
+        volume_claims=tuple(claim for claim in one.pod.volume_claims if not claim.is_ephemeral),
     )

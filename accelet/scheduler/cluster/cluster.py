@@ -260,7 +260,9 @@ class Cluster:
         known, rules = self._nodes.get(node), shape.rules
         if known is None or first_barrier(barriers(known), rules.tolerations) is not None:
             return False
-        return is_selected(known, rules.node_selector, rules.required_terms)
+        return is_selected(known, rules.node_selector, rules.required_terms) and all(
+            is_selected(known, (), reach.terms) for reach in rules.reaches
+        )
 
     def still_takes(self, shape: PodShape, node: str, pod: ObjectKey) -> bool:
         """Whether a node allows a pod that is charged to it, and has no less than all that is charged.

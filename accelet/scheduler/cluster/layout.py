@@ -55,6 +55,8 @@ class Layout:
             if len(self._masks) >= _MOST_MASKS:
                 self._masks.clear()
             mask = self._masks[rules] = self._untainted(rules) & self._selected(rules)
+            for reach in rules.reaches:
+                mask &= self._matching_any(reach.terms)
         return mask
 
     def with_nodes(self, changed: Iterable[Node]) -> "Layout":
@@ -89,10 +91,16 @@ class Layout:
             taint = first_barrier(taints, rules.tolerations)
             if taint is not None:
                 found[barrier_text(taint)] += count
-        unselected = int(np.count_nonzero(self._untainted(rules) & ~self._selected(rules)))
+        untainted, selected = self._untainted(rules), self._selected(rules)
+        unselected = int(np.count_nonzero(untainted & ~selected))
         if unselected:
             found["not selected by the pods' node selector or affinity"] = unselected
-        return found
+        left = untainted & selected
+        for reach in sorted(rules.reaches, key=lambda reach: reach.volume):
+            reaching = self._matching_any(reach.terms)
+            found[f"where {reach.volume} cannot be reached"] += int(np.count_nonzero(left & ~reaching))
+            left &= reaching
+        return +found
 
     def labelled(self, key: str) -> Mask:
         """Which leaves have this label."""
@@ -113,11 +121,14 @@ class Layout:
         for key, value in rules.node_selector:
             mask &= self._where(key, Requirement(key, "In", (value,)))
         if rules.required_terms is not None:
-            allowed = np.zeros(len(self.nodes), dtype=bool)
-            for term in rules.required_terms:
-                allowed |= self._matching(term)
-            mask &= allowed
+            mask &= self._matching_any(rules.required_terms)
         return mask
+
+    def _matching_any(self, terms: Iterable[NodeTerm]) -> Mask:
+        allowed = np.zeros(len(self.nodes), dtype=bool)
+        for term in terms:
+            allowed |= self._matching(term)
+        return allowed
 
     def _matching(self, term: NodeTerm) -> Mask:
         mask = np.full(len(self.nodes), bool(term.expressions or term.fields))

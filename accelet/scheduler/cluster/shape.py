@@ -1,7 +1,7 @@
 """What a pod asks of a node, without who asks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from accelet.kube.pods import HostPort, Pod
 from accelet.kube.requests import pod_units
@@ -12,12 +12,25 @@ from accelet.scheduler.errors import NeedsError
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """From which nodes a pod's volume can be reached: those that meet one of the terms.
+
+    `volume` is what people call it. Volumes of one reach are one rule: pods are alike that differ in nothing
+    but which of them they use.
+    """
+
+    terms: tuple[NodeTerm, ...]
+    volume: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class NodeRules:
     """Which nodes a pod may be on. `required_terms` is None without required node affinity."""
 
     node_selector: frozenset[tuple[str, str]] = frozenset()
     required_terms: tuple[NodeTerm, ...] | None = None
     tolerations: frozenset[Toleration] = frozenset()
+    reaches: frozenset[Reach] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +50,19 @@ class PodShape:
 class PodAsk:
     """What one pod asks for. Where its wishes for cards contradict themselves, `problem` says how.
 
-    The shape then has the amounts only. So it is where the pod says more than is read.
+    The shape then has the amounts only. So it is where the pod says more than is read. `problem` also says
+    for which volume it waits.
     """
 
     shape: PodShape
     problem: str | None = None
+
+    def with_volumes(self, reaches: frozenset[Reach], problem: str | None = None) -> "PodAsk":
+        """The same of a pod whose volumes can be reached from there, or that waits for one of them."""
+        if not reaches and problem is None:
+            return self
+        rules = replace(self.shape.rules, reaches=reaches)
+        return PodAsk(replace(self.shape, rules=rules), self.problem or problem)
 
 
 def shape_of(pod: Pod, card_resources: Sequence[str] = CARD_RESOURCES) -> PodShape:
