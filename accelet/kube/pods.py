@@ -69,11 +69,11 @@ class Pod:
     claim serves. `host_ports` are the ports of its node that its containers and sidecars take, `apart_from`
     the pods that it requires not to be on its node, as far as `read_apart` goes, `spread` how it must be
     spread over nodes, as far as `read_spread` goes. `volume_claims` are those that its volumes name, and
-    those that are made for it. `pod_group` is the name of its PodGroup. `may_preempt` is false where its `preemptionPolicy` is `Never`. `unread` says what of it is not read, since it is too much:
-    no node is then for it. `level_requests` are the pod-level ones.
-    `statuses` is keyed by container name, of both lists. `mounts_token` is true where a container mounts a
-    service account token: none of them starts then once the API server has the pod no longer, since it gives
-    such a token for a pod that it has.
+    those that are made for it. `pod_group` is the name of its PodGroup. `may_preempt` is false where its
+    `preemptionPolicy` is `Never`. `unread` says what of it is not read, since it is too much: no node is then
+    for it. `level_requests` are the pod-level ones. `statuses` is keyed by container name, of both lists.
+    `mounts_token` is true where a container mounts a service account token: none of them starts then once the
+    API server has the pod no longer, since it gives such a token for a pod that it has.
     """
 
     namespace: str

@@ -49,9 +49,11 @@ class VolumeWatching:
         listener: Callable[[], Listener | None],
         clock: Clock = SYSTEM_CLOCK,
         read_within_s: float = READ_WITHIN_S,
+        look_again_s: float = _LOOK_AGAIN_S,
     ) -> None:
         self._api, self._state, self._metrics = api, state, metrics
-        self._listener, self._clock, self._read_within_s = listener, clock, read_within_s
+        self._listener, self._clock = listener, clock
+        self._read_within_s, self._look_again_s = read_within_s, look_again_s
         self._looked_for = asyncio.Event()
         self._lacking = Failing(
             _log, "volumes may not be read; they are left to kube-scheduler", "volumes are judged"
@@ -63,7 +65,7 @@ class VolumeWatching:
             if await self._may_read():
                 await self._watch()
             self._looked_for.set()
-            await self._clock.sleep(_LOOK_AGAIN_S)
+            await self._clock.sleep(self._look_again_s)
 
     async def synced(self) -> None:
         """Waits until the volumes have been read, or may not be; not for long if the API server fails."""
