@@ -1,7 +1,7 @@
 """`accelet plan`: places gangs offline, from lists as kubectl prints them, and shows who sits where."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import click
@@ -9,6 +9,7 @@ import click
 from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.plans import describe_assignment, draw_plans
 from accelet.cli.reading.objectfiles import OBJECT_FILE, read_objects, read_scheduler_settings, refuse_twins
+from accelet.cli.reading.volumes import read_volumes
 from accelet.kube.nodes import parse_node
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
@@ -42,6 +43,12 @@ from accelet.scheduler.state import SchedulerState
     type=OBJECT_FILE,
     help=f"`kubectl get configmaps -A -l {SELECTOR} -o json`: what is promised already is not given again.",
 )
+@click.option(
+    "--volumes",
+    "volume_file",
+    type=OBJECT_FILE,
+    help="`kubectl get pvc,pv,sc -A -o json`: pods go where their volumes can be reached.",
+)
 @click.option("--gate-prefix", default=GATE_PREFIX, show_default=True, help="Which gates are ours.")
 @click.option(
     "--config",
@@ -60,6 +67,7 @@ def command(
     pod_file: Path,
     job_file: Path | None,
     plan_file: Path | None,
+    volume_file: Path | None,
     gate_prefix: str,
     config: Path | None,
     preempt: bool,
@@ -87,8 +95,10 @@ def command(
         state.set_pod(pod)
     for record in read_objects(plan_file, "ConfigMap", parse_record) if plan_file else ():
         state.set_record(record)
+    if volume_file is not None:
+        read_volumes(volume_file, state)
     cluster = state.cluster
-    gangs = state.gangs() if workloads is not None else _gangs_as_given(pods, state, cards.resources)
+    gangs = state.gangs() if workloads is not None else _gangs_as_given(pods, state)
     layout = cluster.layout
     plans = plan_gangs(gangs, layout, cluster.room())
     preempted = preempt_offline(state, plans) if preempt else {}
@@ -98,10 +108,10 @@ def command(
         draw_plans(Output(), layout, plans, preempted)
 
 
-def _gangs_as_given(pods: Iterable[Pod], state: SchedulerState, card_resources: Sequence[str]) -> list[Gang]:
+def _gangs_as_given(pods: Iterable[Pod], state: SchedulerState) -> list[Gang]:
     """The gated pods that no plan has a node for."""
     gated = (pod for pod in pods if is_gated(pod, state.prefix) and state.planned_node(pod) is None)
-    return find_gangs(gated, prefix=state.prefix, card_resources=card_resources)
+    return find_gangs(gated, prefix=state.prefix, asked=state.asked_by)
 
 
 def _job(plan: Plan, preempted: Mapping[GangKey, Preemption]) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """PersistentVolumes, their claims and classes, as far as they say on which nodes pods can be."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from accelet.kube.objects import ObjectKey, RawObject, Wire, read_object, share_text
 from accelet.kube.selection import (
@@ -216,7 +217,13 @@ def _affinity(required: WireSelector) -> tuple[NodeTerm, ...] | None:
     terms = [read_term(wire) for wire in wires if _is_valid(wire)]
     if any(term.fields and not term.expressions for term in terms):
         return None
-    return tuple(NodeTerm(term.expressions) for term in terms if term.expressions)
+    return _share(tuple(NodeTerm(term.expressions) for term in terms if term.expressions))
+
+
+@lru_cache(maxsize=1024)
+def _share(terms: tuple[NodeTerm, ...]) -> tuple[NodeTerm, ...]:
+    """The same object for all volumes of a zone."""
+    return terms
 
 
 def _is_valid(wire: WireTerm) -> bool:

@@ -136,7 +136,8 @@ class VolumeWatching:
         see: Callable[[Change[T]], None],
         failed: Callable[[KubeError], None],
     ) -> Reflector[T]:
-        return Reflector(self._api, Scope(resource), parse, changed=see, failed=failed, clock=self._clock)
+        scope = Scope(resource, page_size=100)
+        return Reflector(self._api, scope, parse, changed=see, failed=failed, clock=self._clock)
 
     def _see_claim(self, change: Change[VolumeClaim]) -> None:
         self._tell(self._state.set_volume_claim(change.key, change.after))

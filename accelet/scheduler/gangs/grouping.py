@@ -3,10 +3,8 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from accelet.kube.pods import Pod
-from accelet.scheduler.cards.needs import CARD_RESOURCES
 from accelet.scheduler.cluster.shape import PodAsk, PodShape, asked_by
 from accelet.scheduler.gangs.annotations import Said
 from accelet.scheduler.gangs.levels import (
@@ -170,14 +168,16 @@ def find_gangs(
     pods: Iterable[Pod],
     workloads: Iterable[Workload] = (),
     prefix: str = GATE_PREFIX,
-    card_resources: Sequence[str] = CARD_RESOURCES,
+    asked: Callable[[Pod], PodAsk] = asked_by,
 ) -> list[Gang]:
-    """The gangs that have gated pods, in the order in which they are to be planned."""
+    """The gangs that have gated pods, in the order in which they are to be planned.
+
+    `asked` says what a pod asks for.
+    """
     members: defaultdict[GangKey, list[Pod]] = defaultdict(list)
     for pod in pods:
         members[gang_key(pod, prefix)].append(pod)
     owners = Owners(workloads)
-    asked = partial(asked_by, card_resources=card_resources)
     gangs = (make_gang(key, found, owners, prefix, asked) for key, found in members.items())
     return in_order(gang for gang in gangs if gang is not None)
 

@@ -11,6 +11,7 @@ from accelet.cli import main
 from accelet.scheduler.gangs.grouping import GangKey
 from accelet.scheduler.record import Placement, Record
 from tests.fakes.manifests import Raw, raw_container, raw_node, raw_pod
+from tests.fakes.volumes import in_zone, raw_claim, raw_volume, using
 
 _I915 = "gpu.intel.com/i915"
 _GATE = "gke.io/topology-aware-auto-train"
@@ -75,6 +76,29 @@ def test_a_job_that_must_wait_is_an_answer_and_no_failure(tmp_path: Path) -> Non
     (job,) = json.loads(result.stdout)["jobs"]
     assert (job["placements"], job["distance"], job["optimal"]) == (None, None, False)
     assert job["reason"] == "needs 4 nodes, the cluster has 3"
+
+
+def test_volumes_say_where_pods_can_be(tmp_path: Path) -> None:
+    zoned = [
+        raw_node(f"n{n}", f"b0/s0/h{n}", labels={"topology.kubernetes.io/zone": "ab"[n]}) for n in range(2)
+    ]
+    pod = _pod("train-0", labels=_LABELS)
+    pod["spec"] |= using("data")
+    claim = {"kind": "PersistentVolumeClaim", **raw_claim(volume="v")}
+    claim["metadata"]["namespace"] = "ml"
+    volume = {"kind": "PersistentVolume", **raw_volume("v", terms=[in_zone("b")])}
+    storage = {"kind": "StorageClass", "metadata": {"name": "late"}}
+
+    def run(*listed: object) -> Result:
+        file = _write(tmp_path, "volumes", _items(*listed))
+        return _run(tmp_path, _items(*zoned), _items(pod), None, "--json", "--volumes", file)
+
+    (job,) = json.loads(run(claim, volume, storage).stdout)["jobs"]
+    assert job["placements"] == [{"pod": "ml/train-0", "node": "n1"}]
+    (job,) = json.loads(run(volume, storage).stdout)["jobs"]
+    assert job["reason"] == "pod train-0 waits for its volume claim data, which is not there"
+    refused = run(claim, {"kind": "Secret", "metadata": {"name": "s"}})
+    assert (refused.exit_code, "s is a Secret" in refused.stderr) == (2, True)
 
 
 def test_the_drawing_shows_the_network_and_the_ranks(tmp_path: Path) -> None:
