@@ -12,6 +12,7 @@ import pytest
 
 from accelet.kube.apiresources import EVENTS, JOBS, NODES, PODS, VOLUME_CLAIMS, VOLUMES
 from accelet.kube.client import Client
+from accelet.kube.selection import HOSTNAME
 from accelet.scheduler.release import is_refused
 from tests.e2e import test_scheduler as site
 from tests.e2e.test_scheduler import (  # noqa: F401 - fixtures
@@ -111,7 +112,7 @@ async def test_gangs_are_bound_where_their_volumes_can_be_reached(
 async def test_kube_scheduler_refuses_pods_where_their_volumes_cannot_be_reached(
     client: Client, zones: Mapping[str, str], namespace: str
 ) -> None:
-    """What is judged before planning is what kube-scheduler judges: pods without gates, pinned as ours are."""
+    """What is judged before planning is what kube-scheduler judges: of pods without gates here."""
     here, *_, there = sorted(set(zones.values()))
     await _make_volume(client, namespace, "affine", terms=[in_zone(here)])
     await _make_volume(client, namespace, "labelled", labels={_ZONE: here})
@@ -124,7 +125,7 @@ async def test_kube_scheduler_refuses_pods_where_their_volumes_cannot_be_reached
             job = _job(f"{claim}-{zone}", 1, 1, claim)
             spec = job["spec"]["template"]["spec"]
             del spec["schedulingGates"]
-            spec["nodeSelector"] = {site.HOSTNAME: of_zone[zone]}
+            spec["nodeSelector"] = {HOSTNAME: of_zone[zone]}
             await client.create(JOBS, namespace, job)
 
     async def are_settled() -> bool:

@@ -1,10 +1,15 @@
 """What is read of volumes, their claims and classes, and of the claims of pods."""
 
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from accelet.kube.errors import MalformedObjectError
 from accelet.kube.podparser import LONGEST_CLAIM, MOST_CLAIMS, parse_pod
 from accelet.kube.pods import UsedClaim
 from accelet.kube.selection import NodeTerm, Requirement
@@ -129,3 +134,39 @@ def test_of_very_many_and_very_long_claims_of_a_pod_as_many_are_read_as_are_judg
     pod = parse_pod(raw_pod("p", **using("x" * 100_000, *(f"c{number}" for number in range(10_000)))))
     assert len(pod.volume_claims) == MOST_CLAIMS
     assert max(len(claim.name) for claim in pod.volume_claims) == LONGEST_CLAIM + 1
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=5,
+)
+_WHOLE = {
+    **raw_volume(
+        "v", terms=[{**in_zone("a"), "matchFields": [{"key": "k", "operator": "In", "values": []}]}]
+    ),
+    "volumeBindingMode": "Immediate",
+    "status": {"phase": "Bound"},
+}
+_WHOLE["metadata"] |= raw_claim(volume="v", labels={"topology.kubernetes.io/zone": "a"})["metadata"]
+_WHOLE["spec"] |= raw_claim(volume="v", volume_class="c")["spec"]
+
+
+def _places(value: object) -> Iterator[tuple[str | int, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inner:
+        yield (key,)
+        yield from ((key, *rest) for rest in _places(one))
+
+
+@given(st.sampled_from(list(_places(_WHOLE))), _JSON)
+def test_whatever_is_in_a_field_it_is_read_or_refused(place: tuple[str | int, ...], value: object) -> None:
+    raw: Any = msgspec.json.decode(msgspec.json.encode(_WHOLE))
+    *way, last = place
+    holder = raw
+    for key in way:
+        holder = holder[key]
+    holder[last] = value
+    for parse in (parse_volume_claim, parse_volume, parse_volume_class):
+        with suppress(MalformedObjectError):
+            parse(msgspec.json.encode(raw))
