@@ -200,8 +200,7 @@ class Controller:
         """Volumes that pods of these gangs use, or claims of theirs, came, changed or went."""
         for record in filter(None, map(self._state.record_of, gangs)):
             self._queue.add_after(record.key, _GATHER_S)
-        if gangs:
-            self._planner.plan_soon()
+        self._planner.plan_soon()
 
     def _take_waiting(self, plans: Sequence[Plan]) -> None:
         self._notes.take(plans)

@@ -1,6 +1,6 @@
 """The scheduler's process: watches always, places gangs while it leads."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,14 +18,14 @@ from accelet.runtime.tasks import task_group
 from accelet.scheduler.admission.watching import READ_WITHIN_S, Admission
 from accelet.scheduler.cards.lingering import PAGE, render_lingering
 from accelet.scheduler.controller import Controller, MoveShare
-from accelet.scheduler.gangs.grouping import GATE_PREFIX
+from accelet.scheduler.gangs.grouping import GATE_PREFIX, GangKey
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.moves.book import MoveBook
 from accelet.scheduler.moves.watching import MoveApi, MoveWatching
 from accelet.scheduler.moves.writer import MoveWriter
 from accelet.scheduler.settings import DEFAULT_SETTINGS, SchedulerSettings
 from accelet.scheduler.state import SchedulerState
-from accelet.scheduler.volumewatching import VolumeWatching
+from accelet.scheduler.volumes.watching import VolumeWatching
 from accelet.scheduler.watching import Watching
 from accelet.scheduler.writer import PlanWriter
 
@@ -111,9 +111,7 @@ class SchedulerWork:
         self._settings, self._metrics, self._say = settings, metrics, surface.events.record
         self._state = state
         self._watching = Watching(surface.client, self._state, metrics, listener=lambda: self._controller)
-        self._volumes = VolumeWatching(
-            surface.client, self._state, metrics, listener=lambda: self._controller
-        )
+        self._volumes = VolumeWatching(surface.client, self._state, metrics, changed=self._see_volumes)
         self._api = surface.client
         self._writer = PlanWriter(surface.writer, self._state, metrics)
         self._moves = _share_of(surface, state) if settings.moves.propose else None
@@ -121,6 +119,10 @@ class SchedulerWork:
         self._controller: Controller | None = None
         self._admission = Admission(surface, settings.admission, metrics, read_within_s=kueue_within_s)
         self._policies = Reliance(GUARDS, lambda is_in_force: metrics.policies_missing.set(not is_in_force))
+
+    def _see_volumes(self, gangs: Collection[GangKey]) -> None:
+        if self._controller is not None:
+            self._controller.see_volumes(gangs)
 
     def _watch_moves(self, api: MoveApi) -> MoveWatching | None:
         if self._moves is None:

@@ -9,15 +9,15 @@ from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
 from accelet.kube.nodes import Node
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
-from accelet.kube.volumes import Volume, VolumeClaim, VolumeClass
 from accelet.kube.watching.store import precedes
 from accelet.scheduler.cards.lingering import LingeringPod, lingering_key, split_key
 from accelet.scheduler.cards.needs import CARD_RESOURCES
 from accelet.scheduler.cards.search import CardPolicy
 from accelet.scheduler.cluster.cluster import Cluster
+from accelet.scheduler.cluster.reach import Volumes
 from accelet.scheduler.cluster.shape import PodAsk, PodShape, asked_by
 from accelet.scheduler.cluster.topology import Scheme
-from accelet.scheduler.cluster.volumes import Volumes
+from accelet.scheduler.cluster.volumes import Volume, VolumeClaim, VolumeClass
 from accelet.scheduler.errors import VolumeAwaitedError
 from accelet.scheduler.gangs.exclusions import Exclusions
 from accelet.scheduler.gangs.grouping import (

@@ -1,7 +1,7 @@
 """Watches everything the scheduler looks at, and keeps the state up with it."""
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
@@ -19,7 +19,6 @@ from accelet.kube.watching.store import Change
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from accelet.runtime.supervise import supervise
 from accelet.runtime.tasks import task_group
-from accelet.scheduler.gangs.grouping import GangKey
 from accelet.scheduler.gangs.workload import Workload, parse_workload
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.record import SELECTOR, Record, parse_record
@@ -61,8 +60,6 @@ class Listener(Protocol):
     def see_record(self, key: ObjectKey) -> None: ...
 
     def see_workload(self) -> None: ...
-
-    def see_volumes(self, gangs: Collection[GangKey]) -> None: ...
 
 
 class Watching:

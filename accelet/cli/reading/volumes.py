@@ -5,7 +5,7 @@ from pathlib import Path
 from accelet.cli.reading.objectfiles import UnreadableInputError, read_objects
 from accelet.kube.apiresources import VOLUME_CLAIMS, VOLUME_CLASSES, VOLUMES
 from accelet.kube.objects import ObjectKey, RawObject, WireObject, read_object
-from accelet.kube.volumes import (
+from accelet.scheduler.cluster.volumes import (
     Volume,
     VolumeClaim,
     VolumeClass,

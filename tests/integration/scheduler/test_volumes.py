@@ -1,7 +1,7 @@
 """Gangs go where their volumes can be reached; without the right to read volumes, as before."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import GATE_PREFIX, GangKey
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.state import SchedulerState
-from accelet.scheduler.volumewatching import VolumeWatching
+from accelet.scheduler.volumes.watching import VolumeWatching
 from tests.fakes.manifests import raw_node, raw_pod
 from tests.fakes.volumes import BIND_COMPLETED, in_zone, raw_claim, raw_volume, using
 from tests.integration.kube.waiting import eventually
@@ -103,7 +103,7 @@ async def _watching(
         client,
         state,
         SchedulerMetrics(CollectorRegistry()),
-        listener=lambda: _Listener(told),
+        changed=told.extend,
         read_within_s=read_within_s,
         look_again_s=0.05,
     )
@@ -114,28 +114,6 @@ async def _watching(
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         client.close()
-
-
-class _Listener:
-    """Who is told of changes; of volumes alone here."""
-
-    def __init__(self, told: list[GangKey]) -> None:
-        self._told = told
-
-    def see_volumes(self, gangs: Collection[GangKey]) -> None:
-        self._told += gangs
-
-    def see_pod(self, change: object) -> None:
-        raise AssertionError(change)
-
-    def see_node(self, name: str) -> None:
-        raise AssertionError(name)
-
-    def see_record(self, key: tuple[str, str]) -> None:
-        raise AssertionError(key)
-
-    def see_workload(self) -> None:
-        raise AssertionError
 
 
 async def test_rights_may_come_and_go_while_the_scheduler_runs(world: World, tmp_path: Path) -> None:

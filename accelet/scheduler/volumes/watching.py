@@ -2,20 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from accelet.kube.apiresources import VOLUME_CLAIMS, VOLUME_CLASSES, VOLUMES, ApiResource
 from accelet.kube.errors import ForbiddenError, KubeError, NotFoundError
-from accelet.kube.volumes import (
-    Volume,
-    VolumeClaim,
-    VolumeClass,
-    parse_volume,
-    parse_volume_claim,
-    parse_volume_class,
-)
+from accelet.kube.served import ListApi
 from accelet.kube.watching.reflector import Reflector
-from accelet.kube.watching.source import Scope
+from accelet.kube.watching.source import Scope, Source
 from accelet.kube.watching.store import Change
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock, within
@@ -24,10 +17,17 @@ from accelet.runtime.logs import Log
 from accelet.runtime.supervise import supervise
 from accelet.runtime.tasks import task_group
 from accelet.runtime.waiting import until_it_works
+from accelet.scheduler.cluster.volumes import (
+    Volume,
+    VolumeClaim,
+    VolumeClass,
+    parse_volume,
+    parse_volume_claim,
+    parse_volume_class,
+)
 from accelet.scheduler.gangs.grouping import GangKey
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.state import SchedulerState
-from accelet.scheduler.watching import Listener, WatchApi
 
 T = TypeVar("T")
 _log = Log(__name__)
@@ -37,22 +37,29 @@ READ_WITHIN_S = 10.0
 """A new leader that cannot read the volumes for so long begins without them."""
 
 
+class VolumeApi(Source, ListApi, Protocol):
+    """The requests it takes; `accelet.kube.client.Client` is one."""
+
+
 class VolumeWatching:
-    """Without the rights to read all three kinds, volumes are left to kube-scheduler; that is said once."""
+    """Without the rights to read all three kinds, volumes are left to kube-scheduler; that is said once.
+
+    `changed` is told of the gangs of which something else is to be said, once the state has it.
+    """
 
     def __init__(
         self,
-        api: WatchApi,
+        api: VolumeApi,
         state: SchedulerState,
         metrics: SchedulerMetrics,
         *,
-        listener: Callable[[], Listener | None],
+        changed: Callable[[Collection[GangKey]], None],
         clock: Clock = SYSTEM_CLOCK,
         read_within_s: float = READ_WITHIN_S,
         look_again_s: float = _LOOK_AGAIN_S,
     ) -> None:
         self._api, self._state, self._metrics = api, state, metrics
-        self._listener, self._clock = listener, clock
+        self._changed, self._clock = changed, clock
         self._read_within_s, self._look_again_s = read_within_s, look_again_s
         self._looked_for = asyncio.Event()
         self._lacking = Failing(
@@ -149,8 +156,8 @@ class VolumeWatching:
         self._tell(self._state.set_volume_class(change.key[1], change.after))
 
     def _tell(self, gangs: Collection[GangKey]) -> None:
-        if gangs and (listener := self._listener()):
-            listener.see_volumes(gangs)
+        if gangs:
+            self._changed(gangs)
 
     def _count_fault(self) -> None:
         self._metrics.faults.labels("Fault").inc()

@@ -13,7 +13,7 @@ from accelet.kube.errors import MalformedObjectError
 from accelet.kube.podparser import LONGEST_CLAIM, MOST_CLAIMS, parse_pod
 from accelet.kube.pods import UsedClaim
 from accelet.kube.selection import NodeTerm, Requirement
-from accelet.kube.volumes import (
+from accelet.scheduler.cluster.volumes import (
     LONGEST_NAME,
     MOST_REQUIREMENTS,
     Volume,

@@ -1,0 +1,1 @@
+"""Volumes of pods, as far as the scheduler keeps up with them."""
