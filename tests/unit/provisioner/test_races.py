@@ -13,6 +13,8 @@
 | the provider repairs or upgrades a pool | test_a_pool_at_which_the_provider_works_is_not_lost |
 | somebody deletes a pool, takes machines or its marks | test_what_somebody_takes_away_is_replaced |
 | somebody edits a Node's labels | test_labels_are_put_back_on_that_node, and only a few times a minute |
+| the pool's name is taken by another's | test_a_name_that_another_pool_has_is_told_and_another_is_taken |
+| two JobSets make a Job of one name | integration: test_of_two_job_sets_that_make_a_job_of_one_name_… |
 | a Node's name is another machine's | test_a_new_machine_under_an_old_name_is_closed_first |
 | a booking goes while nodes join, or after a week | integration: test_bookings |
 | the clock jumps | test_deciding: test_clocks_that_jump_…, test_what_a_slice_waits_for_is_not_put_off_… |
@@ -77,6 +79,18 @@ def test_a_pool_that_is_there_is_gone_on_with() -> None:
         _turn(world, 10.0)
     assert request.record.attempt == 1
     assert [pool.mark for pool in world.pools.values() if pool.mark] == [UID]
+
+
+def test_a_name_that_another_pool_has_is_told_and_another_is_taken() -> None:
+    world = _world("Creating")
+    taken = world.requests[UID].record.pool
+    view = replace(_view(world), listed=PoolList((), world.now_s, foreign=frozenset((taken,))))
+    failed = decide(view).record
+    assert (failed.phase, failed.why) == ("Failing", f"the pool's name {taken} is taken by another")
+    later = replace(view, record=failed, now_s=world.now_s + LAG_S)
+    after = decide(replace(later, listed=replace(view.listed, asked_s=later.now_s))).record
+    assert after.phase == "Creating"
+    assert after.pool != taken
 
 
 def test_what_is_written_is_asked_for_by_that_name() -> None:
