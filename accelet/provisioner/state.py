@@ -33,6 +33,7 @@ OwnerKey = tuple[str, str, str]
 
 _NOTHING: Mapping[str, str] = {}
 _NO_POOLS: frozenset[str] = frozenset()
+_SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,9 @@ class ProvisionerState:
         self.bookings = BookingBook()
         self.parked = ParkedBook()
         self._keys: dict[str, Key] = {}
+        self._of_job: dict[Key, set[Key]] = defaultdict(set)
+        """Requests by the namespace and name of the Job that they are for."""
+
         self._room, self._chips = RoomBook(), dict[str, int]()
         self._counted_list: PoolList | None = None
         self._pools_of: dict[str, frozenset[str]] = {}
@@ -86,6 +90,8 @@ class ProvisionerState:
             self.remove_request(known.key, known.uid)
         self.requests[request.key] = request
         self._keys[request.uid] = request.key
+        if request.spec.owner is not None:
+            self._of_job[request.namespace, request.spec.owner.job].add(request.key)
         self.parked.set(request)
         self._room.set(self._counted(request))
         for mark in {request.status.mark, known.status.mark if known is not None else ""} - {""}:
@@ -102,10 +108,18 @@ class ProvisionerState:
             del self.requests[key]
             self._chips.pop(uid, None)
             self._keys.pop(uid, None)
+            self._forget_job(known)
             self.parked.remove(uid)
             self._room.remove(uid)
             if known.status.mark:
                 self._count_holders(known.status.mark)
+
+    def _forget_job(self, request: SliceRequest) -> None:
+        if request.spec.owner is not None:
+            job = request.namespace, request.spec.owner.job
+            self._of_job[job].discard(request.key)
+            if not self._of_job[job]:
+                del self._of_job[job]
 
     def set_node(self, node: Node) -> str | None:
         """Takes a Node over; returns the pool it is of."""
@@ -223,7 +237,10 @@ class ProvisionerState:
         )
         if request.status.phase == "Pending" and wish.unwanted is None:
             view = replace(
-                view, parked=self._offers(request, listed), original=self._original_of(request, listed)
+                view,
+                parked=self._offers(request, listed),
+                original=self._original_of(request, listed),
+                rival=self._rival_of(request),
             )
         if request.status.phase == "Parked":
             askers = (one.uid for one in self.parked.askers_of(request) if self._is_wanted(one))
@@ -280,6 +297,26 @@ class ProvisionerState:
             ),
             None,
         )
+
+    def _rival_of(self, request: SliceRequest) -> str:
+        """Who else makes a Job of a name of its set, and goes first; empty if nobody does.
+
+        JobSets of different names may: `a` with its `b-c`, and `a-b` with its `c`. There can be one such Job,
+        and both slices would have its labels. Who has begun goes first, then the one of the lesser UID.
+        """
+        owner = request.spec.owner
+        if owner is None:
+            return ""
+        jobs = {one.spec.owner.job for one in self.set_of(request) if one.spec.owner is not None}
+        keys = {key for job in jobs for key in self._of_job.get((request.namespace, job), ())}
+        for other in (self.requests[key] for key in sorted(keys)):
+            rival = other.spec.owner
+            if rival is None or rival.uid == owner.uid or other.status.phase == "Refused":
+                continue
+            if self._is_wanted(other) and (other.status.phase != "Pending" or rival.uid < owner.uid):
+                whose = f"the {rival.kind} {rival.name[:_SHOWN]}"
+                return f"{whose} makes the Job {rival.job[:_SHOWN]} too: one of both needs another name"
+        return ""
 
     def _is_in_the_way(self, request: SliceRequest, listed: PoolList) -> bool:
         """Whether others wait for the room of this parked slice: those that cannot take it over."""

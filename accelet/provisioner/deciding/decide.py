@@ -91,6 +91,8 @@ def _pursue(view: SlicesView) -> Step:
 
 def _begin(view: SlicesView) -> Step:
     record = replace(view.record, no_room=False)
+    if view.rival:
+        return Step(record.say(view.rival), None, _WAIT_S)
     missing = view.set_size - 1 - len(view.members)
     if missing > 0:
         return Step(

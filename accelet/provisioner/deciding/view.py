@@ -125,7 +125,8 @@ class SlicesView:
     where nobody knows. `silent` says that the list is an old one: the provider does not answer. `parked` are
     slices that it could take instead of a new one. `askers` ask for its own parked slice, and
     `is_in_the_way`: others need the room of that. `given` are pools that were its own and are another's now.
-    `original` is the pool that the original provisioner has made for its Job.
+    `original` is the pool that the original provisioner has made for its Job. `rival` says who else makes a
+    Job of this name, and came first.
     """
 
     name: str
@@ -151,6 +152,7 @@ class SlicesView:
     is_in_the_way: bool = False
     given: frozenset[str] = frozenset()
     original: NodePool | None = None
+    rival: str = ""
     times: Times = field(default_factory=Times)
 
     @property

@@ -18,6 +18,7 @@ from tests.integration.kube.waiting import eventually
 from tests.integration.provisioner.conftest import Start
 from tests.integration.provisioner.world import JOB_SETS, MAPS, NODES, REQUESTS, World
 from tests.output_forms import read_form
+from tests.unit.provisioner.manifests import job_set
 
 SCARCE = SimulatedPools(
     create_s=0.2,
@@ -85,6 +86,27 @@ async def test_a_job_set_made_anew_under_its_name_gets_slices_of_its_own(world: 
             ),
             within_s=30,
         )
+    assert world.killed == []
+
+
+async def test_of_two_job_sets_that_make_a_job_of_one_name_the_later_waits_and_says_so(
+    world: World, start: Start
+) -> None:
+    """`a` with its `b-w` and `a-b` with its `w` make a Job `a-b-w-0` each: its labels would be on both."""
+    async with start():
+        first = job_set("a", 1)
+        first["spec"]["replicatedJobs"][0]["name"] = "b-w"
+        del first["metadata"]["uid"]
+        world.state.create(JOB_SETS, "ml", first)
+        await eventually(lambda: world.running("a") == 4)
+        world.ask("a-b", 1)
+        sentence = "the JobSet a makes the Job a-b-w-0 too: one of both needs another name"
+        await eventually(lambda: any(sentence in note for note in world.notes()))
+        assert sorted(world.phases()) == ["Pending", "Ready"]
+        assert sum(sentence in str(one.get("status")) for one in world.objects(REQUESTS)) == 1
+        assert len(world.objects(MAPS)) == 1
+        world.finish("a")
+        await eventually(lambda: world.running("a-b") == 4, within_s=90)
     assert world.killed == []
 
 
