@@ -23,7 +23,7 @@ from accelet.scheduler.errors import (
     PlanRefusedError,
 )
 from accelet.scheduler.events import GangEvents
-from accelet.scheduler.gangs.grouping import GangKey, gang_key, is_gated
+from accelet.scheduler.gangs.grouping import gang_key, is_gated
 from accelet.scheduler.gangs.noting import is_noted_only
 from accelet.scheduler.gangs.placeholders import PLACEHOLDERS
 from accelet.scheduler.metrics import SchedulerMetrics
@@ -196,10 +196,11 @@ class Controller:
         self._remaker.see_workload()
         self._planner.plan_soon()
 
-    def see_volumes(self, gangs: Collection[GangKey]) -> None:
-        """Volumes that pods of these gangs use, or claims of theirs, came, changed or went."""
-        for record in filter(None, map(self._state.record_of, gangs)):
-            self._queue.add_after(record.key, _GATHER_S)
+    def see_volumes(self) -> None:
+        """Volumes that pods use, or claims of theirs, came, changed or went.
+
+        Of a pod that is on its way to a node kube-scheduler says then whether that is still its node.
+        """
         self._planner.plan_soon()
 
     def _take_waiting(self, plans: Sequence[Plan]) -> None:

@@ -201,6 +201,8 @@ class Planner:
 
     async def _rebuild_gangs(self) -> None:
         """Has the gangs that have changed made anew, not too many at once: the loop must not be held up."""
+        for _ in self._state.ask_anew():
+            await asyncio.sleep(0)
         is_left = self._state.rebuild_gangs()
         while is_left:
             await asyncio.sleep(0)

@@ -1,6 +1,6 @@
 """The scheduler's process: watches always, places gangs while it leads."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from accelet.runtime.tasks import task_group
 from accelet.scheduler.admission.watching import READ_WITHIN_S, Admission
 from accelet.scheduler.cards.lingering import PAGE, render_lingering
 from accelet.scheduler.controller import Controller, MoveShare
-from accelet.scheduler.gangs.grouping import GATE_PREFIX, GangKey
+from accelet.scheduler.gangs.grouping import GATE_PREFIX
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.moves.book import MoveBook
 from accelet.scheduler.moves.watching import MoveApi, MoveWatching
@@ -120,9 +120,9 @@ class SchedulerWork:
         self._admission = Admission(surface, settings.admission, metrics, read_within_s=kueue_within_s)
         self._policies = Reliance(GUARDS, lambda is_in_force: metrics.policies_missing.set(not is_in_force))
 
-    def _see_volumes(self, gangs: Collection[GangKey]) -> None:
+    def _see_volumes(self) -> None:
         if self._controller is not None:
-            self._controller.see_volumes(gangs)
+            self._controller.see_volumes()
 
     def _watch_moves(self, api: MoveApi) -> MoveWatching | None:
         if self._moves is None:

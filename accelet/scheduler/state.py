@@ -1,7 +1,7 @@
 """What the scheduler knows of the cluster: kept up with events, asked when there is something to decide."""
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -92,7 +92,8 @@ class SchedulerState:
         self._owners = Owners()
         self._asked: dict[ObjectKey, PodAsk] = {}
         self._volumes = Volumes()
-        self._using: defaultdict[ObjectKey, Counter[GangKey]] = defaultdict(Counter)
+        self._using: defaultdict[ObjectKey, set[ObjectKey]] = defaultdict(set)
+        self._changed_claims: set[ObjectKey] = set()
         self._gangs: dict[GangKey, Gang | None] = {}
         self._owned: defaultdict[GangKey, set[GangKey]] = defaultdict(set)
         self._owners_of: defaultdict[GangKey, set[GangKey]] = defaultdict(set)
@@ -165,7 +166,7 @@ class SchedulerState:
         if is_gated(pod, self.prefix):
             self._gated[gang].add(pod.key)
         for claim in pod.volume_claims:
-            self._using[pod.namespace, claim.name][gang] += 1
+            self._using[pod.namespace, claim.name].add(pod.key)
         self._charge(pod)
 
     def renew_pod(self, pod: Pod) -> None:
@@ -287,39 +288,49 @@ class SchedulerState:
             if key in self.pods:
                 self._charge(self.pods[key])
 
-    def set_volume_claim(self, key: ObjectKey, claim: VolumeClaim | None) -> Collection[GangKey]:
+    def set_volume_claim(self, key: ObjectKey, claim: VolumeClaim | None) -> bool:
         """A claim has come or changed, or (None) has gone.
 
-        Returns the gangs of which something else is to be said.
+        Whether something else is to be said of a pod, from when `ask_anew` has been run through.
         """
-        return self._ask_anew(self._volumes.set_claim(key, claim))
+        return self._note_volumes(self._volumes.set_claim(key, claim))
 
-    def set_volume(self, name: str, volume: Volume | None) -> Collection[GangKey]:
+    def set_volume(self, name: str, volume: Volume | None) -> bool:
         """As `set_volume_claim`."""
-        return self._ask_anew(self._volumes.set_volume(name, volume))
+        return self._note_volumes(self._volumes.set_volume(name, volume))
 
-    def set_volume_class(self, name: str, volume_class: VolumeClass | None) -> Collection[GangKey]:
+    def set_volume_class(self, name: str, volume_class: VolumeClass | None) -> bool:
         """As `set_volume_claim`."""
-        return self._ask_anew(self._using if self._volumes.set_class(name, volume_class) else ())
+        return self._note_volumes(self._using if self._volumes.set_class(name, volume_class) else ())
 
-    def begin_volumes(self) -> Collection[GangKey]:
+    def begin_volumes(self) -> bool:
         """All volumes, claims and classes have been told: from now on they are judged."""
         self._volumes.begin()
-        return self._ask_anew(self._using)
+        return self._note_volumes(self._using)
 
-    def forget_volumes(self) -> Collection[GangKey]:
+    def forget_volumes(self) -> bool:
         """They are not kept up any more, and left to kube-scheduler."""
         self._volumes.forget()
-        return self._ask_anew(self._using)
+        return self._note_volumes(self._using)
 
-    def _ask_anew(self, claims: Iterable[ObjectKey]) -> Collection[GangKey]:
-        """Has the gangs made anew whose pods use one of these claims."""
-        gangs = {gang for claim in claims for gang in self._using.get(claim, ())}
-        for gang in gangs:
-            self._gangs.pop(gang, None)
-            for pod in self._members[gang]:
-                self._asked.pop(pod, None)
-        return gangs
+    def _note_volumes(self, claims: Iterable[ObjectKey]) -> bool:
+        used = [claim for claim in claims if claim in self._using]
+        self._changed_claims.update(used)
+        return bool(used)
+
+    def ask_anew(self) -> Iterator[None]:
+        """Works out anew what pods ask for whose volumes have changed, so many at a time as take some 1 ms.
+
+        Only what has changed until it begins: whoever changes claims all the time makes it no longer.
+        """
+        changed, self._changed_claims = self._changed_claims, set()
+        pods = (pod for claim in changed for pod in tuple(self._using.get(claim, ())))
+        while part := list(islice(pods, _PODS_AT_ONCE)):
+            for key in part:
+                self._asked.pop(key, None)
+                if key in self.pods:
+                    self._gangs.pop(gang_key(self.pods[key], self.prefix), None)
+            yield
 
     def records_on(self, node: str) -> Sequence[ObjectKey]:
         """The keys of the plans that put pods on this node."""
@@ -474,11 +485,10 @@ class SchedulerState:
                 del index[gang]
         for claim in pod.volume_claims:
             using = self._using[pod.namespace, claim.name]
-            using[gang] -= 1
-            if not using[gang]:
-                del using[gang]
+            using.discard(pod.key)
             if not using:
                 del self._using[pod.namespace, claim.name]
+                self._changed_claims.discard((pod.namespace, claim.name))
         if gang not in self._members:
             self._forget_owners_of(gang)
 

@@ -25,7 +25,6 @@ from accelet.scheduler.cluster.volumes import (
     parse_volume_claim,
     parse_volume_class,
 )
-from accelet.scheduler.gangs.grouping import GangKey
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.state import SchedulerState
 
@@ -44,7 +43,7 @@ class VolumeApi(Source, ListApi, Protocol):
 class VolumeWatching:
     """Without the rights to read all three kinds, volumes are left to kube-scheduler; that is said once.
 
-    `changed` is told of the gangs of which something else is to be said, once the state has it.
+    `changed` is called when something else is to be said of pods, once the state has it.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class VolumeWatching:
         state: SchedulerState,
         metrics: SchedulerMetrics,
         *,
-        changed: Callable[[Collection[GangKey]], None],
+        changed: Callable[[], None],
         clock: Clock = SYSTEM_CLOCK,
         read_within_s: float = READ_WITHIN_S,
         look_again_s: float = _LOOK_AGAIN_S,
@@ -155,9 +154,9 @@ class VolumeWatching:
     def _see_class(self, change: Change[VolumeClass]) -> None:
         self._tell(self._state.set_volume_class(change.key[1], change.after))
 
-    def _tell(self, gangs: Collection[GangKey]) -> None:
-        if gangs:
-            self._changed(gangs)
+    def _tell(self, is_news: bool) -> None:
+        if is_news:
+            self._changed()
 
     def _count_fault(self) -> None:
         self._metrics.faults.labels("Fault").inc()

@@ -11,7 +11,7 @@ from accelet.fakeapi import Answer, Fault
 from accelet.kube.client import Client
 from accelet.kube.podparser import parse_pod
 from accelet.scheduler.cluster.topology import Scheme
-from accelet.scheduler.gangs.grouping import GATE_PREFIX, GangKey
+from accelet.scheduler.gangs.grouping import GATE_PREFIX
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.state import SchedulerState
 from accelet.scheduler.volumes.watching import VolumeWatching
@@ -85,7 +85,7 @@ async def test_volumes_that_cannot_be_listed_hold_up_nobody(world: World, tmp_pa
     world.api.faults.append(Fault(Answer(500, "InternalError"), path="/persistentvolumeclaims", times=10_000))
     async with _watching(world, tmp_path, read_within_s=0.1) as (watching, state, _):
         await asyncio.wait_for(watching.synced(), 30)
-        assert state.asked_by(_POD).problem is None
+        assert _problem(state) is None
 
 
 _POD = parse_pod(raw_pod("p", gates=(GATE,), labels={}, **using("data")))
@@ -94,16 +94,16 @@ _POD = parse_pod(raw_pod("p", gates=(GATE,), labels={}, **using("data")))
 @asynccontextmanager
 async def _watching(
     world: World, folder: Path, read_within_s: float = 10.0
-) -> AsyncIterator[tuple[VolumeWatching, SchedulerState, list[GangKey]]]:
-    """What keeps a state up in which there is a pod that uses the claim `data`, and which gangs were told."""
+) -> AsyncIterator[tuple[VolumeWatching, SchedulerState, list[bool]]]:
+    """What keeps a state up in which there is a pod that uses the claim `data`, and what was told."""
     client = await Client.connect(world.api.write_kubeconfig(folder / "kubeconfig"))
-    state, told = SchedulerState(Scheme(), GATE_PREFIX), list[GangKey]()
+    state, told = SchedulerState(Scheme(), GATE_PREFIX), list[bool]()
     state.set_pod(_POD)
     watching = VolumeWatching(
         client,
         state,
         SchedulerMetrics(CollectorRegistry()),
-        changed=told.extend,
+        changed=lambda: told.append(True),
         read_within_s=read_within_s,
         look_again_s=0.05,
     )
@@ -116,24 +116,30 @@ async def _watching(
         client.close()
 
 
+def _problem(state: SchedulerState) -> str | None:
+    for _ in state.ask_anew():
+        pass
+    return state.asked_by(_POD).problem
+
+
 async def test_rights_may_come_and_go_while_the_scheduler_runs(world: World, tmp_path: Path) -> None:
     missing = "pod p waits for its volume claim data, which is not there"
     lacking = Fault(Answer(403, "Forbidden"), path="/storageclasses", times=10_000)
     world.api.faults.append(lacking)
     async with _watching(world, tmp_path) as (watching, state, told):
         await asyncio.wait_for(watching.synced(), 30)
-        assert state.asked_by(_POD).problem is None
+        assert _problem(state) is None
         world.api.faults.remove(lacking)
-        await eventually(lambda: state.asked_by(_POD).problem == missing)
+        await eventually(lambda: _problem(state) == missing)
         assert told, "the gang is planned anew"
         told.clear()
         world.api.faults.append(Fault(Answer(403, "Forbidden"), path="/persistentvolumes", times=10_000))
         world.api.end_watches()
-        await eventually(lambda: state.asked_by(_POD).problem is None)
+        await eventually(lambda: _problem(state) is None)
         assert told
 
 
-async def test_only_gangs_that_use_a_claim_are_told_of_it(world: World, tmp_path: Path) -> None:
+async def test_only_claims_that_pods_use_are_told_of(world: World, tmp_path: Path) -> None:
     async with _watching(world, tmp_path) as (watching, state, told):
         await asyncio.wait_for(watching.synced(), 30)
         told.clear()
@@ -143,5 +149,5 @@ async def test_only_gangs_that_use_a_claim_are_told_of_it(world: World, tmp_path
             world.state.create(CLAIMS, "others", raw_claim(f"c{number}"))
         world.state.create(CLAIMS, "others", raw_claim("data"))
         world.state.create(CLAIMS, "ml", raw_claim("data", volume_class="late"))
-        await eventually(lambda: state.asked_by(_POD).problem is None)
+        await eventually(lambda: _problem(state) is None)
         assert len(told) <= 2, "of the class, and of its own claim"
