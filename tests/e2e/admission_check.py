@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from accelet.kube.apiresources import CONFIG_MAPS, JOBS, NODES
+from accelet.kube.apiresources import CONFIG_MAPS, JOBS, NODES, PODS
 from accelet.kube.client import Client
+from accelet.scheduler.admission.judging import FIRST_RETRY_S, LAST_RETRY_S
 from tests.e2e import test_scheduler as site
 from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
@@ -131,15 +132,28 @@ async def test_kueue_lets_a_job_run_that_has_a_place_and_takes_its_quota_from_on
             ]
             await until(lambda: _has_no_plans(client, run))
 
-            # All quota is taken with this one, but one node is free.
+            # All quota is taken with this one, but one node is free; that is for who comes after it.
             await client.create(JOBS, run, _queued("large", 2, run))
 
             async def is_told() -> bool:
-                return int((await _check(client, run, "large")).get("retryCount") or 0) > 0
+                return bool((await _check(client, run, "large")).get("state") == "Retry")
 
             await until(is_told)
+            await client.create(JOBS, run, _queued("small", 1, run))
+            await until(partial(site._is_bound, client, run, "small", 1))
+            told = await _check(client, run, "large")
+            assert int(told["retryCount"]) > 0
+            assert FIRST_RETRY_S <= int(told["requeueAfterSeconds"]) <= LAST_RETRY_S
             assert await site._pods(client, run, "large") == []
-    say(f"Kueue and two Jobs: {time.monotonic() - began_s:.0f} s")
+
+            # There is no kubelet that would end its pods.
+            await client.delete(JOBS, run, "train", propagation="Orphan")
+            for pod in await site._pods(client, run, "train"):
+                path = PODS.path(run, pod.name)
+                await asyncio.to_thread(cluster.client.send, "DELETE", path, {"gracePeriodSeconds": 0})
+            await until(partial(site._is_bound, client, run, "large", 2))
+            assert (await _check(client, run, "large"))["state"] == "Ready"
+    say(f"Kueue and three Jobs: {time.monotonic() - began_s:.0f} s")
 
 
 async def _has_no_plans(client: Client, namespace: str) -> bool:

@@ -6,8 +6,12 @@ from typing import Literal
 from accelet.scheduler.admission.kueue import KueueWorkload
 from accelet.scheduler.record import Record
 
-_FIRST_RETRY_S, _LAST_RETRY_S = 30, 600
-"""After how long Kueue asks again: at first, and at most."""
+FIRST_RETRY_S, LAST_RETRY_S = 5, 60
+"""For how long Kueue lets a check that says `Retry` rest: at first, and at most.
+
+Kueue 0.16 and 0.17 keep the quota for that time, take it back then, and ask again as soon as there is quota
+(pkg/controller/core/workload_controller.go, Reconcile): so it is short.
+"""
 
 _LONGEST_MESSAGE = 1_024
 _MOST_DOUBLINGS = 10
@@ -108,9 +112,9 @@ def _unless_told(states: set[str], message: str, decision: Ruling) -> Ruling:
 
 
 def _retry(prospects: Prospects, reason: str) -> Ruling:
-    """Gives the quota back; the longer the oftener that has been in vain."""
+    """Gives the quota back; after a while, the longer the oftener that has been in vain."""
     retries = max((check.retries for check in prospects.workload.of(prospects.checks)), default=0)
-    after_s = min(_LAST_RETRY_S, _FIRST_RETRY_S * 2 ** min(retries, _MOST_DOUBLINGS))
+    after_s = min(LAST_RETRY_S, FIRST_RETRY_S * 2 ** min(retries, _MOST_DOUBLINGS))
     return Ruling(wants_room=False, told=Told("Retry", reason[:_LONGEST_MESSAGE], after_s))
 
 

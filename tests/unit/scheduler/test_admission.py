@@ -14,7 +14,14 @@ from accelet.kube.errors import MalformedObjectError
 from accelet.kube.objects import Owner
 from accelet.scheduler.admission.adopting import adopt
 from accelet.scheduler.admission.book import AdmissionBook
-from accelet.scheduler.admission.judging import Prospects, Told, check_patch, decide
+from accelet.scheduler.admission.judging import (
+    FIRST_RETRY_S,
+    LAST_RETRY_S,
+    Prospects,
+    Told,
+    check_patch,
+    decide,
+)
 from accelet.scheduler.admission.kueue import (
     AdmissionCheck,
     CheckState,
@@ -182,7 +189,7 @@ def test_a_decision_is_safe_whatever_is_known(known: Prospects, now_s: float) ->
     if decision.told is not None and decision.told.state == "Retry":
         assert not workload.is_admitted, "it would end what runs"
         assert not decision.wants_room
-        assert 30 <= (decision.told.requeue_after_s or 0) <= 600
+        assert FIRST_RETRY_S <= (decision.told.requeue_after_s or 0) <= LAST_RETRY_S
     if decision.told is not None and decision.told.state == "Ready":
         is_placed = promise is not None and not known.is_lost and promise.until_s > now_s
         assert is_placed or workload.is_admitted or known.has_pods
