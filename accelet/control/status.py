@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from accelet.control.errors import UnkeptStatusError
+
 
 def status_patch(
     before: Mapping[str, object], after: Mapping[str, object], resource_version: str
@@ -14,6 +16,16 @@ def status_patch(
     if before == after:
         return None
     return {"metadata": {"resourceVersion": resource_version}, "status": _difference(before, after)}
+
+
+def check_kept(written: Mapping[str, object], kept: Mapping[str, object]) -> None:
+    """Sees to it that nothing of a status is written again and again.
+
+    Raises:
+        UnkeptStatusError: what the API server has of it is not what was written.
+    """
+    if unkept := [name for name in {**written, **kept} if written.get(name) != kept.get(name)]:
+        raise UnkeptStatusError(unkept)
 
 
 def _difference(before: Mapping[str, object], after: Mapping[str, object]) -> dict[str, object]:

@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from typing import Final
 
-from accelet.control.errors import NotLeadingError
+from accelet.control.errors import NotLeadingError, UnkeptStatusError
 from accelet.control.refusedstatuses import RefusedStatuses
 from accelet.control.workqueue import WorkQueue
 from accelet.gputask.deciding.decide import decide, is_read_before_told
@@ -130,14 +130,16 @@ class Controller:
         try:
             is_written = await self._writer.write(task, status)
         except InvalidError as error:
-            return self._note_refused(task, error)
+            return self._note_refused(task, error.message or str(error))
+        except UnkeptStatusError as error:
+            return self._note_refused(task, str(error))
         if is_written:
             self._refusals.forget(task.key)
             self._tell(task, status)
         return 0.0
 
-    def _note_refused(self, task: GpuTask, error: InvalidError) -> float:
-        text, now_s = error.message or str(error), time.time()
+    def _note_refused(self, task: GpuTask, text: str) -> float:
+        now_s = time.time()
         self._metrics.refused.inc()
         self._events.tell_refused_status(task, text)
         if self._refusals.note(task.key, task.resource_version, now_s):

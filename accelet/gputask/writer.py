@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from accelet.control.status import status_patch
+from accelet.control.status import check_kept, status_patch
 from accelet.control.writer import FencedWriter
 from accelet.gputask.deciding.said import read_events
 from accelet.gputask.deciding.status import to_json
@@ -52,8 +52,13 @@ class TaskWriter:
         self._gate_prefix = gate_prefix
 
     async def write(self, task: GpuTask, status: GPUTaskStatus) -> bool:
-        """Writes a status; False if the task has changed meanwhile, and must be looked at anew."""
-        patch = status_patch(to_json(task.status), to_json(status), task.resource_version)
+        """Writes a status; False if the task has changed meanwhile, and must be looked at anew.
+
+        Raises:
+            UnkeptStatusError: the API server has left fields of it out.
+        """
+        after = to_json(status)
+        patch = status_patch(to_json(task.status), after, task.resource_version)
         if patch is None:
             return True
         try:
@@ -64,7 +69,9 @@ class TaskWriter:
         except NotFoundError:
             self._state.remove_task(task)
             return False
-        self._state.renew_task(parse_kept_task(raw))
+        written = parse_kept_task(raw)
+        self._state.renew_task(written)
+        check_kept(after, to_json(written.status))
         return True
 
     async def create_service(self, task: GpuTask) -> Taken | None:

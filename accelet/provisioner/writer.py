@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from accelet.control.status import status_patch
+from accelet.control.status import check_kept, status_patch
 from accelet.control.writer import FencedWriter
 from accelet.kinds.slicerequest import SLICE_REQUESTS
 from accelet.kube.apiresources import NODES, PODS
@@ -44,7 +44,11 @@ class SliceWriter:
             self._state.set_request(parse_request(raw))
 
     async def write(self, request: SliceRequest, record: SliceRecord, hosts: str) -> bool:
-        """Writes a record down; False if the request has changed meanwhile, and must be looked at anew."""
+        """Writes a record down; False if the request has changed meanwhile, and must be looked at anew.
+
+        Raises:
+            UnkeptStatusError: the API server has left fields of it out.
+        """
         before = msgspec.to_builtins(request.status)
         after = status_of(record, hosts, request.status)
         patch = status_patch(before, after, request.resource_version)
@@ -58,7 +62,9 @@ class SliceWriter:
         except NotFoundError:
             self._state.remove_request(request.key, request.uid)
             return False
-        self._state.renew_request(parse_request(raw))
+        written = parse_request(raw)
+        self._state.renew_request(written)
+        check_kept(after, msgspec.to_builtins(written.status))
         return True
 
     async def discard(self, request: SliceRequest) -> None:

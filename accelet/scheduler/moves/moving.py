@@ -40,9 +40,12 @@ class Moves:
         """
         self._book.settle()
         if self._book.live:
-            await self._mover.judge(self._state.gangs(), layout, is_wanted=is_wanted(waiting))
-        left = [plan for plan in waiting if self._state.record_of(plan.gang.key) is None]
-        return await self._proposer.look(left, layout, kept)
+            await self._mover.judge(self._state.gangs(), layout, is_wanted=is_wanted(self._left(waiting)))
+        return await self._proposer.look(self._left(waiting), layout, kept)
+
+    def _left(self, waiting: Sequence[Plan]) -> Sequence[Plan]:
+        """Those of which no plan has been written down meanwhile."""
+        return [plan for plan in waiting if self._state.record_of(plan.gang.key) is None]
 
     def records_awaiting(self, move: Move) -> list[Record]:
         """The plans that are carried out once this Move and others are done."""

@@ -14,18 +14,18 @@ from accelet.control.writer import FencedWriter
 from accelet.gputask.controller import Controller
 from accelet.gputask.deciding.decide import decide
 from accelet.gputask.deciding.moving import MOST_ENDED
-from accelet.gputask.deciding.status import status_of
+from accelet.gputask.deciding.status import status_of, to_json
 from accelet.gputask.deciding.view import AdvanceMove, EndsRead, TaskTimes, TaskView
 from accelet.gputask.events import TaskEvents
 from accelet.gputask.metrics import TaskMetrics
 from accelet.gputask.objects.jobs import JobCondition, TaskJob
 from accelet.gputask.objects.pods import TaskPod
-from accelet.gputask.objects.task import GpuTask
+from accelet.gputask.objects.task import GpuTask, parse_kept_task
 from accelet.gputask.state import TaskState
 from accelet.gputask.writer import TaskWriter
 from accelet.kinds.gputask import GPUTaskStatus, TaskConditionShape
 from accelet.kinds.move import Move, MoveGain, MovePlace, MoveSpec, MoveStatus, MoveTask
-from accelet.kube.apiresources import ObjectApi
+from accelet.kube.apiresources import ApiResource, Body, ObjectApi
 from accelet.kube.client import Client
 from accelet.kube.errors import ForbiddenError
 from accelet.kube.recording.eventlog import Message
@@ -220,3 +220,47 @@ async def test_what_is_refused_is_not_asked_for_again_at_once_and_holds_nothing_
     work.cancel()
     accepted = next((one for one in state.tasks[task.key].status.conditions if one.type == "Accepted"), None)
     assert what == "task" or (accepted is not None and (accepted.status == "True") == is_moved)
+
+
+class OldKind:
+    """An API server whose kind has no `jobUid` in its status yet."""
+
+    def __init__(self, task: GpuTask) -> None:
+        self.task, self.writes = task, 0
+
+    async def patch(
+        self, resource: ApiResource, namespace: str, name: str, body: Body, *_: object, **__: object
+    ) -> bytes:
+        self.writes += 1
+        said = {**cast("dict[str, Any]", body["status"])}
+        said.pop("jobUid", None)
+        status = {**to_json(self.task.status), **said}
+        version = str(int(self.task.resource_version) + bool(said))
+        metadata = {"name": name, "namespace": namespace, "uid": self.task.uid, "resourceVersion": version}
+        raw = msgspec.json.encode(
+            {
+                "metadata": {**metadata, "generation": self.task.generation},
+                "spec": msgspec.to_builtins(self.task.spec),
+                "status": {key: value for key, value in status.items() if value is not None},
+            }
+        )
+        self.task = parse_kept_task(raw)
+        return raw
+
+
+async def test_a_status_of_which_the_kind_keeps_only_a_part_is_not_written_without_end() -> None:
+    """The controller was brought up to date, and its kind was not."""
+    state, task = CountedState(TaskTimes()), make_task(spec={"replicas": 1, "rendezvous": "None"})
+    state.set_task(task)
+    state.set_job(TaskJob("ml", "train-1", "job", "3", task.uid, 1, active=1))
+    api, said = OldKind(task), list[Message]()
+    fenced = FencedWriter(cast(ObjectApi, api), lambda: True)
+    writer = TaskWriter(cast(Client, api), fenced, state, "gate-")
+    controller = Controller(state, writer, TaskMetrics(CollectorRegistry()), TaskEvents(said.append))
+    work = asyncio.create_task(controller.run())
+    for _ in range(500):
+        await asyncio.sleep(0)
+    assert not work.done()
+    work.cancel()
+    assert api.writes == 2, "the attempt, and the Job's UID once"
+    assert [(one.reason, "keeps no jobUid" in one.note) for one in said] == [("StatusRefused", True)]

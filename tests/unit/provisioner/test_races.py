@@ -24,19 +24,31 @@
 
 import random
 from dataclasses import replace
+from typing import cast
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelet.control.errors import UnkeptStatusError
+from accelet.control.writer import FencedWriter
+from accelet.kube.apiresources import ObjectApi
+from accelet.kube.client import Client
 from accelet.kube.nodes import Node, parse_node
 from accelet.provisioner.deciding.attempts import after_create
 from accelet.provisioner.deciding.decide import decide
 from accelet.provisioner.deciding.view import Close, Create, Delete, Open, SlicesView
+from accelet.provisioner.demand.owners import parse_job
+from accelet.provisioner.demand.requests import spec_of
+from accelet.provisioner.demand.slices import derive_slices
 from accelet.provisioner.nodes import REBINDINGS, Rebindings
 from accelet.provisioner.pools.pool import Failure, PoolList, PoolState, Trouble
+from accelet.provisioner.record import parse_request
 from accelet.provisioner.settings import ProvisionerSettings
 from accelet.provisioner.state import ProvisionerState
+from accelet.provisioner.writer import SliceWriter
+from tests.unit.provisioner.manifests import job
 from tests.unit.provisioner.world import HOSTS, SimPool, World
 
 UID, LAG_S = "one-0", 60.0
@@ -249,3 +261,24 @@ def test_an_answer_about_a_node_takes_nothing_back_that_the_watch_has_told_meanw
     state.set_node(seen("11", "False"))
     state.renew_node(seen("10", "True"))
     assert not state.nodes["n"].is_ready
+
+
+async def test_a_status_of_which_the_kind_keeps_only_a_part_is_an_error_and_is_tried_again_later() -> None:
+    """The provisioner was brought up to date, and its kind was not."""
+    spec = msgspec.to_builtins(spec_of(derive_slices(parse_job(job())).slices[0]))
+    metadata = {"name": "one", "namespace": "ml", "uid": "u", "resourceVersion": "1"}
+    request = parse_request({"metadata": metadata, "spec": spec})
+
+    class OldKind:
+        async def patch(self, *_: object, **__: object) -> bytes:
+            later = {**metadata, "resourceVersion": "2"}
+            return msgspec.json.encode({"metadata": later, "spec": spec, "status": {"phase": "Pending"}})
+
+    api = OldKind()
+    state = ProvisionerState(ProvisionerSettings(version="v1"), "pool")
+    state.set_request(request)
+    fenced = FencedWriter(cast(ObjectApi, api), lambda: True)
+    writer = SliceWriter(cast(Client, api), fenced, state)
+    with pytest.raises(UnkeptStatusError, match=r"keeps no .*noRoom.* of the status"):
+        await writer.write(request, replace(request.record, why="waits", since_s=1.0, no_room=True), "")
+    assert state.requests["ml", "one"].resource_version == "2"
