@@ -46,7 +46,8 @@ def decide(view: TaskView) -> TaskStep:
         # The first step on the way to it is to write it down; nothing is done that is not written.
         return TaskStep(step.record, None, 0.0)
     wait_s = _refused_s(view, step)
-    return TaskStep(step.record, None, wait_s) if wait_s else step
+    # Something else may be next before that is tried again.
+    return TaskStep(step.record, None, min(wait_s, _PODS_AGAIN_S)) if wait_s else step
 
 
 def _refused_s(view: TaskView, step: TaskStep) -> float:

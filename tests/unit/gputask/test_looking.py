@@ -15,7 +15,7 @@ from accelet.gputask.controller import Controller
 from accelet.gputask.deciding.decide import decide
 from accelet.gputask.deciding.moving import MOST_ENDED
 from accelet.gputask.deciding.status import status_of, to_json
-from accelet.gputask.deciding.view import AdvanceMove, EndsRead, TaskTimes, TaskView
+from accelet.gputask.deciding.view import AdvanceMove, AskToSave, EndsRead, Obstacle, TaskTimes, TaskView
 from accelet.gputask.events import TaskEvents
 from accelet.gputask.metrics import TaskMetrics
 from accelet.gputask.objects.jobs import JobCondition, TaskJob
@@ -264,3 +264,27 @@ async def test_a_status_of_which_the_kind_keeps_only_a_part_is_not_written_witho
     work.cancel()
     assert api.writes == 2, "the attempt, and the Job's UID once"
     assert [(one.reason, "keeps no jobUid" in one.note) for one in said] == [("StatusRefused", True)]
+
+
+def test_a_pod_that_cannot_be_asked_to_save_keeps_its_task_from_leaving_no_longer_than_others() -> None:
+    """Whoever makes a task may leave no room for another annotation on its pods."""
+    state, task = _running(1)
+    now_s = time.time()
+    spec = MoveSpec(
+        task=MoveTask(name=task.name, uid=task.uid, attempt=1),
+        takes={},
+        places=(MovePlace(rank=0, pod_uid="uid-0", from_node="n0", to_node="n9"),),
+        gain=MoveGain(kind="Drain"),
+        valid_until=datetime.fromtimestamp(now_s + 9999.0, UTC),
+    )
+    saving = MoveStatus(phase="Saving", save_by=datetime.fromtimestamp(now_s + 30.0, UTC))
+    state.set_move(Move(task.namespace, "m", "uid-m", "1", now_s, spec, saving))
+    assert isinstance(decide(state.view(task, now_s)).action, AskToSave)
+    state.refused[task.uid] = {AskToSave: Obstacle("JobRefused", "too long", task.generation, now_s + 3600.0)}
+    step = decide(state.view(task, now_s))
+    assert step.action is None
+    assert step.again_s is not None
+    assert step.again_s <= 30.0
+    left = decide(state.view(task, now_s + 31.0)).action
+    assert isinstance(left, AdvanceMove)
+    assert left.phase == "Leaving"
