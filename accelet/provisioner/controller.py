@@ -220,6 +220,8 @@ class Controller:
                     self._tell(request, view.record, step.record)
                     if step.record.phase in _IDLE and view.record.phase not in _IDLE:
                         self._see_room()
+                    if step.record.phase in _MOVING and view.record.phase not in _MOVING:
+                        self._operations.list_soon()  # nobody lists often while nothing comes or goes
                 return 0.0
         if view.hosts != request.status.hosts and step.record.phase in _WATCHED:
             await self._writer.write(request, step.record, view.hosts)

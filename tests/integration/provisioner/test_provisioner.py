@@ -110,6 +110,19 @@ async def test_of_two_job_sets_that_make_a_job_of_one_name_the_later_waits_and_s
     assert world.killed == []
 
 
+async def test_what_is_given_back_while_nothing_comes_or_goes_is_gone_as_soon_as_a_list_can_tell(
+    world: World, start: Start
+) -> None:
+    """Pools are listed each five minutes then: the end of a slice without one is not to wait for that."""
+    none = SimulatedPools(capacity=(SimulatedCapacity(tier="on-demand", slices=0),))
+    async with start(simulated=none, rest_s=600.0, lag_s=1.0):
+        world.ask("train", 1)
+        await eventually(lambda: world.phases() == ["BackingOff"], within_s=60)
+        await asyncio.sleep(1.0)
+        world.state.delete(JOB_SETS, ("ml", "train"))
+        await eventually(lambda: not world.objects(REQUESTS), within_s=60)
+
+
 async def test_limits_keep_a_set_waiting_with_a_reason(world: World, start: Start) -> None:
     async with start(limits=LimitSettings(slices=2)):
         world.ask("first")
