@@ -152,7 +152,7 @@ def _ask_rival(rival: Pod, evidence: CallFacts) -> Step | None:
     the API server has still had ended before, or waits for its admission.
     """
     uid = kubelet_uid(rival)
-    if uid in evidence.missing and evidence.can_follow:
+    if uid not in evidence.pods and evidence.awaits_end(uid):
         return FollowEnd(uid)
     if uid not in evidence.pods:
         return doubt_hidden_rival(rival, evidence)

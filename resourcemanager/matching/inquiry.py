@@ -163,6 +163,7 @@ class CallFacts:
     `vanished`: pods that the watch has shown to be bound and that a list did not show. What they were is not
     known until the watch shows their end.
     The rest is filled in by the methods; `missing` are those of `deleted` of which a read alone tells,
+    `ended` those whose end was waited for,
     `read_since_shown` those of `pods` that were read after podresources had been asked for them. In
     `watched_since` are pods that the watch has shown since and that may be gone: not among `pods`.
     """
@@ -188,11 +189,17 @@ class CallFacts:
     shown_twice: frozenset[ObjectKey] = frozenset()
     is_all_shown: bool = False
     missing: frozenset[PodUid] = frozenset()
+    ended: frozenset[PodUid] = frozenset()
     verified: frozenset[ObjectKey] = frozenset()
     read_since_shown: frozenset[PodUid] = frozenset()
     watched_since: Mapping[PodUid, Pod] = field(default_factory=lambda: NO_PODS)
     reads: int = 0
     has_asked_checkpoint: bool = False
+
+    def awaits_end(self, uid: PodUid) -> bool:
+        """Whether the pod is gone and the watch has not shown yet how it was at its end, but may soon."""
+        is_open = uid in self.deleted and uid not in self.deletions and uid not in self.ended
+        return is_open and self.can_follow
 
     def with_shown(self, name: ObjectKey, pod: ShownPod | None) -> "CallFacts":
         return replace(self, shown={**self.shown, name: pod})
@@ -277,7 +284,12 @@ class CallFacts:
     ) -> "CallFacts":
         """The watch has shown the end of this pod; `deleted` and `watched` as for `with_followed`."""
         followed = self._with_watched(deleted, watched)
-        return replace(followed, missing=followed.missing - {uid}, vanished=followed.vanished - {uid})
+        return replace(
+            followed,
+            missing=followed.missing - {uid},
+            vanished=followed.vanished - {uid},
+            ended=followed.ended | {uid},
+        )
 
     def without_watch(self) -> "CallFacts":
         """The watch did not show in time what was read."""

@@ -71,7 +71,7 @@ def _ask(pod: Pod, caller: PodUid, evidence: CallFacts) -> Step | None:
     It has not while it admits a pod that was bound before.
     """
     uid = kubelet_uid(pod)
-    if uid in evidence.missing and evidence.can_follow:
+    if evidence.awaits_end(uid):
         return FollowEnd(uid)
     if uid in evidence.deleted and not _was_bound_before_deletion(caller, uid, evidence):
         return doubt_taken_up(pod, evidence)

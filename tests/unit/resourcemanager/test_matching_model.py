@@ -361,8 +361,8 @@ def test_agent_that_does_not_wait_for_its_watch_swaps_containers() -> None:
 
 def test_agent_that_is_not_told_what_was_deleted_before_it_began_swaps_containers() -> None:
     restarted = Disturbances(lag_ms=500, forced_deletions=True, agent_restarts=True)
-    assert count(lambda seed: Agent(Oblivious(130 + seed, GET, restarted)), 4)["wrong"] > 0
-    assert count(lambda seed: Agent(Node(130 + seed, GET, restarted)), 4)["wrong"] == 0
+    assert count(lambda seed: Agent(Oblivious(148 + seed, GET, restarted)), 4)["wrong"] > 0
+    assert count(lambda seed: Agent(Node(148 + seed, GET, restarted)), 4)["wrong"] == 0
 
 
 def test_agent_that_does_not_doubt_what_it_was_not_told_swaps_containers() -> None:

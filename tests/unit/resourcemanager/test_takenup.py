@@ -144,6 +144,18 @@ def test_end_of_a_pod_that_vanished_is_waited_for() -> None:
     assert doubt_of(World(shows(record(new)), api=[new], watch=None).resolve(known)) is Doubt.UNVERIFIED
 
 
+def test_end_of_a_pod_of_which_a_list_alone_has_told_is_waited_for() -> None:
+    """As it was last, it had not begun; as it was at its end, it had ended by itself."""
+    new = caller()
+    known = replace(evidence(new), deleted=index_pods([bare()]))
+    world = World(shows(record(new)), api=[new], watch=[replace(bare(), phase="Succeeded")])
+    assert owner_of(world.resolve(known)) == (CALLER, "main")
+    assert world.asked.count(FollowEnd(GONE)) == 1
+    forced = World(shows(record(new)), api=[new], watch=[bare()])
+    assert doubt_of(forced.resolve(known)) is Doubt.RIVAL
+    assert forced.asked.count(FollowEnd(GONE)) == 1
+
+
 def test_watch_is_followed_to_a_pod_that_it_has_not_shown_for_who_was_deleted_before() -> None:
     new = caller()
     known = replace(evidence(new), unwatched=frozenset({CALLER}))
