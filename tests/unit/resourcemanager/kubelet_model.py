@@ -462,10 +462,14 @@ class Node:
         )
 
     def finish(self, uid: str) -> None:
-        """The pod's containers end, or it is deleted."""
-        if uid not in self.known:
+        """The pod's containers end, or it is deleted.
+
+        Not one that was turned away: it has ended, and the API server keeps it until that is written.
+        """
+        if uid not in self.known or uid in self.inactive:
             return
-        if uid in self.starting:  # one worker does one thing after the other for a pod
+        # One worker does one thing after the other for a pod, and none for one that is being admitted.
+        if uid in self.starting or uid == self.admitting:
             self.later(1, 30, lambda: self.finish(uid))
             return
         self.inactive.add(uid)
