@@ -258,7 +258,7 @@ class CallFacts:
 
     def _was_pod(self, uid: PodUid) -> bool:
         pod = self.pods.get(uid) or self.deleted.get(uid)
-        return pod is not None and not pod.is_mirror
+        return uid in self.vanished or (pod is not None and not pod.is_mirror)
 
     def with_followed(
         self, pod: Pod, deleted: Mapping[PodUid, Pod], watched: Mapping[PodUid, Pod] = NO_PODS

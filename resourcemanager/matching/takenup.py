@@ -47,10 +47,12 @@ def _list_living(caller: PodUid, evidence: CallFacts) -> Iterator[Pod]:
     """Those that the kubelet has come to and that may be gone already: the watch may be behind.
 
     And those that were asked for: of two that are shown without their devices one is not being admitted.
+    The caller is none of them. Where its name may recur, it was read: it is there, and no other has its name.
     """
     since = {uid: pod for uid, pod in evidence.watched_since.items() if uid not in evidence.deleted}
-    passed = {uid: pod for uid, pod in evidence.pods.items() if uid in evidence.passed}
-    asked = {uid: pod for uid, pod in evidence.pods.items() if pod.key in evidence.shown and uid != caller}
+    others = {uid: pod for uid, pod in evidence.pods.items() if uid != caller}
+    passed = {uid: pod for uid, pod in others.items() if uid in evidence.passed}
+    asked = {uid: pod for uid, pod in others.items() if pod.key in evidence.shown}
     return (pod for pod in {**since, **passed, **asked}.values() if _may_be_taken_up(pod, evidence))
 
 

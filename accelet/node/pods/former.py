@@ -100,6 +100,10 @@ class FormerPods:
         """Whether the pod with this UID of its own is remembered."""
         return uid in self._pods
 
+    def has_had(self, uid: PodUid) -> bool:
+        """Whether this is or was the UID of a pod of the API server, as far as it is remembered."""
+        return uid in self._pods or uid in self._deleted_before or uid in self._expected
+
     def has_end(self, uid: str) -> bool:
         """Whether the pod with this UID of its own is remembered as it was at its end."""
         return uid in self._ends

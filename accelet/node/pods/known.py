@@ -116,7 +116,7 @@ class KnownPods:
 
     def pods(self, node_uid: str | None) -> Mapping[PodUid, Pod]:
         believed = leave_out_forged(self._pods.values(), node_uid)
-        return index_pods(believed, self._former.__contains__)
+        return index_pods(believed, self._former.has_had)
 
     def deleted(self, node_uid: str | None) -> Mapping[PodUid, Pod]:
         return self._former.index(time.monotonic(), node_uid)

@@ -1,5 +1,8 @@
 """What one agent knew of pods the next one goes on from."""
 
+from dataclasses import replace
+
+from accelet.kube.objects import Owner
 from accelet.kube.pods import Pod
 from accelet.kube.watching.store import Change
 from accelet.node.pods.known import KnownPods
@@ -48,3 +51,21 @@ def test_nothing_is_recorded_where_the_watch_has_a_gap() -> None:
     known.begin_watch("5")
     assert not known.knows_former
     assert known.make_record() is None
+
+
+def test_mirror_does_not_take_the_place_of_a_pod_whose_end_the_watch_has_not_shown() -> None:
+    """A tenant can write the Node as the controlling owner of a pod that says to mirror any UID."""
+    known, node = KnownPods(), Owner("Node", "node", "node-uid", is_controller=True)
+    gone = pod("gone", 3)
+    known.begin_watch("1")
+    watch(known, gone)
+    known.take_change(Change("deleted", gone.key, gone, None))
+    known.take_position("4", "", gone)
+    alive = pod("alive", 5)
+    watch(known, alive)
+    known.forget_living()  # a list without it; the watch is behind
+    for uid in ("uid-gone", "uid-alive"):
+        forged = replace(pod("forged", 6), annotations={"kubernetes.io/config.mirror": uid}, owners=(node,))
+        known.take_change(Change("added", forged.key, None, forged))
+        assert known.pods("node-uid") == {}
+    assert known.vanished() == {"uid-alive"}

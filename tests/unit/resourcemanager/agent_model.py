@@ -92,7 +92,7 @@ class Agent:
 
     def index(self, pods: tuple[Pod, ...]) -> Mapping[PodUid, Pod]:
         lost = {pod.uid for pod in self.node.deleted() if not pod.is_mirror}
-        return index_pods(pods, lambda uid: uid in lost)
+        return index_pods(pods, lambda uid: uid in lost or self.node.agent_watch.former.has_had(uid))
 
     def remember(self) -> None:
         """A new agent knows nothing; a new kubelet begins anew, and its checkpoint has what it took over."""

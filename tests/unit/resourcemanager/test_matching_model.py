@@ -118,7 +118,7 @@ def test_current_watch_spares_the_api_server(seed: int, kubelet_restarts: bool, 
     agent = run(Agent(Node(seed, Podresources.GET_ACTIVE, disturbances)))
     if set(agent.counts) <= {"right"}:
         assert agent.questions["ReadPods"] == 0
-        # A kubelet that starts anew hides pods for a while, and a new agent finds some that got nothing before
+        # A kubelet that starts anew hides pods for a while, and a new agent finds some that got none before
         # it began: whether those are rivals that are not shown, the API server knows.
         may_be_hidden = kubelet_restarts or agent_restarts
         assert agent.questions["ReadPod"] <= (agent.counts["right"] if may_be_hidden else 0)

@@ -156,6 +156,13 @@ def test_end_of_a_pod_of_which_a_list_alone_has_told_is_waited_for() -> None:
     assert forced.asked.count(FollowEnd(GONE)) == 1
 
 
+def test_pod_is_no_rival_of_itself() -> None:
+    """A kubelet that starts takes pods of one second in any order; it may seem to have come to it before."""
+    new = bare("db-1", uid="new")
+    known = replace(evidence(new), passed=frozenset({PodUid("new")}))
+    assert owner_of(World(shows(record(new)), api=[new]).resolve(known)) == ("new", "main")
+
+
 def test_watch_is_followed_to_a_pod_that_it_has_not_shown_for_who_was_deleted_before() -> None:
     new = caller()
     known = replace(evidence(new), unwatched=frozenset({CALLER}))
