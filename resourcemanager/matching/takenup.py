@@ -31,13 +31,15 @@ def ask_taken_up(caller: PodUid, evidence: CallFacts) -> Step | None:
 
 
 def _list_deleted(evidence: CallFacts) -> Iterator[Pod]:
-    """Those of whose deletion the kubelet had not heard when the call came."""
-    names = Counter(pod.key for pod in (*evidence.pods.values(), *evidence.deleted.values()))
+    """Those of whose deletion the kubelet had not heard when the call came.
+
+    Also such as the watch has shown to be deleted since: they are as they were at their end.
+    """
+    names = Counter(pod.key for pod in {**evidence.pods, **evidence.deleted}.values())
     return (
         pod
         for uid, pod in evidence.deleted.items()
-        if uid not in evidence.pods
-        and uid not in evidence.heard_before
+        if uid not in evidence.heard_before
         and _may_be_taken_up(pod, evidence)
         and (may_recur(pod) or names[pod.key] > 1)
     )
@@ -50,7 +52,7 @@ def _list_living(caller: PodUid, evidence: CallFacts) -> Iterator[Pod]:
     The caller is none of them. Where its name may recur, it was read: it is there, and no other has its name.
     """
     since = {uid: pod for uid, pod in evidence.watched_since.items() if uid not in evidence.deleted}
-    others = {uid: pod for uid, pod in evidence.pods.items() if uid != caller}
+    others = {uid: pod for uid, pod in evidence.pods.items() if uid != caller and uid not in evidence.deleted}
     passed = {uid: pod for uid, pod in others.items() if uid in evidence.passed}
     asked = {uid: pod for uid, pod in others.items() if pod.key in evidence.shown}
     return (pod for pod in {**since, **passed, **asked}.values() if _may_be_taken_up(pod, evidence))

@@ -156,6 +156,15 @@ def test_end_of_a_pod_of_which_a_list_alone_has_told_is_waited_for() -> None:
     assert forced.asked.count(FollowEnd(GONE)) == 1
 
 
+def test_pod_that_has_ended_by_the_time_the_watch_has_come_so_far_is_none() -> None:
+    new, gone = caller(), bare()
+    known = replace(evidence(new, gone), passed=frozenset({GONE}), unwatched=frozenset({CALLER}))
+    ended = World(shows(record(new)), api=[new, gone], watch=[replace(gone, phase="Failed")])
+    assert owner_of(ended.resolve(known)) == (CALLER, "main")
+    forced = World(shows(record(new), record(gone)), api=[new, gone], watch=[gone])
+    assert doubt_of(forced.resolve(known)) is Doubt.RIVAL
+
+
 def test_pod_is_no_rival_of_itself() -> None:
     """A kubelet that starts takes pods of one second in any order; it may seem to have come to it before."""
     new = bare("db-1", uid="new")
