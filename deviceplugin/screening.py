@@ -8,6 +8,7 @@ from accelet.kube.errors import KubeError
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
 from accelet.kube.poduid import PodUid
+from accelet.kube.watching.store import precedes
 from accelet.kubelet.checkpoint import Checkpoint
 from accelet.kubelet.errors import MethodDisabledError, PodResourcesError
 from accelet.kubelet.podresources import PodRecord, PodResources
@@ -65,6 +66,7 @@ class Screener:
         self._pods = pods
         self._pod_resources = pod_resources
         self._screening = Screening()
+        self._are_late_known = True
         self._former_tokens: frozenset[str] = frozenset()
         self._round = 0
         self._problem: str | None = None
@@ -85,7 +87,7 @@ class Screener:
         self._round += 1
         self._is_done.clear()
         self._is_called.clear()
-        self._screening = Screening(is_known)
+        self._screening, self._are_late_known = Screening(is_known), True
         self._former_tokens = frozenset()
         if not is_known and checkpoint is not None and self._resource in checkpoint.registered:
             self._former_tokens = _list_tokens(checkpoint)
@@ -104,7 +106,20 @@ class Screener:
         """
         self._is_called.set()
         await wait_for_hint(self._is_done, within_s if self._problem is None else FAILING_S)
-        return self._screening.skipped if self._is_done.is_set() else None
+        if not self._is_done.is_set():
+            return None
+        self._take_late()
+        return self._screening.skipped
+
+    def _take_late(self) -> None:
+        """Takes over what the watch has shown since, until it has shown all that was before the list."""
+        if self._are_late_known:
+            return
+        self._are_late_known = precedes(self._screening.as_of, self._pods.watched_to, or_equals=True)
+        before = self._screening
+        self._screening = before.with_late(self._pods.deleted().values(), self._manager.ledger)
+        if late := self._screening.lost - before.lost:
+            self._log.warning("pods may have been admitted without devices", pods=sorted(late))
 
     @property
     def problem(self) -> str:
@@ -164,8 +179,10 @@ class Screener:
         backoff = Backoff(first_s=0.05, most_s=5.0)
         while number == self._round:
             try:
-                if await self._is_complete(pods := await self._pods.read_pods()):
-                    await self._ask_each(pods, number)
+                pods = await self._pods.read_pods()
+                as_of = self._pods.as_of
+                if await self._is_complete(pods):
+                    await self._ask_each(pods, as_of, number)
                     break
                 self._problem = "The watch of this node's pods is behind."
             except (KubeError, PodResourcesError) as error:
@@ -194,9 +211,9 @@ class Screener:
                     shown = {(one.namespace, one.name): one for one in records}
             yield pod, shown.get(pod.key)
 
-    async def _ask_each(self, pods: Mapping[PodUid, Pod], number: int) -> None:
+    async def _ask_each(self, pods: Mapping[PodUid, Pod], as_of: str, number: int) -> None:
         is_called = self._is_called.is_set()
-        screening = self._screening.again(is_during_call=is_called)
+        screening = self._screening.again(is_during_call=is_called, as_of=as_of)
         unasked = screening.list_unasked(pods, self._manager.ledger)
         are_hidden = False
         async for pod, shown in self._ask(list(unasked)):
@@ -206,9 +223,11 @@ class Screener:
             await self._pods.read_pods()  # which of them wait, and which are gone
         screening = screening.with_lost(self._pods.deleted().values(), self._manager.ledger)
         if screening.lacking and not is_called and self._is_called.is_set():
-            await self._ask_each(pods, number)  # the caller is among them, and may not have been shown before
+            await self._ask_each(
+                pods, as_of, number
+            )  # the caller is among them, and may not have been shown before
         elif number == self._round:
-            self._screening = screening
+            self._screening, self._are_late_known = screening, False
 
 
 def _version(pod: Pod) -> int:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from accelet.kube.pods import Pod
 from accelet.kube.poduid import PodUid, kubelet_uid
+from accelet.kube.watching.store import precedes
 from resourcemanager.holdings.evidence import ShownPod
 from resourcemanager.holdings.ledger import Ledger
 from resourcemanager.matching.candidates import find_missing, list_needs
@@ -22,14 +23,17 @@ class Screening:
 
     `is_known`: the kubelet knew the resource before the first pod was asked for. `before` and `after` say of
     each pod that was asked for whether it is shown without its devices: `before`, when no call could be ours
-    yet, `after`, when the kubelet knew the resource. `is_during_call`: all of `after` were asked for while a
-    call was waiting for its answer.
+    yet, `after`, when the kubelet knew the resource. `lost`: those of which that cannot be asked any more.
+    `is_during_call`: all of `after` were asked for while a call was waiting for its answer. `as_of`: of which
+    version the list was that said for whom to ask, when the kubelet knew the resource.
     """
 
     is_known: bool = False
     is_during_call: bool = False
     before: Mapping[PodUid, bool] = field(default_factory=lambda: MappingProxyType({}))
     after: Mapping[PodUid, bool] = field(default_factory=lambda: MappingProxyType({}))
+    lost: frozenset[PodUid] = frozenset()
+    as_of: str = ""
 
     def with_before(self, pod: Pod, shown: ShownPod | None, ledger: Ledger) -> "Screening":
         return replace(self, before={**self.before, kubelet_uid(pod): _lacks(pod, shown, ledger)})
@@ -44,12 +48,23 @@ class Screening:
         """
         if self.is_known:
             return self
-        lost = {kubelet_uid(pod): True for pod in pods if may_be_skipped(pod, ledger)}
-        return replace(self, after={**self.after, **lost})
+        lost = frozenset(kubelet_uid(pod) for pod in pods if may_be_skipped(pod, ledger))
+        return replace(self, lost=self.lost | lost)
 
-    def again(self, *, is_during_call: bool) -> "Screening":
+    def with_late(self, pods: Iterable[Pod], ledger: Ledger) -> "Screening":
+        """The same for pods that are gone as the watch shows later: those that were gone before the list.
+
+        Such a pod the list did not show, nor the watch, which was behind.
+        """
+        late = (pod for pod in pods if precedes(pod.resource_version, self.as_of, or_equals=True))
+        found = self.with_lost((pod for pod in late if kubelet_uid(pod) not in self.after), ledger)
+        return self if found.lost == self.lost else found
+
+    def again(self, *, is_during_call: bool, as_of: str = "") -> "Screening":
         """Before everybody is asked for after the registration, for the first time or again."""
-        return replace(self, after=MappingProxyType({}), is_during_call=is_during_call)
+        return replace(
+            self, after=MappingProxyType({}), lost=frozenset(), is_during_call=is_during_call, as_of=as_of
+        )
 
     def list_unasked(self, pods: Mapping[PodUid, Pod], ledger: Ledger) -> Iterator[Pod]:
         """The pods still to be asked for.
@@ -62,19 +77,21 @@ class Screening:
 
     @property
     def lacking(self) -> frozenset[PodUid]:
-        """The pods that are shown without their devices."""
-        return frozenset(_found(self.before).keys() | _found(self.after).keys())
+        """The pods that are shown without their devices, or of which nobody can tell."""
+        return self.lost.union(_found(self.before), _found(self.after))
 
     @property
     def skipped(self) -> frozenset[PodUid]:
         """The pods that were, or may have been, admitted without devices.
 
         While a call is waiting, a single one that was not shown so before the registration is the caller. One
-        that was not asked for then may be either, unless the kubelet knew the resource all the time.
+        that was not asked for then may be either, unless the kubelet knew the resource all the time. So may
+        one that is gone: the kubelet may have admitted it after it was asked for.
         """
         lacking = self.lacking
         is_told = self.is_known or lacking <= self.before.keys()
-        is_caller = self.is_during_call and len(lacking) == 1 and is_told and not _found(self.before)
+        is_shown_since = is_told and not self.lost and not _found(self.before)
+        is_caller = self.is_during_call and len(lacking) == 1 and is_shown_since
         return frozenset() if is_caller else lacking
 
 

@@ -137,6 +137,10 @@ class KnownPods:
         return frozenset(self._listed)
 
     @property
+    def watched_to(self) -> str:
+        return self._position.version
+
+    @property
     def knows_former(self) -> bool:
         return self._gap.is_over(time.monotonic())
 

@@ -135,6 +135,14 @@ class NodePods:
     def can_read(self) -> bool:
         return self._client is not None and self._reads.are_worth_it
 
+    @property
+    def as_of(self) -> str:
+        return "" if self._reflector is None else self._reflector.store.resource_version
+
+    @property
+    def watched_to(self) -> str:
+        return self._known.watched_to
+
     def unwatched(self) -> frozenset[PodUid]:
         return self._known.unwatched()
 

@@ -21,6 +21,16 @@ class PodView(Protocol):
         """Whether asking the API server is worth the time: it did not fail just now."""
         ...
 
+    @property
+    def as_of(self) -> str:
+        """The resourceVersion of which `pods` are: of the last list, or of what the watch has shown since."""
+        ...
+
+    @property
+    def watched_to(self) -> str:
+        """The resourceVersion that the watch has come to; a list may have overtaken it."""
+        ...
+
     def pods(self) -> Mapping[PodUid, Pod]:
         """As the watch has them, in the order in which it first showed them: that of their binding."""
         ...

@@ -51,6 +51,7 @@ class NoPods:
     """A `PodView` of a node without pods."""
 
     is_synced = can_read = knows_former = True
+    as_of = watched_to = "5"
 
     def pods(self) -> Mapping[PodUid, Pod]:
         return {}
@@ -121,6 +122,36 @@ class LaggingPods(NoPods):
 
     async def read_pods(self) -> Mapping[PodUid, Pod]:
         return {PodUid("new"): self.new}
+
+
+class OvertakenPods(NoPods):
+    """A `PodView` whose watch shows after the list a pod that had come and gone before it."""
+
+    as_of, watched_to = "5", "2"
+    gone = Pod("ns", "gone", uid="gone", resource_version="4", containers=LaggingPods.lost.containers)
+
+    def deleted(self) -> Mapping[PodUid, Pod]:
+        return {} if self.watched_to == "2" else {PodUid("gone"): self.gone}
+
+
+async def test_pod_that_had_come_and_gone_before_the_list_counts_once_the_watch_shows_it(
+    tmp_path: Path,
+) -> None:
+    pods, backend = OvertakenPods(), msgspec.convert({"cards": []}, SimulatedSettings).backend()
+    paths = KubeletPaths(tmp_path)
+    paths.device_plugins.mkdir()
+    async with PodResources(paths.pod_resources_socket) as pod_resources:
+        manager = ResourceManager(ResourceRules("r/x"), backend)
+        screener = Screener(manager, SilentRecords(paths), pods, pod_resources)
+        await screener.begin(Admissions(), is_new_kubelet=True)
+        running = asyncio.create_task(screener.run())
+        try:
+            assert await screener.result(10.0) == frozenset()
+            pods.watched_to = "6"
+            assert await screener.result(10.0) == frozenset({PodUid("gone")})
+            assert await screener.result(10.0) == frozenset({PodUid("gone")})
+        finally:
+            running.cancel()
 
 
 async def test_it_is_not_known_who_was_skipped_before_the_watch_has_shown_who_was_deleted(

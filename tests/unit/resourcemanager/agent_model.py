@@ -74,7 +74,7 @@ class Agent:
     def screen(self, *, is_during_call: bool) -> None:
         if self.is_screened or (pods := self.node.list_anew()) is None or not self.is_complete(pods):
             return
-        self.screening = self.screening.again(is_during_call=is_during_call)
+        self.screening = self.screening.again(is_during_call=is_during_call, as_of=self.node.version())
         for pod in list(self.screening.list_unasked(self.index(pods), self.screened_by())):
             self.screening = self.screening.with_after(pod, self.node.get(pod.key), self.screened_by())
         self.screening = self.screening.with_lost(self.node.believe(self.node.deleted()), self.screened_by())
@@ -157,6 +157,7 @@ class Agent:
         self.screen(is_during_call=True)
         if not self.is_screened:
             return NoProof(Doubt.UNANSWERED, "It is not known who was skipped.")
+        self.screening = self.screening.with_late(node.believe(node.deleted()), self.screened_by())
         admissions = self.admissions = replace(self.admissions, skipped=self.screening.skipped)
         evidence = CallFacts(
             size=len(call.device_ids),

@@ -680,6 +680,10 @@ class Node:
             self.pass_time(20)
         return is_so()
 
+    def version(self) -> str:
+        """That of what was written last."""
+        return str(max((int(pod.resource_version) for _, _, pod in self.log if pod is not None), default=0))
+
     def deleted(self) -> tuple[Pod, ...]:
         return tuple(self.agent_watch.deleted.values())
 

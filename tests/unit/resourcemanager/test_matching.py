@@ -383,6 +383,23 @@ def test_pod_that_was_deleted_by_force_before_it_could_be_asked_for_may_have_bee
     assert Screening(is_known=True).with_lost([lost], books()).skipped == frozenset()
 
 
+def test_pod_that_is_gone_is_not_taken_for_the_caller_of_a_screening() -> None:
+    """It was not shown at the registration; the kubelet may have admitted it without devices after that."""
+    lost = pod("lost")
+    before = screen(Screening(), (lost, None)).again(is_during_call=True)
+    assert before.with_lost([lost], books()).skipped == {"uid-lost"}
+
+
+def test_pod_that_came_and_went_before_the_list_of_a_screening_may_have_been_skipped() -> None:
+    asked, early, late = (
+        replace(pod(name), resource_version=at) for name, at in zip("pqr", "457", strict=True)
+    )
+    screening = Screening().again(is_during_call=False, as_of="5").with_after(asked, None, books())
+    assert screening.with_late([asked, early, late], books()).skipped == {"uid-q"}
+    known = Screening(is_known=True).again(is_during_call=False, as_of="5")
+    assert known.with_late([early], books()).skipped == frozenset()
+
+
 def test_pod_that_lacks_devices_while_nobody_calls_may_have_been_skipped() -> None:
     one = pod("p")
     begun = Screening().again(is_during_call=False)
