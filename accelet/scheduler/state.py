@@ -132,9 +132,11 @@ class SchedulerState:
                 self._charge(self.pods[pod])
 
     def renew_workload(self, workload: Workload) -> None:
-        """An owner as an answer to a request has it, which may come after the watch's news of its end."""
+        """An owner as an answer to a request has it, which may come after newer news, or that of its end."""
         known = self._owners.get(workload.kind, workload.namespace, workload.name)
-        if known is not None and known.uid == workload.uid:
+        if known is None or known.uid != workload.uid:
+            return
+        if not precedes(workload.resource_version, known.resource_version):
             self.set_workload(workload)
 
     def remove_workload(self, kind: str, namespace: str, name: str) -> None:

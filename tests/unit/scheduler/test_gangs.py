@@ -379,3 +379,19 @@ def test_the_launcher_of_the_mpi_operator_comes_first_though_a_job_makes_it() ->
     late = _of("MPIJob", {"mpiReplicaSpecs": {"Launcher": {"replicas": 1}, "Worker": {"replicas": 2}}})
     (gang,) = find_gangs([*workers, replace(launcher, owners=(made_by_job,))], [late])
     assert [member.name for member in gang.pods] == ["x-launcher-q7", "x-worker-0", "x-worker-1"]
+
+
+def test_an_answer_that_comes_late_takes_back_nothing() -> None:
+    """Else the version that its next write is for is never the API server's, and its Job stays suspended."""
+    state = SchedulerState(Scheme(), GATE_PREFIX)
+    answer = Workload("Job", "ml", "train", 1, uid="u", resource_version="5")
+    state.renew_workload(answer)
+    assert state.job("ml", "train") is None
+    state.set_workload(replace(answer, resource_version="6", done=1))
+    for late in (answer, replace(answer, uid="former", resource_version="9")):
+        state.renew_workload(late)
+        known = state.job("ml", "train")
+        assert known is not None
+        assert (known.done, known.resource_version) == (1, "6")
+    state.renew_workload(replace(answer, resource_version="7"))
+    assert state.job("ml", "train") == answer
