@@ -113,6 +113,7 @@ def why_refused(message: str) -> str:
     """What the sentence in a refused pod's status says, in short."""
     sentences = {
         "had been deleted by force": "refused for a former one's sake",
+        "which is gone or ending, was on this node without": "refused beside one that is gone",
         "it cannot be told": "unproven",
         "assigned is": "mismatch",
         "turned away by the test": "turned away",

@@ -25,6 +25,9 @@ async def test_every_container_is_matched_and_none_wrongly(folder: Path, version
     # A pod deleted by force while the kubelet may be admitting it costs its successor, once.
     deleted = storm.counts["pods deleted by force and made anew"]
     assert storm.counts["pods refused for a former one's sake"] <= deleted, storm.counts
+    # One that was deleted by force before a kubelet's first call, and that nobody could be asked for, costs
+    # those that ask for as much as it; how many come meanwhile, chance decides.
+    assert storm.counts["pods refused beside one that is gone"] <= 0.25 * CONTAINERS, storm.counts
     # A machine that stood still may have cost the agent the time it has to answer, which is a refusal; so may
     # a kubelet that restarts in the middle of a call.
     pardoned = (0.05 if storm.most_late_s > LATE_S else 0.01) * CONTAINERS
