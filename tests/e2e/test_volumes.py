@@ -91,8 +91,6 @@ async def test_gangs_are_bound_where_their_volumes_can_be_reached(
         for claim in ("affine", "labelled", "there"):
             await until(lambda claim=claim: _is_bound(client, namespace, claim))
 
-        await client.create(JOBS, namespace, site.gang_job("plain", 1, 8))
-        assert await _zone_of(client, zones, namespace, "plain", 1) == fuller, "there it is tightest"
         for claim in ("affine", "labelled"):
             await client.create(JOBS, namespace, _job(f"by-{claim}", 3, 8, claim))
             assert await _zone_of(client, zones, namespace, f"by-{claim}", 3) == other
