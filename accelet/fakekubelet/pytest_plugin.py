@@ -40,7 +40,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def kubelet_dir() -> Iterator[Path]:
     """An empty folder in place of /var/lib/kubelet; its path is short, as socket paths have to be."""
-    with TemporaryDirectory(prefix="kubelet-", dir="/tmp") as folder:
+    # A plugin that runs on for a moment may make its socket again while the folder is being removed.
+    with TemporaryDirectory(prefix="kubelet-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
