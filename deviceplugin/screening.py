@@ -223,9 +223,8 @@ class Screener:
             await self._pods.read_pods()  # which of them wait, and which are gone
         screening = screening.with_lost(self._pods.deleted().values(), self._manager.ledger)
         if screening.lacking and not is_called and self._is_called.is_set():
-            await self._ask_each(
-                pods, as_of, number
-            )  # the caller is among them, and may not have been shown before
+            # The caller is among them, and may not have been shown before.
+            await self._ask_each(pods, as_of, number)
         elif number == self._round:
             self._screening, self._are_late_known = screening, False
 

@@ -28,7 +28,7 @@ def index_pods(
 ) -> Mapping[PodUid, Pod]:
     """The pods by the UID the kubelet uses. No mirror takes the place of the pod whose own UID it is, or was.
 
-    `was_pod` says whether that was the UID of a pod that the API server has no longer.
+    `was_pod` says whether that is known as the UID of a pod that the API server has, or had.
     """
     known = tuple(pods)
     found = {uid: pod for pod in known if (uid := kubelet_uid(pod)) == pod.uid or not was_pod(uid)}

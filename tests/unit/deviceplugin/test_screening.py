@@ -1,7 +1,8 @@
 """A kubelet that never says that it knows a resource is asked less and less often."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ from accelet.kubelet.checkpoint import Checkpoint, CheckpointEntry
 from accelet.kubelet.paths import KubeletPaths
 from accelet.kubelet.podresources import PodResources
 from accelet.node.kubeletrecords import KubeletRecords
+from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from deviceplugin.screening import Screener
 from resourcemanager.holdings.ledger import ALLOCATION_ANNOTATION
 from resourcemanager.manager import ResourceManager, ResourceRules
@@ -124,6 +126,29 @@ class LaggingPods(NoPods):
         return {PodUid("new"): self.new}
 
 
+@asynccontextmanager
+async def screening(
+    folder: Path,
+    pods: NoPods,
+    make_records: type[KubeletRecords] = SilentRecords,
+    clock: Clock = SYSTEM_CLOCK,
+) -> AsyncIterator[tuple[Screener, KubeletRecords]]:
+    """One that runs, of a kubelet that has started."""
+    paths = KubeletPaths(folder)
+    paths.device_plugins.mkdir()
+    records = make_records(paths)
+    backend = msgspec.convert({"cards": []}, SimulatedSettings).backend()
+    async with PodResources(paths.pod_resources_socket) as pod_resources:
+        manager = ResourceManager(ResourceRules("r/x"), backend)
+        screener = Screener(manager, records, pods, pod_resources, clock)
+        await screener.begin(Admissions(), is_new_kubelet=True)
+        running = asyncio.create_task(screener.run())
+        try:
+            yield screener, records
+        finally:
+            running.cancel()
+
+
 class OvertakenPods(NoPods):
     """A `PodView` whose watch shows after the list a pod that had come and gone before it."""
 
@@ -137,79 +162,44 @@ class OvertakenPods(NoPods):
 async def test_pod_that_had_come_and_gone_before_the_list_counts_once_the_watch_shows_it(
     tmp_path: Path,
 ) -> None:
-    pods, backend = OvertakenPods(), msgspec.convert({"cards": []}, SimulatedSettings).backend()
-    paths = KubeletPaths(tmp_path)
-    paths.device_plugins.mkdir()
-    async with PodResources(paths.pod_resources_socket) as pod_resources:
-        manager = ResourceManager(ResourceRules("r/x"), backend)
-        screener = Screener(manager, SilentRecords(paths), pods, pod_resources)
-        await screener.begin(Admissions(), is_new_kubelet=True)
-        running = asyncio.create_task(screener.run())
-        try:
-            assert await screener.result(10.0) == frozenset()
-            pods.watched_to = "6"
-            assert await screener.result(10.0) == frozenset({PodUid("gone")})
-            assert await screener.result(10.0) == frozenset({PodUid("gone")})
-        finally:
-            running.cancel()
+    pods = OvertakenPods()
+    async with screening(tmp_path, pods) as (screener, _):
+        assert await screener.result(10.0) == frozenset()
+        pods.watched_to = "6"
+        assert await screener.result(10.0) == frozenset({PodUid("gone")})
+        assert await screener.result(10.0) == frozenset({PodUid("gone")})
 
 
 async def test_it_is_not_known_who_was_skipped_before_the_watch_has_shown_who_was_deleted(
     tmp_path: Path,
 ) -> None:
-    pods, backend = LaggingPods(), msgspec.convert({"cards": []}, SimulatedSettings).backend()
-    paths = KubeletPaths(tmp_path)
-    paths.device_plugins.mkdir()
-    async with PodResources(paths.pod_resources_socket) as pod_resources:
-        manager = ResourceManager(ResourceRules("r/x"), backend)
-        screener = Screener(manager, SilentRecords(paths), pods, pod_resources)
-        await screener.begin(Admissions(), is_new_kubelet=True)
-        running = asyncio.create_task(screener.run())
-        try:
-            assert await screener.result(0.0) is None  # a call of the kubelet
-            await asyncio.wait_for(pods.followed.wait(), 10)
-            assert await screener.result(0.0) is None
-            pods.is_behind = False
-            await asyncio.wait_for(screener.done(), 10)
-            assert await screener.result(0.0) == frozenset({PodUid("lost")})
-        finally:
-            running.cancel()
+    pods = LaggingPods()
+    async with screening(tmp_path, pods) as (screener, _):
+        assert await screener.result(0.0) is None  # a call of the kubelet
+        await asyncio.wait_for(pods.followed.wait(), 10)
+        assert await screener.result(0.0) is None
+        pods.is_behind = False
+        await asyncio.wait_for(screener.done(), 10)
+        assert await screener.result(0.0) == frozenset({PodUid("lost")})
 
 
 async def test_kubelet_that_calls_before_it_has_written_its_checkpoint_is_waited_for(tmp_path: Path) -> None:
     """Else whoever was deleted lately counts as admitted without devices, and nothing is proven beside it."""
-    pods, backend = LaggingPods(), msgspec.convert({"cards": []}, SimulatedSettings).backend()
+    pods = LaggingPods()
     pods.is_behind = False
-    paths = KubeletPaths(tmp_path)
-    async with PodResources(paths.pod_resources_socket) as pod_resources:
-        manager = ResourceManager(ResourceRules("r/x"), backend)
-        screener = Screener(manager, LateRecords(paths), pods, pod_resources)
-        await screener.begin(Admissions(), is_new_kubelet=True)
-        running = asyncio.create_task(screener.run())
-        try:
-            assert await screener.result(10.0) == frozenset()
-        finally:
-            running.cancel()
+    async with screening(tmp_path, pods, LateRecords) as (screener, _):
+        assert await screener.result(10.0) == frozenset()
 
 
 async def test_kubelet_that_stays_silent_is_looked_at_about_once_a_second_and_a_call_ends_it(
     tmp_path: Path,
 ) -> None:
-    paths, clock = KubeletPaths(tmp_path), FakeClock()
-    paths.device_plugins.mkdir()
-    records = SilentRecords(paths)
-    backend = msgspec.convert({"cards": []}, SimulatedSettings).backend()
-    async with PodResources(paths.pod_resources_socket) as pod_resources:
-        manager = ResourceManager(ResourceRules("r/x"), backend)
-        screener = Screener(manager, records, NoPods(), pod_resources, clock)
-        await screener.begin(Admissions(), is_new_kubelet=True)
-        running = asyncio.create_task(screener.run())
-        try:
-            await clock.advance(1.0)
-            first = records.looks
-            await clock.advance(60.0)
-            assert first >= 5
-            assert 55 <= records.looks - first <= 65
-            assert await screener.result(5.0) == frozenset()
-        finally:
-            running.cancel()
+    clock = FakeClock()
+    async with screening(tmp_path, NoPods(), clock=clock) as (screener, records):
+        assert isinstance(records, SilentRecords)
+        await clock.advance(1.0)
+        first = records.looks
+        await clock.advance(60.0)
+        assert first >= 5
+        assert 55 <= records.looks - first <= 65
+        assert await screener.result(5.0) == frozenset()
