@@ -116,8 +116,9 @@ class ShownMove(msgspec.Struct, frozen=True):
 
 
 class ExplainedTask(ShownTask, frozen=True):
-    """With all of its Moves, the newest last."""
+    """With why Kueue holds its Job, empty unless it does; and all of its Moves, the newest last."""
 
+    queued: str
     moves: list[ShownMove]
 
 

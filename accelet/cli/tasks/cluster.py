@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from accelet.cli.tasks.logs import LogReader, LogWish, Say, Show
+from accelet.cli.tasks.queueing import JOB_UID, UNREADABLE, UNSERVED, say_queued
 from accelet.gputask.objects.names import APPROVE
 from accelet.gputask.objects.task import GpuTask, parse_task
 from accelet.kinds.gputask import GPU_TASKS
@@ -23,9 +24,13 @@ from accelet.kube.errors import (
     MalformedObjectError,
     NotFoundError,
 )
+from accelet.scheduler.admission.kueue import WORKLOADS
 
 API_S = 60.0
 LOGS_S = 600.0
+
+_MOST_WORKLOADS = "8"
+"""Of one Job, which has one; whoever makes Workloads may give others its label."""
 
 
 class TaskCalls:
@@ -83,6 +88,18 @@ class TaskCalls:
             return []
         own = [one for one in found if one.spec.task.uid == task.uid]
         return sorted(own, key=lambda one: (one.created_s, one.name))
+
+    async def queued(self, task: GpuTask) -> str:
+        """Why Kueue holds the task's Job, in a sentence; empty where the task does not wait in a queue."""
+        if task.spec.queue is None or task.status.phase != "Queued":
+            return ""
+        query = {"labelSelector": f"{JOB_UID}={task.status.job_uid}", "limit": _MOST_WORKLOADS}
+        try:
+            return say_queued((await self._client.list_page(WORKLOADS, task.namespace, query)).items)
+        except NotFoundError:
+            return UNSERVED
+        except ForbiddenError:
+            return UNREADABLE
 
     async def _annotate(self, namespace: str, name: str, key: str, text: str) -> GpuTask:
         patch: Body = {"metadata": {"annotations": {key: text}}}

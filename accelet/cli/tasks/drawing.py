@@ -42,8 +42,11 @@ def print_tasks(output: Output, tasks: Sequence[GpuTask]) -> None:
     output.table(Records(heads, rows))
 
 
-def print_why(output: Output, task: GpuTask, moves: Sequence[Move] = ()) -> None:
-    """How far a task has come, step by step, up to the first that is not done; and its last Moves."""
+def print_why(output: Output, task: GpuTask, moves: Sequence[Move] = (), queued: str = "") -> None:
+    """How far a task has come, step by step, up to the first that is not done; and its last Moves.
+
+    `queued` is why Kueue holds its Job.
+    """
     status = task.status
     output.line(styled(f"{task.namespace}/{task.name}", "bold"), f"  {status.phase}")
     held = {one.type: one for one in status.conditions}
@@ -53,6 +56,8 @@ def print_why(output: Output, task: GpuTask, moves: Sequence[Move] = ()) -> None
         output.line(f"  {end.type}: {said}")
     else:
         _print_way(output, held, status.why)
+    if queued:
+        output.line(f"  Kueue: {queued}")
     for node in status.nodes:
         output.line(f"  on {node.node}: rank {node.ranks}")
     if status.attempt > 1 or status.incidents or status.disruptions:

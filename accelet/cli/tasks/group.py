@@ -64,10 +64,12 @@ def why(name: str, *, kubeconfig: Path | None, namespace: str, as_json: bool) ->
     """Say how far a task has come on its way, and what holds it up there."""
     task = ask_cluster(kubeconfig, lambda calls: calls.get(namespace, name))
     moves = ask_cluster(kubeconfig, lambda calls: calls.moves(task))
+    queued = ask_cluster(kubeconfig, lambda calls: calls.queued(task))
     if as_json:
-        click.echo(json.dumps({**_as_json(task), "moves": [move_as_json(one) for one in moves]}, indent=2))
+        shown = [move_as_json(one) for one in moves]
+        click.echo(json.dumps({**_as_json(task), "queued": queued, "moves": shown}, indent=2))
     else:
-        print_why(Output(), task, moves)
+        print_why(Output(), task, moves, queued)
 
 
 @command.command("logs")
