@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
 from accelet.control.errors import ControlError
-from accelet.kube.errors import KubeError
+from accelet.kube.errors import ApiError, KubeError
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from accelet.runtime.logs import Log
@@ -20,7 +20,8 @@ class Schedule(Generic[K]):
     """Which key is next: plain and synchronous, told the time.
 
     Invariants: a key is in `take`'s results again only after `done`; a key that was added while it was
-    taken comes again; of several delayed adds of a key the earliest counts.
+    taken comes again; of several delayed adds of a key the earliest counts; a key that is held is taken no
+    sooner, whoever adds it.
     """
 
     def __init__(self, first_s: float, most_s: float) -> None:
@@ -32,6 +33,7 @@ class Schedule(Generic[K]):
         self._timers: list[tuple[float, int, K]] = []
         self._number = 0
         self._tries: dict[K, Backoff] = {}
+        self._held_s: dict[K, float] = {}
 
     def __len__(self) -> int:
         """How many keys wait to be taken now; those with a delay do not count."""
@@ -56,12 +58,15 @@ class Schedule(Generic[K]):
             if self._due_s.get(key) == due_s:
                 del self._due_s[key]
                 self.add(key)
-        if not self._ready:
-            return None
-        key = next(iter(self._ready))
-        del self._ready[key]
-        self._taken.add(key)
-        return key
+        while self._ready:
+            key = next(iter(self._ready))
+            del self._ready[key]
+            if self._held_s.get(key, now_s) <= now_s:
+                self._held_s.pop(key, None)
+                self._taken.add(key)
+                return key
+            self.add_at(key, self._held_s[key])
+        return None
 
     def done(self, key: K) -> None:
         """The key was looked at, well or not."""
@@ -70,12 +75,19 @@ class Schedule(Generic[K]):
             self._again.remove(key)
             self._ready.setdefault(key)
 
-    def retry(self, key: K, now_s: float) -> float:
-        """Adds the key after a wait that doubles each time, and returns the wait."""
+    def retry(self, key: K, now_s: float, asked_s: float = 0.0) -> float:
+        """Adds the key after a wait that doubles each time, and returns the wait.
+
+        An API server that was asked may say to be left alone for `asked_s`: the wait is no shorter then, up
+        to the longest there is, and nobody has the key looked at meanwhile.
+        """
         backoff = self._tries.get(key, self._backoff)
         self._tries[key] = backoff.failed()
-        self.add_at(key, now_s + backoff.wait_s)
-        return backoff.wait_s
+        wait_s = max(backoff.wait_s, min(asked_s, backoff.most_s))
+        if asked_s > 0:
+            self._held_s[key] = now_s + wait_s
+        self.add_at(key, now_s + wait_s)
+        return wait_s
 
     def forget(self, key: K) -> None:
         """The key's next failure is its first."""
@@ -111,7 +123,7 @@ class WorkQueue(Generic[K]):
         """Calls `look` for each key, up to `parallel` at a time, until it is cancelled.
 
         `look` returns after how many seconds it wants to see the key again, or None. When it raises, the
-        key comes again after a wait; other keys are unaffected.
+        key comes again after a wait, no sooner than the API server has asked; other keys are unaffected.
         """
         async with asyncio.TaskGroup() as group:
             while True:
@@ -129,7 +141,8 @@ class WorkQueue(Generic[K]):
         try:
             again_s = await look(key)
         except (KubeError, ControlError) as error:
-            wait_s = self._schedule.retry(key, self._clock.now_s())
+            asked_s = error.retry_after_s if isinstance(error, ApiError) else None
+            wait_s = self._schedule.retry(key, self._clock.now_s(), asked_s or 0.0)
             _log.warning("failed; trying again", key=key, error=str(error), wait_s=wait_s)
         except Exception:  # whatever it is, it is a fault of ours with this one key
             wait_s = self._schedule.retry(key, self._clock.now_s())

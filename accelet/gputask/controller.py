@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from dataclasses import replace
 from typing import Final
 
 from accelet.control.errors import NotLeadingError, UnkeptStatusError
@@ -32,7 +33,7 @@ from accelet.gputask.objects.task import GpuTask
 from accelet.gputask.state import TaskState
 from accelet.gputask.writer import Taken, TaskWriter
 from accelet.kinds.gputask import GPUTaskStatus
-from accelet.kube.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
+from accelet.kube.errors import ApiError, EndingError, ForbiddenError, InvalidError, NotFoundError
 from accelet.kube.objects import ObjectKey
 from accelet.runtime.excerpts import excerpt
 from accelet.runtime.logs import Log
@@ -50,6 +51,7 @@ _GATHERED_S: Final = 1e-4
 _PODS_AGAIN_S: Final = 2.0
 _TAKEN_S: Final = 60.0
 _FIRST_REFUSED_S: Final = 10.0
+_FIRST_BUSY_S: Final = 0.5
 _LONGEST_REFUSED_S: Final = 300.0
 _NOT_LEADING_S: Final = 1.0
 _TURN_S: Final = 0.05
@@ -155,7 +157,12 @@ class Controller:
         except (InvalidError, ForbiddenError) as error:
             self._hinder(view, action, error)
             return 0.0
-        self._state.refused.get(task.uid, {}).pop(type(action), None)
+        except ApiError as error:
+            if not error.retry_after_s:
+                raise
+            self._put_off(view, action, error, error.retry_after_s)
+            return 0.0
+        self._clear(task, action)
         if isinstance(taken, Taken):
             self._note(view, "NameTaken", taken.sentence, _TAKEN_S)
             return 0.0
@@ -214,15 +221,35 @@ class Controller:
         self._state.forbidden.pop(task.uid, None)
         _log.info("move", task="/".join(task.key), move=action.move.name, phase=action.phase, why=action.why)
 
+    def _clear(self, task: GpuTask, action: TaskAction) -> None:
+        """What was in the way of such an action is not any more."""
+        former = self._state.refused.get(task.uid, {}).pop(type(action), None)
+        if former is not None and self._state.obstacles.get(task.uid) == former:
+            del self._state.obstacles[task.uid]
+
+    def _put_off(self, view: TaskView, action: TaskAction, error: ApiError, asked_s: float) -> None:
+        """The API server asks for patience, of everybody: whatever is written in the task meanwhile."""
+        tries = _tries(view, action)
+        wait_s = min(max(asked_s, _FIRST_BUSY_S * 2.0 ** min(tries, 16)), _LONGEST_REFUSED_S)
+        text = f"the API server cannot do it now, and is asked again: {error.message or error.reason}"
+        obstacle = replace(_obstacle(view, "ApiBusy", text, wait_s, tries + 1), of_any=True)
+        self._state.refused.setdefault(view.task.uid, {})[type(action)] = obstacle
+        self._metrics.faults.labels(type(error).__name__).inc()
+        if isinstance(action, CreateService | CreateJob | SetReplicas | SetSuspended):
+            self._state.obstacles[view.task.uid] = obstacle
+
     def _hinder(self, view: TaskView, action: TaskAction, error: ApiError) -> None:
-        """What is refused is not tried again at once. Of a Move that cannot be written the log tells."""
-        before = view.refused.get(type(action))
-        is_present = before is not None and before.generation == view.task.generation
-        tries = before.tries if before is not None and is_present else 0
+        """What is refused is not tried again at once. Of a Move that cannot be written the log tells.
+
+        In a namespace that is being deleted nothing can be made any more, and its tasks go with it.
+        """
+        tries = _tries(view, action)
+        is_ending = isinstance(error, EndingError)
         wait_s = min(_FIRST_REFUSED_S * 2.0 ** min(tries, 8), _LONGEST_REFUSED_S)
-        wait_s = MOST_PATIENCE_S if isinstance(error, InvalidError) else wait_s
+        wait_s = MOST_PATIENCE_S if is_ending or isinstance(error, InvalidError) else wait_s
         text = error.message or str(error)
-        obstacle = _obstacle(view, "JobRefused", text, wait_s, tries + 1)
+        reason = "NamespaceEnds" if is_ending else "JobRefused"
+        obstacle = replace(_obstacle(view, reason, text, wait_s, tries + 1), of_any=is_ending)
         self._state.refused.setdefault(view.task.uid, {})[type(action)] = obstacle
         if not isinstance(action, AskToSave | AdvanceMove | DeleteMove):
             self._state.obstacles[view.task.uid] = obstacle
@@ -245,6 +272,12 @@ class Controller:
         self._metrics.tasks.clear()
         for phase, count in phases.items():
             self._metrics.tasks.labels(phase).set(count)
+
+
+def _tries(view: TaskView, action: TaskAction) -> int:
+    """How often such an action was refused in a row."""
+    before = view.refused.get(type(action))
+    return before.tries if before is not None and before.concerns(view.task) else 0
 
 
 def _obstacle(view: TaskView, reason: str, sentence: str, wait_s: float, tries: int = 1) -> Obstacle:

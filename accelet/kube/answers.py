@@ -7,6 +7,7 @@ import msgspec
 from accelet.kube.errors import (
     ApiError,
     ConflictError,
+    EndingError,
     ExistsError,
     ForbiddenError,
     GoneError,
@@ -30,6 +31,9 @@ _BY_STATUS: Mapping[int, type[ApiError]] = {
     422: InvalidError,
     429: TooManyError,
 }
+_ENDING = "NamespaceTerminating"
+"""The cause that the API server's own check gives (plugin/pkg/admission/namespace/lifecycle)."""
+
 _LONGEST_MESSAGE = 2048
 _TOO_LARGE = "etcdserver: request is too large"
 """What the API server's database says, with the status 500, of an object that has grown beyond its bound.
@@ -39,6 +43,7 @@ Whoever made it a byte smaller than that bound has every later change of it refu
 
 
 class _Cause(Wire, frozen=True):
+    reason: str | None = None
     field: str | None = None
     message: str | None = None
 
@@ -73,6 +78,8 @@ def api_error(request: str, code: int, body: bytes, retry_after: str | None = No
     code = code or status.code or 500
     reason = status.reason or ""
     kind = ExistsError if reason == "AlreadyExists" else _BY_STATUS.get(code)
+    if kind is ForbiddenError and any(cause.reason == _ENDING for cause in details.causes or ()):
+        kind = EndingError
     if _TOO_LARGE in (status.message or ""):
         kind = InvalidError
     if kind is None:

@@ -8,6 +8,7 @@ KubeError                   base of all
 └── ApiError                the API server answered, and said no
     ├── UnauthorizedError   401: the credentials are not accepted, even when read afresh
     ├── ForbiddenError      403: RBAC or an admission policy does not allow it
+    │   └── EndingError     403: its namespace is being deleted, and nothing more is made in it
     ├── NotFoundError       404
     ├── ConflictError       409: changed by somebody else
     │   └── ExistsError     409: an object of this name is already there
@@ -76,6 +77,9 @@ class UnauthorizedError(ApiError): ...
 
 
 class ForbiddenError(ApiError): ...
+
+
+class EndingError(ForbiddenError): ...
 
 
 class NotFoundError(ApiError): ...

@@ -60,13 +60,20 @@ class TaskRecord:
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why something could not be made, for a generation of the task, and when to try again."""
+    """Why something could not be made, and when to try again.
+
+    It holds for a generation of the task; `of_any` for each, since the API server said it of itself.
+    """
 
     reason: str
     message: str
     generation: int
     retry_s: float
     tries: int = 1
+    of_any: bool = False
+
+    def concerns(self, task: GpuTask) -> bool:
+        return self.of_any or self.generation == task.generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +124,7 @@ class TaskView:
     def refused_s(self, action: "TaskAction") -> float:
         """For how many seconds an action is not tried, of a sort that was refused; 0 if it may be."""
         found = self.refused.get(type(action))
-        is_present = found is not None and found.generation == self.task.generation
+        is_present = found is not None and found.concerns(self.task)
         return self.left_s(found.retry_s, MOST_PATIENCE_S) if found is not None and is_present else 0.0
 
     def left_s(self, until_s: float, most_s: float) -> float:
@@ -173,7 +180,7 @@ class TaskView:
     def present_obstacle(self) -> Obstacle | None:
         """What is in the way of the task as it is written now."""
         obstacle = self.obstacle
-        return obstacle if obstacle is not None and obstacle.generation == self.task.generation else None
+        return obstacle if obstacle is not None and obstacle.concerns(self.task) else None
 
     @property
     def present_report(self) -> JobReport | None:

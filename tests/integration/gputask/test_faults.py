@@ -1,5 +1,7 @@
 """What the API server answers to writes, and who else is at work, one row a test."""
 
+from itertools import pairwise
+
 import pytest
 
 from accelet.fakeapi import Answer, FakeApi, Fault
@@ -41,20 +43,85 @@ async def test_what_the_api_server_cannot_do_now_is_done_later(
     assert list(stored(api, JOBS)) == ["train-1"]
 
 
-@pytest.mark.parametrize(
-    "refusal",
-    [
-        Answer(404, "NotFound", 'namespaces "ml" not found'),
-        Answer(
-            403, "Forbidden", "unable to create new content in namespace ml because it is being terminated"
-        ),
-    ],
-    ids=["gone", "being terminated"],
-)
-async def test_a_task_whose_namespace_ends_harms_no_other_and_is_forgotten_with_it(
-    api: FakeApi, start: StartTasks, refusal: Answer
+@pytest.mark.parametrize("status", [429, 503])
+async def test_who_asks_for_patience_is_asked_no_sooner_and_that_is_told(
+    api: FakeApi, start: StartTasks, status: int
 ) -> None:
-    api.faults.append(Fault(refusal, method="POST", path="/namespaces/ml/jobs", times=1000))
+    busy = Answer(status, "TooManyRequests", "too many requests", retry_after_s=2)
+    api.faults.append(Fault(busy, method="POST", path="/jobs", times=3))
+    ask(api, "train")
+    async with start():
+        await eventually(lambda: _accepted(api, "train") == ("False", "ApiBusy"))
+        told = "the API server cannot do it now, and is asked again: too many requests"
+        assert task_status(api, "train")["why"] == told
+        for number in range(20):  # news of the task are no reason to ask sooner, nor is another wish
+            labels = {"metadata": {"labels": {"n": str(number)}}}
+            api.state.patch(TASKS, ("ml", "train"), "merge-patch", labels)
+        changed = {"metadata": {"generation": 2}, "spec": {"ttlSeconds": 3600}}
+        api.state.patch(TASKS, ("ml", "train"), "merge-patch", changed)
+        await eventually(lambda: task_status(api, "train").get("observedGeneration") == 2)
+        await eventually(lambda: _accepted(api, "train") == ("True", "JobMade"), within_s=60)
+    assert list(stored(api, JOBS)) == ["train-1"]
+    asked_s = [seen.at_s for seen in api.seen if seen.method == "POST" and seen.path.endswith("/jobs")]
+    assert len(asked_s) == 4
+    assert min(after - before for before, after in pairwise(asked_s)) > 1.9
+
+
+async def test_a_status_that_the_api_server_takes_later_is_sent_no_sooner(
+    api: FakeApi, start: StartTasks
+) -> None:
+    busy = Answer(429, "TooManyRequests", "too many requests", retry_after_s=2)
+    api.faults.append(Fault(busy, method="PATCH", path="/gputasks/train", times=2))
+    ask(api, "train", suspend=True)
+    async with start():
+        await eventually(lambda: api.count(method="PATCH", path="/gputasks/train") == 1)
+        for number in range(20):
+            labels = {"metadata": {"labels": {"n": str(number)}}}
+            api.state.patch(TASKS, ("ml", "train"), "merge-patch", labels)
+        await eventually(lambda: task_status(api, "train").get("phase") == "Suspended", within_s=60)
+    sent_s = [seen.at_s for seen in api.seen if seen.method == "PATCH" and "/gputasks/train" in seen.path]
+    assert min(after - before for before, after in pairwise(sent_s[:3])) > 1.9
+
+
+async def test_in_a_namespace_that_ends_nothing_is_tried_again_and_that_is_told(
+    api: FakeApi, start: StartTasks
+) -> None:
+    """As the API server's check of namespaces answers, with the cause that it names."""
+    sentence = "unable to create new content in namespace ml because it is being terminated"
+    cause = {"reason": "NamespaceTerminating", "message": "it ends", "field": "metadata.namespace"}
+    ending = Fault(
+        Answer(403, "Forbidden", sentence, causes=(cause,)),
+        method="POST",
+        path="/namespaces/ml/jobs",
+        times=1000,
+    )
+    api.faults.append(ending)
+    ask(api, "train")
+    async with start():
+        await eventually(lambda: _accepted(api, "train") == ("False", "NamespaceEnds"))
+        assert task_status(api, "train")["why"] == sentence
+        changed = {"metadata": {"generation": 2}, "spec": {"replicas": 2, "rendezvous": "None"}}
+        api.state.patch(TASKS, ("ml", "train"), "merge-patch", changed)
+        await eventually(lambda: task_status(api, "train").get("observedGeneration") == 2)
+        body = {"metadata": {"name": "next", "generation": 1}, "spec": {"container": {"image": "app"}}}
+        api.state.create(TASKS, "other", body)
+        await eventually(lambda: "next-1" in stored(api, JOBS))
+        assert api.count(method="POST", path="/namespaces/ml/jobs") == 1
+        assert _accepted(api, "train") == ("False", "NamespaceEnds")
+
+        # It has ended, and somebody makes one of its name, with a task of the same name.
+        api.state.delete(TASKS, ("ml", "train"))
+        ending.times = ending.hits
+        ask(api, "train")
+        await eventually(lambda: "train-1" in stored(api, JOBS))
+    assert api.count(method="POST", path="/namespaces/ml/jobs") == 2
+
+
+async def test_in_a_namespace_that_is_gone_a_task_harms_no_other_and_is_forgotten(
+    api: FakeApi, start: StartTasks
+) -> None:
+    gone = Answer(404, "NotFound", 'namespaces "ml" not found')
+    api.faults.append(Fault(gone, method="POST", path="/namespaces/ml/jobs", times=1000))
     ask(api, "train")
     async with start():
         await eventually(lambda: api.count(method="POST", path="/namespaces/ml/jobs") > 0)
@@ -130,3 +197,9 @@ async def test_a_task_without_room_for_its_status_is_told_so_once_and_harms_no_o
 def _told(api: FakeApi, name: str) -> list[str]:
     events = stored(api, "apis/events.k8s.io/v1/events").values()
     return [one["reason"] for one in events if one["regarding"]["name"] == name]
+
+
+def _accepted(api: FakeApi, name: str) -> tuple[str, str]:
+    held = {one["type"]: one for one in task_status(api, name).get("conditions", ())}
+    one = held.get("Accepted", {})
+    return one.get("status", ""), one.get("reason", "")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.control.workqueue import Schedule, WorkQueue
-from accelet.kube.errors import UnavailableError
+from accelet.kube.errors import TooManyError, UnavailableError
 from tests.fakes.clocks import FakeClock, settle
 
 
@@ -49,8 +49,21 @@ def test_retries_double_up_to_the_most_and_start_again_when_forgotten() -> None:
     assert schedule.retry("a", 0.0) == 1.0
 
 
+def test_a_key_is_not_taken_sooner_than_was_asked_for_whoever_adds_it_nor_much_later() -> None:
+    schedule = Schedule[str](1.0, 8.0)
+    assert schedule.retry("a", 0.0, 5.0) == 5.0
+    schedule.add("a")
+    schedule.add("b")
+    schedule.add_at("a", 2.0)
+    assert [schedule.take(4.9), schedule.take(4.9)] == ["b", None]
+    assert schedule.take(5.0) == "a"
+    schedule.done("a")
+    assert schedule.take(100.0) is None
+    assert schedule.retry("a", 100.0, 1e9) == 8.0
+
+
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["add", "delay", "take", "done", "retry", "time"]), st.integers(0, 3)),
+    st.tuples(st.sampled_from(["add", "delay", "take", "done", "retry", "asked", "time"]), st.integers(0, 3)),
     max_size=60,
 )
 
@@ -63,7 +76,9 @@ def test_no_key_is_lost_and_none_is_taken_twice_at_a_time(steps: list[tuple[str,
         "add": schedule.add,
         "delay": lambda key: schedule.add_at(key, now_s + key),
         "retry": lambda key: schedule.retry(key, now_s),
+        "asked": lambda key: held.update({key: now_s + schedule.retry(key, now_s, float(key))}),
     }
+    held = dict[int, float]()
     for step, key in steps:
         if step in adding:
             adding[step](key)
@@ -75,6 +90,7 @@ def test_no_key_is_lost_and_none_is_taken_twice_at_a_time(steps: list[tuple[str,
             taken.remove(key)
         elif step == "take" and (got := schedule.take(now_s)) is not None:
             assert got not in taken
+            assert held.get(got, now_s) <= now_s or got == 0, "0 s are no wait that was asked for"
             taken.add(got)
             wanted.discard(got)
     seen = set[int]()
@@ -121,6 +137,25 @@ async def test_failing_key_comes_again_and_stops_no_other() -> None:
         assert looks["fault"] == 2
         await clock.advance(0.1)
         assert looks["fault"] == 3
+
+
+async def test_who_is_told_to_come_later_comes_no_sooner_though_there_is_news() -> None:
+    clock, looks = FakeClock(), list[float]()
+
+    async def look(_: str) -> None:
+        looks.append(clock.now_s() - 1000)
+        if len(looks) == 1:
+            raise TooManyError("POST it", 429, "TooManyRequests", "", retry_after_s=7.0)
+
+    queue = WorkQueue[str](clock)
+    async with working(queue, look):
+        queue.add("a")
+        await settle()
+        for _ in range(13):
+            queue.add("a")
+            await clock.advance(1.0)
+        await clock.advance(100.0)
+    assert looks[:2] == [0.0, 7.0]
 
 
 async def test_look_says_when_it_wants_to_look_again() -> None:
