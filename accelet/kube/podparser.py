@@ -31,13 +31,14 @@ from accelet.kube.selection import (
     PreferredTerm,
     Toleration,
     WireNodeAffinity,
-    WirePodAntiAffinity,
+    WirePodAffinity,
     WireSpread,
     WireToleration,
     count_requirements,
     read_apart,
     read_spread,
     read_term,
+    read_together,
     read_tolerations,
 )
 
@@ -118,8 +119,8 @@ class _WireNamed(Wire, frozen=True):
 
 class _WireAffinity(Wire, frozen=True):
     node_affinity: WireNodeAffinity | None = None
-    pod_affinity: dict[str, object] | None = None
-    pod_anti_affinity: WirePodAntiAffinity | None = None
+    pod_affinity: WirePodAffinity | None = None
+    pod_anti_affinity: WirePodAffinity | None = None
 
 
 class _WireSchedulingGroup(Wire, frozen=True):
@@ -237,7 +238,7 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
         required_terms=rules.required_terms,
         preferred_terms=rules.preferred_terms,
         has_pod_rules=bool(
-            affinity.pod_affinity
+            (affinity.pod_affinity and affinity.pod_affinity.says_anything)
             or (affinity.pod_anti_affinity and affinity.pod_anti_affinity.says_anything)
             or spec.topology_spread_constraints
         ),
@@ -259,6 +260,9 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
         host_ports=_host_ports(spec),
         apart_from=read_apart(
             affinity.pod_anti_affinity, metadata.namespace or "default", metadata.labels or {}
+        ),
+        together_with=read_together(
+            affinity.pod_affinity, metadata.namespace or "default", metadata.labels or {}
         ),
         spread=read_spread(
             spec.topology_spread_constraints, metadata.namespace or "default", metadata.labels or {}

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from accelet.kube.objects import Amounts, Condition, Owner, no_amounts, no_labels
-from accelet.kube.selection import NodeTerm, PodTerm, PreferredTerm, SpreadTerm, Toleration
+from accelet.kube.selection import NodeTerm, PodTerm, PreferredTerm, SpreadTerm, TogetherTerm, Toleration
 
 HostPort = tuple[str, str, int]
 """An address of a node, a protocol and a number."""
@@ -67,7 +67,8 @@ class Pod:
     containers are given to end. `has_pod_rules` is true where pod affinity, anti-affinity or topology spread
     constrain it. `claimed_resources` are the extended resources, each by container and name, that a resource
     claim serves. `host_ports` are the ports of its node that its containers and sidecars take, `apart_from`
-    the pods that it requires not to be on its node, as far as `read_apart` goes, `spread` how it must be
+    the pods that it requires not to be on its node, as far as `read_apart` goes, `together_with` those beside
+    which it is required to be, None if that is more than `read_together` reads, `spread` how it must be
     spread over nodes, as far as `read_spread` goes. `volume_claims` are those that its volumes name, and
     those that are made for it. `pod_group` is the name of its PodGroup. `may_preempt` is false where its
     `preemptionPolicy` is `Never`. `unread` says what of it is not read, since it is too much: no node is then
@@ -116,14 +117,15 @@ class Pod:
     mounts_token: bool = False
     host_ports: frozenset[HostPort] = frozenset()
     apart_from: frozenset[PodTerm] = frozenset()
+    together_with: frozenset[TogetherTerm] | None = frozenset()
     spread: frozenset[SpreadTerm] = frozenset()
     claimed_resources: frozenset[tuple[str, str]] = frozenset()
     volume_claims: tuple[UsedClaim, ...] = ()
 
     @property
     def has_peer_rules(self) -> bool:
-        """Whether it says something about other pods on its node that is looked at."""
-        return bool(self.apart_from or self.spread)
+        """Whether it says something about other pods near it that is looked at."""
+        return bool(self.apart_from or self.together_with or self.spread)
 
     @property
     def key(self) -> tuple[str, str]:

@@ -11,7 +11,21 @@ MOST_TERMS = 16
 MOST_REQUIREMENTS = 16
 MOST_SKEW = 10_000
 MOST_VALUES = 64
-"""Of a pod's anti-affinity, of one term of it, of one requirement. What is larger is left out."""
+"""Of a pod's affinity or anti-affinity, of one term of it, of one requirement. What is larger is left out."""
+
+_OF_ONE_JOB = frozenset(
+    (
+        "batch.kubernetes.io/job-name",
+        "batch.kubernetes.io/controller-uid",
+        "controller-uid",
+        "job-name",
+        "jobset.sigs.k8s.io/jobset-name",
+        "jobset.sigs.k8s.io/jobset-uid",
+        "leaderworkerset.sigs.k8s.io/name",
+        "training.kubeflow.org/job-name",
+    )
+)
+"""Labels by which a selector is about the pods of one job, and no others."""
 
 _OPERATORS = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": False}
 """By operator of a label selector, whether it has values."""
@@ -79,6 +93,22 @@ class PodTerm:
         if self.namespaces is not None and namespace not in self.namespaces:
             return False
         return all(_meets(labels.get(one.key), one) for one in self.requirements)
+
+    @property
+    def is_of_one_job(self) -> bool:
+        """Whether it selects pods of one job alone, in each of its namespaces."""
+        return any(
+            one.key in _OF_ONE_JOB and one.operator == "In" and len(one.values) == 1
+            for one in self.requirements
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TogetherTerm:
+    """A pod is to be where one of these pods is: on a node of the same value of this label."""
+
+    label: str
+    pods: PodTerm
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +178,7 @@ class _WirePodTerm(Wire, frozen=True):
     mismatch_label_keys: list[str] | None = None
 
 
-class WirePodAntiAffinity(
+class WirePodAffinity(
     Wire,
     frozen=True,
     rename={
@@ -156,6 +186,8 @@ class WirePodAntiAffinity(
         "preferred": "preferredDuringSchedulingIgnoredDuringExecution",
     },
 ):
+    """A podAffinity or podAntiAffinity."""
+
     required: list[_WirePodTerm] | None = None
     preferred: list[object] | None = None
 
@@ -194,9 +226,7 @@ def read_taints(wire: list[WireTaint] | None) -> tuple[Taint, ...]:
     return tuple(Taint(t.key, t.effect, t.value or "") for t in wire or ())
 
 
-def read_apart(
-    wire: WirePodAntiAffinity | None, namespace: str, labels: Mapping[str, str]
-) -> frozenset[PodTerm]:
+def read_apart(wire: WirePodAffinity | None, namespace: str, labels: Mapping[str, str]) -> frozenset[PodTerm]:
     """The required terms by which a pod of this namespace with these labels keeps others away from its node.
 
     Those that select namespaces by labels are left out, and those that are larger than the bounds of this
@@ -207,6 +237,28 @@ def read_apart(
     return _share(
         frozenset(term for one in by_node if (term := _read_pod_term(one, namespace, labels)) is not None)
     )
+
+
+def read_together(
+    wire: WirePodAffinity | None, namespace: str, labels: Mapping[str, str]
+) -> frozenset[TogetherTerm] | None:
+    """Beside which pods a pod of this namespace with these labels is required to be, and in what.
+
+    None where that is larger than the bounds of this module, or a term selects namespaces by labels: only
+    pods that all terms select count (kube-scheduler's plugin InterPodAffinity), so that all or none are read.
+    """
+    required = (wire.required if wire else None) or ()
+    if not required:
+        return frozenset()
+    if len(required) > MOST_TERMS:
+        return None
+    found = set[TogetherTerm]()
+    for one in required:
+        pods = _read_pod_term(one, namespace, labels)
+        if pods is None or not one.topology_key:
+            return None
+        found.add(TogetherTerm(one.topology_key, pods))
+    return _share_together(frozenset(found))
 
 
 def read_spread(
@@ -229,6 +281,12 @@ def read_spread(
 
 @lru_cache(maxsize=1024)
 def _share_spread(terms: frozenset[SpreadTerm]) -> frozenset[SpreadTerm]:
+    """As below."""
+    return terms
+
+
+@lru_cache(maxsize=1024)
+def _share_together(terms: frozenset[TogetherTerm]) -> frozenset[TogetherTerm]:
     """As below."""
     return terms
 

@@ -106,6 +106,13 @@ class Layout:
         """Which leaves have this label."""
         return self._where(key, Requirement(key, "Exists"))
 
+    def values(self, key: str) -> Ints:
+        """For each leaf, the number of its value of this label; -1 without it. Not to be changed."""
+        if key not in self._labels:
+            return np.full(len(self.nodes), -1)
+        codes, values = self._column(key)
+        return np.array([-1 if value is None else number for number, value in enumerate(values)])[codes]
+
     @property
     def served_by_claims(self) -> Mask:
         """Which leaves say that claims alone give out their devices."""

@@ -15,20 +15,6 @@ from accelet.scheduler.cluster.layout import Layout
 from accelet.scheduler.cluster.limits import Limit
 from accelet.scheduler.cluster.shape import PodShape
 
-_OF_ONE_JOB = frozenset(
-    (
-        "batch.kubernetes.io/job-name",
-        "batch.kubernetes.io/controller-uid",
-        "controller-uid",
-        "job-name",
-        "jobset.sigs.k8s.io/jobset-name",
-        "jobset.sigs.k8s.io/jobset-uid",
-        "leaderworkerset.sigs.k8s.io/name",
-        "training.kubeflow.org/job-name",
-    )
-)
-"""Labels by which a selector is about the pods of one job, and no others."""
-
 _REASON = "where topology spread allows no more of its pods"
 _MATCHES_A_UNIT = 2
 
@@ -59,7 +45,7 @@ def spread_within(
         return []
     found: list[Limit] = []
     for term in sorted(terms, key=_order):
-        if not _is_of_one_job(term) or not all(_selects(term, pod) for pod in pods):
+        if not term.pods.is_of_one_job or not all(_selects(term, pod) for pod in pods):
             continue
         free = np.where(labelled, term.most, 0)
         for pod, leaf in kept:
@@ -75,10 +61,3 @@ def _order(term: SpreadTerm) -> tuple[object, ...]:
 
 def _selects(term: SpreadTerm, pod: Pod) -> bool:
     return term.pods.selects(pod.namespace, pod.labels)
-
-
-def _is_of_one_job(term: SpreadTerm) -> bool:
-    return any(
-        one.key in _OF_ONE_JOB and one.operator == "In" and len(one.values) == 1
-        for one in term.pods.requirements
-    )

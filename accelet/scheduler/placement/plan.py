@@ -14,6 +14,7 @@ from accelet.scheduler.cluster.layout import Layout, Mask
 from accelet.scheduler.cluster.limits import leaves_one_a_leaf
 from accelet.scheduler.cluster.room import Room
 from accelet.scheduler.cluster.spread import spread_within
+from accelet.scheduler.cluster.together import Together, together_within
 from accelet.scheduler.cluster.topology import ROOT, Ints
 from accelet.scheduler.errors import UnknownLevelError
 from accelet.scheduler.gangs.grouping import Gang
@@ -31,6 +32,9 @@ REFUSED = "where one of its pods was refused"
 
 _PART = 3
 """Where there is more than one question about a gang, each may take one part in so many of what is left."""
+
+_LOOKS_A_UNIT = 20
+"""How many pods and nodes are looked at for one unit of a gang's budget."""
 
 _UNDECIDED = "its pods have nodes, but there are too many ways to share the cards there to find one"
 _TOO_MUCH = "no place was found with the work that one gang may take; that is not proven impossible"
@@ -143,10 +147,21 @@ def _find_most(whole: Plan, find: Callable[[Gang], Plan]) -> Plan:
 def required_level(gang: Gang, layout: Layout) -> int:
     """The number of the level within which the gang must stay, ROOT if it says none.
 
+    It says so by an annotation, or by pod affinity to its own pods.
+
     Raises:
         UnknownLevelError: there is no such level.
     """
-    return gang.required_level.number(layout.tree.scheme) if gang.required_level else ROOT
+    said = gang.required_level.number(layout.tree.scheme) if gang.required_level else ROOT
+    together = _together(gang, layout)
+    return max(said, together.level) if together else said
+
+
+def _together(gang: Gang, layout: Layout) -> Together | None:
+    if not gang.pods[0].together_with:
+        return None
+    there = [(member, leaf) for member, leaf in _places(gang, layout) if leaf is not None]
+    return together_within(gang.pods, gang.shapes, there, layout)
 
 
 def _levels(gang: Gang, layout: Layout) -> Sequence[int]:
@@ -194,13 +209,57 @@ def _find_nearest(gang: Gang, levels: Sequence[int], layout: Layout, room: Room,
 
 def _find_within(gang: Gang, level: int, layout: Layout, room: Room, effort: Effort) -> Plan:
     try:
-        return _find(gang, problem_of(gang, layout, room, level), layout, effort)
+        problems = problems_of(gang, layout, room, level)
     except BudgetSpentError:
         return Plan(gang, reason=_TOO_MUCH, is_settled=False)
+    plans: list[Plan] = []
+    for number, problem in enumerate(problems):
+        with room.budget.part(len(problems) - number) as part:
+            metered = replace(problem, room=problem.room.metered(part))
+            try:
+                plans.append(_find(gang, metered, layout, effort))
+            except BudgetSpentError:
+                plans.append(Plan(gang, reason=_TOO_MUCH, is_settled=False))
+    return plans[0] if len(plans) == 1 else _nearest(plans)
 
 
-def problem_of(gang: Gang, layout: Layout, room: Room, within: int) -> PlacementProblem:
-    """What is to be placed within one domain of level `within`, that in which the gang is already."""
+def _nearest(plans: Sequence[Plan]) -> Plan:
+    """The best of plans for one gang, each within another part of the cluster; or why the first is none."""
+    found = min((plan for plan in plans if plan.distance is not None), key=_distance, default=None)
+    if found is None:
+        reason = f"{plans[0].reason}; pod affinity keeps it in one of {len(plans)} parts of the cluster"
+        return replace(plans[0], reason=reason, is_settled=all(plan.is_settled for plan in plans))
+    possible = (plan for plan in plans if plan.nodes is not None or not plan.is_settled)
+    lower_bound = min(plan.lower_bound for plan in possible)
+    is_optimal = _distance(found) <= lower_bound
+    return replace(found, lower_bound=lower_bound, is_optimal=is_optimal, is_settled=is_optimal)
+
+
+def _distance(plan: Plan) -> int:
+    return plan.distance or 0
+
+
+def problems_of(gang: Gang, layout: Layout, room: Room, within: int) -> list[PlacementProblem]:
+    """What is to be placed within one domain of level `within`, that in which the gang is already.
+
+    There are several, of which one is to be solved, where pod affinity keeps the gang within one of several
+    parts of the cluster that are no level's.
+
+    Raises:
+        BudgetSpentError: it takes too much work.
+    """
+    together = _together(gang, layout)
+    if together is None:
+        return [_problem_of(gang, layout, room, within)]
+    room.budget.spend((len(gang.pods) + len(layout.nodes)) // _LOOKS_A_UNIT)
+    room = room.without(together.closed, together.reason)
+    if not together.choices:
+        return [_problem_of(gang, layout, room, within)]
+    why = f"in another {together.labels} than the largest"
+    return [_problem_of(gang, layout, room.without(~one, why), within) for one in together.choices]
+
+
+def _problem_of(gang: Gang, layout: Layout, room: Room, within: int) -> PlacementProblem:
     room = room.without(_excluded(gang, layout), REFUSED) if gang.excluded else room
     there = [(member, leaf) for member, leaf in _places(gang, layout) if leaf is not None]
     limits = [

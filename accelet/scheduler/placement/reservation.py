@@ -15,7 +15,7 @@ from accelet.scheduler.errors import UnknownLevelError
 from accelet.scheduler.gangs.grouping import Gang, GangKey
 from accelet.scheduler.placement.fallback import place_kind_by_kind
 from accelet.scheduler.placement.knapsack import rooms
-from accelet.scheduler.placement.plan import problem_of, required_level
+from accelet.scheduler.placement.plan import problems_of, required_level
 from accelet.scheduler.placement.problem import PlacementProblem
 
 _UNITS = 100_000
@@ -77,9 +77,10 @@ def reserve(
     budget = Budget(_UNITS)
     try:
         layout, within = snapshot.layout, required_level(gang, snapshot.layout)
-        now = problem_of(gang, layout, room.metered(budget), within)
-        end = problem_of(gang, layout, snapshot.room_in_the_end.metered(budget), within)
-        leaves = _leaves(gang, now, end, snapshot, before)
+        now = problems_of(gang, layout, room.metered(budget), within)
+        end = problems_of(gang, layout, snapshot.room_in_the_end.metered(budget), within)
+        choices = (_leaves(gang, *one, snapshot, before) for one in zip(now, end, strict=True))
+        leaves = min((one for one in choices if one is not None), key=len, default=None)
     except (UnknownLevelError, BudgetSpentError):  # its plan says so
         return None
     if leaves is None or len(leaves) > patience.most_share * len(snapshot.layout.nodes):

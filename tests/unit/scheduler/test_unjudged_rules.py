@@ -13,6 +13,7 @@ from tests.unit.scheduler.values import plan_one
 
 _ZONE = "topology.kubernetes.io/zone"
 _OWN = {"matchLabels": {"job-name": "j"}}
+_OTHERS = {"matchLabels": {"job-name": "another"}}
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -39,7 +40,7 @@ def _anti(**term: Any) -> dict[str, Any]:
     [
         _anti(topologyKey=_ZONE),
         _anti(topologyKey="kubernetes.io/hostname", namespaceSelector={"matchLabels": {"team": "a"}}),
-        {"affinity": {"podAffinity": {_REQUIRED: [{"labelSelector": _OWN, "topologyKey": _ZONE}]}}},
+        {"affinity": {"podAffinity": {_REQUIRED: [{"labelSelector": _OTHERS, "topologyKey": _ZONE}]}}},
         {
             "topologySpreadConstraints": [
                 {
@@ -52,7 +53,7 @@ def _anti(**term: Any) -> dict[str, Any]:
         },
         {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "in-one-zone"}}]},
     ],
-    ids=["another key", "namespaces by labels", "affinity", "spread", "volume"],
+    ids=["another key", "namespaces by labels", "affinity to others", "spread", "volume"],
 )
 def test_what_is_not_judged_refuses_nobody(spec: dict[str, Any]) -> None:
     assert _decide(**spec).nodes == ("a", "a")
