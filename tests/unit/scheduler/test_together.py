@@ -175,6 +175,14 @@ def test_one_that_comes_anew_waits_beside_the_others_and_the_reason_says_so() ->
     )
 
 
+def test_of_domains_that_are_no_level_s_the_nearest_is_taken_not_the_largest() -> None:
+    nodes = [_node(f"n{n}", place, rack="a") for n, place in enumerate(("x/p/1", "x/q/1", "y/p/1"))]
+    nodes += [_node("n3", "y/q/1", rack="b"), _node("n4", "y/q/2", rack="b")]
+    decided = _decide([_raw(rank, _term(_RACK)) for rank in range(4)], nodes)
+    assert decided.nodes == ("n3", "n3", "n4", "n4")
+    assert decided.is_optimal
+
+
 def test_as_many_domains_as_levels_do_not_have_are_tried_and_no_more() -> None:
     racks = [_node(f"n{n}", f"b{n % 2}/s/{n}", rack=f"r{n // 2}") for n in range(2 * MOST_DOMAINS)]
     raws = [_raw(rank, _term(_RACK)) for rank in range(3)]
@@ -209,9 +217,10 @@ def test_what_is_not_exact_is_left_out(term: Raw) -> None:
     assert _decide([_raw(rank, _term()) for rank in range(2)], _CROSSING).nodes is None
 
 
-def test_one_term_that_is_not_read_leaves_out_the_others() -> None:
+@pytest.mark.parametrize("more", [{}, {"namespaceSelector": {"matchLabels": {"team": "a"}}}])
+def test_one_term_that_is_not_judged_leaves_out_the_others(more: Raw) -> None:
     """Who is not selected by all of them counts for none."""
-    terms = _term(), _term(_RACK, {"app": "a"})
+    terms = _term(), _term(_RACK, {"app": "a"}, **more)
     assert _decide([_raw(rank, *terms) for rank in range(2)], _CROSSING).nodes == ("n0", "n1")
 
 
