@@ -90,8 +90,8 @@ class Api:
             connection = http.client.HTTPSConnection(self._host, timeout=60, context=self._trust)
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         connection.request(method, path + "?dryRun=All", json.dumps(body), headers)
-        response = connection.getresponse()
-        answer: Json = json.loads(response.read())
+        with connection.getresponse() as response:
+            answer: Json = json.loads(response.read())
         self._idle.append(connection)
         return Answer(response.status, answer, response.headers.get_all("Warning") or [])
 

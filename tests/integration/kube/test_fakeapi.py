@@ -68,8 +68,9 @@ def test_body_that_is_no_json_is_refused(api: FakeApi) -> None:
     request = urllib.request.Request(f"{api.url}{WIDGETS.path('ml')}", data=b"{", method="POST")
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(request, timeout=10)
-    assert refused.value.code == 400
-    assert "JSON" in json.loads(refused.value.read())["message"]
+    with refused.value:
+        assert refused.value.code == 400
+        assert "JSON" in json.loads(refused.value.read())["message"]
 
 
 async def test_dry_runs_leave_nothing(client: Client) -> None:

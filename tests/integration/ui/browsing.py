@@ -4,14 +4,18 @@ import http.client
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 READ_S = 60.0
 
 
 class Browsing:
-    """One browser that was let in; its picture is what the stream has told so far."""
+    """One browser that was let in; its picture is what the stream has told so far.
+
+    Whoever follows the stream closes the browser: `with` does.
+    """
 
     def __init__(self, link: str) -> None:
         where = urlsplit(link)
@@ -25,15 +29,31 @@ class Browsing:
         self.cookie = self.set_cookie.partition(";")[0]
         self.picture: dict[str, dict[str, Any]] = {}
         self.version = -1
+        self._connection: http.client.HTTPConnection | None = None
         self._stream: http.client.HTTPResponse | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the stream. The connection alone would leave its socket open until the answer is garbage."""
+        if self._stream is not None:
+            self._stream.close()
+        if self._connection is not None:
+            self._connection.close()
 
     def get(self, name: str = "", **headers: str) -> "Answer":
         return ask(self.host, self.folder + name, {"Cookie": self.cookie, **headers})
 
     def follow(self) -> None:
-        connection = http.client.HTTPConnection(self.host, timeout=READ_S)
-        connection.request("GET", f"{self.folder}events", headers={"Cookie": self.cookie})
-        self._stream = connection.getresponse()
+        self._connection = http.client.HTTPConnection(self.host, timeout=READ_S)
+        self._connection.request("GET", f"{self.folder}events", headers={"Cookie": self.cookie})
+        self._stream = self._connection.getresponse()
         assert self._stream.status == http.client.OK, self._stream.read()
         assert self._stream.headers["content-type"].startswith("text/event-stream")
 
@@ -84,6 +104,7 @@ def ask(host: str, path: str, headers: Mapping[str, str] | None = None, method: 
     connection = http.client.HTTPConnection(host, timeout=READ_S)
     try:
         connection.request(method, path, headers=dict(headers or {}))
-        return Answer(connection.getresponse())
+        with connection.getresponse() as response:
+            return Answer(response)
     finally:
         connection.close()

@@ -68,8 +68,7 @@ def test_page_says_what_the_commands_say_and_follows_the_cluster(
     api: FakeApi, start: Start, tmp_path: Path
 ) -> None:
     fill_small(api)
-    with start() as page:
-        browsing = Browsing(page.next_link())
+    with start() as page, Browsing(page.next_link()) as browsing:
         browsing.follow()
         picture = browsing.whole()
         assert said_by_page(picture) == said_by_cards(tmp_path / "kubeconfig")
@@ -97,8 +96,7 @@ def test_page_says_what_the_commands_say_and_follows_the_cluster(
 def test_cluster_without_our_kinds_says_so_and_learns_of_them(api: FakeApi, start: Start) -> None:
     api.state.unserved |= {TASKS, "apis/accelet.dev/v1alpha1/slicerequests"}
     add_node(api, "n0", cards=[card(0)])
-    with start() as page:
-        browsing = Browsing(page.next_link())
+    with start() as page, Browsing(page.next_link()) as browsing:
         browsing.follow()
         about = browsing.whole()["about"]["cluster"]
         assert {"GPUTask", "SliceRequest"}.isdisjoint(about["kinds"])
@@ -111,8 +109,7 @@ def test_what_may_not_be_seen_is_told_and_the_rest_is_shown(api: FakeApi, start:
     add_node(api, "n1", cards=[card(0)])
     api.state.patch(NODES, ("", "n1"), "merge-patch", {"status": {"allocatable": {"cpu": "many"}}})
     api.faults.append(Fault(Answer(403, "Forbidden", "you may not"), path="gputasks", times=1000))
-    with start() as page:
-        browsing = Browsing(page.next_link())
+    with start() as page, Browsing(page.next_link()) as browsing:
         browsing.follow()
         picture = browsing.whole()
         assert list(picture["nodes"]) == ["n0"]
@@ -125,8 +122,7 @@ def test_hostile_texts_are_bounded_and_one_bad_object_harms_no_other(api: FakeAp
     add_node(api, "n0", cards=[card(0, ill=MARKUP)])
     add_task(api, "loud", {"phase": "Waiting", "why": MARKUP + "x" * 900})
     add_task(api, "bad", {"phase": "No such phase"})
-    with start() as page:
-        browsing = Browsing(page.next_link())
+    with start() as page, Browsing(page.next_link()) as browsing:
         browsing.follow()
         picture = browsing.until(lambda seen: "ml/loud" in seen.get("tasks", {}) and seen["nodes"])
         assert picture["nodes"]["n0"]["cards"][0]["ill"] == MARKUP
@@ -137,8 +133,7 @@ def test_hostile_texts_are_bounded_and_one_bad_object_harms_no_other(api: FakeAp
 
 def test_page_goes_on_when_the_api_server_comes_back(api: FakeApi, start: Start) -> None:
     add_node(api, "n0", cards=[card(0)])
-    with start() as page:
-        browsing = Browsing(page.next_link())
+    with start() as page, Browsing(page.next_link()) as browsing:
         browsing.follow()
         browsing.whole()
         api.faults.append(Fault(Drop(), path="/api/v1/nodes", times=2))

@@ -1,5 +1,6 @@
 """What strangers on the same machine, and pages of others, get of the page: nothing."""
 
+import copy
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
@@ -111,9 +112,9 @@ def test_those_who_hold_connections_keep_nobody_out(own: Browsing) -> None:
 
 
 def test_more_pages_than_some_are_refused(own: Browsing) -> None:
-    pages = [Browsing.__new__(Browsing) for _ in range(MOST_SUBSCRIBERS)]
-    for page in pages:
-        page.__dict__.update(own.__dict__)
-        page.follow()
-        page.take()
-    assert own.get("events").status == 503
+    with ExitStack() as open_pages:
+        for _ in range(MOST_SUBSCRIBERS):
+            page = open_pages.enter_context(copy.copy(own))
+            page.follow()
+            page.take()
+        assert own.get("events").status == 503

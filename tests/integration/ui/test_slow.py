@@ -4,7 +4,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 
 import pytest
 
@@ -98,12 +98,10 @@ async def test_no_part_of_a_stream_is_large() -> None:
 async def test_pages_are_counted_when_they_are_let_in() -> None:
     """Not later, when more have been asked for."""
     async with page_of(Picture(), answer_s=60.0) as page:
-        asked = [await page.ask("events") for _ in range(2 * MOST_SUBSCRIBERS)]
-        loop = asyncio.get_running_loop()
-        heads = await asyncio.gather(*(loop.sock_recv(one, 15) for one in asked))
-        assert (
-            sorted(heads) == [b"HTTP/1.1 200 OK"] * MOST_SUBSCRIBERS + [b"HTTP/1.1 503 Se"] * MOST_SUBSCRIBERS
-        )
-        for one in asked:
-            one.close()
+        with ExitStack() as stack:
+            asked = [stack.enter_context(await page.ask("events")) for _ in range(2 * MOST_SUBSCRIBERS)]
+            loop = asyncio.get_running_loop()
+            heads = await asyncio.gather(*(loop.sock_recv(one, 15) for one in asked))
+            admitted, refused = [b"HTTP/1.1 200 OK"], [b"HTTP/1.1 503 Se"]
+            assert sorted(heads) == admitted * MOST_SUBSCRIBERS + refused * MOST_SUBSCRIBERS
         await page.until_count(0)

@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -59,10 +59,10 @@ async def get(
     server: ProbeServer, path: str, host: str = "127.0.0.1", method: str = "GET"
 ) -> tuple[int, str]:
     def ask() -> tuple[int, str]:
-        connection = http.client.HTTPConnection(host, server.port, timeout=10)
-        connection.request(method, path)
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
+        with closing(http.client.HTTPConnection(host, server.port, timeout=10)) as connection:
+            connection.request(method, path)
+            with connection.getresponse() as answer:
+                return answer.status, answer.read().decode()
 
     return await asyncio.to_thread(ask)
 
@@ -92,10 +92,13 @@ async def test_all_addresses_are_those_of_both_families() -> None:
 
 
 async def test_stuck_loop_is_unhealthy() -> None:
-    with serving(loop_answers_s=0.05) as server:
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    with (
+        serving(loop_answers_s=0.05) as server,
+        closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)) as connection,
+    ):
         connection.request("GET", "/healthz")
-        assert connection.getresponse().status == 503  # this very call keeps the loop
+        with connection.getresponse() as answer:
+            assert answer.status == 503  # this very call keeps the loop
 
 
 async def test_address_in_use_is_told() -> None:
@@ -187,11 +190,11 @@ async def test_head_has_no_body_and_metrics_come_zipped_to_who_asks() -> None:
         assert await get(server, "/healthz", method="HEAD") == (200, "")
 
         def ask() -> bytes:
-            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
-            connection.request("GET", "/metrics", headers={"Accept-Encoding": "gzip"})
-            answer = connection.getresponse()
-            assert answer.headers["Content-Encoding"] == "gzip"
-            return answer.read()
+            with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)) as connection:
+                connection.request("GET", "/metrics", headers={"Accept-Encoding": "gzip"})
+                with connection.getresponse() as answer:
+                    assert answer.headers["Content-Encoding"] == "gzip"
+                    return answer.read()
 
         assert b"accelet_test 7.0" in gzip.decompress(await asyncio.to_thread(ask))
 
