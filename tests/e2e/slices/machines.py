@@ -1,5 +1,6 @@
-"""What every provider promises, with MachineDeployments that Cluster API's own reconcilers see to."""
+"""What every provider promises, and whole Jobs, with MachineDeployments that Cluster API sees to itself."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -9,15 +10,19 @@ import msgspec
 import pytest
 
 from accelet.control.writer import FencedWriter
-from accelet.kube.apiresources import NODES
+from accelet.kinds.slicerequest import SLICE_REQUESTS
+from accelet.kube.apiresources import JOBS, NODES
 from accelet.kube.client import Client
 from accelet.kube.errors import NotFoundError
+from accelet.provisioner.demand.selectors import NAMESPACED_JOB
 from accelet.provisioner.providers.clusterapi.body import POOL_LABEL
 from accelet.provisioner.providers.clusterapi.provider import MACHINE_DEPLOYMENTS, ClusterApiProvider
 from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
-from tests.e2e.slices.cluster_api import NAMESPACE, SETTINGS, cluster_api
-from tests.e2e.slices.world import count, until
+from tests.e2e.kustomize import DEPLOY, build
+from tests.e2e.shipped_kinds import RESOURCES
+from tests.e2e.slices.cluster_api import CLUSTER, GROUP, NAMESPACE, SETTINGS, cluster_api
+from tests.e2e.slices.world import Kubelets, count, provisioner, until
 from tests.integration.provisioner.plans import plan
 from tests.integration.provisioner.promises import (
     Two,
@@ -26,8 +31,26 @@ from tests.integration.provisioner.promises import (
     check_that_what_is_deleted_goes_and_may_be_deleted_again,
     until_it_is,
 )
+from tests.unit.provisioner.manifests import PROVISION, job_spec
 
 pytestmark = pytest.mark.timeout(900)
+
+_MACHINES, _JOBS = 4, 3
+_SETTINGS = f"""
+version: v1
+provider: cluster-api
+poll_s: 0.5
+grace_s: 0.5
+settle_s: 1
+lag_s: 2
+rest_s: 1
+limits: {{slices: 2}}
+cluster_api:
+  namespace: {NAMESPACE}
+  cluster: {CLUSTER}
+  bootstrap: {{api_group: {GROUP}, kind: FakeConfigTemplate, name: fake}}
+  infrastructure: {{api_group: {GROUP}, kind: FakeMachineTemplate, name: fake}}
+"""
 
 
 @pytest.fixture
@@ -92,3 +115,62 @@ async def test_a_pool_without_its_templates_has_failed_with_cluster_apis_sentenc
     (pool,) = (await provider.list_pools()).pools
     assert pool.failure is not None
     assert "is blocked because FakeMachineTemplate does not exist" in pool.failure.sentence
+
+
+@pytest.fixture
+async def with_rights(kubeconfig: Path, client: Client, binaries: Binaries) -> AsyncIterator[Path]:
+    """The provisioner's account, with the rights that deploy/provisioner/cluster-api gives it."""
+    manifests = build(DEPLOY / "provisioner/cluster-api", binaries.path("kubectl"))
+    for manifest in manifests:
+        metadata = manifest["metadata"]
+        resource, namespace = RESOURCES[manifest["kind"]], metadata.get("namespace")
+        await client.patch(resource, namespace, metadata["name"], manifest, "apply")
+    yield kubeconfig
+    for manifest in manifests:
+        metadata = manifest["metadata"]
+        with suppress(NotFoundError):
+            await client.delete(RESOURCES[manifest["kind"]], metadata.get("namespace"), metadata["name"])
+
+
+def _job(namespace: str, name: str) -> dict[str, object]:
+    spec = job_spec(
+        topology="4x4",
+        pods=_MACHINES,
+        selector={NAMESPACED_JOB: f"{namespace}_{name}"},
+        restartPolicy="Never",
+        tolerations=[{"key": "google.com/tpu", "operator": "Exists"}],
+    )
+    metadata = {"name": name, "annotations": PROVISION}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+@pytest.mark.usefixtures("managed")
+async def test_jobs_get_their_slices_from_cluster_api_through_a_kill_and_give_them_back(
+    with_rights: Path, client: Client, namespace: str, tmp_path: Path
+) -> None:
+    """Three Jobs with room for two: the third has the machines made anew once a slice was given back."""
+    kubelets = Kubelets(client, namespace, POOL_LABEL)
+    running = asyncio.create_task(kubelets.run())
+    for index in range(_JOBS):
+        await client.create(JOBS, namespace, _job(namespace, f"train-{index}"))
+
+    async def are_coming() -> bool:
+        return await count(client, NODES, None, POOL_LABEL) > 0
+
+    async def is_done() -> bool:
+        assert not running.done(), running
+        page = await client.list_page(JOBS, namespace)
+        return all(json.loads(bytes(raw))["status"].get("succeeded") == _MACHINES for raw in page.items)
+
+    async def is_clean() -> bool:
+        left = await count(client, SLICE_REQUESTS, namespace) + await count(client, NODES, None, POOL_LABEL)
+        return left + await count(client, MACHINE_DEPLOYMENTS, NAMESPACE) == 0
+
+    async with provisioner(with_rights, tmp_path, _SETTINGS) as process:
+        await until(are_coming, 120)
+        process.kill()
+    async with provisioner(with_rights, tmp_path, _SETTINGS):
+        await until(is_done, 400)
+        await until(is_clean, 200)
+    running.cancel()
+    assert kubelets.killed == []
