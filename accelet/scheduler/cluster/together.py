@@ -14,6 +14,7 @@ import numpy as np
 from accelet.kube.pods import Pod
 from accelet.kube.selection import TogetherTerm
 from accelet.runtime.excerpts import printable
+from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.layout import Layout, Mask
 from accelet.scheduler.cluster.shape import PodShape
 from accelet.scheduler.cluster.topology import ROOT, Ints, Tree
@@ -22,6 +23,8 @@ MOST_DOMAINS = 16
 """In so many one gang is planned, one after the other, where no level of the network has these domains."""
 
 _LONGEST_SHOWN = 100
+_REQUIREMENTS_A_UNIT, _LEAVES_A_UNIT = 2, 20
+"""How much is looked at for one unit of a gang's budget."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,17 +44,25 @@ class Together:
 
 
 def together_within(
-    pods: Sequence[Pod], shapes: Sequence[PodShape], kept: Sequence[tuple[Pod, int]], layout: Layout
+    pods: Sequence[Pod],
+    shapes: Sequence[PodShape],
+    kept: Sequence[tuple[Pod, int]],
+    layout: Layout,
+    budget: Budget,
 ) -> Together | None:
     """Where these pods may be beside each other and those of their gang that are `kept` on leaves.
 
     Judged where that is exact: terms that all of the pods have, each of which selects all of them and only
     pods of their job; None else. So it is where no pod that is kept counts since its node has lost the
     labels, and where there are more than `MOST_DOMAINS` domains that no level of the network has.
+
+    Raises:
+        BudgetSpentError: it takes too much work.
     """
-    terms = _judged(pods)
+    terms = _judged(pods, budget)
     if not terms:
         return None
+    budget.spend(len(terms) * len(layout.nodes) // _LEAVES_A_UNIT)
     labels = sorted({term.label for term in terms})
     called = " and ".join(printable(label, _LONGEST_SHOWN) for label in labels[:2])
     numbers = [layout.values(label) for label in labels]
@@ -74,15 +85,17 @@ def together_within(
     return Together(closed, reason, called, choices=choices)
 
 
-def _judged(pods: Sequence[Pod]) -> frozenset[TogetherTerm]:
+def _judged(pods: Sequence[Pod], budget: Budget) -> frozenset[TogetherTerm]:
     """The terms that are judged of these pods: all that any of them has, or none."""
-    terms, namespace = pods[0].together_with or frozenset(), frozenset((pods[0].namespace,))
-    is_exact = (
-        all(pod.together_with == terms for pod in pods)
-        and all(term.pods.namespaces == namespace and term.pods.is_of_one_job for term in terms)
-        and all(_selects(terms, pod) for pod in pods)
-    )
-    return terms if is_exact else frozenset()
+    terms, namespaces = pods[0].together_with or frozenset(), frozenset((pods[0].namespace,))
+    if not all(term.pods.namespaces == namespaces and term.pods.is_of_one_job for term in terms):
+        return frozenset()
+    requirements = sum(len(term.pods.requirements) for term in terms)
+    for pod in pods:
+        budget.spend(1 + requirements // _REQUIREMENTS_A_UNIT)
+        if pod.together_with != terms or not _selects(terms, pod):
+            return frozenset()
+    return terms
 
 
 def _selects(terms: frozenset[TogetherTerm], pod: Pod) -> bool:

@@ -33,9 +33,6 @@ REFUSED = "where one of its pods was refused"
 _PART = 3
 """Where there is more than one question about a gang, each may take one part in so many of what is left."""
 
-_LOOKS_A_UNIT = 20
-"""How many pods and nodes are looked at for one unit of a gang's budget."""
-
 _UNDECIDED = "its pods have nodes, but there are too many ways to share the cards there to find one"
 _TOO_MUCH = "no place was found with the work that one gang may take; that is not proven impossible"
 
@@ -112,9 +109,11 @@ def find_places(
         return Plan(gang, reason=f"waits for {gang.lacking} of its {gang.size} pods to be created")
     room = room.metered(budget or Budget(effort.units))
     try:
-        levels, _ = _levels(gang, layout), _slices(gang, layout)
+        levels, _ = _levels(gang, layout, room.budget), _slices(gang, layout)
     except UnknownLevelError as error:
         return Plan(gang, reason=str(error))
+    except BudgetSpentError:
+        return Plan(gang, reason=_TOO_MUCH, is_settled=False)
     whole = _find_nearest(gang, levels, layout, room, effort)
     if whole.nodes is not None or len(gang.parts) == 1:
         return whole
@@ -144,35 +143,37 @@ def _find_most(whole: Plan, find: Callable[[Gang], Plan]) -> Plan:
     return replace(plans[most], is_settled=is_settled)
 
 
-def required_level(gang: Gang, layout: Layout) -> int:
+def required_level(gang: Gang, layout: Layout, budget: Budget) -> int:
     """The number of the level within which the gang must stay, ROOT if it says none.
 
     It says so by an annotation, or by pod affinity to its own pods.
 
     Raises:
         UnknownLevelError: there is no such level.
+        BudgetSpentError: it takes too much work.
     """
     said = gang.required_level.number(layout.tree.scheme) if gang.required_level else ROOT
-    together = _together(gang, layout)
+    together = _together(gang, layout, budget)
     return max(said, together.level) if together else said
 
 
-def _together(gang: Gang, layout: Layout) -> Together | None:
+def _together(gang: Gang, layout: Layout, budget: Budget) -> Together | None:
     if not gang.pods[0].together_with:
         return None
     there = [(member, leaf) for member, leaf in _places(gang, layout) if leaf is not None]
-    return together_within(gang.pods, gang.shapes, there, layout)
+    return together_within(gang.pods, gang.shapes, there, layout, budget)
 
 
-def _levels(gang: Gang, layout: Layout) -> Sequence[int]:
+def _levels(gang: Gang, layout: Layout, budget: Budget) -> Sequence[int]:
     """Within one domain of which level the gang is to be, the best first: the preferred one, then wider ones.
 
     Pods that are placed in several domains of a level have no preference for it any more.
 
     Raises:
         UnknownLevelError: the gang names a level that there is not.
+        BudgetSpentError: it takes too much work.
     """
-    required = required_level(gang, layout)
+    required = required_level(gang, layout, budget)
     preferred = gang.preferred_level.number(layout.tree.scheme) if gang.preferred_level else ROOT
     kept = [leaf for leaf in _kept(gang, layout) if leaf is not None]
     narrow = (
@@ -248,10 +249,9 @@ def problems_of(gang: Gang, layout: Layout, room: Room, within: int) -> list[Pla
     Raises:
         BudgetSpentError: it takes too much work.
     """
-    together = _together(gang, layout)
+    together = _together(gang, layout, room.budget)
     if together is None:
         return [_problem_of(gang, layout, room, within)]
-    room.budget.spend((len(gang.pods) + len(layout.nodes)) // _LOOKS_A_UNIT)
     room = room.without(together.closed, together.reason)
     if not together.choices:
         return [_problem_of(gang, layout, room, within)]

@@ -76,7 +76,7 @@ def reserve(
     """
     budget = Budget(_UNITS)
     try:
-        layout, within = snapshot.layout, required_level(gang, snapshot.layout)
+        layout, within = snapshot.layout, required_level(gang, snapshot.layout, budget)
         now = problems_of(gang, layout, room.metered(budget), within)
         end = problems_of(gang, layout, snapshot.room_in_the_end.metered(budget), within)
         choices = (_leaves(gang, *one, snapshot, before) for one in zip(now, end, strict=True))

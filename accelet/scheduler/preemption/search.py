@@ -209,7 +209,7 @@ class _Search:
             return None
         shape, pods = self._gang.shapes[0], len(self._gang.pods)
         try:
-            level = required_level(self._gang, self._layout)
+            level = required_level(self._gang, self._layout, Budget(_SCREEN_UNITS))
             _, now = self._room(()).metered(Budget(_SCREEN_UNITS)).slots_between(shape, pods)
             _, most = self._room(victims).metered(Budget(_SCREEN_UNITS)).slots_between(shape, pods)
         except (UnknownLevelError, BudgetSpentError):

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from accelet.kube.nodes import Node
 from accelet.kube.podparser import parse_pod
-from accelet.kube.selection import MOST_TERMS
+from accelet.kube.selection import MOST_REQUIREMENTS, MOST_TERMS
+from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.together import MOST_DOMAINS
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import GATE_PREFIX, find_gangs
 from accelet.scheduler.placement.backlog import plan_backlog
-from accelet.scheduler.placement.plan import Plan, plan_gang
+from accelet.scheduler.placement.plan import Plan, find_places, plan_gang
 from accelet.scheduler.placement.reservation import Patience
 from tests.fakes.manifests import Raw, raw_container, raw_pod
 from tests.fakes.nodes import GPU, node
@@ -260,3 +261,19 @@ def test_hostile_terms_are_bounded() -> None:
     decided = _decide([_raw(rank, *keys) for rank in range(2)], nodes)
     assert decided.reason is not None
     assert len(decided.reason) < 500
+
+
+def test_many_terms_of_many_pods_cost_no_more_than_a_gang_may_take() -> None:
+    """Each pod is asked of each requirement, again for each number of ranks that it may begin with."""
+    selected = {"job-name": "j", **{f"key-{number}": "v" for number in range(MOST_REQUIREMENTS - 1)}}
+    terms = [_term(f"label-{number}", selected) for number in range(MOST_TERMS)]
+    first = parse_pod(_raw(0, *terms))
+    labels = {**first.labels, **selected}
+    pods = [replace(first, name=f"j-{rank}", labels=labels) for rank in range(8_000)]
+    (gang,) = find_gangs(pods)
+    cluster = Cluster(Scheme(), _CROSSING, [])
+    budget = Budget(400_000)
+    decided = find_places(replace(gang, least=2), cluster.layout, cluster.room(), budget=budget)
+    assert decided.nodes is None
+    assert not decided.is_settled
+    assert -1_000 <= budget.left < 400_000

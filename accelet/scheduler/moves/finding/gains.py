@@ -51,7 +51,7 @@ class Gains:
         self._allowed, self._budget = allowed, budget
         self.is_exact = True
         self._now, self._most = self._slots(supposed.now), self._slots(freed)
-        level = required_level(waiting, supposed.layout)
+        level = required_level(waiting, supposed.layout, budget)
         whole = np.zeros_like(self._now)
         self._domains: Ints = supposed.layout.tree.codes[level] if level != ROOT else whole
         self._pods = self._pods_by_leaf()
