@@ -2,16 +2,15 @@
 
 import time
 from collections import Counter
-from dataclasses import replace
 from typing import Final
 
 from accelet.control.errors import NotLeadingError, UnkeptStatusError
 from accelet.control.refusedstatuses import RefusedStatuses
 from accelet.control.workqueue import WorkQueue
 from accelet.gputask.deciding.decide import decide, is_read_before_told
+from accelet.gputask.deciding.refusals import obstacle_after
 from accelet.gputask.deciding.status import is_urgent, status_of
 from accelet.gputask.deciding.view import (
-    MOST_PATIENCE_S,
     AdvanceMove,
     AskToSave,
     AskWhy,
@@ -33,7 +32,7 @@ from accelet.gputask.objects.task import GpuTask
 from accelet.gputask.state import TaskState
 from accelet.gputask.writer import Taken, TaskWriter
 from accelet.kinds.gputask import GPUTaskStatus
-from accelet.kube.errors import ApiError, EndingError, ForbiddenError, InvalidError, NotFoundError
+from accelet.kube.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
 from accelet.kube.objects import ObjectKey
 from accelet.runtime.excerpts import excerpt
 from accelet.runtime.logs import Log
@@ -50,9 +49,6 @@ _GATHERED_S: Final = 1e-4
 
 _PODS_AGAIN_S: Final = 2.0
 _TAKEN_S: Final = 60.0
-_FIRST_REFUSED_S: Final = 10.0
-_FIRST_BUSY_S: Final = 0.5
-_LONGEST_REFUSED_S: Final = 300.0
 _NOT_LEADING_S: Final = 1.0
 _TURN_S: Final = 0.05
 _LONGEST_LOGGED: Final = 300
@@ -154,13 +150,10 @@ class Controller:
             taken = await self._perform(view, action)
         except NotFoundError:
             return _PODS_AGAIN_S  # its namespace, or what was to be changed, is gone
-        except (InvalidError, ForbiddenError) as error:
-            self._hinder(view, action, error)
-            return 0.0
         except ApiError as error:
-            if not error.retry_after_s:
+            if not (isinstance(error, InvalidError | ForbiddenError) or error.retry_after_s):
                 raise
-            self._put_off(view, action, error, error.retry_after_s)
+            self._hinder(view, action, error)
             return 0.0
         self._clear(task, action)
         if isinstance(taken, Taken):
@@ -227,39 +220,26 @@ class Controller:
         if former is not None and self._state.obstacles.get(task.uid) == former:
             del self._state.obstacles[task.uid]
 
-    def _put_off(self, view: TaskView, action: TaskAction, error: ApiError, asked_s: float) -> None:
-        """The API server asks for patience, of everybody: whatever is written in the task meanwhile."""
-        tries = _tries(view, action)
-        wait_s = min(max(asked_s, _FIRST_BUSY_S * 2.0 ** min(tries, 16)), _LONGEST_REFUSED_S)
-        text = f"the API server cannot do it now, and is asked again: {error.message or error.reason}"
-        obstacle = replace(_obstacle(view, "ApiBusy", text, wait_s, tries + 1), of_any=True)
+    def _hinder(self, view: TaskView, action: TaskAction, error: ApiError) -> None:
+        """What is refused is not tried again at once. Of a Move that cannot be written the log tells."""
+        before = view.refused.get(type(action))
+        obstacle = obstacle_after(error, view.task, before, time.time())
         self._state.refused.setdefault(view.task.uid, {})[type(action)] = obstacle
         self._metrics.faults.labels(type(error).__name__).inc()
-        if isinstance(action, CreateService | CreateJob | SetReplicas | SetSuspended):
+        makes = isinstance(action, CreateService | CreateJob | SetReplicas | SetSuspended)
+        of_move = isinstance(action, AskToSave | AdvanceMove | DeleteMove)
+        is_busy = obstacle.reason == "ApiBusy"
+        if makes or not (of_move or is_busy):
             self._state.obstacles[view.task.uid] = obstacle
-
-    def _hinder(self, view: TaskView, action: TaskAction, error: ApiError) -> None:
-        """What is refused is not tried again at once. Of a Move that cannot be written the log tells.
-
-        In a namespace that is being deleted nothing can be made any more, and its tasks go with it.
-        """
-        tries = _tries(view, action)
-        is_ending = isinstance(error, EndingError)
-        wait_s = min(_FIRST_REFUSED_S * 2.0 ** min(tries, 8), _LONGEST_REFUSED_S)
-        wait_s = MOST_PATIENCE_S if is_ending or isinstance(error, InvalidError) else wait_s
-        text = error.message or str(error)
-        reason = "NamespaceEnds" if is_ending else "JobRefused"
-        obstacle = replace(_obstacle(view, reason, text, wait_s, tries + 1), of_any=is_ending)
-        self._state.refused.setdefault(view.task.uid, {})[type(action)] = obstacle
-        if not isinstance(action, AskToSave | AdvanceMove | DeleteMove):
-            self._state.obstacles[view.task.uid] = obstacle
-        elif not tries:
-            task = "/".join(view.task.key)
+        elif of_move and not is_busy and obstacle.tries == 1:
+            task, text = "/".join(view.task.key), error.message or str(error)
             _log.warning("move is refused", task=task, error=excerpt(text, _LONGEST_LOGGED))
 
     def _note(self, view: TaskView, reason: str, sentence: str, wait_s: float) -> None:
         """Remembers what is in the way, for this generation of the task."""
-        self._state.obstacles[view.task.uid] = _obstacle(view, reason, sentence, wait_s)
+        text = " ".join(sentence.split())
+        until_s = time.time() + wait_s
+        self._state.obstacles[view.task.uid] = Obstacle(reason, text, view.task.generation, until_s)
 
     def _tell(self, task: GpuTask, status: GPUTaskStatus) -> None:
         self._events.tell(task, status)
@@ -272,14 +252,3 @@ class Controller:
         self._metrics.tasks.clear()
         for phase, count in phases.items():
             self._metrics.tasks.labels(phase).set(count)
-
-
-def _tries(view: TaskView, action: TaskAction) -> int:
-    """How often such an action was refused in a row."""
-    before = view.refused.get(type(action))
-    return before.tries if before is not None and before.concerns(view.task) else 0
-
-
-def _obstacle(view: TaskView, reason: str, sentence: str, wait_s: float, tries: int = 1) -> Obstacle:
-    text = " ".join(sentence.split())
-    return Obstacle(reason, text, view.task.generation, time.time() + wait_s, tries)

@@ -134,6 +134,21 @@ async def test_a_conflict_is_decided_anew(api: FakeApi, start: StartTasks) -> No
         await eventually(lambda: _objects(api, JOBS)["train-1"]["spec"]["suspend"] is False)
 
 
+async def test_a_job_that_was_changed_meanwhile_is_changed_as_it_is_now(
+    api: FakeApi, start: StartTasks
+) -> None:
+    """By whom does not matter: the queue, a person, the Job controller."""
+    _ask(api, "train", suspend=True)
+    async with start():
+        await eventually(lambda: _status(api, "train").get("phase") == "Suspended")
+        api.faults.append(Fault(Answer(409, "Conflict"), method="PATCH", path="/jobs/train-1", times=3))
+        api.state.patch(TASKS, ("ml", "train"), "merge-patch", {"spec": {"suspend": False}})
+        await eventually(lambda: _objects(api, JOBS)["train-1"]["spec"]["suspend"] is False)
+        await eventually(lambda: _status(api, "train").get("phase") == "Waiting")
+    assert api.count(method="PATCH", path="/jobs/train-1") == 4
+    assert _objects(api, JOBS).keys() == {"train-1"}
+
+
 async def test_a_controller_that_starts_among_tasks_that_rest_writes_none_of_them(
     api: FakeApi, start: StartTasks
 ) -> None:

@@ -15,7 +15,7 @@ from accelet.gputask.deciding.decide import decide
 from accelet.gputask.deciding.ends import MOST_REFUSALS
 from accelet.gputask.deciding.status import record_of, status_of
 from accelet.gputask.deciding.view import AskWhy, CreateJob, DeleteJob, JobReport, Obstacle, ReadEnds
-from accelet.gputask.objects.jobs import TaskJob
+from accelet.gputask.objects.jobs import JobCondition, TaskJob
 from accelet.kinds.waiting import WaitingReason
 from tests.unit.gputask.world import TaskThought, TaskWorld, failure, make_task
 
@@ -164,6 +164,41 @@ def test_one_failed_rank_is_one_incident_and_all_begin_anew() -> None:
     assert (status.incidents, status.disruptions, status.retries_left) == (1, 0, 0)
     assert status.last_end == "rank 1 ended with exit code 7"
     assert status.phase == "Restarting"
+
+
+def test_ranks_that_fail_all_at_once_are_one_incident() -> None:
+    world = _start(replicas=3, on_failure=failure(retries=1))
+    for rank in range(3):
+        _end(world, rank, 7)
+    _run(world, lambda: world.task.status.attempt == 2 and len(world.pods) >= 3)
+
+    assert (world.task.status.incidents, world.task.status.disruptions) == (1, 0)
+    assert world.task.status.last_end == "rank 0 ended with exit code 7"
+
+
+def test_a_rank_whose_pod_somebody_deletes_counts_as_in_any_job() -> None:
+    world = _start(replicas=2, on_failure=failure(retries=1))
+    world.pods[1].deleted = True
+    _run(world, lambda: world.task.status.attempt == 2)
+
+    assert (world.task.status.incidents, world.task.status.disruptions) == (1, 0)
+
+
+def test_a_rank_zero_that_is_done_ends_the_task_once_its_peers_have_ended() -> None:
+    world = _start(replicas=2, success="RankZero")
+    _end(world, 0, 0)
+    (job,) = world.jobs.values()
+    for _ in range(5):
+        world.act(world.think())
+        world._count(job)
+    view = world.view()
+    succeeding = replace(view.jobs[0], succeeding=JobCondition("SuccessPolicy", "matched the rule"))
+    ending = replace(view, jobs=(succeeding,))
+    step = decide(ending)
+    assert (step.action, step.record.outcome) == (None, "")
+    assert status_of(ending, step.record).phase == "Running"
+    complete = replace(ending, jobs=(replace(succeeding, complete=JobCondition("SuccessPolicy", "")),))
+    assert decide(complete).record.outcome == "Completed"
 
 
 def test_retries_end_and_say_what_was_wrong() -> None:

@@ -265,6 +265,22 @@ def test_without_an_approval_it_ends_with_its_time() -> None:
     assert (world.moves[move.name].phase, world.moves[move.name].status.reason) == ("Withdrawn", "Expired")
 
 
+def test_while_no_scheduler_holds_its_places_a_move_comes_to_nothing_and_the_task_runs_on(
+    world: MovingWorld,
+) -> None:
+    move = _proposed(world)
+    for _ in range(700):
+        world.act(world.think())
+        world.run_jobs()
+        world.known = dict(world.moves)
+        world.now_s += 1.0
+    status = world.moves[move.name].status
+    assert (status.phase, status.reason) == ("Withdrawn", "Expired")
+    assert [one.type for one in status.conditions] == ["Approved", "Withdrawn"]
+    assert not any(job.suspended for job in world.jobs.values())
+    assert _all_run(world)
+
+
 def test_a_program_that_has_time_is_asked_and_its_answer_is_waited_for() -> None:
     world = _world({"replicas": 2, "move": movable(save_seconds=3600)}, random.Random(5))
     move = _proposed(world)
