@@ -110,8 +110,8 @@ e2e-provisioner: .venv/.ready ## JobSets by JobSet's own controller through faul
 e2e-tasks: .venv/.ready ## 30 GPU tasks and 20 moves while controller and scheduler are killed, what else befalls tasks, and facts about Jobs: root and Go needed
 	@$(BIN)/pytest -m '' --timeout 600 tests/e2e/tasks/killed.py tests/e2e/tasks/moved.py tests/e2e/tasks/improved.py tests/e2e/tasks/befallen.py tests/e2e/tasks/facts.py
 
-e2e-kueue: .venv/.ready ## Kueue's own controller asks the scheduler before it lets Jobs run; two minutes, root and Go needed
-	@$(BIN)/pytest -m '' --timeout 600 tests/e2e/admission_check.py
+e2e-kueue: .venv/.ready ## Kueue's own controller asks the scheduler before it lets Jobs run, and holds GPU tasks in its queue; four minutes, root and Go needed
+	@$(BIN)/pytest -m '' --timeout 600 tests/e2e/admission_check.py tests/e2e/tasks/queued.py
 
 e2e-scheduler: .venv/.ready ## 300 gangs on 2,000 nodes that die, a webhook that refuses, the leader killed 50 times: root and Go needed
 	@$(BIN)/pytest -m '' --timeout 2400 tests/e2e/gangs/chaos.py tests/e2e/gangs/releasing.py

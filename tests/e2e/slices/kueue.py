@@ -134,11 +134,24 @@ async def make_placed_queue(
 ) -> None:
     """A queue of so much on nodes with these labels that asks accelet's scheduler for a place."""
     await _create(client, CHECKS, None, name, {"controllerName": "accelet.dev/placement"})
+    checks = {"admissionChecksStrategy": {"admissionChecks": [{"name": name}]}}
+    await make_plain_queue(client, namespace, name, quota=quota, node_labels=node_labels, more=checks)
+
+
+async def make_plain_queue(
+    client: Client,
+    namespace: str,
+    name: str,
+    *,
+    quota: dict[str, str],
+    node_labels: dict[str, str],
+    more: dict[str, Any] | None = None,
+) -> None:
+    """A queue of so much on nodes with these labels; `more` is for its ClusterQueue."""
     await _create(client, _FLAVORS, None, name, {"nodeLabels": node_labels})
     amounts = [{"name": resource, "nominalQuota": amount} for resource, amount in quota.items()]
     group = {"coveredResources": [*quota], "flavors": [{"name": name, "resources": amounts}]}
-    checks = {"admissionChecks": [{"name": name}]}
-    queue = {"namespaceSelector": {}, "resourceGroups": [group], "admissionChecksStrategy": checks}
+    queue = {"namespaceSelector": {}, "resourceGroups": [group], **(more or {})}
     await _create(client, _CLUSTER_QUEUES, None, name, queue)
     await _create(client, _LOCAL_QUEUES, namespace, name, {"clusterQueue": name})
 
