@@ -252,7 +252,7 @@ def problems_of(gang: Gang, layout: Layout, room: Room, within: int) -> list[Pla
     together = _together(gang, layout, room.budget)
     if together is None:
         return [_problem_of(gang, layout, room, within)]
-    room = room.without(together.closed, together.reason)
+    room, within = room.without(together.closed, together.reason), max(within, together.level)
     if not together.choices:
         return [_problem_of(gang, layout, room, within)]
     why = f"in another {together.labels} than the largest"

@@ -263,6 +263,18 @@ def test_hostile_terms_are_bounded() -> None:
     assert len(decided.reason) < 500
 
 
+def test_the_first_ranks_of_a_gang_are_beside_each_other_too() -> None:
+    """For all of the pods the zones are no level's, for the first two of them they are the blocks."""
+    nodes = [_node("n0", "x/p/1", gpus=1, zone="a", rack="old")]
+    nodes.append(_node("n1", "y/p/1", gpus=1, zone="b", rack="old"))
+    nodes.append(_node("n2", "z/p/1", gpus=1, zone="a", rack="new"))
+    racks = ("old", "old", "new")
+    raws = [_raw(rank, _term(), nodeSelector={_RACK: chosen}) for rank, chosen in enumerate(racks)]
+    (gang,) = find_gangs([parse_pod(raw) for raw in raws])
+    cluster = Cluster(Scheme(), nodes, [])
+    assert plan_gang(replace(gang, least=2), cluster.layout, cluster.room()).nodes is None
+
+
 def test_many_terms_of_many_pods_cost_no_more_than_a_gang_may_take() -> None:
     """Each pod is asked of each requirement, again for each number of ranks that it may begin with."""
     selected = {"job-name": "j", **{f"key-{number}": "v" for number in range(MOST_REQUIREMENTS - 1)}}
