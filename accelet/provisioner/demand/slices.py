@@ -150,7 +150,7 @@ def _derive_template(
         return Refusal(f"it asks for {before + template.replicas} slices; at most {MOST_SLICES} can be had")
     chosen, insisted, chips = machines
     said = {**owner.annotations, **template.annotations}
-    is_exclusive = EXCLUSIVE_TOPOLOGY in said and EXCLUSIVE_SELECTOR in said
+    is_exclusive = _selects_by_job(owner, template)
     slices = []
     for index in range(template.replicas):
         job = owner.name
@@ -173,6 +173,21 @@ def _derive_template(
             )
         )
     return slices
+
+
+def _selects_by_job(owner: JobOwner, template: JobTemplate) -> bool:
+    """Whether JobSet has the pods select nodes by their Job's name, and tolerate its taint.
+
+    As its controller decides (`labelAndAnnotateObject`): the selector of the whole JobSet counts only beside
+    a topology of the whole JobSet. Nobody does that for a plain Job, and the taint would keep its pods out.
+    """
+    if owner.kind != "JobSet":
+        return False
+    of_all, of_job = owner.annotations, template.annotations
+    has_topology = EXCLUSIVE_TOPOLOGY in of_all or EXCLUSIVE_TOPOLOGY in of_job
+    return has_topology and (
+        EXCLUSIVE_SELECTOR in of_job or (EXCLUSIVE_TOPOLOGY in of_all and EXCLUSIVE_SELECTOR in of_all)
+    )
 
 
 def _choose(

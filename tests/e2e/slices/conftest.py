@@ -1,6 +1,5 @@
 """A client of the cluster, and the provisioner's own account in it."""
 
-import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
@@ -14,14 +13,13 @@ from accelet.kinds.slicerequest import SLICE_REQUESTS
 from accelet.kube.apiresources import ApiResource
 from accelet.kube.client import Client
 from accelet.kube.errors import NotFoundError
-from accelet.provisioner.watching import JOB_SETS
 from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
 from tests.e2e.kustomize import DEPLOY, build
 from tests.e2e.shipped_kinds import RESOURCES
 from tests.e2e.slices.job_sets import Site
-from tests.e2e.slices.kueue import CRDS, define, module_folder
+from tests.e2e.slices.jobset import controller
 from tests.e2e.slices.world import is_served, until
 
 _NAMESPACES = ApiResource("Namespace", "namespaces")
@@ -84,24 +82,9 @@ async def job_sets(
     cluster: ControlPlane, client: Client, kubeconfig: Path, jobset_binaries: Binaries, tmp_path: Path
 ) -> AsyncIterator[ControlPlane]:
     """The cluster with JobSet's kind and its own controller; both are gone afterwards."""
-    module = await asyncio.to_thread(module_folder, "jobset", "sigs.k8s.io/jobset")
-    await define(client, [module / "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"])
-    for resource in (JOB_SETS, SLICE_REQUESTS):
-        await until(partial(is_served, client, resource))
-    with (tmp_path / "jobset.log").open("wb") as log:
-        process = await asyncio.create_subprocess_exec(
-            jobset_binaries.path("jobset"), f"--kubeconfig={cluster.kubeconfig}", stdout=log, stderr=log
-        )
-    yield cluster
-    assert process.returncode is None, (tmp_path / "jobset.log").read_text()[-2000:]
-    process.terminate()
-    await process.wait()
-    await client.delete(CRDS, None, f"{JOB_SETS.plural}.{JOB_SETS.group}")
-    await until(partial(_is_gone, client))
-
-
-async def _is_gone(client: Client) -> bool:
-    return not await is_served(client, JOB_SETS)
+    async with controller(cluster, client, jobset_binaries, tmp_path):
+        await until(partial(is_served, client, SLICE_REQUESTS))
+        yield cluster
 
 
 @pytest.fixture

@@ -60,11 +60,16 @@ async def provisioner(
 
 
 class Kubelets:
-    """They run each pod that is bound to a Node of a pool, which has this label, for a second."""
+    """They run each pod that is bound to a Node of a pool, which has this label, for a second.
+
+    While `may_end` is not set they run on.
+    """
 
     def __init__(self, client: Client, namespace: str, pool_label: str = NODE_POOL) -> None:
         self._client, self._namespace, self._pool_label = client, namespace, pool_label
         self._started_s: dict[str, float] = {}
+        self.may_end = asyncio.Event()
+        self.may_end.set()
         self.killed: list[str] = []
 
     async def run(self) -> None:
@@ -81,7 +86,7 @@ class Kubelets:
             return
         is_new = pod.name not in self._started_s
         since_s = self._started_s.setdefault(pod.name, time.monotonic())
-        if is_new or time.monotonic() - since_s > 1:
+        if is_new or (self.may_end.is_set() and time.monotonic() - since_s > 1):
             body = {"status": {"phase": "Running" if is_new else "Succeeded"}}
             with suppress(NotFoundError):
                 await self._client.patch(

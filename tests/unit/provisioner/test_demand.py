@@ -157,6 +157,41 @@ def test_exclusive_placement_needs_a_label_that_fits() -> None:
     assert all(one.is_exclusive for one in derive_slices(parse_job_set(raw)).slices)
 
 
+_EXCLUSIVE_KEYS = {
+    "topology": "alpha.jobset.sigs.k8s.io/exclusive-topology",
+    "selector": "alpha.jobset.sigs.k8s.io/node-selector",
+}
+_EXCLUSIVE = st.sets(st.sampled_from(("topology", "selector"))).map(
+    lambda asked: {_EXCLUSIVE_KEYS[one]: "cloud.google.com/gke-nodepool" for one in asked}
+)
+
+
+@given(of_all=_EXCLUSIVE, of_job=_EXCLUSIVE)
+def test_nodes_are_kept_for_a_job_exactly_where_job_set_lets_its_pods_in(
+    of_all: dict[str, str], of_job: dict[str, str]
+) -> None:
+    """The Job's annotations as JobSet v0.12.0 makes them of its own and the template's."""
+    topology, selector = _EXCLUSIVE_KEYS.values()
+    of_made = dict(of_job)
+    if topology in of_all:
+        of_made |= of_all
+    raw = job_set()
+    raw["metadata"]["annotations"] = PROVISION | of_all
+    raw["spec"]["replicatedJobs"][0]["template"]["metadata"] = {"annotations": of_job}
+
+    slices = derive_slices(parse_job_set(raw)).slices
+
+    assert {one.is_exclusive for one in slices} == {{topology, selector} <= of_made.keys()}
+
+
+def test_nodes_are_kept_for_no_job_that_is_not_a_job_sets() -> None:
+    """Nobody has its pods tolerate the taint."""
+    raw = job()
+    raw["metadata"]["annotations"] = PROVISION | dict.fromkeys(_EXCLUSIVE_KEYS.values(), "x")
+
+    assert [one.is_exclusive for one in derive_slices(parse_job(raw)).slices] == [False]
+
+
 def test_absurd_numbers_are_refused_and_cost_nothing() -> None:
     assert "asks for 1000000000 slices; at most 1000" in _reason(
         derive_slices(parse_job_set(job_set(replicas=10**9)))

@@ -1,5 +1,5 @@
-// Command jobset runs the controllers of JobSet against a test cluster, without its webhooks: a test writes
-// what they would have filled in.
+// Command jobset runs the controllers of JobSet against a test cluster. Without --webhook-port it has no webhooks: a
+// test writes what they would have filled in. JobSet's own manager would serve on every address of the machine.
 package main
 
 import (
@@ -12,12 +12,16 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	"sigs.k8s.io/jobset/pkg/controllers"
+	"sigs.k8s.io/jobset/pkg/webhooks"
 )
 
 func main() {
-	flag.Parse() // controller-runtime's own: --kubeconfig
+	port := flag.Int("webhook-port", 0, "")
+	certificates := flag.String("webhook-cert-dir", "", "")
+	flag.Parse() // with controller-runtime's own: --kubeconfig
 	ctrl.SetLogger(zap.New())
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
@@ -29,6 +33,9 @@ func main() {
 		Scheme:                 scheme,
 		Metrics:                server.Options{BindAddress: "0"},
 		HealthProbeBindAddress: "0",
+		WebhookServer: webhook.NewServer(webhook.Options{
+			Host: "127.0.0.1", Port: *port, CertDir: *certificates,
+		}),
 	})
 	must(err)
 	ctx := ctrl.SetupSignalHandler()
@@ -36,6 +43,13 @@ func main() {
 	reconciler := controllers.NewJobSetReconciler(manager.GetClient(), manager.GetScheme(),
 		manager.GetEventRecorder("jobset"))
 	must(reconciler.SetupWithManager(manager))
+	if *port != 0 {
+		must(controllers.SetupPodIndexes(ctx, manager.GetFieldIndexer()))
+		pods := controllers.NewPodReconciler(manager.GetClient(), manager.GetScheme(),
+			manager.GetEventRecorder("pod"))
+		must(pods.SetupWithManager(manager))
+		must(webhooks.Setup(manager))
+	}
 	must(manager.Start(ctx))
 }
 
