@@ -55,7 +55,7 @@ def helm_binaries(progress: Progress) -> Binaries:
 
 
 def jobset_binaries(progress: Progress) -> Binaries:
-    """JobSet's own controller, without its webhooks."""
+    """JobSet's own controller, with its webhooks where they are asked for."""
     return _module_binaries(Module(MODULES_FOLDER / "jobset"), None, progress)
 
 
