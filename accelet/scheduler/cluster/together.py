@@ -28,7 +28,7 @@ _REQUIREMENTS_A_UNIT, _LEAVES_A_UNIT = 2, 20
 
 
 @dataclass(frozen=True, eq=False)
-class Together:
+class SharedDomains:
     """Where pods of a gang may be so that they are beside each other.
 
     `closed` are the leaves on which none may be, `reason` says why, behind a number of nodes. All are to be
@@ -49,7 +49,7 @@ def together_within(
     kept: Sequence[tuple[Pod, int]],
     layout: Layout,
     budget: Budget,
-) -> Together | None:
+) -> SharedDomains | None:
     """Where these pods may be beside each other and those of their gang that are `kept` on leaves.
 
     Judged where that is exact: terms that all of the pods have, each of which selects all of them and only
@@ -74,7 +74,7 @@ def together_within(
     domains = reduce(_divided, (of[usable] for of in numbers), np.zeros(len(usable), dtype=np.int64))
     level = _level_of(layout.tree, usable, domains)
     if level is not None:
-        return Together(closed, reason, called, level)
+        return SharedDomains(closed, reason, called, level)
     sizes = np.bincount(domains)
     if len(sizes) > MOST_DOMAINS:
         return None
@@ -82,7 +82,7 @@ def together_within(
         _mask(len(layout.nodes), usable[domains == domain])
         for domain in np.argsort(-sizes, kind="stable").tolist()
     )
-    return Together(closed, reason, called, choices=choices)
+    return SharedDomains(closed, reason, called, choices=choices)
 
 
 def _judged(pods: Sequence[Pod], budget: Budget) -> frozenset[TogetherTerm]:
@@ -104,14 +104,14 @@ def _selects(terms: frozenset[TogetherTerm], pod: Pod) -> bool:
 
 def _beside(
     kept: Sequence[tuple[Pod, int]], terms: frozenset[TogetherTerm], numbers: Sequence[Ints], called: str
-) -> Together | None:
+) -> SharedDomains | None:
     """Where, by each label, one of those that are kept and selected is."""
     there = [leaf for pod, leaf in kept if _selects(terms, pod)]
     found = [values[values >= 0] for of in numbers for values in (np.unique(of[there]),)]
     if not any(len(values) for values in found):
         return None
     is_open = np.logical_and.reduce([np.isin(of, values) for of, values in zip(numbers, found, strict=True)])
-    return Together(~is_open, f"in another {called} than the rest of the gang, of pod affinity", called)
+    return SharedDomains(~is_open, f"in another {called} than the rest of the gang, of pod affinity", called)
 
 
 def _divided(domains: Ints, more: Ints) -> Ints:

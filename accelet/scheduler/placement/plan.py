@@ -14,7 +14,7 @@ from accelet.scheduler.cluster.layout import Layout, Mask
 from accelet.scheduler.cluster.limits import leaves_one_a_leaf
 from accelet.scheduler.cluster.room import Room
 from accelet.scheduler.cluster.spread import spread_within
-from accelet.scheduler.cluster.together import Together, together_within
+from accelet.scheduler.cluster.together import SharedDomains, together_within
 from accelet.scheduler.cluster.topology import ROOT, Ints
 from accelet.scheduler.errors import UnknownLevelError
 from accelet.scheduler.gangs.grouping import Gang
@@ -157,7 +157,7 @@ def required_level(gang: Gang, layout: Layout, budget: Budget) -> int:
     return max(said, together.level) if together else said
 
 
-def _together(gang: Gang, layout: Layout, budget: Budget) -> Together | None:
+def _together(gang: Gang, layout: Layout, budget: Budget) -> SharedDomains | None:
     if not gang.pods[0].together_with:
         return None
     there = [(member, leaf) for member, leaf in _places(gang, layout) if leaf is not None]
