@@ -24,13 +24,16 @@ def api() -> Iterator[FakeApi]:
 
 @pytest.fixture
 def start(api: FakeApi, tmp_path: Path) -> StartTasks:
-    """Runs a replica of the task controller; by its settings, where there are any more."""
+    """Runs a replica of the task controller; by its settings, where there are any more.
+
+    With the usual `terms` it leads through stalls of a busy machine, and another follows it late.
+    """
 
     @asynccontextmanager
-    async def running(**said: Any) -> AsyncIterator["asyncio.Task[None]"]:
+    async def running(terms: Terms = QUICK, **said: Any) -> AsyncIterator["asyncio.Task[None]"]:
         kubeconfig = api.write_kubeconfig(tmp_path / "kubeconfig")
         settings = TaskSettings(**{"version": "v1", "first_pause_s": 0.1, **said})
-        task = asyncio.create_task(run_task_controller(TaskOptions(kubeconfig, terms=QUICK), settings))
+        task = asyncio.create_task(run_task_controller(TaskOptions(kubeconfig, terms=terms), settings))
         try:
             yield task
         finally:
