@@ -13,10 +13,11 @@ import pytest
 
 from accelet.control.lease import Election, Terms
 from accelet.control.leaserecord import parse_lease
-from accelet.kube.apiresources import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, ApiResource, Body
+from accelet.kube.apiresources import CONFIG_MAPS, EVENTS, JOBS, LEASES, NODES, PODS, ApiResource, Body
 from accelet.kube.client import Client
 from accelet.kube.errors import (
     ConflictError,
+    EndingError,
     ForbiddenError,
     GoneError,
     InvalidError,
@@ -161,6 +162,34 @@ def widgets(cluster: ControlPlane) -> Iterator[None]:
 @pytest.mark.usefixtures("widgets")
 async def test_contract_of_the_fake_server(client: Client, namespace: str, check: Check) -> None:
     await check(client, namespace)
+
+
+async def test_a_namespace_that_ends_takes_changes_and_nothing_new_and_says_so(client: Client) -> None:
+    name = f"ending-{random.randrange(1 << 32):08x}"
+    await client.create(NAMESPACES, None, {"metadata": {"name": name}})
+    kept = {"metadata": {"name": "kept", "finalizers": ["example.com/kept"]}}
+    await client.create(CONFIG_MAPS, name, kept)
+    await client.delete(NAMESPACES, None, name)
+
+    async def is_refused() -> bool:
+        try:
+            await client.create(JOBS, name, _job("late"))
+        except EndingError as error:
+            return "because it is being terminated" in error.message
+        return False
+
+    async with asyncio.timeout(60):
+        while not await is_refused():  # noqa: ASYNC110 - the API server is another process
+            await asyncio.sleep(0.1)
+    await client.patch(CONFIG_MAPS, name, "kept", {"data": {"still": "changed"}}, "merge")
+    await client.patch(CONFIG_MAPS, name, "kept", {"metadata": {"finalizers": None}}, "merge")
+    with pytest.raises(NotFoundError):
+        await client.create(JOBS, f"{name}-never-made", _job("nowhere"))
+
+
+def _job(name: str) -> dict[str, Any]:
+    pods = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}
+    return {"metadata": {"generateName": f"{name}-"}, "spec": {"suspend": True, "template": {"spec": pods}}}
 
 
 async def test_apply_and_subresources(client: Client, namespace: str) -> None:
