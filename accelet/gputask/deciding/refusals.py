@@ -21,7 +21,8 @@ def obstacle_after(error: ApiError, task: GpuTask, before: Obstacle | None, now_
     """
     tries = before.tries if before is not None and before.concerns(task) else 0
     doubled = 2.0 ** min(tries, _MOST_DOUBLED)
-    text = error.message or str(error)
+    said = " ".join(error.message.split())
+    text = said or str(error)
     reason, wait_s, of_any = "JobRefused", min(FIRST_S * doubled, LONGEST_S), False
     if isinstance(error, EndingError):
         reason, wait_s, of_any = "NamespaceEnds", MOST_PATIENCE_S, True
@@ -29,7 +30,7 @@ def obstacle_after(error: ApiError, task: GpuTask, before: Obstacle | None, now_
         wait_s = MOST_PATIENCE_S
     elif error.retry_after_s:
         wait_s = max(error.retry_after_s, min(_FIRST_BUSY_S * doubled, LONGEST_S))
-        text = f"the API server cannot do it now, and is asked again: {error.message or error.reason}"
+        text = f"the API server cannot do it now, and is asked again: {said or error.reason}"
         reason, wait_s, of_any = "ApiBusy", min(wait_s, MOST_PATIENCE_S), True
     sentence = " ".join(text.split())
     return Obstacle(reason, sentence, task.generation, now_s + wait_s, tries + 1, of_any)
