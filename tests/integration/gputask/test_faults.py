@@ -15,15 +15,18 @@ async def test_two_controllers_make_one_job_an_attempt_and_delete_no_pod(
     api: FakeApi, start: StartTasks
 ) -> None:
     names = [f"task-{number}" for number in range(10)]
-    async with start(), start():
+    terms = Terms(
+        duration_s=4, renew_within_s=3, retry_s=0.1
+    )  # neither leads for a stall of the machine alone
+    async with start(terms), start(terms):
         for name in names:
             ask(api, name, onFailure={"restart": "All", "retries": 1})
-        await eventually(lambda: len(stored(api, JOBS)) == len(names))
+        await eventually(lambda: len(stored(api, JOBS)) == len(names), within_s=60)
         failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "limit"}
         for name in names:
             api.state.patch(JOBS, ("ml", f"{name}-1"), "merge-patch", {"status": {"conditions": [failed]}})
-        await eventually(lambda: all(f"{name}-2" in stored(api, JOBS) for name in names))
-        await eventually(lambda: all(task_status(api, name)["attempt"] == 2 for name in names))
+        await eventually(lambda: all(f"{name}-2" in stored(api, JOBS) for name in names), within_s=60)
+        await eventually(lambda: all(task_status(api, name)["attempt"] == 2 for name in names), within_s=60)
     assert api.count(method="POST", path="/jobs") == 2 * len(names)
     assert [task_status(api, name)["incidents"] for name in names] == [1] * len(names)
     assert api.count(method="DELETE", path="/pods") == 0
