@@ -36,7 +36,17 @@ async def test_read_of_an_agent_that_has_just_started_waits_for_the_connection(t
         api.state.create("api/v1/pods", "ml", raw_pod("one", on="node"))
         async with just_started(api.write_kubeconfig(tmp_path / "kubeconfig")) as pods:
             assert not pods.can_read
-            assert [pod.name for pod in (await pods.read_pods()).values()] == ["one"]
+            assert await _names_read(pods) == ["one"]
+
+
+async def _names_read(pods: NodePods) -> list[str]:
+    """On a machine that stalls for longer than a read may take it is repeated; it is never refused at once."""
+    for _ in range(10):
+        try:
+            return [pod.name for pod in (await pods.read_pods()).values()]
+        except UnavailableError as error:
+            assert "did not answer within" in str(error)  # noqa: PT017 - else it is repeated
+    raise AssertionError("no read was answered in time")
 
 
 async def test_read_where_there_is_no_way_to_connect_fails_at_once(tmp_path: Path) -> None:
