@@ -46,16 +46,16 @@ class Seen:
 
 
 def read_runs(text: str) -> list[Run]:
-    """The runs of `HOST ID EVENT UPTIME` lines."""
+    """The runs of `HOST ID EVENT UPTIME` lines. One that is told to end first says no start."""
     runs: dict[str, Run] = {}
     for host, uuid, event, uptime in (line.split() for line in text.splitlines()):
         task, attempt, rank = host.rsplit("-", 2)
-        if event == "start":
+        if event == "start" or (event == "told" and uuid not in runs):
             assert uuid not in runs
             runs[uuid] = Run(task, int(attempt), int(rank), float(uptime))
-        elif event == "told":
+        if event == "told":
             runs[uuid].is_told = True
-        else:
+        elif event != "start":
             runs[uuid].code, runs[uuid].ended_s = int(event.partition(":")[2]), float(uptime)
     return list(runs.values())
 

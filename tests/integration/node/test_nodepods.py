@@ -40,7 +40,7 @@ async def test_read_of_an_agent_that_has_just_started_waits_for_the_connection(t
 
 
 async def _names_read(pods: NodePods) -> list[str]:
-    """On a machine that stalls for longer than a read may take it is repeated; it is never refused at once."""
+    """Where the machine stalls for longer than a read may take it is repeated; it is never refused so."""
     for _ in range(10):
         try:
             return [pod.name for pod in (await pods.read_pods()).values()]

@@ -63,6 +63,7 @@ def _wrong(runs: str = RUNS, jobs: str = JOBS, pods: str = PODS, **status: Any) 
 def test_a_history_as_it_should_be_is_not_objected_to() -> None:
     assert _wrong() == []
     assert _wrong(pods=PODS + '{"type": "MODI') == []
+    assert _wrong(RUNS.replace("heals-a-1-1 u2 start 1.1\n", "")) == []
 
 
 @pytest.mark.parametrize(
