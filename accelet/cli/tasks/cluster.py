@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from accelet.cli.tasks.logs import LogReader, LogWish, Say, Show
-from accelet.cli.tasks.queueing import JOB_UID, UNREADABLE, UNSERVED, say_queued
+from accelet.cli.tasks.queueing import JOB_UID, UNREADABLE, UNSERVED, say_queued, say_unanswered
 from accelet.gputask.objects.names import APPROVE
 from accelet.gputask.objects.task import GpuTask, parse_task
 from accelet.kinds.gputask import GPU_TASKS
@@ -100,6 +100,8 @@ class TaskCalls:
             return UNSERVED
         except ForbiddenError:
             return UNREADABLE
+        except ApiError as error:  # Kueue's own webhook answers such lists: it may be what is down
+            return say_unanswered(error)
 
     async def _annotate(self, namespace: str, name: str, key: str, text: str) -> GpuTask:
         patch: Body = {"metadata": {"annotations": {key: text}}}

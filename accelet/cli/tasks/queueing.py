@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from accelet.kube.errors import MalformedObjectError
+from accelet.kube.errors import ApiError, MalformedObjectError
 from accelet.kube.objects import RawObject, Wire, WireObject, read_object
 
 JOB_UID: Final = "kueue.x-k8s.io/job-uid"
@@ -56,6 +56,12 @@ def say_queued(raws: Iterable[RawObject]) -> str:
         if workload.metadata.deletion_timestamp is None:
             return " ".join(_say(workload).split())[:_LONGEST]
     return UNSEEN
+
+
+def say_unanswered(error: ApiError) -> str:
+    """Why there is nothing that Kueue says, where the API server cannot list its Workloads."""
+    said = error.message or error.reason
+    return " ".join(f"what Kueue says of it cannot be read: {said}".split())[:_LONGEST]
 
 
 def _say(workload: _WireWorkload) -> str:

@@ -19,18 +19,24 @@ def obstacle_after(error: ApiError, task: GpuTask, before: Obstacle | None, now_
     refused again until the task is another, and in a namespace that is deleted nothing is made any more: an
     hour. An API server that asks for patience is asked no sooner, whatever is written in the task.
     """
-    tries = before.tries if before is not None and before.concerns(task) else 0
-    doubled = 2.0 ** min(tries, _MOST_DOUBLED)
     said = " ".join(error.message.split())
-    text = said or str(error)
-    reason, wait_s, of_any = "JobRefused", min(FIRST_S * doubled, LONGEST_S), False
     if isinstance(error, EndingError):
-        reason, wait_s, of_any = "NamespaceEnds", MOST_PATIENCE_S, True
-    elif isinstance(error, InvalidError):
-        wait_s = MOST_PATIENCE_S
-    elif error.retry_after_s:
-        wait_s = max(error.retry_after_s, min(_FIRST_BUSY_S * doubled, LONGEST_S))
+        reason, of_any = "NamespaceEnds", True
+    elif error.retry_after_s and not isinstance(error, InvalidError):
+        reason, of_any = "ApiBusy", True
+    else:
+        reason, of_any = "JobRefused", False
+    # A refusal of another kind is the first of its kind: what a quota forbids waits 10 s.
+    is_again = before is not None and before.reason == reason and before.concerns(task)
+    tries = before.tries if before is not None and is_again else 0
+    doubled = 2.0 ** min(tries, _MOST_DOUBLED)
+    text, wait_s = said or str(error), min(FIRST_S * doubled, LONGEST_S)
+    if reason == "ApiBusy":
+        wait_s = min(
+            max(error.retry_after_s or 0.0, min(_FIRST_BUSY_S * doubled, LONGEST_S)), MOST_PATIENCE_S
+        )
         text = f"the API server cannot do it now, and is asked again: {said or error.reason}"
-        reason, wait_s, of_any = "ApiBusy", min(wait_s, MOST_PATIENCE_S), True
+    elif isinstance(error, EndingError | InvalidError):
+        wait_s = MOST_PATIENCE_S
     sentence = " ".join(text.split())
     return Obstacle(reason, sentence, task.generation, now_s + wait_s, tries + 1, of_any)

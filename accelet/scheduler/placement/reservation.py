@@ -79,36 +79,38 @@ def reserve(
         layout, within = snapshot.layout, required_level(gang, snapshot.layout, budget)
         now = problems_of(gang, layout, room.metered(budget), within)
         end = problems_of(gang, layout, snapshot.room_in_the_end.metered(budget), within)
-        choices = (_leaves(gang, *one, snapshot, before) for one in zip(now, end, strict=True))
-        leaves = min((one for one in choices if one is not None), key=len, default=None)
+        choices = list(zip(now, end, strict=True))
+        kept = (_left(gang, one, snapshot, before) for _, one in choices)
+        leaves = next((one for one in kept if one is not None), None)
+        if leaves is None:
+            others = (_leaves(*one) for one in choices)
+            leaves = min((one for one in others if one is not None), key=len, default=None)
     except (UnknownLevelError, BudgetSpentError):  # its plan says so
         return None
     if leaves is None or len(leaves) > patience.most_share * len(snapshot.layout.nodes):
         return None
     nodes = frozenset(snapshot.layout.nodes[leaf].name for leaf in leaves)
-    kept = before if before is not None and before.gang == gang.key else None
-    until_s = kept.until_s if kept else patience.now_s + patience.reserved_for_s
+    former = before if before is not None and before.gang == gang.key else None
+    until_s = former.until_s if former else patience.now_s + patience.reserved_for_s
     # Where no pod is in the way, devices are that the kubelet gave away: nobody knows for how long.
     free_by_s = float(snapshot.ends_s[leaves].max(initial=0.0)) or float("inf")
     # Who is let in must not put off the end for those who come after.
-    return Reservation(gang.key, nodes, until_s, min(free_by_s, kept.free_by_s) if kept else free_by_s)
+    return Reservation(gang.key, nodes, until_s, min(free_by_s, former.free_by_s) if former else free_by_s)
 
 
-def _leaves(
-    gang: Gang,
-    now: PlacementProblem,
-    end: PlacementProblem,
-    snapshot: Snapshot,
-    before: Reservation | None,
-) -> Ints | None:
+def _left(gang: Gang, end: PlacementProblem, snapshot: Snapshot, before: Reservation | None) -> Ints | None:
+    """The leaves that are kept for the gang already, if it still fits on them in the end."""
+    if before is None or before.gang != gang.key or not list(end.demand.scopes(end.tree, end.within)):
+        return None
     leaf_of = snapshot.layout.leaf_of
+    left = np.array([leaf_of[name] for name in before.nodes if name in leaf_of], dtype=np.int64)
+    return left if _holds(end, left) else None
+
+
+def _leaves(now: PlacementProblem, end: PlacementProblem) -> Ints | None:
     scopes = list(end.demand.scopes(end.tree, end.within))
     if not scopes:
         return None
-    if before is not None and before.gang == gang.key:
-        left = np.array([leaf_of[name] for name in before.nodes if name in leaf_of], dtype=np.int64)
-        if _holds(end, left):
-            return left
     leaves = _emptiest_first(now, end, max(scopes, key=lambda scope: _room_for(now, scope)))
     fewest = bisect_left(range(len(leaves)), 1, key=lambda last: int(_holds(end, leaves[: last + 1]))) + 1
     return leaves[:fewest] if fewest <= len(leaves) else None

@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelet.cli.tasks.queueing import UNSEEN, say_queued
+from accelet.cli.tasks.queueing import UNSEEN, say_queued, say_unanswered
+from accelet.kube.errors import ServerError
 
 _TEXTS = st.one_of(st.none(), st.text(max_size=2000))
 _TRUTHS = st.sampled_from(["True", "False", "Unknown"])
@@ -52,3 +53,11 @@ def test_what_is_no_workload_says_nothing(spec: Any, status: Any) -> None:
 def test_a_workload_that_goes_says_nothing_any_more() -> None:
     going = {"metadata": {"name": "w", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
     assert say_queued([json.dumps(going).encode()]) == UNSEEN
+
+
+@given(st.text(max_size=3000))
+def test_that_kueue_s_own_webhook_is_down_is_told_and_is_no_end_of_the_command(message: str) -> None:
+    said = say_unanswered(ServerError("GET workloads", 500, "InternalError", message))
+    assert said.startswith("what Kueue says of it cannot be read: ")
+    assert said == " ".join(said.split())
+    assert len(said) <= 900

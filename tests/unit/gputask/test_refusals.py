@@ -61,3 +61,11 @@ def test_what_the_api_server_says_of_itself_holds_however_the_task_is_changed() 
     changed = replace(task, generation=task.generation + 1)
     for kind, holds in ((EndingError, True), (TooManyError, True), (InvalidError, False)):
         assert obstacle_after(_error(kind), task, None, 0.0).concerns(changed) == holds
+
+
+def test_refusals_of_another_kind_are_counted_afresh() -> None:
+    task, obstacle = make_task(), None
+    for _ in range(6):
+        obstacle = obstacle_after(_error(TooManyError), task, obstacle, 0.0)
+    obstacle = obstacle_after(_error(ForbiddenError), task, obstacle, 0.0)
+    assert (obstacle.retry_s, obstacle.tries) == (FIRST_S, 1)

@@ -20,7 +20,7 @@ from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import GATE_PREFIX, find_gangs
 from accelet.scheduler.placement.backlog import plan_backlog
 from accelet.scheduler.placement.plan import Plan, find_places, plan_gang
-from accelet.scheduler.placement.reservation import Patience
+from accelet.scheduler.placement.reservation import Patience, Reservation, reserve
 from tests.fakes.manifests import Raw, raw_container, raw_pod
 from tests.fakes.nodes import GPU, node
 
@@ -250,6 +250,25 @@ def test_nodes_are_kept_for_a_starving_gang_within_one_domain() -> None:
     found = plan_backlog([gang], cluster.snapshot(), patience)
     assert found.reservation is not None
     assert found.reservation.nodes == {"n1", "n2"}
+
+
+def test_nodes_stay_kept_though_another_domain_has_become_as_good() -> None:
+    pods = [parse_pod(_raw(rank, _term())) for rank in range(3)]
+    nodes = [_node("n0", "x/p/1", zone="a"), _node("n1", "x/q/1", zone="b"), _node("n2", "y/p/1", zone="b")]
+    nodes.append(_node("n3", "x/q/2", zone="a"))
+    whole = [raw_container(requests={GPU: 2})]
+    busy = [
+        parse_pod(raw_pod(f"o-{on}", on=on, containers=whole, restartPolicy="Never")) for on in ("n2", "n0")
+    ]
+    cluster = Cluster(Scheme(), nodes, busy)
+    (gang,) = find_gangs(pods)
+    patience = Patience(now_s=700.0, starving_after_s=600.0, waiting_since={gang.key: 1.0})
+    for kept in ({"n1", "n2"}, {"n0", "n3"}):
+        former = Reservation(gang.key, frozenset(kept), until_s=900.0)
+        found = reserve(gang, cluster.snapshot(), cluster.room(), patience, former)
+        assert found is not None
+        assert found.nodes == kept
+        assert found.until_s == 900.0
 
 
 def test_hostile_terms_are_bounded() -> None:
