@@ -13,6 +13,12 @@ MOST_SKEW = 10_000
 MOST_VALUES = 64
 """Of a pod's affinity or anti-affinity, of one term of it, of one requirement. What is larger is left out."""
 
+MOST_SAID = 512
+"""Requirements and values in all such terms of a pod."""
+
+_MOST_SHARED = 256
+"""Sets of terms that are kept for the next pods of their template: a few megabytes, whatever is in them."""
+
 _OF_ONE_JOB = frozenset(
     (
         "batch.kubernetes.io/job-name",
@@ -21,7 +27,6 @@ _OF_ONE_JOB = frozenset(
         "job-name",
         "jobset.sigs.k8s.io/jobset-name",
         "jobset.sigs.k8s.io/jobset-uid",
-        "leaderworkerset.sigs.k8s.io/name",
         "training.kubeflow.org/job-name",
     )
 )
@@ -93,6 +98,11 @@ class PodTerm:
         if self.namespaces is not None and namespace not in self.namespaces:
             return False
         return all(_meets(labels.get(one.key), one) for one in self.requirements)
+
+    @property
+    def size(self) -> int:
+        """How many requirements and values it has."""
+        return sum(1 + len(one.values) for one in self.requirements)
 
     @property
     def is_of_one_job(self) -> bool:
@@ -234,9 +244,13 @@ def read_apart(wire: WirePodAffinity | None, namespace: str, labels: Mapping[str
     """
     required = (wire.required if wire else None) or ()
     by_node = [term for term in required if term.topology_key == HOSTNAME][:MOST_TERMS]
-    return _share(
-        frozenset(term for one in by_node if (term := _read_pod_term(one, namespace, labels)) is not None)
-    )
+    left, found = MOST_SAID, set[PodTerm]()
+    for one in by_node:
+        term = _read_pod_term(one, namespace, labels)
+        if term is not None and term.size <= left:
+            left -= term.size
+            found.add(term)
+    return _share(frozenset(found))
 
 
 def read_together(
@@ -252,11 +266,12 @@ def read_together(
         return frozenset()
     if len(required) > MOST_TERMS:
         return None
-    found = set[TogetherTerm]()
+    left, found = MOST_SAID, set[TogetherTerm]()
     for one in required:
         pods = _read_pod_term(one, namespace, labels)
-        if pods is None or not one.topology_key:
+        if pods is None or not one.topology_key or pods.size > left:
             return None
+        left -= pods.size
         found.add(TogetherTerm(one.topology_key, pods))
     return _share_together(frozenset(found))
 
@@ -268,30 +283,31 @@ def read_spread(
 
     Constraints that are larger than the bounds of this module are left out.
     """
-    found = set[SpreadTerm]()
+    left, found = MOST_SAID, set[SpreadTerm]()
     for one in (wire or ())[:MOST_TERMS]:
         if (one.topology_key, one.when_unsatisfiable) != (HOSTNAME, "DoNotSchedule") or one.max_skew < 1:
             continue
         selector = _WirePodTerm(label_selector=one.label_selector, match_label_keys=one.match_label_keys)
         term = _read_pod_term(selector, namespace, labels)
-        if term is not None:
+        if term is not None and term.size <= left:
+            left -= term.size
             found.add(SpreadTerm(min(one.max_skew, MOST_SKEW), term))
     return _share_spread(frozenset(found))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=_MOST_SHARED)
 def _share_spread(terms: frozenset[SpreadTerm]) -> frozenset[SpreadTerm]:
     """As below."""
     return terms
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=_MOST_SHARED)
 def _share_together(terms: frozenset[TogetherTerm]) -> frozenset[TogetherTerm]:
     """As below."""
     return terms
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=_MOST_SHARED)
 def _share(terms: frozenset[PodTerm]) -> frozenset[PodTerm]:
     """The same object for all pods that one template made."""
     return terms

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from accelet.kube.nodes import Node
 from accelet.kube.podparser import parse_pod
-from accelet.kube.selection import MOST_REQUIREMENTS, MOST_TERMS
+from accelet.kube.selection import MOST_REQUIREMENTS, MOST_TERMS, MOST_VALUES
 from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.together import MOST_DOMAINS
@@ -280,6 +280,34 @@ def test_hostile_terms_are_bounded() -> None:
     decided = _decide([_raw(rank, *keys) for rank in range(2)], nodes)
     assert decided.reason is not None
     assert len(decided.reason) < 500
+
+
+def test_what_one_pod_says_of_others_is_bounded_in_all() -> None:
+    """What is kept for the next pods of a template stays after its pods have gone."""
+    values = [f"v{number}" for number in range(MOST_VALUES)]
+    keys = [{"key": f"k{number}", "operator": "In", "values": values} for number in range(MOST_REQUIREMENTS)]
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchExpressions": keys}}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    spread = {**term, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    both = {"podAffinity": required, "podAntiAffinity": required}
+    raw = raw_pod("p", containers=[raw_container()], affinity=both, topologySpreadConstraints=[spread])
+    parsed = parse_pod(raw)
+    assert (parsed.together_with, parsed.apart_from, parsed.spread) == (None, frozenset(), frozenset())
+    few = {"matchExpressions": [{**one, "values": values[:30]} for one in keys]}
+    term["labelSelector"] = spread["labelSelector"] = few
+    parsed = parse_pod(raw)
+    assert parsed.together_with
+    assert [one.size for one in parsed.apart_from] == [31 * MOST_REQUIREMENTS]
+    assert parsed.spread
+
+
+def test_pods_of_another_group_of_a_leader_worker_set_count_so_that_it_is_not_judged() -> None:
+    name = {"leaderworkerset.sigs.k8s.io/name": "serve"}
+    pods = [parse_pod(_raw(rank, _term(selected=name))) for rank in range(2)]
+    pods = [replace(pod, labels={**pod.labels, **name}) for pod in pods]
+    (gang,) = find_gangs(pods)
+    cluster = Cluster(Scheme(), _CROSSING, [])
+    assert plan_gang(gang, cluster.layout, cluster.room()).nodes == ("n0", "n1")
 
 
 def test_the_first_ranks_of_a_gang_are_beside_each_other_too() -> None:
