@@ -232,9 +232,8 @@ async def test_gangs_are_bound_where_they_were_planned(
         **_ruled_jobs(),
     }
     async with running_scheduler(kubeconfig, log):
-        for job in jobs.values():
+        for name, job in jobs.items():  # one after the other: how many nodes one gets depends on who is there
             await client.create(JOBS, namespace, job)
-        for name, job in jobs.items():
             count = job["spec"]["parallelism"]
             await until(lambda n=name, c=count: _is_bound(client, namespace, n, c))
             for pod in await _pods(client, namespace, name):
