@@ -14,10 +14,11 @@ MOST_VALUES = 64
 """Of a pod's affinity or anti-affinity, of one term of it, of one requirement. What is larger is left out."""
 
 MOST_SAID = 512
-"""Requirements and values in all such terms of a pod."""
+"""Namespaces, requirements and values in all such terms of a pod."""
 
 _MOST_SHARED = 256
-"""Sets of terms that are kept for the next pods of their template: a few megabytes, whatever is in them."""
+"""Sets of terms that are kept for the next pods of their template: 18 MiB of each kind if all are as large as
+they may be."""
 
 _OF_ONE_JOB = frozenset(
     (
@@ -101,8 +102,8 @@ class PodTerm:
 
     @property
     def size(self) -> int:
-        """How many requirements and values it has."""
-        return sum(1 + len(one.values) for one in self.requirements)
+        """How many namespaces, requirements and values it has."""
+        return len(self.namespaces or ()) + sum(1 + len(one.values) for one in self.requirements)
 
     @property
     def is_of_one_job(self) -> bool:

@@ -91,7 +91,10 @@ async def _beat(client: Client, names: Sequence[str]) -> None:
 
 @pytest.fixture
 async def kubeconfig(cluster: ControlPlane, client: Client, tmp_path: Path) -> Path:
-    """That of the account, and with no more than the rights, which deploy/scheduler.yaml gives."""
+    """That of the account, and with no more than the rights, which deploy/scheduler.yaml gives.
+
+    What it applies stays in the cluster: modules that must not find it run before, by their names.
+    """
     for manifest in yaml.safe_load_all(_MANIFESTS.read_text()):
         resource, name = RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
         namespace = manifest["metadata"].get("namespace")
@@ -508,6 +511,19 @@ async def _are_open(client: Client, names: Iterable[str]) -> bool:
 
 
 async def _is_told(client: Client, namespace: str, job: str, reason: str) -> bool:
+    return any(one["reason"] == reason for one in await _events_of(client, namespace, job))
+
+
+async def is_said(client: Client, namespace: str, job: str, sentence: str) -> bool:
+    """Whether an Event of a Job has these words."""
+    return any(sentence in one.get("note", "") for one in await _events_of(client, namespace, job))
+
+
+async def _events_of(client: Client, namespace: str, job: str) -> list[dict[str, Any]]:
     page = await client.list_page(EVENTS, namespace)
     events = [json.loads(bytes(raw)) for raw in page.items]
-    return any(one["reason"] == reason and one["regarding"]["name"] == job for one in events)
+    return [one for one in events if one["regarding"]["name"] == job]
+
+
+async def label(client: Client, node: str, labels: Mapping[str, str]) -> None:
+    await client.patch(NODES, None, node, {"metadata": {"labels": dict(labels)}}, "merge")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from accelet.kube.apiresources import EVENTS, JOBS, NODES
+from accelet.kube.apiresources import JOBS, NODES
 from accelet.kube.client import Client
 from accelet.kube.selection import HOSTNAME
 from accelet.scheduler.release import is_refused
@@ -36,13 +36,9 @@ async def zones(client: Client, nodes: site.Where) -> Mapping[str, str]:
     found = {name: f"zone-{place[0][-2:]}" for name, place in nodes.items() if name != first}
     parities = {name: f"p{number % 2}" for number, name in enumerate(sorted(found))}
     await asyncio.gather(
-        *(_label(client, name, {_ZONE: zone, _PARITY: parities[name]}) for name, zone in found.items())
+        *(site.label(client, name, {_ZONE: zone, _PARITY: parities[name]}) for name, zone in found.items())
     )
     return found
-
-
-async def _label(client: Client, node: str, labels: Mapping[str, str]) -> None:
-    await client.patch(NODES, None, node, {"metadata": {"labels": dict(labels)}}, "merge")
 
 
 def _job(name: str, pods: int, gpus: int, label: str) -> dict[str, Any]:
@@ -51,12 +47,6 @@ def _job(name: str, pods: int, gpus: int, label: str) -> dict[str, Any]:
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     job["spec"]["template"]["spec"]["affinity"] = affinity
     return job
-
-
-async def _is_told(client: Client, namespace: str, job: str, sentence: str) -> bool:
-    page = await client.list_page(EVENTS, namespace)
-    events = [json.loads(bytes(raw)) for raw in page.items]
-    return any(event["regarding"]["name"] == job and sentence in event.get("note", "") for event in events)
 
 
 @pytest.mark.usefixtures("zones")
@@ -74,9 +64,9 @@ async def test_gangs_are_bound_beside_their_own_pods_as_their_affinity_requires(
         # 26 nodes are left, at most 14 of one zone and 19 of one parity.
         for name, label in (("zones", _ZONE), ("parities", _PARITY)):
             await client.create(JOBS, namespace, _job(name, 22, 8, label))
-        await until(lambda: _is_told(client, namespace, "zones", "needs 22 nodes in one block, best has"))
+        await until(lambda: site.is_said(client, namespace, "zones", "needs 22 nodes in one block, best has"))
         part = "keeps it in one of 2 parts of the cluster"
-        await until(lambda: _is_told(client, namespace, "parities", part))
+        await until(lambda: site.is_said(client, namespace, "parities", part))
         for name in ("zones", "parities"):
             assert all(pod.gates for pod in await site._pods(client, namespace, name))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from accelet.kube.apiresources import EVENTS, JOBS, NODES, PODS, VOLUME_CLAIMS, VOLUMES
+from accelet.kube.apiresources import JOBS, PODS, VOLUME_CLAIMS, VOLUMES
 from accelet.kube.client import Client
 from accelet.kube.selection import HOSTNAME
 from accelet.scheduler.release import is_refused
@@ -33,12 +33,8 @@ _ZONE = "topology.kubernetes.io/zone"
 async def zones(client: Client, nodes: site.Where) -> Mapping[str, str]:
     """The zone of each node: one for each block."""
     found = {name: f"zone-{place[0][-2:]}" for name, place in nodes.items()}
-    await asyncio.gather(*(_label(client, name, zone) for name, zone in found.items()))
+    await asyncio.gather(*(site.label(client, name, {_ZONE: zone}) for name, zone in found.items()))
     return found
-
-
-async def _label(client: Client, node: str, zone: str) -> None:
-    await client.patch(NODES, None, node, {"metadata": {"labels": {_ZONE: zone}}}, "merge")
 
 
 def _job(name: str, pods: int, gpus: int, *claims: str) -> dict[str, Any]:
@@ -61,12 +57,6 @@ async def _make_claim(client: Client, namespace: str, claim: str) -> None:
 async def _is_bound(client: Client, namespace: str, claim: str) -> bool:
     found = json.loads(await client.get(VOLUME_CLAIMS, namespace, claim))
     return bool(found["status"]["phase"] == "Bound")
-
-
-async def _is_told(client: Client, namespace: str, job: str, sentence: str) -> bool:
-    page = await client.list_page(EVENTS, namespace)
-    events = [json.loads(bytes(raw)) for raw in page.items]
-    return any(event["regarding"]["name"] == job and sentence in event.get("note", "") for event in events)
 
 
 async def _zone_of(client: Client, zones: Mapping[str, str], namespace: str, job: str, pods: int) -> str:
@@ -98,11 +88,11 @@ async def test_gangs_are_bound_where_their_volumes_can_be_reached(
         await client.create(JOBS, namespace, _job("torn", 2, 1, "affine", "there"))
         # How many nodes these are is not told here: one whose heartbeat is late counts as not ready.
         sentence = f" where volume {namespace}-affine of claim affine cannot be reached"
-        await until(lambda: _is_told(client, namespace, "torn", sentence))
+        await until(lambda: site.is_said(client, namespace, "torn", sentence))
 
         await client.create(JOBS, namespace, _job("early", 2, 1, "late"))
         await until(
-            lambda: _is_told(client, namespace, "early", "waits for its volume claim late to be bound")
+            lambda: site.is_said(client, namespace, "early", "waits for its volume claim late to be bound")
         )
         await _make_volume(client, namespace, "late", terms=[in_zone(other)])
         assert await _zone_of(client, zones, namespace, "early", 2) == other

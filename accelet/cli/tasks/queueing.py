@@ -5,6 +5,7 @@ from typing import Final
 
 from accelet.kube.errors import ApiError, MalformedObjectError
 from accelet.kube.objects import RawObject, Wire, WireObject, read_object
+from accelet.scheduler.admission.kueue import MOST_POD_SETS
 
 JOB_UID: Final = "kueue.x-k8s.io/job-uid"
 """The label by which Kueue says on a Workload for which Job it is."""
@@ -14,7 +15,6 @@ UNSERVED: Final = "the cluster serves no Workloads of kueue.x-k8s.io/v1beta2: do
 UNREADABLE: Final = "what Kueue says of it cannot be read: you may not list Workloads"
 
 _LONGEST: Final = 900
-_MOST_CHECKS: Final = 8
 
 
 class _WireCondition(Wire, frozen=True):
@@ -86,4 +86,4 @@ def _say_check(check: _WireCheck) -> str:
 
 
 def _few(said: Sequence[str]) -> str:
-    return "; ".join(said[:_MOST_CHECKS])
+    return "; ".join(said[:MOST_POD_SETS])

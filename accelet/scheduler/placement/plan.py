@@ -4,31 +4,23 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from accelet.assignments.assignment import Assignment
 from accelet.kube.pods import Pod
 from accelet.scheduler.budget import Budget, BudgetSpentError
-from accelet.scheduler.cluster.apart import limits_within
-from accelet.scheduler.cluster.layout import Layout, Mask
-from accelet.scheduler.cluster.limits import leaves_one_a_leaf
+from accelet.scheduler.cluster.layout import Layout
 from accelet.scheduler.cluster.room import Room
-from accelet.scheduler.cluster.spread import spread_within
-from accelet.scheduler.cluster.together import SharedDomains, together_within
 from accelet.scheduler.cluster.topology import ROOT, Ints
 from accelet.scheduler.errors import UnknownLevelError
 from accelet.scheduler.gangs.grouping import Gang
 from accelet.scheduler.gangs.rankslices import UNLIKE_SLICES, SliceTerms
+from accelet.scheduler.placement.gangproblems import kept_of, levels_of, places_of, problems_of, slices_of
 from accelet.scheduler.placement.identical import Shortfall, place_identical
-from accelet.scheduler.placement.knapsack import RankSlices
 from accelet.scheduler.placement.problem import PlacementProblem
-from accelet.scheduler.placement.repairs.gaps import TAKEN, Repaired, repair
+from accelet.scheduler.placement.repairs.gaps import Repaired, repair
 from accelet.scheduler.placement.repairs.slices import repair_slices
 from accelet.scheduler.placement.unlike import USUAL_EFFORT, Effort, place_unlike
-from accelet.scheduler.placement.why import explain_shortfall, explain_unlike, level_name
+from accelet.scheduler.placement.why import explain_shortfall, explain_unlike
 from resourcemanager.target import describe
-
-REFUSED = "where one of its pods was refused"
 
 _PART = 3
 """Where there is more than one question about a gang, each may take one part in so many of what is left."""
@@ -109,11 +101,9 @@ def find_places(
         return Plan(gang, reason=f"waits for {gang.lacking} of its {gang.size} pods to be created")
     room = room.metered(budget or Budget(effort.units))
     try:
-        levels, _ = _levels(gang, layout, room.budget), _slices(gang, layout)
+        levels, _ = levels_of(gang, layout), slices_of(gang, layout)
     except UnknownLevelError as error:
         return Plan(gang, reason=str(error))
-    except BudgetSpentError:
-        return Plan(gang, reason=_TOO_MUCH, is_settled=False)
     whole = _find_nearest(gang, levels, layout, room, effort)
     if whole.nodes is not None or len(gang.parts) == 1:
         return whole
@@ -141,56 +131,6 @@ def _find_most(whole: Plan, find: Callable[[Gang], Plan]) -> Plan:
     most = gang.parts[bisect_left(more[:-1], 1, key=is_refused)]
     is_settled = plans[most].is_settled and all(p.is_settled for p in plans.values() if p.nodes is None)
     return replace(plans[most], is_settled=is_settled)
-
-
-def required_level(gang: Gang, layout: Layout, budget: Budget) -> int:
-    """The number of the level within which the gang must stay, ROOT if it says none.
-
-    It says so by an annotation, or by pod affinity to its own pods.
-
-    Raises:
-        UnknownLevelError: there is no such level.
-        BudgetSpentError: it takes too much work.
-    """
-    said = gang.required_level.number(layout.tree.scheme) if gang.required_level else ROOT
-    together = _together(gang, layout, budget)
-    return max(said, together.level) if together else said
-
-
-def _together(gang: Gang, layout: Layout, budget: Budget) -> SharedDomains | None:
-    if not gang.pods[0].together_with:
-        return None
-    there = [(member, leaf) for member, leaf in _places(gang, layout) if leaf is not None]
-    return together_within(gang.pods, gang.shapes, there, layout, budget)
-
-
-def _levels(gang: Gang, layout: Layout, budget: Budget) -> Sequence[int]:
-    """Within one domain of which level the gang is to be, the best first: the preferred one, then wider ones.
-
-    Pods that are placed in several domains of a level have no preference for it any more.
-
-    Raises:
-        UnknownLevelError: the gang names a level that there is not.
-        BudgetSpentError: it takes too much work.
-    """
-    required = required_level(gang, layout, budget)
-    preferred = gang.preferred_level.number(layout.tree.scheme) if gang.preferred_level else ROOT
-    kept = [leaf for leaf in _kept(gang, layout) if leaf is not None]
-    narrow = (
-        level
-        for level in range(preferred, required, -1)
-        if not kept or len(set(layout.tree.codes[level][kept].tolist())) == 1
-    )
-    return (*narrow, required)
-
-
-def _slices(gang: Gang, layout: Layout) -> RankSlices | None:
-    """
-    Raises:
-        UnknownLevelError: the gang names a level that there is not.
-    """
-    terms = gang.slices
-    return RankSlices(terms.size, terms.level.number(layout.tree.scheme)) if terms else None
 
 
 def _find_nearest(gang: Gang, levels: Sequence[int], layout: Layout, room: Room, effort: Effort) -> Plan:
@@ -240,58 +180,8 @@ def _distance(plan: Plan) -> int:
     return plan.distance or 0
 
 
-def problems_of(gang: Gang, layout: Layout, room: Room, within: int) -> list[PlacementProblem]:
-    """What is to be placed within one domain of level `within`, that in which the gang is already.
-
-    There are several, of which one is to be solved, where pod affinity keeps the gang within one of several
-    parts of the cluster that are no level's.
-
-    Raises:
-        BudgetSpentError: it takes too much work.
-    """
-    together = _together(gang, layout, room.budget)
-    if together is None:
-        return [_problem_of(gang, layout, room, within)]
-    room, within = room.without(together.closed, together.reason), max(within, together.level)
-    if not together.choices:
-        return [_problem_of(gang, layout, room, within)]
-    why = f"in another {together.labels} than the largest"
-    return [_problem_of(gang, layout, room.without(~one, why), within) for one in together.choices]
-
-
-def _problem_of(gang: Gang, layout: Layout, room: Room, within: int) -> PlacementProblem:
-    room = room.without(_excluded(gang, layout), REFUSED) if gang.excluded else room
-    there = [(member, leaf) for member, leaf in _places(gang, layout) if leaf is not None]
-    limits = [
-        *limits_within(gang.pods, there, layout, room.budget),
-        *spread_within(gang.pods, gang.shapes, there, layout, room.budget),
-    ]
-    room, shapes = room.with_limits(gang.shapes, limits)
-    is_exclusive = gang.is_exclusive or (not there and any(map(leaves_one_a_leaf, limits)))
-    slices = _slices(gang, layout)
-    problem = PlacementProblem(layout.tree, room, tuple(shapes), within, is_exclusive, slices)
-    kept = [leaf for _, leaf in there]
-    if not kept:
-        return problem
-    if within != ROOT:
-        codes = layout.tree.codes[within]
-        closed = codes != codes[kept[0]]
-        room = room.without(closed, f"in another {level_name(problem)} than the rest of the gang")
-    if gang.is_exclusive:
-        taken = np.zeros(len(layout.nodes), dtype=bool)
-        taken[kept] = True
-        room = room.without(taken, TAKEN)
-    return replace(problem, room=room)
-
-
-def _excluded(gang: Gang, layout: Layout) -> Mask:
-    closed = np.zeros(len(layout.nodes), dtype=bool)
-    closed[[layout.leaf_of[name] for name in gang.excluded if name in layout.leaf_of]] = True
-    return closed
-
-
 def _find(gang: Gang, problem: PlacementProblem, layout: Layout, effort: Effort) -> Plan:
-    kept = _kept(gang, layout)
+    kept = kept_of(gang, layout)
     if gang.slices is not None and (why_not := _why_no_slices(gang, gang.slices, problem, kept)):
         return Plan(gang, reason=why_not)
     is_part = gang.slices is not None and not gang.slices.are_whole(gang.pods)
@@ -359,23 +249,6 @@ def _placed(gang: Gang, problem: PlacementProblem, layout: Layout, leaves: Ints,
     )
 
 
-def _kept(gang: Gang, layout: Layout) -> list[int | None]:
-    """By rank, the leaf of each member that has a node, and None for each that is to be placed."""
-    return [leaf for _, leaf in _places(gang, layout)]
-
-
-def _places(gang: Gang, layout: Layout) -> list[tuple[Pod, int | None]]:
-    """The members by rank, and where they are, None for those that are to be placed."""
-    pending = {pod.key for pod in gang.pods}
-    places: list[tuple[Pod, int | None]] = []
-    for member in gang.members:
-        if member.key in pending:
-            places.append((member, None))
-        elif member.node_name and member.node_name in layout.leaf_of:
-            places.append((member, layout.leaf_of[member.node_name]))
-    return places
-
-
 def _repair(
     gang: Gang, problem: PlacementProblem, kept: list[int | None], layout: Layout, effort: Effort
 ) -> Plan:
@@ -402,7 +275,7 @@ def _repaired(
 ) -> Repaired | None:
     if gang.slices is None:
         return repair(problem, kept, effort)
-    return repair_slices(problem, kept, [gang.slices.of[member.key] for member, _ in _places(gang, layout)])
+    return repair_slices(problem, kept, [gang.slices.of[member.key] for member, _ in places_of(gang, layout)])
 
 
 def _names(layout: Layout, leaves: Ints) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ from accelet.scheduler.cluster.topology import Ints
 from accelet.scheduler.errors import UnknownLevelError
 from accelet.scheduler.gangs.grouping import Gang, GangKey
 from accelet.scheduler.placement.fallback import place_kind_by_kind
+from accelet.scheduler.placement.gangproblems import problems_of, required_level
 from accelet.scheduler.placement.knapsack import rooms
-from accelet.scheduler.placement.plan import problems_of, required_level
 from accelet.scheduler.placement.problem import PlacementProblem
 
 _UNITS = 100_000
@@ -76,7 +76,7 @@ def reserve(
     """
     budget = Budget(_UNITS)
     try:
-        layout, within = snapshot.layout, required_level(gang, snapshot.layout, budget)
+        layout, within = snapshot.layout, required_level(gang, snapshot.layout)
         now = problems_of(gang, layout, room.metered(budget), within)
         end = problems_of(gang, layout, snapshot.room_in_the_end.metered(budget), within)
         choices = list(zip(now, end, strict=True))

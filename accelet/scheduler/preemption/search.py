@@ -15,7 +15,8 @@ from accelet.scheduler.cluster.supposing import Supposition
 from accelet.scheduler.cluster.topology import ROOT, Ints
 from accelet.scheduler.errors import UnknownLevelError
 from accelet.scheduler.gangs.grouping import Gang, GangKey
-from accelet.scheduler.placement.plan import Plan, find_places, required_level, take_places
+from accelet.scheduler.placement.gangproblems import required_level
+from accelet.scheduler.placement.plan import Plan, find_places, take_places
 from accelet.scheduler.placement.unlike import Effort
 from accelet.scheduler.preemption.victims import Victim, pod_keys, rank_over
 
@@ -209,7 +210,7 @@ class _Search:
             return None
         shape, pods = self._gang.shapes[0], len(self._gang.pods)
         try:
-            level = required_level(self._gang, self._layout, Budget(_SCREEN_UNITS))
+            level = required_level(self._gang, self._layout)
             _, now = self._room(()).metered(Budget(_SCREEN_UNITS)).slots_between(shape, pods)
             _, most = self._room(victims).metered(Budget(_SCREEN_UNITS)).slots_between(shape, pods)
         except (UnknownLevelError, BudgetSpentError):

@@ -22,18 +22,9 @@ from accelet.provisioner.watching import JOB_SETS
 from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.slices.jobset import HOSTS, SLICES, controller, job_set
-from tests.e2e.slices.world import Kubelets, count, is_served, provisioner, until
+from tests.e2e.slices.world import FAST_SETTINGS, Kubelets, count, is_served, provisioner, until
 
 NAMES = ("first", "second")
-SETTINGS = """
-version: v1
-provider: simulated
-poll_s: 0.5
-grace_s: 0.5
-settle_s: 1
-lag_s: 5
-simulated: {create_s: 0.5, join_s: 0.5, delete_s: 0.5}
-"""
 _TAINT = {"key": "alpha.jobset.sigs.k8s.io/no-schedule", "effect": "NoSchedule"}
 _OWN_LABEL = SLICE_LABELS[0]
 
@@ -97,7 +88,7 @@ async def test_each_job_has_a_pool_of_its_own(
 
     for name in NAMES:
         await client.create(JOB_SETS, namespace, job_set(name, exclusive=exclusive))
-    async with provisioner(webhooks, tmp_path, SETTINGS):
+    async with provisioner(webhooks, tmp_path, FAST_SETTINGS):
         try:
             await until(are_bound, 300)
         finally:

@@ -14,7 +14,6 @@ from accelet.kinds.slicerequest import SLICE_REQUESTS
 from accelet.kube.apiresources import JOBS, NODES
 from accelet.kube.client import Client
 from accelet.kube.errors import NotFoundError
-from accelet.provisioner.demand.selectors import NAMESPACED_JOB
 from accelet.provisioner.providers.clusterapi.body import POOL_LABEL
 from accelet.provisioner.providers.clusterapi.provider import MACHINE_DEPLOYMENTS, ClusterApiProvider
 from tests.e2e.cluster.binaries import Binaries
@@ -22,7 +21,7 @@ from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.kustomize import DEPLOY, build
 from tests.e2e.shipped_kinds import RESOURCES
 from tests.e2e.slices.cluster_api import CLUSTER, GROUP, NAMESPACE, SETTINGS, cluster_api
-from tests.e2e.slices.world import Kubelets, count, provisioner, until
+from tests.e2e.slices.world import Kubelets, count, one_job, provisioner, until
 from tests.integration.provisioner.plans import plan
 from tests.integration.provisioner.promises import (
     Two,
@@ -31,7 +30,6 @@ from tests.integration.provisioner.promises import (
     check_that_what_is_deleted_goes_and_may_be_deleted_again,
     until_it_is,
 )
-from tests.unit.provisioner.manifests import PROVISION, job_spec
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -132,18 +130,6 @@ async def with_rights(kubeconfig: Path, client: Client, binaries: Binaries) -> A
             await client.delete(RESOURCES[manifest["kind"]], metadata.get("namespace"), metadata["name"])
 
 
-def _job(namespace: str, name: str) -> dict[str, object]:
-    spec = job_spec(
-        topology="4x4",
-        pods=_MACHINES,
-        selector={NAMESPACED_JOB: f"{namespace}_{name}"},
-        restartPolicy="Never",
-        tolerations=[{"key": "google.com/tpu", "operator": "Exists"}],
-    )
-    metadata = {"name": name, "annotations": PROVISION}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
-
-
 @pytest.mark.usefixtures("managed")
 async def test_jobs_get_their_slices_from_cluster_api_through_a_kill_and_give_them_back(
     with_rights: Path, client: Client, namespace: str, tmp_path: Path
@@ -152,7 +138,7 @@ async def test_jobs_get_their_slices_from_cluster_api_through_a_kill_and_give_th
     kubelets = Kubelets(client, namespace, POOL_LABEL)
     running = asyncio.create_task(kubelets.run())
     for index in range(_JOBS):
-        await client.create(JOBS, namespace, _job(namespace, f"train-{index}"))
+        await client.create(JOBS, namespace, one_job(namespace, f"train-{index}", "4x4", _MACHINES))
 
     async def are_coming() -> bool:
         return await count(client, NODES, None, POOL_LABEL) > 0

@@ -15,11 +15,10 @@ from accelet.kube.client import Client
 from accelet.kube.errors import ApiError, ConflictError, InvalidError
 from accelet.kube.nodes import Node as ApiNode
 from accelet.kube.nodes import parse_node
-from accelet.provisioner.demand.selectors import NAMESPACED_JOB, NODE_POOL
+from accelet.provisioner.demand.selectors import NODE_POOL
 from accelet.provisioner.nodes import close_patch, open_patch
 from accelet.provisioner.providers.simulated.body import POOL_LABEL
-from tests.e2e.slices.world import Kubelets, count, provisioner, until
-from tests.unit.provisioner.manifests import PROVISION, job_spec
+from tests.e2e.slices.world import Kubelets, count, one_job, provisioner, until
 
 _SETTINGS = """
 version: v1
@@ -34,22 +33,6 @@ simulated: {create_s: 1, join_s: 0.5, delete_s: 0.5, capacity: [{tier: on-demand
 HOSTS, KILLS, COUNT = 2, 1, 5
 
 
-def _job(namespace: str, name: str) -> dict[str, Any]:
-    spec = job_spec(
-        topology="2x4",
-        pods=HOSTS,
-        selector={NAMESPACED_JOB: f"{namespace}_{name}"},
-        restartPolicy="Never",
-        tolerations=[{"key": "google.com/tpu", "operator": "Exists"}],
-    )
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "annotations": PROVISION},
-        "spec": spec,
-    }
-
-
 async def test_jobs_get_their_slices_through_a_kill_and_give_them_back(
     kubeconfig: Path, client: Client, namespace: str, tmp_path: Path
 ) -> None:
@@ -57,7 +40,7 @@ async def test_jobs_get_their_slices_through_a_kill_and_give_them_back(
     running = asyncio.create_task(kubelets.run())
     chance = random.Random(7)
     for index in range(COUNT):
-        await client.create(JOBS, namespace, _job(namespace, f"train-{index}"))
+        await client.create(JOBS, namespace, one_job(namespace, f"train-{index}", "2x4", HOSTS))
     for _ in range(KILLS):
         async with provisioner(kubeconfig, tmp_path, _SETTINGS) as process:
             await asyncio.sleep(chance.uniform(2.0, 10.0))

@@ -26,18 +26,9 @@ from tests.e2e.identity_api import Api, identity_in_force
 from tests.e2e.slices.job_sets import Site
 from tests.e2e.slices.jobset import HOSTS, job_set
 from tests.e2e.slices.machine import Shop, machine
-from tests.e2e.slices.world import count, provisioner, until
+from tests.e2e.slices.world import FAST_SETTINGS, count, provisioner, until
 from tests.unit.provisioner.manifests import PROVISION, job_spec
 
-SETTINGS = """
-version: v1
-provider: simulated
-poll_s: 0.5
-grace_s: 0.5
-settle_s: 1
-lag_s: 5
-simulated: {create_s: 0.5, join_s: 0.5, delete_s: 0.5}
-"""
 SCRIPT = "env | grep -E '^(TPU|MEGASCALE)_'"
 OF_THE_HOST = {
     "TPU_TOPOLOGY": "4x4",
@@ -144,7 +135,7 @@ async def test_workers_print_who_they_are(site: Site, shop: Shop, tmp_path: Path
 
     await client.create(JOBS, namespace, _job())
     await client.create(JOB_SETS, namespace, _job_set())
-    async with provisioner(site.kubeconfig, tmp_path, SETTINGS):
+    async with provisioner(site.kubeconfig, tmp_path, FAST_SETTINGS):
         await until(are_all_ready)
         pools = await _pools(client, namespace)
         printed = {}

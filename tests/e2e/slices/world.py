@@ -17,7 +17,18 @@ from accelet.kube.client import Client
 from accelet.kube.errors import NotFoundError, TooManyError
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
-from accelet.provisioner.demand.selectors import NODE_POOL
+from accelet.provisioner.demand.selectors import NAMESPACED_JOB, NODE_POOL
+from tests.unit.provisioner.manifests import PROVISION, job_spec
+
+FAST_SETTINGS = """
+version: v1
+provider: simulated
+poll_s: 0.5
+grace_s: 0.5
+settle_s: 1
+lag_s: 5
+simulated: {create_s: 0.5, join_s: 0.5, delete_s: 0.5}
+"""
 
 
 async def until(condition: Any, within_s: float = 120.0, every_s: float = 0.1) -> None:
@@ -57,6 +68,19 @@ async def provisioner(
         if process.returncode is None:
             process.terminate()
         await process.wait()
+
+
+def one_job(namespace: str, name: str, topology: str, hosts: int) -> dict[str, Any]:
+    """A Job that asks for one slice, and selects the nodes that are made for it."""
+    spec = job_spec(
+        topology=topology,
+        pods=hosts,
+        selector={NAMESPACED_JOB: f"{namespace}_{name}"},
+        restartPolicy="Never",
+        tolerations=[{"key": "google.com/tpu", "operator": "Exists"}],
+    )
+    metadata = {"name": name, "annotations": PROVISION}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
 
 class Kubelets:

@@ -5,11 +5,10 @@ Named so that `make e2e` does not collect it: `make e2e-tasks`.
 
 # ruff: noqa: F811 - fixtures of other modules
 
-import asyncio
 import json
 import time
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -30,6 +29,7 @@ from tests.e2e.kustomize import DEPLOY, build
 from tests.e2e.shipped_kinds import RESOURCES
 from tests.e2e.simulated_nodes import card_nodes
 from tests.e2e.tasks.scene import scheduler_words  # noqa: F401 - fixture
+from tests.e2e.tasks.waiting import status_of, until
 from tests.e2e.test_tasks import (  # noqa: F401 - fixtures
     client,
     controller_words,
@@ -62,22 +62,8 @@ async def controller(
         yield process
 
 
-async def _until(what: str, condition: Callable[[], Awaitable[Any]], within_s: float = 120.0) -> None:
-    try:
-        async with asyncio.timeout(within_s):
-            while not await condition():  # noqa: ASYNC110 - the API server is another process
-                await asyncio.sleep(0.2)
-    except TimeoutError:
-        raise AssertionError(f"not within {within_s:g} s: {what}") from None
-
-
-async def _status(client: Client, namespace: str, name: str) -> dict[str, Any]:
-    status: dict[str, Any] = json.loads(await client.get(GPU_TASKS, namespace, name)).get("status") or {}
-    return status
-
-
 async def _is(client: Client, namespace: str, name: str, phase: str) -> bool:
-    return (await _status(client, namespace, name)).get("phase") == phase
+    return (await status_of(client, namespace, name)).get("phase") == phase
 
 
 async def _is_gone(client: Client, resource: ApiResource, namespace: str | None, name: str) -> bool:
@@ -103,10 +89,10 @@ async def test_a_rank_out_of_memory_is_an_incident(user: Client, namespace: str,
     await user.create(GPU_TASKS, namespace, hungry)
 
     async def has_ended() -> bool:
-        return (await _status(user, namespace, "hungry")).get("phase") in ("Completed", "Failed")
+        return (await status_of(user, namespace, "hungry")).get("phase") in ("Completed", "Failed")
 
-    await _until("it ended", has_ended)
-    status = await _status(user, namespace, "hungry")
+    await until("it ended", has_ended)
+    status = await status_of(user, namespace, "hungry")
     assert _counts(status) == ("Failed", 2, 2, 0)
     assert status["why"] == "rank 0 ended with exit code 137"
 
@@ -125,21 +111,21 @@ async def test_a_preempted_rank_and_a_lost_node_cost_no_retry(  # noqa: PLR0917 
         pushed = make_task("pushed", _ONCE, cards={"resource": _GPUS}, onFailure={"restart": "All"})
         for task in (lost, pushed):
             await user.create(GPU_TASKS, namespace, task)
-        await _until("its rank is bound to a node", partial(_is, user, namespace, "lost", "Starting"))
-        await _until("its rank runs", partial(_is, user, namespace, "pushed", "Running"))
+        await until("its rank is bound to a node", partial(_is, user, namespace, "lost", "Starting"))
+        await until("its rank runs", partial(_is, user, namespace, "pushed", "Running"))
     amounts = {"requests": {_GPUS: "1"}, "limits": {_GPUS: "1"}}
     container = {"name": "main", "image": BUSYBOX_IMAGE, "command": ["sleep", "2"], "resources": amounts}
     spec = {"priorityClassName": namespace, "restartPolicy": "Never", "containers": [container]}
     await user.create(PODS, namespace, {"metadata": {"name": "urgent"}, "spec": spec})
-    await _until("it ran again", partial(_is, user, namespace, "pushed", "Completed"))
-    assert _counts(await _status(user, namespace, "pushed")) == ("Completed", 2, 0, 1)
+    await until("it ran again", partial(_is, user, namespace, "pushed", "Completed"))
+    assert _counts(await status_of(user, namespace, "pushed")) == ("Completed", 2, 0, 1)
 
     async def is_disrupted() -> bool:
-        return bool((await _status(user, namespace, "lost")).get("disruptions"))
+        return bool((await status_of(user, namespace, "lost")).get("disruptions"))
 
-    await _until("its node is missed", is_disrupted, 180)
-    await _until("it waits for another", partial(_is, user, namespace, "lost", "Waiting"))
-    assert _counts(await _status(user, namespace, "lost")) == ("Waiting", 2, 0, 1)
+    await until("its node is missed", is_disrupted, 180)
+    await until("it waits for another", partial(_is, user, namespace, "lost", "Waiting"))
+    assert _counts(await status_of(user, namespace, "lost")) == ("Waiting", 2, 0, 1)
     await _offer(client, node, None)
     await client.delete(_CLASSES, None, namespace)
 
@@ -155,26 +141,26 @@ async def test_a_quota_is_raised_and_then_the_namespace_ends(
     """Of Jobs, whose refusal the controller sees, and of pods, whose refusal the Job controller sees."""
     other = f"quota-{time.time_ns():x}"
     await client.create(_NAMESPACES, None, {"metadata": {"name": other}})
-    await _until("it has an account", partial(_has_account, client, other))
+    await until("it has an account", partial(_has_account, client, other))
     hard = {"count/jobs.batch": "0", "pods": "0"}
     await client.create(_QUOTAS, other, {"metadata": {"name": "small"}, "spec": {"hard": hard}})
-    await _until("the quota counts", partial(_counts_quota, client, other))
+    await until("the quota counts", partial(_counts_quota, client, other))
     await client.create(GPU_TASKS, other, make_task("train", "sleep 3600"))
 
     async def says(text: str) -> bool:
-        return text in (await _status(client, other, "train")).get("why", "")
+        return text in (await status_of(client, other, "train")).get("why", "")
 
-    await _until("no Job: told", partial(says, "exceeded quota: small"))
+    await until("no Job: told", partial(says, "exceeded quota: small"))
     for name, amount in (("count/jobs.batch", "9"), ("pods", "9")):
-        await _until("pods: told", partial(says, "exceeded quota: small"))
+        await until("pods: told", partial(says, "exceeded quota: small"))
         await client.patch(_QUOTAS, other, "small", {"spec": {"hard": {name: amount}}}, "merge")
         if name != "pods":
-            await _until("there is a Job", lambda: _has_job(client, other))
-    await _until("it runs", partial(_is, client, other, "train", "Running"))
+            await until("there is a Job", lambda: _has_job(client, other))
+    await until("it runs", partial(_is, client, other, "train", "Running"))
     await client.delete(_NAMESPACES, None, other)
-    await _until("it is gone", partial(_is_gone, client, _NAMESPACES, None, other))
+    await until("it is gone", partial(_is_gone, client, _NAMESPACES, None, other))
     await user.create(GPU_TASKS, namespace, make_task("next", "true"))
-    await _until("others go on", partial(_is, user, namespace, "next", "Completed"))
+    await until("others go on", partial(_is, user, namespace, "next", "Completed"))
     assert controller.returncode is None
     log = (tmp_path / "task-controller.log").read_text()
     assert "Traceback" not in log
@@ -200,13 +186,13 @@ async def test_a_program_reads_from_a_file_that_it_is_asked_to_save(
     assert controller.returncode is None
     waits = 'until grep -q "^the-move 2100" "$ACCELET_SAVE_FILE"; do sleep 0.2; done'
     await user.create(GPU_TASKS, namespace, make_task("asked", waits, move={"saveSeconds": 60}))
-    await _until("it runs", partial(_is, user, namespace, "asked", "Running"))
+    await until("it runs", partial(_is, user, namespace, "asked", "Running"))
     page = await user.list_page(PODS, namespace, {"labelSelector": "accelet.dev/task=asked"})
     pod = json.loads(bytes(page.items[0]))["metadata"]["name"]
     said = {"metadata": {"annotations": {"accelet.dev/save": "the-move 2100-01-01T00:00:00Z"}}}
     began_s = time.monotonic()
     await client.patch(PODS, namespace, pod, said, "merge")
-    await _until("it has read it", partial(_is, user, namespace, "asked", "Completed"), 150)
+    await until("it has read it", partial(_is, user, namespace, "asked", "Completed"), 150)
     say(f"the program had read the annotation, and ended, after {time.monotonic() - began_s:.1f} s")
 
 
@@ -214,11 +200,11 @@ async def test_the_kind_is_removed_while_the_controller_runs_and_installed_again
     user: Client, client: Client, namespace: str, binaries: Binaries, controller: Process
 ) -> None:
     await user.create(GPU_TASKS, namespace, make_task("first", "sleep 3600"))
-    await _until("it runs", partial(_is, user, namespace, "first", "Running"))
+    await until("it runs", partial(_is, user, namespace, "first", "Running"))
     name = f"gputasks.{GPU_TASKS.group}"
     await client.delete(_KINDS, None, name)
-    await _until("the kind is gone", partial(_is_gone, client, _KINDS, None, name))
-    await _until("its Job goes with it", partial(_is_gone, client, JOBS, namespace, "first-1"))
+    await until("the kind is gone", partial(_is_gone, client, _KINDS, None, name))
+    await until("its Job goes with it", partial(_is_gone, client, JOBS, namespace, "first-1"))
     for manifest in build(DEPLOY / "tasks", binaries.path("kubectl")):
         if manifest["metadata"]["name"] == name:
             await client.patch(_KINDS, None, name, manifest, "apply")
@@ -230,6 +216,6 @@ async def test_the_kind_is_removed_while_the_controller_runs_and_installed_again
             return False
         return True
 
-    await _until("the kind is served", made)
-    await _until("a task of it ends", partial(_is, user, namespace, "second", "Completed"))
+    await until("the kind is served", made)
+    await until("a task of it ends", partial(_is, user, namespace, "second", "Completed"))
     assert controller.returncode is None

@@ -5,7 +5,6 @@ Named so that `make e2e` does not collect it: `make e2e-tasks`.
 
 # ruff: noqa: F811 - fixtures of other modules
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from accelet.scheduler.moves.finding.relocating import DRAIN
 from tests.e2e.card_pods import CARD
 from tests.e2e.cluster.images import BUSYBOX_IMAGE
 from tests.e2e.cluster.node import Node
+from tests.e2e.tasks.waiting import until
 from tests.e2e.test_tasks import (  # noqa: F401 - fixtures
     client,
     controller_words,
@@ -50,15 +50,6 @@ def _task(name: str, policy: str) -> dict[str, Any]:
 
 async def _objects(user: Client, namespace: str, resource: ApiResource) -> list[dict[str, Any]]:
     return [json.loads(bytes(item)) for item in (await user.list_page(resource, namespace)).items]
-
-
-async def _until(what: str, condition: Callable[[], Awaitable[object]], within_s: float = 120.0) -> None:
-    try:
-        async with asyncio.timeout(within_s):
-            while not await condition():  # noqa: ASYNC110 - the API server is another process
-                await asyncio.sleep(0.2)
-    except TimeoutError:
-        raise AssertionError(f"not within {within_s:g} s: {what}") from None
 
 
 async def _cards(user: Client, namespace: str) -> dict[str, str]:
@@ -114,18 +105,18 @@ async def test_a_lone_tile_joins_another_and_then_leaves_a_card_that_is_taken_ou
         running(tmp_path, *packing),
         running(tmp_path, *controller_words(kubeconfig, tmp_path)),
     ):
-        await _until("every tile is used", lambda: _all_run(on, names))
+        await until("every tile is used", lambda: _all_run(on, names))
         by_card = {card: name for name, card in (await on()).items()}
         anchor, mover, *_ = by_card.values()
         for name in set(names) - {anchor, mover}:
             await client.delete(GPU_TASKS, namespace, name, propagation="Background")
-        await _until("two are left", lambda: _are_just(user, namespace, {anchor, mover}))
+        await until("two are left", lambda: _are_just(user, namespace, {anchor, mover}))
         before = await on()
         assert before[anchor] != before[mover]
         allowed = {"spec": {"move": {"policy": "WhenItHelps"}}}
         await client.patch(GPU_TASKS, namespace, mover, allowed, "merge")
-        await _until("it is packed", lambda: are_done("Packs"))
-        await _until("it runs again", lambda: _all_run(on, [anchor, mover]))
+        await until("it is packed", lambda: are_done("Packs"))
+        await until("it runs again", lambda: _all_run(on, [anchor, mover]))
         packed = await on()
         assert packed == {anchor: before[anchor], mover: before[anchor]}
 
@@ -133,8 +124,8 @@ async def test_a_lone_tile_joins_another_and_then_leaves_a_card_that_is_taken_ou
         drained = {"metadata": {"labels": {label: "true"}, "annotations": {DRAIN: "cards"}}}
         try:
             await client.patch(NODES, None, node.name, drained, "merge")
-            await _until("it leaves the card", lambda: are_done("Packs", "Drain"))
-            await _until("it runs elsewhere", lambda: _all_run(on, [anchor, mover]))
+            await until("it leaves the card", lambda: are_done("Packs", "Drain"))
+            await until("it runs elsewhere", lambda: _all_run(on, [anchor, mover]))
         finally:
             restored = {"metadata": {"labels": {label: None}, "annotations": {DRAIN: None}}}
             await client.patch(NODES, None, node.name, restored, "merge")

@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from asyncio.subprocess import PIPE
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from tests.e2e.slices.kueue import WORKLOADS, kueue, make_plain_queue
 from tests.e2e.tasks import scene
 from tests.e2e.tasks.scene import scheduler_words  # noqa: F401 - fixture
 from tests.e2e.tasks.standin import StandInKubelets
+from tests.e2e.tasks.waiting import status_of, until
 from tests.e2e.test_scheduler import _LABELS, GPU
 from tests.e2e.test_tasks import client, controller_words, kubeconfig, make_task, running  # noqa: F401
 
@@ -37,20 +38,6 @@ def _task(name: str, ranks: int, queue: str) -> dict[str, Any]:
     failure = {"restart": "All", "retries": 1}
     cards = {"resource": GPU, "cards": 8}
     return make_task(name, replicas=ranks, cards=cards, queue=queue, onFailure=failure)
-
-
-async def _until(what: str, condition: Callable[[], Awaitable[object]], within_s: float = 180.0) -> None:
-    try:
-        async with asyncio.timeout(within_s):
-            while not await condition():  # noqa: ASYNC110 - the API server is another process
-                await asyncio.sleep(0.2)
-    except TimeoutError:
-        raise AssertionError(f"not within {within_s:g} s: {what}") from None
-
-
-async def _status(client: Client, namespace: str, name: str) -> dict[str, Any]:
-    status: dict[str, Any] = json.loads(await client.get(GPU_TASKS, namespace, name)).get("status") or {}
-    return status
 
 
 async def _why(cluster: ControlPlane, namespace: str, name: str) -> list[str]:
@@ -97,7 +84,7 @@ async def test_kueue_holds_a_task_for_its_quota_lets_it_go_and_nobody_fights_ove
     kubelets = StandInKubelets(cluster, client, run)
 
     async def is_in(name: str, phase: str, attempt: int = 1) -> bool:
-        status = await _status(client, run, name)
+        status = await status_of(client, run, name)
         return (status.get("phase"), status.get("attempt")) == (phase, attempt)
 
     async def runs_nothing() -> bool:
@@ -115,7 +102,7 @@ async def test_kueue_holds_a_task_for_its_quota_lets_it_go_and_nobody_fights_ove
     ):
         await make_plain_queue(client, run, run, quota=_QUOTA, node_labels={_BLOCK: run})
         await client.create(GPU_TASKS, run, _task("holder", 3, run))
-        await _until("the first has the quota", lambda: is_in("holder", "Running"))
+        await until("the first has the quota", lambda: is_in("holder", "Running"))
 
         await client.create(GPU_TASKS, run, _task("train", 2, run))
 
@@ -123,7 +110,7 @@ async def test_kueue_holds_a_task_for_its_quota_lets_it_go_and_nobody_fights_ove
             return any(text in line for line in await _why(cluster, run, "train"))
 
         need = f"insufficient unused quota for {GPU} in flavor {run}, 16 more needed"
-        await _until("Kueue's sentence is told", lambda: says(need))
+        await until("Kueue's sentence is told", lambda: says(need))
         assert await _why(cluster, run, "train") == [
             f"{run}/train  Queued",
             "  its Job is made",
@@ -134,8 +121,8 @@ async def test_kueue_holds_a_task_for_its_quota_lets_it_go_and_nobody_fights_ove
         assert _suspended(jobs, "train-1") == [True]
 
         await kubelets.end("holder", 0)
-        await _until("the quota is given back", lambda: is_in("holder", "Completed"))
-        await _until("it is let go", lambda: is_in("train", "Running"))
+        await until("the quota is given back", lambda: is_in("holder", "Completed"))
+        await until("it is let go", lambda: is_in("train", "Running"))
         pods = await kubelets.pods("train")
         assert {pod["spec"]["nodeSelector"][_BLOCK] for pod in pods} == {run}, "those of Kueue's flavor"
         assert len({pod["spec"]["nodeName"] for pod in pods}) == 2
@@ -147,19 +134,19 @@ async def test_kueue_holds_a_task_for_its_quota_lets_it_go_and_nobody_fights_ove
         ]
 
         await kubelets.end("train", 3, frozenset({1}))
-        await _until("the next attempt has its quota", lambda: is_in("train", "Running", 2))
+        await until("the next attempt has its quota", lambda: is_in("train", "Running", 2))
 
         await _switch(client, run, "train-2", active=False)
-        await _until("Kueue takes it back", lambda: is_in("train", "Queued", 2))
-        await _until("its pods have ended", runs_nothing)
-        await _until(
+        await until("Kueue takes it back", lambda: is_in("train", "Queued", 2))
+        await until("its pods have ended", runs_nothing)
+        await until(
             "that is told", lambda: says("Kueue: its Workload is not active: The workload is deactivated")
         )
         await _switch(client, run, "train-2", active=True)
-        await _until("it is let go again", lambda: is_in("train", "Running", 2))
+        await until("it is let go again", lambda: is_in("train", "Running", 2))
         await kubelets.end("train", 0)
-        await _until("it ends", lambda: is_in("train", "Completed", 2))
-        status = await _status(client, run, "train")
+        await until("it ends", lambda: is_in("train", "Completed", 2))
+        status = await status_of(client, run, "train")
         assert controller.returncode is None
 
     assert (status["incidents"], status.get("disruptions", 0)) == (1, 0)

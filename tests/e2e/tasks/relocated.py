@@ -10,7 +10,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from itertools import groupby
 from pathlib import Path
@@ -29,6 +29,7 @@ from tests.e2e.cluster.building import Progress
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.tasks import scene
 from tests.e2e.tasks.standin import StandInKubelets
+from tests.e2e.tasks.waiting import status_of, until
 from tests.e2e.test_tasks import (  # noqa: F401 - fixtures
     client,
     controller_words,
@@ -70,8 +71,7 @@ class World:
         await self.client.create(GPU_TASKS, self.namespace, task)
 
     async def status(self, name: str) -> dict[str, Any]:
-        found = json.loads(await self.client.get(GPU_TASKS, self.namespace, name))
-        return dict(found.get("status") or {})
+        return await status_of(self.client, self.namespace, name)
 
     async def all_run(self, *names: str) -> bool:
         return all([(await self.status(name)).get("phase") == "Running" for name in names])
@@ -106,15 +106,6 @@ class World:
     async def _objects(self, resource: ApiResource) -> list[dict[str, Any]]:
         page = await self.client.list_page(resource, self.namespace)
         return [json.loads(bytes(item)) for item in page.items]
-
-
-async def until(what: str, condition: Callable[[], Awaitable[object]], within_s: float = 240.0) -> None:
-    try:
-        async with asyncio.timeout(within_s):
-            while not await condition():  # noqa: ASYNC110 - the API server is another process
-                await asyncio.sleep(0.2)
-    except TimeoutError:
-        raise AssertionError(f"not within {within_s:g} s: {what}") from None
 
 
 @pytest.fixture

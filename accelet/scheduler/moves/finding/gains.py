@@ -15,7 +15,7 @@ from accelet.scheduler.cluster.topology import ROOT, Ints
 from accelet.scheduler.gangs.grouping import Gang
 from accelet.scheduler.moves.finding.options import Option, Some, in_order, most_gained
 from accelet.scheduler.moves.movable import MovableTask
-from accelet.scheduler.placement.plan import required_level
+from accelet.scheduler.placement.gangproblems import required_level
 
 _ROOM, _QUESTION = 1_000, 60
 """What it costs of a budget to suppose a room, and for each leaf of it that is asked about."""
@@ -51,7 +51,7 @@ class Gains:
         self._allowed, self._budget = allowed, budget
         self.is_exact = True
         self._now, self._most = self._slots(supposed.now), self._slots(freed)
-        level = required_level(waiting, supposed.layout, budget)
+        level = required_level(waiting, supposed.layout)
         whole = np.zeros_like(self._now)
         self._domains: Ints = supposed.layout.tree.codes[level] if level != ROOT else whole
         self._pods = self._pods_by_leaf()
