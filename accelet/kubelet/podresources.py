@@ -127,11 +127,14 @@ class PodResources:
     ) -> T:
         clock = asyncio.get_running_loop().time
         deadline = clock() + timeout_s
+        failure: PodResourcesError | None = None
         while True:
             try:
                 return await send(self._stub, max(0.001, deadline - clock()))
             except grpc.aio.AioRpcError as error:
-                failure = _translate(error, method, self._socket)
+                # The last try has only the rest of the time: what an earlier one was answered says more.
+                if failure is None or error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
+                    failure = _translate(error, method, self._socket)
             if not _may_pass(failure) or clock() + _RETRY_AFTER_S >= deadline:
                 raise failure
             await asyncio.sleep(_RETRY_AFTER_S)
