@@ -66,12 +66,12 @@ async def test_sick_device_is_listed_unhealthy_and_recovers(folder: Path) -> Non
         await gpu.devices(healthy=2)
         cards.write_text("cards:\n" + cards_config(2, unhealthy=[1]).split("cards:\n")[1])
         await scan(folder, running)
-        await gpu.devices(healthy=1, unhealthy=1, timeout_s=1)
+        await gpu.devices(healthy=1, unhealthy=1)
         cards.write_text(f"cards:\n{described}")
         await scan(folder, running)
         assert len(gpu.healthy) == 1
         await scan(folder, running)
-        await gpu.devices(healthy=2, timeout_s=1)
+        await gpu.devices(healthy=2)
 
 
 async def test_held_device_that_vanishes_stays_listed_until_its_pod_is_gone(folder: Path) -> None:

@@ -44,10 +44,16 @@ async def test_registers_at_once_again_after_each_restart(
         gpu, other = kubelet.resource(GPU), kubelet.resource(OTHER)
         await gpu.devices(healthy=2)
         pod = await kubelet.admit(a_pod(limits={GPU: 1}))
+        clock = asyncio.get_running_loop().time
+        took_s: list[float] = []
         for _ in range(3):
+            began_s = clock()
             await kubelet.restart()
-            await gpu.devices(healthy=2, timeout_s=1.0)
-            await other.devices(healthy=1, timeout_s=1.0)
+            await gpu.devices(healthy=2)
+            await other.devices(healthy=1)
+            took_s.append(clock() - began_s)
+        # A machine may stall once for longer than that; the agent looks by itself every two seconds only.
+        assert sorted(took_s)[1] < 1.0
         assert pod.is_running
         assert len(pod["main"].devices[GPU]) == 1
 
@@ -113,9 +119,9 @@ async def test_stopped_kubelet_is_not_ready_and_is_found_again(folder: Path, con
     async with FakeKubelet(folder) as kubelet, agent(folder, config_file) as running:
         await until_ready(running)
         await kubelet.stop()
-        await until_ready(running, is_ready=False, timeout_s=1.0)
+        await until_ready(running, is_ready=False)
         await kubelet.start()
-        await until_ready(running, timeout_s=2.0)
+        await until_ready(running)
 
 
 async def test_registers_again_when_the_kubelet_cuts_the_stream(folder: Path, config_file: Path) -> None:
@@ -123,8 +129,8 @@ async def test_registers_again_when_the_kubelet_cuts_the_stream(folder: Path, co
         await until_ready(running)
         gpu = kubelet.resource(GPU)
         await kubelet.cut_stream(GPU)
-        await gpu.registered(times=2, timeout_s=1.0)
-        await gpu.devices(healthy=2, timeout_s=1.0)
+        await gpu.registered(times=2)
+        await gpu.devices(healthy=2)
         assert kubelet.resource(OTHER).registrations == 1
 
 
@@ -146,12 +152,12 @@ async def test_registers_again_when_its_socket_file_is_removed_before_the_kubele
         kubelet.faults.register.inject(Hang(), times=2)
         async with agent(folder, config_file):
             await kubelet.trace.until(
-                lambda: len(kubelet.register_calls) == 2, "both resources to call Register", timeout_s=2
+                lambda: len(kubelet.register_calls) == 2, "both resources to call Register", timeout_s=5
             )
             for path in kubelet.plugins_dir.glob("accelet-*.sock"):
                 path.unlink()
-            await kubelet.resource(GPU).devices(healthy=2, timeout_s=1)
-            await kubelet.resource(OTHER).devices(healthy=1, timeout_s=1)
+            await kubelet.resource(GPU).devices(healthy=2, timeout_s=5)
+            await kubelet.resource(OTHER).devices(healthy=1, timeout_s=5)
 
 
 async def test_refusal_is_told_and_tried_again(folder: Path, config_file: Path) -> None:
@@ -183,20 +189,26 @@ async def test_connection_that_found_nobody_does_not_hold_up_the_next(
     folder: Path, config_file: Path
 ) -> None:
     """gRPC lets connections to one address share how long they wait, a second and more, to try again."""
-    async with FakeKubelet(folder) as kubelet:
-        await kubelet.stop()
-        options = [("grpc.default_authority", "localhost")]
-        address = f"unix:{kubelet.plugins_dir}/kubelet.sock"
-        async with (
-            grpc.aio.insecure_channel(address, options) as other,
-            agent(folder, config_file) as running,
-        ):
-            while (state := other.get_state(try_to_connect=True)) is not _FAILED:
-                await other.wait_for_state_change(state)
-            await until_said(running, "does not answer")
-            await kubelet.start()
-            await kubelet.resource(GPU).devices(healthy=2, timeout_s=0.5)
-            await kubelet.resource(OTHER).devices(healthy=1, timeout_s=0.5)
+    clock = asyncio.get_running_loop().time
+    took_s: list[float] = []
+    for _ in range(3):
+        async with FakeKubelet(folder) as kubelet:
+            await kubelet.stop()
+            options = [("grpc.default_authority", "localhost")]
+            address = f"unix:{kubelet.plugins_dir}/kubelet.sock"
+            async with (
+                grpc.aio.insecure_channel(address, options) as other,
+                agent(folder, config_file) as running,
+            ):
+                while (state := other.get_state(try_to_connect=True)) is not _FAILED:
+                    await other.wait_for_state_change(state)
+                await until_said(running, "does not answer")
+                await kubelet.start()
+                began_s = clock()
+                await kubelet.resource(GPU).devices(healthy=2)
+                await kubelet.resource(OTHER).devices(healthy=1)
+                took_s.append(clock() - began_s)
+    assert sorted(took_s)[1] < 0.5, "a machine may stall once for longer than that"
 
 
 async def test_kubelet_that_answers_late_is_waited_for(folder: Path, config_file: Path) -> None:

@@ -134,10 +134,10 @@ async def test_change_is_published_at_once_and_not_by_the_timer(api: FakeApi, fo
         published.publisher.switch(is_on=True)
         await until(published.said(CARD))
         published.set(CARD, OTHER)
-        await until(published.said(CARD, OTHER), timeout_s=1)
+        await until(published.said(CARD, OTHER))
         published.publisher.refresh()
         published.set()
-        await until(published.said(), timeout_s=1)
+        await until(published.said())
 
 
 async def test_cards_that_are_not_known_leave_what_is_said_and_are_waited_for_in_peace(

@@ -250,7 +250,7 @@ async def test_pre_start_comes_before_each_start_and_is_tried_again(root: Path) 
         await kubelet.restart_container(pod)
         calls = plugin.called("pre-start")
         assert [call.ids for call in calls] == [pod["main"].devices[THING]] * 3
-        assert all(call.time_remaining is not None and 29 < call.time_remaining < 31 for call in calls)
+        assert all(call.time_remaining is not None and 20 < call.time_remaining < 31 for call in calls)
         await plugin.stop()
 
 

@@ -255,7 +255,7 @@ async def test_watch_stops_at_once(client: Client, api: FakeApi, hangs: bool) ->
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert time.monotonic() - started_s < 1.0
+    assert time.monotonic() - started_s < 5.0
 
 
 async def test_stopped_watch_leaves_no_thread_and_no_connection(client: Client, api: FakeApi) -> None:

@@ -255,16 +255,23 @@ async def test_pools_of_the_original_that_are_not_adopted_are_left_alone(
             assert set(gke.state.pools) == others
 
 
+class _Outage:
+    """Whether no provider answers, of whichever leader."""
+
+    def __init__(self) -> None:
+        self.is_on = False
+
+
 class _Silent:
-    """A provider whose requests all end by their time limit while it is silent."""
+    """A provider whose requests all end by their time limit during `outage`."""
 
     pool_label = GkeProvider.pool_label
 
-    def __init__(self, provider: Provider) -> None:
-        self._provider, self.is_silent = provider, False
+    def __init__(self, provider: Provider, outage: _Outage) -> None:
+        self._provider, self._outage = provider, outage
 
     async def list_pools(self) -> PoolList:
-        if self.is_silent:
+        if self._outage.is_on:
             raise ProviderError("GKE gave no answer (ReadTimeoutError)")
         return await self._provider.list_pools()
 
@@ -279,17 +286,15 @@ class _Silent:
 
     @property
     def _unanswered(self) -> Failure | None:
-        return Failure(Trouble.UNKNOWN, "GKE gave no answer (ReadTimeoutError)") if self.is_silent else None
+        return (
+            Failure(Trouble.UNKNOWN, "GKE gave no answer (ReadTimeoutError)") if self._outage.is_on else None
+        )
 
 
 async def test_a_provider_that_falls_silent_is_told_of_where_slices_wait_for_it_and_harms_no_other(
     world: World, gke: FakeGke, tmp_path: Path
 ) -> None:
-    made: list[_Silent] = []
-
-    def behind(provider: Provider) -> Provider:
-        made.append(_Silent(provider))
-        return made[-1]
+    outage = _Outage()
 
     def silence(name: str) -> list[str]:
         return [
@@ -303,10 +308,12 @@ async def test_a_provider_that_falls_silent_is_told_of_where_slices_wait_for_it_
         return {event["reason"] for event in world.objects("apis/events.k8s.io/v1/events")}
 
     with machines(gke.state, world.state):
-        async with provisioner_on_gke(world, gke, tmp_path, behind=behind):
+        async with provisioner_on_gke(
+            world, gke, tmp_path, behind=lambda provider: _Silent(provider, outage)
+        ):
             world.ask("runs")
             await eventually(lambda: world.running("runs") == 8, within_s=30)
-            made[-1].is_silent = True
+            outage.is_on = True
             world.ask("waits")
             await eventually(lambda: silence("waits") == ["True", "True"], within_s=30)
             note = "the provider does not answer: GKE gave no answer (ReadTimeoutError)"
@@ -314,7 +321,7 @@ async def test_a_provider_that_falls_silent_is_told_of_where_slices_wait_for_it_
             assert (world.running("runs"), world.phases("runs")) == (8, ["Ready", "Ready"])
             assert "True" not in silence("runs"), "it waits for nobody"
 
-            made[-1].is_silent = False
+            outage.is_on = False
             await eventually(lambda: world.running("waits") == 8, within_s=30)
             await eventually(lambda: "ProviderAnswers" in reasons())
             assert silence("waits") == ["False", "False"]
