@@ -25,8 +25,14 @@ def make_socket_name(directory: Path, resource: str) -> str:
 
 
 def remove_stale_sockets(directory: Path) -> list[str]:
-    """Removes what an earlier process of ours left; only to be called by the one that owns the directory."""
-    stale = [path for path in directory.glob(f"{PREFIX}*.sock") if path.is_socket()]
+    """Removes what an earlier process of ours left; only to be called by the one that owns the directory.
+
+    In a directory that is just being replaced there is nothing of ours.
+    """
+    try:
+        stale = [path for path in directory.glob(f"{PREFIX}*.sock") if path.is_socket()]
+    except FileNotFoundError:
+        return []
     for path in stale:
         path.unlink(missing_ok=True)
     return sorted(path.name for path in stale)

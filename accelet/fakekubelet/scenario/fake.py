@@ -53,14 +53,13 @@ class FakeTarget:
                 "registrations": view.registrations,
             }
 
-        wanted = {name: getattr(action, name) for name in seen() if getattr(action, name) is not None}
-        text = ", ".join(f"{name} {value}" for name, value in (wanted or {"connected": True}).items())
+        wanted = action.wanted or {"connected": True}
+        text = ", ".join(f"{name} {value}" for name, value in wanted.items())
 
         def holds() -> bool:
-            now = seen()
-            if not wanted:
+            if not action.wanted:
                 return view.is_connected and action.resource in view.resource and bool(view.last_list)
-            return all(now[name] == value for name, value in wanted.items())
+            return action.holds(seen())
 
         try:
             await self.kubelet.trace.until(holds, text, timeout_s=action.within_s)

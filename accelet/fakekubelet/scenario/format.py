@@ -1,7 +1,8 @@
 """What a scenario file may say: one action a step."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -28,8 +29,21 @@ class ContainerSpec(_Action, frozen=True):
     numa_affinity: tuple[Count, ...] | None = None
 
 
+_KNOWN_OF_A_RESOURCE: Final = (
+    "healthy",
+    "unhealthy",
+    "capacity",
+    "allocatable",
+    "connected",
+    "registrations",
+)
+
+
 class Wait(_Action, frozen=True):
-    """Waits until the kubelet knows the resource so; what is left out does not matter."""
+    """Waits until the kubelet knows the resource so; what is left out does not matter.
+
+    A plugin may register more often than it must: there are at least so many `registrations`; none with 0.
+    """
 
     resource: Name
     healthy: Count | None = None
@@ -39,6 +53,19 @@ class Wait(_Action, frozen=True):
     connected: bool | None = None
     registrations: Count | None = None
     within_s: Seconds = 10.0
+
+    @property
+    def wanted(self) -> Mapping[str, int | bool]:
+        """What is asked for, by the name of the field; empty if nothing is."""
+        asked = {name: getattr(self, name) for name in _KNOWN_OF_A_RESOURCE}
+        return {name: value for name, value in asked.items() if value is not None}
+
+    def holds(self, known: Mapping[str, int | bool]) -> bool:
+        """Whether all of `wanted` is so, by what is `known` under the same names."""
+        return all(
+            known[name] >= value if name == "registrations" and value else known[name] == value
+            for name, value in self.wanted.items()
+        )
 
 
 class Admit(_Action, frozen=True):

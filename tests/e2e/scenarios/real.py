@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from accelet.fakekubelet.scenario import Outcome, UnsupportedStepError
 from accelet.fakekubelet.scenario.format import Admit, Begin, OnContainer, OnPod, Pause, Step, Wait
 from tests.e2e.cluster.control_plane import ControlPlane
@@ -50,14 +52,11 @@ class RealStage:
         return await method(step.action)
 
     async def _wait(self, action: Wait) -> Outcome:
-        names = ("healthy", "unhealthy", "capacity", "allocatable", "connected", "registrations")
-        wanted = {name: getattr(action, name) for name in names if getattr(action, name) is not None}
-        wanted = wanted or {"connected": True}
-        text = ", ".join(f"{name} {value}" for name, value in wanted.items())
+        action = action if action.wanted else msgspec.structs.replace(action, connected=True)
+        text = ", ".join(f"{name} {value}" for name, value in action.wanted.items())
 
         def holds() -> bool:
-            now = self._known(action.resource)
-            return all(now[name] == value for name, value in wanted.items())
+            return action.holds(self._known(action.resource))
 
         try:
             await asyncio.to_thread(

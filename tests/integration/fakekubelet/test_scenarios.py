@@ -59,7 +59,8 @@ def test_the_schema_in_the_documentation_is_current() -> None:
 def test_the_sample_plugin_plays_each_example(example: Path, root: Path, devices: Path) -> None:
     with sample_process(root, devices):
         done = fake_kubelet(root, example, "--json")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
     events = [read_form("fake-kubelet", line) for line in done.stdout.splitlines()]
     assert sum(event["event"].startswith("step:") for event in events) == len(read_scenario(example).steps)
 

@@ -31,7 +31,7 @@ from tests.output_forms import read_form
 
 
 async def test_pod_made_anew_under_its_name_is_not_taken_for_the_old_one(folder: Path) -> None:
-    async with node(folder, lag_s=1.0) as world, served(world, folder, tiles_config(), devices=20) as running:
+    async with node(folder, lag_s=0.3) as world, served(world, folder, tiles_config(), devices=20) as running:
         old = world.create(gpu_pod("db-0", "card0", "card0:gt0"), owner=STATEFUL_SET)
         await until(lambda: old.uid in running.pods_known())
         world.patch(old, {"status": {"phase": "Failed"}})

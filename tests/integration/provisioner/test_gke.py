@@ -35,6 +35,7 @@ def provider(gke: FakeGke) -> GkeProvider:
 async def test_a_pool_is_made_seen_and_deleted(gke: FakeGke, provider: GkeProvider) -> None:
     wanted = plan()
 
+    gke.state.create_s = 3600
     assert await provider.create(wanted) is None
     (made,) = (await provider.list_pools()).pools
     assert (made.name, made.mark, made.state, made.tier, made.zone) == (
@@ -51,6 +52,7 @@ async def test_a_pool_is_made_seen_and_deleted(gke: FakeGke, provider: GkeProvid
     assert busy is not None
     assert busy.trouble is Trouble.BUSY
     assert "incompatible operation" in busy.sentence
+    gke.state.pools[wanted.name].done_s = 0.0
     await eventually(lambda: gke.state.get(wanted.name)["status"] == "RUNNING")
     assert await provider.delete(wanted.name) is None
     await eventually(lambda: not gke.state.list()["nodePools"])

@@ -1,5 +1,6 @@
 """Messages and names, as the kubelet wants them."""
 
+import socket
 from pathlib import Path
 from types import MappingProxyType
 
@@ -10,7 +11,7 @@ from accelet.accelerators.device import HEALTHY, Device, DeviceId, Health, UnitI
 from accelet.accelerators.edits import ContainerEdits, DeviceNode, Mount
 from accelet.kubelet.paths import MAX_SOCKET_PATH
 from deviceplugin import translate
-from deviceplugin.sockets import PREFIX, make_socket_name
+from deviceplugin.sockets import PREFIX, make_socket_name, remove_stale_sockets
 from resourcemanager.listing import Listed, Listing
 
 ids = st.text("abc019._-", min_size=1, max_size=63).map(DeviceId)
@@ -56,3 +57,13 @@ def test_socket_names_are_unique_and_fit_where_any_would(resource: str, depth: i
     assert one.startswith(PREFIX)
     assert "/" not in one
     assert len(bytes(directory / one)) <= MAX_SOCKET_PATH
+
+
+def test_only_sockets_of_ours_are_removed_and_none_where_the_directory_is_gone(tmp_path: Path) -> None:
+    for name in ("accelet-a-1.sock", "other.sock"):
+        with socket.socket(socket.AF_UNIX) as stale:
+            stale.bind(str(tmp_path / name))
+    (tmp_path / "accelet-b-2.sock").touch()
+    assert remove_stale_sockets(tmp_path) == ["accelet-a-1.sock"]
+    assert {path.name for path in tmp_path.iterdir()} == {"other.sock", "accelet-b-2.sock"}
+    assert remove_stale_sockets(tmp_path / "gone") == []
