@@ -4,6 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 DOCKER ?= docker
 IMAGE ?= accelet
+# Bytecode is kept whatever the shell says: without it each of many processes compiles all it imports.
+export PYTHONDONTWRITEBYTECODE :=
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' accelet/__init__.py)
 
 .PHONY: help demo test properties check lock audit release test-release test-newcomer e2e e2e-versions e2e-storms e2e-dra e2e-doctor e2e-tenants e2e-provisioner e2e-tasks e2e-kueue e2e-scheduler bench bench-scheduler bench-provisioner bench-tasks bench-storm launchers screenshots schema crds policies bench-identity thorough soak soak-tenants proto image clean
@@ -29,7 +31,7 @@ demo: .venv/.ready ## the main job on a simulated node: no root, no cluster, no 
 	@$(BIN)/accelet demo
 
 test: .venv/.ready ## every test that needs neither root nor a cluster
-	@$(BIN)/pytest -n 3
+	@$(BIN)/pytest -n 6 --dist worksteal
 
 properties: .venv/.ready ## the property tests again, with five times as many examples; some minutes
 	@ACCELET_HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n 3 -m "hypothesis and not thorough"
