@@ -83,6 +83,7 @@ def _counts(status: dict[str, Any]) -> tuple[str, int, int, int]:
     )
 
 
+@pytest.mark.usefixtures("node")
 async def test_a_rank_out_of_memory_is_an_incident(user: Client, namespace: str, controller: Process) -> None:
     assert controller.returncode is None
     hungry = make_task("hungry", _TOO_MUCH, onFailure={"restart": "All", "retries": 1})
