@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from accelet.control.lease import Terms
 from accelet.control.process import ControllerOptions, ControllerWork, run_controller
 from accelet.fakeapi import Answer, FakeApi, Fault
 from accelet.kube.errors import ConfigurationError
@@ -17,10 +16,10 @@ from accelet.runtime.probes import AddressError
 from tests.integration.control import smallest
 from tests.integration.control.smallest import COUNT, Counting
 from tests.integration.kube.waiting import eventually
+from tests.integration.terms import STEADY
 
 MAPS = "api/v1/configmaps"
 PAGE = Path(__file__).parents[3] / "docs/decisions/0050-what-a-controller-brings.md"
-QUICK = Terms(duration_s=1, renew_within_s=0.7, retry_s=0.1)
 
 
 class Barred(Counting):
@@ -46,7 +45,7 @@ def api() -> Iterator[FakeApi]:
 @pytest.fixture
 def options(api: FakeApi, tmp_path: Path) -> ControllerOptions:
     return ControllerOptions(
-        "counting", api.write_kubeconfig(tmp_path / "kubeconfig"), "kube-system", terms=QUICK
+        "counting", api.write_kubeconfig(tmp_path / "kubeconfig"), "kube-system", terms=STEADY
     )
 
 

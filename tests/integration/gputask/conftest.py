@@ -10,8 +10,8 @@ from accelet.control.lease import Terms
 from accelet.fakeapi import FakeApi
 from accelet.gputask.process import TaskOptions, run_task_controller
 from accelet.gputask.settings import TaskSettings
+from tests.integration.terms import STEADY
 
-QUICK = Terms(duration_s=1, renew_within_s=0.7, retry_s=0.1)
 StartTasks = Callable[..., AbstractAsyncContextManager["asyncio.Task[None]"]]
 
 
@@ -24,13 +24,10 @@ def api() -> Iterator[FakeApi]:
 
 @pytest.fixture
 def start(api: FakeApi, tmp_path: Path) -> StartTasks:
-    """Runs a replica of the task controller; by its settings, where there are any more.
-
-    With the usual `terms` it leads through stalls of a busy machine, and another follows it late.
-    """
+    """Runs a replica of the task controller; by its settings, where there are any more."""
 
     @asynccontextmanager
-    async def running(terms: Terms = QUICK, **said: Any) -> AsyncIterator["asyncio.Task[None]"]:
+    async def running(terms: Terms = STEADY, **said: Any) -> AsyncIterator["asyncio.Task[None]"]:
         kubeconfig = api.write_kubeconfig(tmp_path / "kubeconfig")
         settings = TaskSettings(**{"version": "v1", "first_pause_s": 0.1, **said})
         task = asyncio.create_task(run_task_controller(TaskOptions(kubeconfig, terms=terms), settings))

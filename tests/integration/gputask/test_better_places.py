@@ -16,8 +16,9 @@ from accelet.fakeapi import FakeApi, Json
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.process import Scheduler, SchedulerOptions
 from accelet.scheduler.settings import MoveSettings, SchedulerSettings
-from tests.integration.gputask.conftest import QUICK, StartTasks
+from tests.integration.gputask.conftest import StartTasks
 from tests.integration.kube.waiting import eventually as eventually_within
+from tests.integration.terms import STEADY
 
 TASKS, MOVES = "apis/accelet.dev/v1alpha1/gputasks", "apis/accelet.dev/v1alpha1/moves"
 CARD = "gpu.intel.com/i915"
@@ -68,7 +69,7 @@ def _moves(api: FakeApi) -> list[tuple[str, str, str]]:
 @asynccontextmanager
 async def _beside(api: FakeApi, folder: Path, moves: MoveSettings) -> AsyncIterator[None]:
     """A scheduler with these settings, and whoever plays the cluster."""
-    options = SchedulerOptions(api.write_kubeconfig(folder / "scheduler"), terms=QUICK)
+    options = SchedulerOptions(api.write_kubeconfig(folder / "scheduler"), terms=STEADY)
     settings = SchedulerSettings(version="v1", moves=moves)
     work: list[asyncio.Task[Any]] = [
         asyncio.create_task(StandIn(api).run()),

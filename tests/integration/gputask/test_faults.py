@@ -4,7 +4,6 @@ from itertools import pairwise
 
 import pytest
 
-from accelet.control.lease import Terms
 from accelet.fakeapi import Answer, FakeApi, Fault
 from tests.integration.gputask.conftest import StartTasks
 from tests.integration.gputask.stored import JOBS, TASKS, ask, stored, task_status
@@ -15,10 +14,7 @@ async def test_two_controllers_make_one_job_an_attempt_and_delete_no_pod(
     api: FakeApi, start: StartTasks
 ) -> None:
     names = [f"task-{number}" for number in range(10)]
-    terms = Terms(
-        duration_s=4, renew_within_s=3, retry_s=0.1
-    )  # neither leads for a stall of the machine alone
-    async with start(terms), start(terms):
+    async with start(), start():
         for name in names:
             ask(api, name, onFailure={"restart": "All", "retries": 1})
         await eventually(lambda: len(stored(api, JOBS)) == len(names), within_s=60)
@@ -54,7 +50,7 @@ async def test_who_asks_for_patience_is_asked_no_sooner_and_that_is_told(
     busy = Answer(status, "TooManyRequests", "too many requests", retry_after_s=2)
     api.faults.append(Fault(busy, method="POST", path="/jobs", times=3))
     ask(api, "train")
-    async with start(terms=Terms()):
+    async with start():
         await eventually(lambda: _accepted(api, "train") == ("False", "ApiBusy"))
         told = "the API server cannot do it now, and is asked again: too many requests"
         assert task_status(api, "train")["why"] == told
@@ -77,7 +73,7 @@ async def test_a_status_that_the_api_server_takes_later_is_sent_no_sooner(
     busy = Answer(429, "TooManyRequests", "too many requests", retry_after_s=2)
     api.faults.append(Fault(busy, method="PATCH", path="/gputasks/train", times=2))
     ask(api, "train", suspend=True)
-    async with start(terms=Terms()):
+    async with start():
         await eventually(lambda: api.count(method="PATCH", path="/gputasks/train") == 1)
         for number in range(20):
             labels = {"metadata": {"labels": {"n": str(number)}}}
@@ -101,7 +97,7 @@ async def test_in_a_namespace_that_ends_nothing_is_tried_again_and_that_is_told(
     )
     api.faults.append(ending)
     ask(api, "train")
-    async with start(terms=Terms()):
+    async with start():
         await eventually(lambda: _accepted(api, "train") == ("False", "NamespaceEnds"))
         assert task_status(api, "train")["why"] == sentence
         changed = {"metadata": {"generation": 2}, "spec": {"replicas": 2, "rendezvous": "None"}}

@@ -22,8 +22,8 @@ from tests.integration.kube.waiting import eventually
 from tests.integration.moves.world import MovesWorld, open_moves_world
 from tests.integration.scheduler.test_crashes import Severed
 from tests.integration.scheduler.world import JOBS, NODES
+from tests.integration.terms import QUICK, STEADY
 
-QUICK = Terms(duration_s=1, renew_within_s=0.7, retry_s=0.1)
 BUDGETS = "apis/policy/v1/poddisruptionbudgets"
 until = partial(eventually, within_s=60.0)
 
@@ -36,17 +36,19 @@ def world() -> Iterator[MovesWorld]:
 
 
 @asynccontextmanager
-async def both(world: MovesWorld, folder: Path, token: str = "a-token", **said: Any) -> AsyncIterator[None]:
+async def both(
+    world: MovesWorld, folder: Path, token: str = "a-token", terms: Terms = STEADY, **said: Any
+) -> AsyncIterator[None]:
     """Runs a scheduler that proposes moves, and a task controller."""
     kubeconfig = world.api.write_kubeconfig(folder / f"kubeconfig-{token}", token)
     moves = MoveSettings(**{"propose": True, "waits_s": 0.0, **said})
     scheduler = Scheduler(
-        SchedulerOptions(kubeconfig, terms=QUICK), SchedulerSettings(version="v1", moves=moves)
+        SchedulerOptions(kubeconfig, terms=terms), SchedulerSettings(version="v1", moves=moves)
     )
     settings = TaskSettings(version="v1", first_pause_s=0.1)
     tasks = [
         asyncio.create_task(scheduler.run()),
-        asyncio.create_task(run_task_controller(TaskOptions(kubeconfig, terms=QUICK), settings)),
+        asyncio.create_task(run_task_controller(TaskOptions(kubeconfig, terms=terms), settings)),
     ]
     try:
         yield
@@ -201,7 +203,7 @@ async def test_after_a_crash_of_both_at_any_step_the_task_is_there_once_and_the_
     def cut() -> None:
         world.api.token = "second"
 
-    async with both(world, tmp_path, "first"):
+    async with both(world, tmp_path, "first", QUICK):
         await small_one_in_the_way(world)
         world.api.seen = Cut(Random(seed).randint(1, 18), cut)
         world.add_job("big", 1, gpus=8)

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from accelet.control.lease import Terms
 from accelet.fakeapi import FakeApi
 from accelet.provisioner.choice import choose_provider
 from accelet.provisioner.process import Provisioner, ProvisionerOptions
 from accelet.provisioner.settings import ProvisionerSettings, SimulatedPools
 from tests.integration.provisioner.world import World, open_world
+from tests.integration.terms import STEADY
 
-QUICK = Terms(duration_s=1, renew_within_s=0.7, retry_s=0.1)
 TIMES: dict[str, Any] = {"poll_s": 0.2, "grace_s": 0.2, "settle_s": 0.1, "lag_s": 0.5, "rest_s": 0.5}
 Start = Callable[..., AbstractAsyncContextManager["asyncio.Task[None]"]]
 
@@ -34,7 +33,7 @@ def start(world: World, tmp_path: Path) -> Start:
         simulated = changes.pop("simulated", SimulatedPools(create_s=0.3, join_s=0.2, delete_s=0.1))
         settings = ProvisionerSettings(version="v1", simulated=simulated, **{**TIMES, **changes})
         make_provider, pool_label = choose_provider(settings)
-        options = ProvisionerOptions(kubeconfig, terms=QUICK)
+        options = ProvisionerOptions(kubeconfig, terms=STEADY)
         task = asyncio.create_task(Provisioner(options, settings, make_provider, pool_label).run())
         try:
             yield task

@@ -14,8 +14,9 @@ from accelet.provisioner.providers.gke.transport import NoTokens, Transport
 from accelet.provisioner.providers.protocol import Provider
 from accelet.provisioner.settings import GkeSettings, ProvisionerSettings
 from tests.fakegke.server import FakeGke
-from tests.integration.provisioner.conftest import QUICK, TIMES
+from tests.integration.provisioner.conftest import TIMES
 from tests.integration.provisioner.world import World
+from tests.integration.terms import STEADY
 
 SETTINGS = ProvisionerSettings(
     version="v1",
@@ -45,7 +46,7 @@ async def provisioner_on_gke(
         transport = Transport(gke.url, NoTokens())
         return behind(GkeProvider(transport, settings, cluster, surface.writer.may_write))
 
-    options = ProvisionerOptions(kubeconfig, terms=QUICK)
+    options = ProvisionerOptions(kubeconfig, terms=STEADY)
     task = asyncio.create_task(Provisioner(options, settings, make, GkeProvider.pool_label).run())
     try:
         yield

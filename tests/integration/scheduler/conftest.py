@@ -11,8 +11,8 @@ from accelet.fakeapi import FakeApi
 from accelet.scheduler.process import Scheduler, SchedulerOptions
 from accelet.scheduler.settings import SchedulerSettings
 from tests.integration.scheduler.world import World, open_world
+from tests.integration.terms import STEADY
 
-QUICK = Terms(duration_s=1, renew_within_s=0.7, retry_s=0.1)
 Start = Callable[..., AbstractAsyncContextManager["asyncio.Task[None]"]]
 
 
@@ -31,10 +31,11 @@ def start(world: World, tmp_path: Path) -> Start:
         token: str = "a-token",
         http: tuple[str, int] | None = None,
         kueue_within_s: float = 10.0,
+        terms: Terms = STEADY,
         **settings: Any,
     ) -> AsyncIterator["asyncio.Task[None]"]:
         kubeconfig = world.api.write_kubeconfig(tmp_path / f"kubeconfig-{token}", token)
-        options = SchedulerOptions(kubeconfig, terms=QUICK, http=http, kueue_within_s=kueue_within_s)
+        options = SchedulerOptions(kubeconfig, terms=terms, http=http, kueue_within_s=kueue_within_s)
         chosen = SchedulerSettings(version="v1", **settings)
         task = asyncio.create_task(Scheduler(options, chosen).run())
         try:

@@ -11,6 +11,7 @@ from accelet.fakeapi import SeenRequest
 from tests.integration.kube.waiting import eventually
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.world import World
+from tests.integration.terms import QUICK
 
 RUNS = 200 if os.environ.get("ACCELET_HYPOTHESIS_PROFILE") == "soak" else 12
 
@@ -50,7 +51,7 @@ async def test_after_a_crash_at_any_step_every_plan_is_carried_out(
     step = random.randint(1, sum(sizes) + 3 * len(sizes))
     _allow(world, "first")
     world.api.seen = Severed(step, lambda: _allow(world, "second"))
-    async with start("first"):
+    async with start("first", terms=QUICK):
         for number, size in enumerate(sizes):
             world.add_job(f"job{number}", size)
         await eventually(lambda: world.api.token == "second")
@@ -71,7 +72,7 @@ async def test_a_change_of_leader_in_the_middle_of_a_release_finishes_the_same_p
     world.add_nodes(1, 2, 3)
     world.is_binding = False
     _allow(world, "first")
-    async with start("first") as first:
+    async with start("first", terms=QUICK) as first:
         world.api.seen = Severed(10, lambda: _allow(world, "second"))
         world.add_job("train", 24, gpus=2)
         await eventually(lambda: world.api.token == "second")

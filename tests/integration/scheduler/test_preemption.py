@@ -13,6 +13,7 @@ from tests.integration.kube.waiting import eventually
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_crashes import Severed
 from tests.integration.scheduler.world import PLANS, PODS, World
+from tests.integration.terms import QUICK
 
 BUDGETS = "apis/policy/v1/poddisruptionbudgets"
 until = partial(eventually, within_s=60.0)
@@ -146,7 +147,7 @@ async def test_a_leader_that_dies_between_eviction_and_binding_is_carried_on(
     world: World, start: Start
 ) -> None:
     world.api.token = "first"
-    async with start("first", **ON):
+    async with start("first", terms=QUICK, **ON):
         await _two_run(world)
         world.api.seen = Severed(2, lambda: setattr(world.api, "token", "second"), "/eviction")
         world.add_job("high", 2, gpus=8, spec={"priority": 9})
