@@ -1,0 +1,107 @@
+"""The tests while all of their processes stand still again and again: `make test-stalls`, as root.
+
+A virtual machine whose host is busy stands still so: no process notices it but by the clock. What a test of
+accelet fails for then would fail on a node too, or the test took the machine for a faster one.
+
+A cgroup of version 2 is frozen; `--seed` draws when and for how long. Further arguments are pytest's.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Final
+
+_DEFAULTS: Final = ("-n", "6", "--dist", "worksteal")
+_MOST_S: Final = 1800.0
+_SHORTEST_S, _LONGEST_S = 0.4, 2.0
+_LEAST_REST_S, _MOST_REST_S = 0.5, 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """All stand still for `lasts_s` after they have run for `after_s`."""
+
+    after_s: float
+    lasts_s: float
+
+
+def stalls(seed: int) -> Iterator[Stall]:
+    """Without end; the same for the same seed."""
+    random = Random(seed)
+    while True:
+        yield Stall(random.uniform(_LEAST_REST_S, _MOST_REST_S), random.uniform(_SHORTEST_S, _LONGEST_S))
+
+
+def find_cgroup2(mounts: str) -> Path | None:
+    """Where cgroups of version 2 are, by the text of /proc/mounts; None if they are nowhere."""
+    fields = (line.split() for line in mounts.splitlines())
+    return next((Path(field[1]) for field in fields if len(field) > 2 and field[2] == "cgroup2"), None)
+
+
+def run(words: Sequence[str], seed: int, root: Path) -> tuple[int, list[Stall]]:
+    """The exit code of a command that stood still so often; it is killed after half an hour."""
+    made = Path(tempfile.mkdtemp(prefix="accelet-stalls-", dir=root))
+    happened: list[Stall] = []
+    ends_s = time.monotonic() + _MOST_S
+    # The command waits for a line before it begins: all that it starts is in the cgroup then.
+    begin = ("sh", "-c", 'read -r _ && exec "$@" </dev/null', "sh", *words)
+    process = subprocess.Popen(begin, stdin=subprocess.PIPE)
+    try:
+        (made / "cgroup.procs").write_text(str(process.pid))
+        assert process.stdin is not None
+        process.stdin.write(b"\n")
+        process.stdin.close()
+        for stall in stalls(seed):
+            try:
+                return process.wait(stall.after_s), happened
+            except subprocess.TimeoutExpired:
+                if time.monotonic() > ends_s:
+                    return 1, happened
+            (made / "cgroup.freeze").write_text("1")
+            time.sleep(stall.lasts_s)
+            (made / "cgroup.freeze").write_text("0")
+            happened.append(stall)
+        raise AssertionError("stalls have no end")
+    finally:
+        (made / "cgroup.kill").write_text("1")
+        process.wait()
+        _remove(made)
+
+
+def _remove(made: Path) -> None:
+    """Once the last process is gone from it."""
+    ends_s = time.monotonic() + 10
+    while True:
+        try:
+            made.rmdir()
+        except OSError:
+            if time.monotonic() > ends_s:
+                raise
+            time.sleep(0.05)
+        else:
+            return
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description="Runs the tests while they stand still again and again.")
+    parser.add_argument("--seed", type=int, default=0)
+    asked, further = parser.parse_known_args(arguments)
+    root = find_cgroup2(Path("/proc/mounts").read_text())
+    if root is None or not os.access(root, os.W_OK):
+        parser.error("cgroups of version 2 and root are needed")
+    words = (sys.executable, "-m", "pytest", *_DEFAULTS, *further)
+    code, happened = run(words, asked.seed, root)
+    lasted_s = sum(one.lasts_s for one in happened)
+    sys.stdout.write(f"{len(happened)} stalls of {lasted_s:.0f} s in all, seed {asked.seed}\n")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
