@@ -6,6 +6,8 @@ DOCKER ?= docker
 IMAGE ?= accelet
 # Bytecode is kept whatever the shell says: without it each of many processes compiles all it imports.
 export PYTHONDONTWRITEBYTECODE :=
+# Many tests wait most of their time.
+PARALLEL := -n 6 --dist worksteal
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' accelet/__init__.py)
 
 .PHONY: help demo test properties check lock audit release test-release test-newcomer test-stalls e2e e2e-versions e2e-storms e2e-dra e2e-doctor e2e-tenants e2e-provisioner e2e-tasks e2e-kueue e2e-scheduler bench bench-scheduler bench-provisioner bench-tasks bench-storm launchers screenshots schema crds policies bench-identity thorough soak soak-tenants proto image clean
@@ -31,13 +33,13 @@ demo: .venv/.ready ## the main job on a simulated node: no root, no cluster, no 
 	@$(BIN)/accelet demo
 
 test: .venv/.ready ## every test that needs neither root nor a cluster
-	@$(BIN)/pytest -n 6 --dist worksteal
+	@$(BIN)/pytest $(PARALLEL)
 
 properties: .venv/.ready ## the property tests again, with five times as many examples; some minutes
 	@ACCELET_HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n 3 -m "hypothesis and not thorough"
 
 test-stalls: .venv/.ready ## `make test` while all its processes stand still for up to 2 s again and again; root needed. STALLS='--seed 1'
-	@$(BIN)/python -m tests.stalls $(STALLS)
+	@$(BIN)/python -m tests.stalls $(PARALLEL) $(STALLS)
 
 thorough: .venv/.ready ## chaos, conformance checks against mutants and all kubelet versions, more of the property tests
 	@ACCELET_HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -m "thorough or hypothesis"

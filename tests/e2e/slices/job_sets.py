@@ -21,19 +21,12 @@ from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.slices.faulty_proxy import Faults, faulty_proxy
 from tests.e2e.slices.jobset import HOSTS, SLICES, job_set
 from tests.e2e.slices.observer import Observer
-from tests.e2e.slices.world import Kubelets, count, provisioner, until
+from tests.e2e.slices.world import FAST, Kubelets, count, provisioner, until
 
 ROOM, FAULTS, SEED = 10, 0.1, 15
 MOST_WRITES, WRITES_WITHIN_S = 80, 300.0
 """A provisioner is killed after up to so many writes since the last kill: it leads, and has begun."""
-SETTINGS = f"""
-version: v1
-provider: simulated
-poll_s: 0.5
-grace_s: 0.5
-settle_s: 1
-lag_s: 5
-rest_s: 1
+SETTINGS = f"""{FAST}rest_s: 1
 limits: {{slices: {SLICES * ROOM}}}
 simulated: {{create_s: 1, join_s: 0.5, delete_s: 0.5}}
 """

@@ -20,15 +20,17 @@ from accelet.kube.pods import Pod
 from accelet.provisioner.demand.selectors import NAMESPACED_JOB, NODE_POOL
 from tests.unit.provisioner.manifests import PROVISION, job_spec
 
-FAST_SETTINGS = """
+FAST = """
 version: v1
 provider: simulated
 poll_s: 0.5
 grace_s: 0.5
 settle_s: 1
 lag_s: 5
-simulated: {create_s: 0.5, join_s: 0.5, delete_s: 0.5}
 """
+"""The beginning of settings whose times are short."""
+
+FAST_SETTINGS = f"{FAST}simulated: {{create_s: 0.5, join_s: 0.5, delete_s: 0.5}}\n"
 
 
 async def until(condition: Any, within_s: float = 120.0, every_s: float = 0.1) -> None:
