@@ -34,6 +34,7 @@ _NAMESPACES = ApiResource("Namespace", "namespaces")
 _BINDINGS = ApiResource("RoleBinding", "rolebindings", _RBAC)
 _ACCELET = Path(sys.executable).with_name("accelet")
 _SETTINGS = "version: v1\nfirst_pause_s: 0.5\n"
+_MOST_SHOWN = 60
 
 
 @pytest.fixture
@@ -107,10 +108,16 @@ async def _found(
 
 @asynccontextmanager
 async def running(folder: Path, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    with (folder / f"{words[0]}.log").open("ab") as out:
+    """Such a command of accelet; what it and others of its kind logged last is shown where a test fails."""
+    log = folder / f"{words[0]}.log"
+    with log.open("ab") as out:
         process = await asyncio.create_subprocess_exec(_ACCELET, *words, stdout=out, stderr=out)
     try:
         yield process
+    except BaseException:
+        last = log.read_text(errors="replace").splitlines()[-_MOST_SHOWN:]
+        sys.stdout.write("\n".join([f"{words[0]}, exit code {process.returncode}, logged last:", *last, ""]))
+        raise
     finally:
         if process.returncode is None:
             process.terminate()

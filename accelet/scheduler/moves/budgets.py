@@ -113,8 +113,8 @@ class MoveHistory:
             return f"it has run in this place for less than {task.terms.moves.min_run_seconds} s"
         if self._asked(own) >= task.terms.moves.max_moves:
             return f"it may be moved {task.terms.moves.max_moves} times an hour"
-        if lets_in and any(move.lets_in == lets_in for move in own):
-            return "it was asked to move for this gang before"
+        if lets_in and any(m.lets_in == lets_in and self.now_s - m.begun_s < _HOUR_S for m in own):
+            return "it was asked to move for this gang less than an hour ago"
         return ""
 
     def is_within_bounds(self, tasks: Collection[MovableTask]) -> bool:

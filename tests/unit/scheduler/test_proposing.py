@@ -155,6 +155,22 @@ def test_a_task_has_run_a_while_before_it_is_moved() -> None:
     assert propose_lets_in(gangs, tasks, supposed, MoveHistory(_NOW_S + 1), _TERMS) is not None
 
 
+def test_a_task_is_asked_for_one_gang_once_an_hour() -> None:
+    """What a Move came to nothing for may have passed: a rank that was not ready, a budget of that time."""
+    nodes, pods = _cluster()
+    gang, tasks = waiting_gang(1, gpus=2), [as_task([one]) for one in pods]
+    supposed = suppose(nodes, pods)
+    first = propose_lets_in([gang], tasks, supposed, MoveHistory(_NOW_S), _TERMS)
+    assert first is not None
+    asked = [
+        _former(Relocation(task, ("n1",), (None,)), _NOW_S, phase="Withdrawn", lets_in=lets_in_key(gang.key))
+        for task in tasks
+    ]
+    for after_s, is_proposed in ((3599, False), (3600, True)):
+        found = propose_lets_in([gang], tasks, supposed, MoveHistory(_NOW_S + after_s, asked), _TERMS)
+        assert (found is not None) is is_proposed
+
+
 def test_a_task_does_not_return_to_where_it_made_room_before() -> None:
     nodes = [node(f"n{i}", f"b0/s0/h{i}", gpus=2) for i in range(2)]
     pods = [*running("t0", ["n1"]), *running("x", ["n0"])]
