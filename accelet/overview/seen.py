@@ -85,8 +85,8 @@ class SeenCluster:
         self._touch(pods)
         if change.after is not None:
             self.state.set_record(change.after)
-        else:
-            self.state.remove_record(change.key)
+        elif change.before is not None:
+            self.state.remove_record(change.before)
         self._touch(pods)
 
     def see_workload(self, kind: str, change: Change[Workload]) -> None:

@@ -226,9 +226,11 @@ class SchedulerState:
         if known is not None:
             self._release(known)
 
-    def remove_record(self, key: ObjectKey) -> None:
-        known = self.records.pop(key, None)
-        if known is not None:
+    def remove_record(self, record: Record) -> None:
+        """This plan is gone; one that was written under its name since stays: watches lag behind our writes."""
+        known = self.records.get(record.key)
+        if known is not None and known.uid == record.uid:
+            del self.records[record.key]
             self._release(known)
 
     def assume(self, record: Record) -> None:

@@ -183,8 +183,8 @@ class Watching:
     def _see_record(self, change: Change[Record]) -> None:
         if change.after is not None:
             self._state.set_record(change.after)
-        else:
-            self._state.remove_record(change.key)
+        elif change.before is not None:
+            self._state.remove_record(change.before)
         if listener := self._listener():
             listener.see_record(change.key)
 

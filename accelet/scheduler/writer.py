@@ -79,9 +79,7 @@ class PlanWriter:
             if await self._stands(record):
                 raise
             return  # a successor has its name
-        known = self._state.records.get(record.key)
-        if known is not None and known.uid == record.uid:
-            self._state.remove_record(record.key)
+        self._state.remove_record(record)
 
     async def _stands(self, record: Record) -> bool:
         """Whether the plan of this name is still this one."""

@@ -19,6 +19,10 @@ _MOST_WAIT_S: Final = 60.0
 _MOST_SAVE_S: Final = 3600.0
 """What `saveSeconds` is at most."""
 
+_SEEN_WITHIN_S: Final = 10.0
+"""So long after a Move was made its pods may be seen as they were before: the scheduler has a watch of its own,
+which may have been told sooner."""
+
 
 MOST_ENDED: Final = 16
 """So many Moves that have ended are kept of one task."""
@@ -49,6 +53,8 @@ def go_on(view: TaskView, job: TaskJob) -> TaskStep | None:
     move = view.move
     if move is None or not (move.is_under_way or _why_not(view, move) is None):
         return None
+    if not move.is_under_way and (unseen_s := _unseen_s(view, move)) > 0:
+        return TaskStep(view.record, None, unseen_s)
     return _NEXT[move.phase](view, job, move)
 
 
@@ -56,8 +62,9 @@ def _why_not(view: TaskView, move: Move) -> tuple[str, str] | None:
     """Why a Move that is not under way is withdrawn: reason and sentence; None if it is not."""
     job, spec, record = view.job, view.task.spec, view.record
     of = move.spec.task
+    is_unseen = _unseen_s(view, move) > 0
     is_same = (of.uid, of.attempt) == (view.task.uid, record.attempt)
-    is_same &= {pod.uid for pod in view.live_pods} == move.pod_uids
+    is_same &= is_unseen or {pod.uid for pod in view.live_pods} == move.pod_uids
     goes_on = job is not None and not job.is_ending and not record.is_given_up
     is_held_up = spec.suspend or (job is not None and job.is_suspended)
     is_scaled = job is not None and job.parallelism != spec.replicas
@@ -68,10 +75,26 @@ def _why_not(view: TaskView, move: Move) -> tuple[str, str] | None:
         (is_held_up, "Suspended", "the task is suspended"),
         (spec.queue is not None, "Queued", "the task is in a queue, which alone suspends its Job"),
         (is_scaled, "TaskChanged", "its number of ranks is being changed"),
-        (not all(pod.is_ready for pod in view.live_pods), "NotReady", "not every rank is ready"),
+        (not (is_unseen or _are_ready(view)), "NotReady", "not every rank is ready"),
         (bool(view.forbidden_move), "Budget", view.forbidden_move),
     )
     return next(((reason, why) for is_so, reason, why in objections if is_so), None)
+
+
+def _unseen_s(view: TaskView, move: Move) -> float:
+    """For how long the controller may still have seen less of a Move's pods than the scheduler had.
+
+    0 where they are seen as the Move has them, or one of them has ended, which cannot be undone.
+    """
+    live = {pod.uid for pod in view.live_pods}
+    has_ended = any(pod.has_ended and pod.uid in move.pod_uids for pod in view.pods)
+    if has_ended or (live == move.pod_uids and _are_ready(view)):
+        return 0.0
+    return view.left_s(move.created_s + _SEEN_WITHIN_S, _SEEN_WITHIN_S)
+
+
+def _are_ready(view: TaskView) -> bool:
+    return all(pod.is_ready for pod in view.live_pods)
 
 
 def _approve(view: TaskView, _: TaskJob, move: Move) -> TaskStep:

@@ -7,6 +7,7 @@ from typing import Final, Literal
 from accelet.gputask.deciding.view import TaskRecord, TaskView
 from accelet.gputask.objects.jobs import TaskJob
 from accelet.kinds.gputask import TaskPhase
+from accelet.kinds.move import Move
 
 _Truth = Literal["True", "False", "Unknown"]
 _IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
@@ -87,15 +88,24 @@ def _accepted(view: TaskView, job: TaskJob | None) -> ConditionWord:
 
 def _admitted(view: TaskView, job: TaskJob) -> ConditionWord:
     spec = view.task.spec
-    if not job.is_suspended:
+    if not job.is_suspended or _moving(view) is not None:
         return ConditionWord("Admitted", "True", "Admitted")
     if spec.queue is not None:
         return ConditionWord("Admitted", "False", "Queued", f"waits in the queue {spec.queue}")
     return ConditionWord("Admitted", "False", "Suspended", "spec.suspend is true")
 
 
+def _moving(view: TaskView) -> Move | None:
+    """The Move that ends a task's pods now, or whose successors are to come; who suspends a task ends it."""
+    move = view.move
+    return move if move is not None and move.is_under_way and not view.task.spec.suspend else None
+
+
 def _placed(view: TaskView, job: TaskJob) -> ConditionWord:
     placed = sum(bool(pod.node) and not pod.has_ended for pod in view.own_pods) + _done(view, job)
+    move = _moving(view)
+    if job.is_suspended and move is not None:
+        return _left(move)
     if job.is_suspended:
         return ConditionWord("Placed", "False", "NotAdmitted", "has no pods while it is suspended")
     if placed >= job.parallelism:
@@ -113,10 +123,16 @@ def _not_placed(view: TaskView, job: TaskJob, placed: int) -> ConditionWord:
         return ConditionWord("Placed", "False", "PodsRefused", report.refused[:_REPORTED])
     if waiting := view.noted or (report.waiting if report is not None else ""):
         return ConditionWord("Placed", "False", "Waiting", waiting[:_REPORTED])
+    if (move := _moving(view)) is not None:
+        return _left(move)
     if placed:
         text = f"{placed} of {job.parallelism} ranks have a node"
         return ConditionWord("Placed", "False", "Partial", text)
     return ConditionWord("Placed", "False", "Waiting", "its ranks wait for nodes with room")
+
+
+def _left(move: Move) -> ConditionWord:
+    return ConditionWord("Placed", "False", "Moving", f"its ranks go to other places by the Move {move.name}")
 
 
 def _running(view: TaskView, job: TaskJob) -> ConditionWord:
@@ -133,4 +149,4 @@ def _running(view: TaskView, job: TaskJob) -> ConditionWord:
 
 def _done(view: TaskView, job: TaskJob) -> int:
     """How many ranks are done: the Job counts them a while after their pods have ended."""
-    return max(job.succeeded, sum(pod.phase == "Succeeded" for pod in view.own_pods))
+    return max(job.succeeded, sum(pod.is_done for pod in view.own_pods))

@@ -78,7 +78,7 @@ async def test_a_late_end_of_a_plan_does_not_end_its_successor(
     await writer.write(plan("n1"))
     (first,) = state.records.values()
     world.state.delete(PLANS, first.key)
-    state.remove_record(first.key)
+    state.remove_record(first)
     await writer.write(plan("n0"))
     await writer.erase(first)
     assert len(world.plans()) == 1

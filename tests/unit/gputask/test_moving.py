@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from accelet.gputask.deciding.decide import decide
 from accelet.gputask.deciding.moving import MOST_ENDED
 from accelet.gputask.deciding.status import record_of
+from accelet.gputask.deciding.view import AdvanceMove
 from accelet.kinds.move import Move
 from tests.unit.gputask.moving_world import MovingWorld, movable
 from tests.unit.gputask.world import TaskThought, failure, make_task
@@ -198,6 +199,58 @@ def test_a_move_goes_through_its_phases_in_order(world: MovingWorld) -> None:
 
     phases = [one.type for one in world.moves[move.name].status.conditions]
     assert phases == ["Approved", "Held", "Leaving", "Arriving", "Done"]
+
+
+@given(_SPECS, _CHANCES)
+def test_a_task_that_is_moved_says_so_until_its_ranks_run_again(
+    spec: dict[str, Any], chance: random.Random
+) -> None:
+    """Nobody has suspended it, and programs that end with 0 when they are told to are not done."""
+    world = _world(spec, chance)
+    world.stubborn = 1.0
+    move = _proposed(world)
+    world.task = replace(world.task, approves=move.name)
+    said = list[tuple[str, str]]()
+
+    def has_arrived() -> bool:
+        status = world.task.status
+        if world.moves[move.name].is_under_way:
+            said.append((status.phase, status.why))
+        return world.moves[move.name].has_ended and status.phase == "Running"
+
+    _until(world, has_arrived)
+    left = said.index(("Waiting", f"its ranks go to other places by the Move {move.name}"))
+    assert {phase for phase, _ in said[:left]} <= {"Running"}, "as it was before"
+    assert {phase for phase, _ in said[left:]} <= {"Waiting", "Starting"}
+
+
+@given(_SPECS, _CHANCES, st.floats(0, 30))
+def test_pods_that_the_scheduler_has_seen_sooner_withdraw_no_move(
+    spec: dict[str, Any], chance: random.Random, after_s: float
+) -> None:
+    """Their watches are told at different times: after 10 s what the controller sees is what there is."""
+    world = _world(spec, chance)
+    move = _proposed(world)
+    seen = replace(world.view(), now_s=move.created_s + after_s)
+    late = replace(seen, pods=seen.pods[1:])
+    unready = replace(seen, pods=(replace(seen.pods[0], is_ready=False), *seen.pods[1:]))
+    for view, reason in ((late, "TaskChanged"), (unready, "NotReady")):
+        step = decide(view)
+        if after_s < 10:
+            assert step.action is None
+            assert 0 < (step.again_s or 0) <= 10
+        else:
+            assert isinstance(step.action, AdvanceMove)
+            assert (step.action.phase, step.action.reason) == ("Withdrawn", reason)
+
+
+def test_a_rank_that_is_seen_to_have_ended_withdraws_a_move_at_once(world: MovingWorld) -> None:
+    _proposed(world)
+    view = world.view()
+    ended = replace(view, pods=(replace(view.pods[0], phase="Failed", is_ready=False), *view.pods[1:]))
+    action = decide(ended).action
+    assert isinstance(action, AdvanceMove)
+    assert (action.phase, action.reason) == ("Withdrawn", "TaskChanged")
 
 
 def test_nobody_else_gets_the_new_place_from_when_it_is_held(world: MovingWorld) -> None:

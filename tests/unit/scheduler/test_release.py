@@ -203,7 +203,7 @@ def test_a_written_plan_holds_its_room_until_its_pods_are_bound_or_gone() -> Non
     assert _free(state) == [0, 8, 0], "the plan was for its predecessor"
     (gang,) = state.gangs()
     assert [member.node_name for member in gang.members] == ["n0", None, "n2"]
-    state.remove_record(_RECORD.key)
+    state.remove_record(_RECORD)
     assert _free(state) == [0, 8, 8]
 
 
@@ -215,6 +215,8 @@ def test_old_news_is_ignored() -> None:
     assert state.pods["ml", "j-0"] == newer
     state.set_record(replace(_RECORD, resource_version="10"))
     state.set_record(replace(_RECORD, placements=(), resource_version="9"))
+    assert len(state.records[_RECORD.key].placements) == 3
+    state.remove_record(replace(_RECORD, uid="its predecessor"))
     assert len(state.records[_RECORD.key].placements) == 3
 
 
@@ -263,7 +265,7 @@ def test_a_released_pod_holds_its_cards_until_it_is_bound_though_its_plan_is_gon
     state.set_record(plan)
     assert _tiles(state) == {1}
     state.set_pod(_lifted("a"))
-    state.remove_record(plan.key)
+    state.remove_record(plan)
     assert _tiles(state) == {1}
     state.set_pod(replace(_lifted("a"), node_name="a", resource_version="9"))
     assert _tiles(state) == {1}
