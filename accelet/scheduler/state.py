@@ -227,7 +227,7 @@ class SchedulerState:
             self._release(known)
 
     def remove_record(self, record: Record) -> None:
-        """This plan is gone; one that was written under its name since stays: watches lag behind our writes."""
+        """A plan is gone; one that was written under its name since stays, as the watch tells of it late."""
         known = self.records.get(record.key)
         if known is not None and known.uid == record.uid:
             del self.records[record.key]

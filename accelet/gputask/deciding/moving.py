@@ -20,8 +20,8 @@ _MOST_SAVE_S: Final = 3600.0
 """What `saveSeconds` is at most."""
 
 _SEEN_WITHIN_S: Final = 10.0
-"""So long after a Move was made its pods may be seen as they were before: the scheduler has a watch of its own,
-which may have been told sooner."""
+"""So long after a Move was made its pods may be seen as they were before: the scheduler, which has a watch of
+its own, may have been told sooner."""
 
 
 MOST_ENDED: Final = 16

@@ -120,8 +120,9 @@ class Proposer:
 
     def _next_gang(self, waiting: Sequence[Plan], now_s: float) -> Gang | None:
         """The first that has waited long enough and has not been looked at lately."""
-        for key in self._rests_until_s.keys() - {plan.gang.key for plan in waiting}:
-            del self._rests_until_s[key]
+        # A gang that a plan awaits Moves for does not wait, and may wait again any moment.
+        resting = self._rests_until_s.items()
+        self._rests_until_s = {key: until_s for key, until_s in resting if until_s > now_s}
         live = [move for move in self._book.live if not self._book.is_given_up(move)]
         let_in = {move.spec.gain.lets_in for move in live if move.spec.gain.kind == "LetsIn"}
         if let_in - {move.spec.gain.lets_in for move in live if self._waits_for_a_person(move)}:
@@ -135,7 +136,7 @@ class Proposer:
             )
             is_asked_for = bool(let_in) and lets_in_key(gang.key) in let_in
             is_fickle = gang.key.namespace in fickle
-            is_resting = is_asked_for or is_fickle or self._rests_until_s.get(gang.key, 0.0) > now_s
+            is_resting = is_asked_for or is_fickle or gang.key in self._rests_until_s
             if plan.is_settled and not is_apart and not is_resting and gang.newest_s <= since_s:
                 return gang.least_part
         return None

@@ -219,6 +219,25 @@ async def test_who_need_not_be_asked_is_moved_first() -> None:
     assert world.api.made == ["ml/b"]
 
 
+async def test_a_gang_whose_moves_come_to_nothing_rests_before_others_are_asked_for_it() -> None:
+    world = Proposals([("ml", "a"), ("ml", "b")])
+    for number in (0, 1):
+        world.state.set_pod(replace(pod(f"x{number}", on=f"free{number}", gpus=1), uid=f"x{number}"))
+    plan = _refused(world, "big")
+    await world.look([plan])
+    (move,) = world.book.live
+
+    async def look_in(seconds: float, waiting: Sequence[Plan]) -> int:
+        world.clock.time_s += seconds
+        await world.proposer.look(waiting, world.state.cluster.layout, None)
+        return len(world.api.made)
+
+    assert await look_in(20.0, []) == 1, "its plan awaits the Move"
+    world.book.set_move(replace(move, resource_version="2", status=MoveStatus(phase="Withdrawn")))
+    assert await look_in(20.0, [plan]) == 1
+    assert await look_in(40.0, [plan]) == 2
+
+
 async def test_a_move_that_never_ends_keeps_others_from_being_let_in_no_longer_than_its_places() -> None:
     world = Proposals([("ml", "a"), ("ml", "b")])
     place = MovePlace(rank=0, pod_uid="gone", from_node="free0", to_node="n1")
