@@ -37,7 +37,7 @@ def plugins(tmp_path):
     for process in running:
         process.stdout.close()
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(20) in (0, 1)  # 1: it saw first that the fake kubelet's folder had gone
 """
 AGENT = """
 import sys

@@ -21,7 +21,8 @@ pytestmark = pytest.mark.timeout(7200 if is_soak() else 300)
 async def test_every_container_is_matched_and_none_wrongly(folder: Path, version: str) -> None:
     storm = await blow(folder, version, CONTAINERS, EPOCHS)
     assert storm.wrong == []
-    assert storm.counts["right"] > 0.5 * CONTAINERS
+    is_busy = storm.most_late_s > LATE_S
+    assert storm.counts["right"] > (0.3 if is_busy else 0.5) * CONTAINERS
     # A pod deleted by force while the kubelet may be admitting it costs its successor, once.
     deleted = storm.counts["pods deleted by force and made anew"]
     assert storm.counts["pods refused for a former one's sake"] <= deleted, storm.counts
@@ -30,7 +31,7 @@ async def test_every_container_is_matched_and_none_wrongly(folder: Path, version
     assert storm.counts["pods refused beside one that is gone"] <= 0.25 * CONTAINERS, storm.counts
     # A machine that stood still may have cost the agent the time it has to answer, which is a refusal; so may
     # a kubelet that restarts in the middle of a call.
-    pardoned = (0.05 if storm.most_late_s > LATE_S else 0.01) * CONTAINERS
+    pardoned = (0.25 if is_busy else 0.01) * CONTAINERS
     assert storm.counts["pods unproven"] + storm.counts["pods mismatch"] <= pardoned, storm.counts
     assert storm.counts["accelet_answers_settled_total corrected"] == 0
 
