@@ -32,6 +32,7 @@ from tests.e2e.cluster.node import Node
 from tests.e2e.cluster.node_namespace import NodeProcess
 from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.cluster.workloads import Workloads
+from tests.e2e.standstill import seen_standstill
 from tests.integration.identity.storm import CARDS, wanted_view
 from tests.integration.identity.world import gas
 
@@ -39,6 +40,10 @@ PODS = int(os.environ.get("ACCELET_E2E_PODS", "100"))
 COLLECTION = "/api/v1/namespaces/default/pods"
 GETS_A_MATCH = 1.1
 """Podresources allows 100 calls a second to all its clients, and a storm needs most of them."""
+
+LATE_S = 0.5
+"""A standstill so long is a good part of the 2 s that the agent has to answer."""
+MOSTLY = 0.7
 
 LENIENT = ("on_mismatch: lenient", "on_unproven: default")
 """As the original: whoever is not found, or gets other cards, gets whole cards."""
@@ -87,13 +92,19 @@ def original(cluster: ControlPlane, node: Node, tmp_path: Path) -> Iterator[Node
 def test_containers_see_what_they_were_assigned_by_one_question_each(
     kind: str, agent: AssigningAgent, node: Node, workloads: Workloads, say: Say
 ) -> None:
-    outcome = run_at_once(draw_pods(kind), node, workloads)
+    with seen_standstill() as standstill:
+        outcome = run_at_once(draw_pods(kind), node, workloads)
     matches = agent.matches()
     tell(kind, "accelet", outcome, say)
     say(f"  {matches}")
-    assert outcome.counts["right"] == sum(outcome.counts.values()), (
-        "\n".join(outcome.others) + agent.process.log_tail()
-    )
+    told = "\n".join(outcome.others) + agent.process.log_tail()
+    assert outcome.counts["wrong"] == 0, told
+    if standstill.most_s > LATE_S:
+        # Time passes that the agent has to answer in, and what is not proven by then is refused.
+        say(f"  the machine stood still for {standstill.most_s:.1f} s")
+        assert outcome.counts["right"] > MOSTLY * sum(outcome.counts.values()), told
+        return
+    assert outcome.counts["right"] == sum(outcome.counts.values()), told
     assert matches.doubts == {}
     # On a busy machine the watch may lag behind the kubelet's: then some are asked for in vain before a read.
     in_vain = GETS_BEFORE_READ * matches.questions.get("read-pods", 0)
