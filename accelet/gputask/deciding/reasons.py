@@ -103,10 +103,9 @@ def _moving(view: TaskView) -> Move | None:
 
 def _placed(view: TaskView, job: TaskJob) -> ConditionWord:
     placed = sum(bool(pod.node) and not pod.has_ended for pod in view.own_pods) + _done(view, job)
-    move = _moving(view)
-    if job.is_suspended and move is not None:
-        return _left(move)
     if job.is_suspended:
+        if (move := _moving(view)) is not None:
+            return _left(move)
         return ConditionWord("Placed", "False", "NotAdmitted", "has no pods while it is suspended")
     if placed >= job.parallelism:
         return ConditionWord("Placed", "True", "Placed")

@@ -46,7 +46,9 @@ _LOOK_S = 10.0
 """Between two looks for drained nodes and wishes, where nothing else happens."""
 
 _SHARE = 10
-"""Between two looks at all tasks: so many times as long as the last one took, but for waits for answers."""
+"""Between two looks at all tasks: so many times as long as the last one took, with its waits for answers.
+
+Nobody is planned meanwhile."""
 
 _REST_S = 60.0
 """How long a gang waits that no moves let in, before they are looked for again."""
@@ -90,7 +92,6 @@ class Proposer:
         self._whose: dict[str, str] = {}
         self._looked_s: dict[str, float] = {}
         self._again_s = 0.0
-        self._awaited_s = 0.0
 
     async def look(self, waiting: Sequence[Plan], layout: Layout, kept: Reservation | None) -> float:
         """Proposes what helps; returns after how long to look again.
@@ -100,7 +101,6 @@ class Proposer:
         started_s = self._clock.now_s()
         if started_s < self._again_s:
             return self._again_s - started_s
-        self._awaited_s = 0.0
         gang = self._next_gang(waiting, started_s)
         wished = self._wished()
         drained = Drained.as_said(self._state.cluster.nodes)
@@ -115,7 +115,7 @@ class Proposer:
             else:
                 self._failing.worked()
         ended_s = self._clock.now_s()
-        self._again_s = ended_s + max(_EVERY_S, _SHARE * (ended_s - started_s - self._awaited_s))
+        self._again_s = ended_s + max(_EVERY_S, _SHARE * (ended_s - started_s))
         return max(_LOOK_S, self._again_s - ended_s)
 
     def _next_gang(self, waiting: Sequence[Plan], now_s: float) -> Gang | None:
@@ -270,14 +270,11 @@ class Proposer:
         valid_s = self._settings.valid_s + terms.moves.save_seconds
         until = datetime.fromtimestamp(round(self._wall_s() + valid_s), UTC)
         spec = move_spec(move, gain, until)
-        asked_s = self._clock.now_s()
         try:
             made = await self._writer.propose(terms.namespace, move_name(spec, of), spec)
         except InvalidError as error:
             _log.warning("move is refused", task="/".join(terms.key), error=str(error))
             return
-        finally:
-            self._awaited_s += self._clock.now_s() - asked_s
         self._metrics.moves.labels(gain.kind).inc()
         _log.info("move is proposed", move=made.name, task="/".join(terms.key), gain=gain.text)
         self._events.tell(move.task.gang.pods[0], "Normal", "MoveProposed", f"{made.name} {gain.text}")

@@ -39,12 +39,12 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 
 @dataclass
 class BusyClock:
-    """Whatever is done takes 0.24 s: so much passes between two looks at this clock."""
+    """Whatever is done takes 0.3 s: so much passes between two looks at this clock."""
 
     time_s: float = 0.0
 
     def now_s(self) -> float:
-        self.time_s += 0.24
+        self.time_s += 0.3
         return self.time_s
 
     async def sleep(self, seconds: float) -> None:
@@ -178,14 +178,14 @@ async def test_a_namespace_that_may_have_no_more_moves_keeps_nobody_else_from_th
     assert world.api.made == ["ml/b"]
 
 
-async def test_an_api_server_that_answers_late_does_not_have_the_next_look_come_later_still() -> None:
+async def test_an_api_server_that_answers_late_takes_a_tenth_of_everybodys_planning_at_most() -> None:
     world = Proposals([("ml", "a")])
     world.drain("n0")
     world.clock.time_s += 1000.0
     world.api.takes_s = 60.0
     again_s = await world.proposer.look((), world.state.cluster.layout, None)
     assert world.api.made == ["ml/a"]
-    assert again_s < 60.0, "looks are to take a part of the processor's time, and waiting takes none"
+    assert again_s > 600.0
 
 
 async def test_a_move_that_waits_for_a_person_keeps_no_other_gang_from_being_let_in() -> None:
