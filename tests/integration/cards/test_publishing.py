@@ -129,6 +129,7 @@ async def test_holders_without_an_assignment_are_told_while_they_hold(folder: Pa
     async with publishing(folder, cards=1) as (world, running):
         await until(published(world.api, 1))
         await world.kubelet.resource(GPU).devices(healthy=10)
+        await running.knows_pods()
         plain = await world.admit(a_pod("plain", limits={GPU: 2}))
         await until(lambda: unassigned(world.api) == 2)
         await world.admit(gpu_pod("assigned", "card0", "card0:gt1"))
