@@ -220,6 +220,7 @@ async def test_api_server_that_refuses_harms_no_device_and_is_counted(folder: Pa
             registry = running.metrics.registry
             await until(lambda: (registry.get_sample_value("accelet_node_write_failures_total") or 0) >= 1)
             await world.kubelet.resource(GPU).devices(healthy=20)
+            await running.knows_pods()
             assert (await world.admit(gpu_pod("one", "card1", "card1:gt1"))).is_running
             world.api.faults.remove(fault)
             await until(published(world.api, 2))
