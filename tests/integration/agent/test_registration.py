@@ -90,7 +90,7 @@ async def being_replaced(directory: Path) -> AsyncIterator[None]:
             is_over.wait(0.001)
             directory.rename(directory.with_name(f"old-{secrets.token_hex(4)}"))
             is_over.wait(0.001)
-        directory.mkdir()
+        directory.mkdir(exist_ok=True)
 
     replacing = asyncio.create_task(asyncio.to_thread(replace_again_and_again))
     try:

@@ -172,7 +172,7 @@ async def test_agent_that_starts_does_not_count_pods_that_ended_before(folder: P
             await running.knows_pods()
             for _ in range(3):
                 await scan(folder, running)
-            await until(lambda: unassigned(world.api) == 2, timeout_s=3)
+            await until(lambda: unassigned(world.api) == 2)
             assert await lists_within_scans(world, folder, running) == 0, "it asks again with every scan"
             assert unassigned(world.api) == 2
 

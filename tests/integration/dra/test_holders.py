@@ -45,10 +45,10 @@ async def test_a_new_resource_is_not_published_before_its_holders_were_looked_at
     async with a_node(folder) as world:
         holders = Holders()
         driver = _driver(world, holders)
+        driver.expect([CARDS.name])
         running = asyncio.create_task(driver.run())
         try:
             await world.register()
-            driver.expect([CARDS.name])
             driver.take(CARDS)
             async with asyncio.timeout(10):
                 await holders.asked.wait()

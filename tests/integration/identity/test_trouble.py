@@ -76,6 +76,7 @@ async def test_watch_that_lags_is_helped_by_a_read(folder: Path) -> None:
 async def test_api_server_away_refuses_new_pods_only(folder: Path) -> None:
     plain = cards_config(1, name="gpu.intel.com/xe", first=40)
     async with node(folder) as world, served(world, folder, tiles_config(), plain, devices=20):
+        await world.kubelet.resource("gpu.intel.com/xe").devices(healthy=1)
         before = await world.admit(gpu_pod("before", "card0", "card0:gt0"))
         world.api.faults.append(Fault(Answer(503), times=10**6))
         world.api.end_watches()

@@ -25,6 +25,6 @@ async def client(api: FakeApi, tmp_path: Path) -> AsyncIterator[Client]:
 async def impatient_client(api: FakeApi, tmp_path: Path) -> AsyncIterator[Client]:
     """A client whose watches end after a tenth of a second of silence."""
     connection = Connection(lambda: load_api(api.write_kubeconfig(tmp_path / "kubeconfig")))
-    client = Client(connection, watch_silence_s=0.1)
+    client = Client(connection, watch_silence_s=0.4)
     yield client
     client.close()

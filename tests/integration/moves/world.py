@@ -36,7 +36,7 @@ class MovesWorld(World):
     def task(self, name: str) -> Json:
         return dict(self.state.collection(TASKS_PATH).objects["ml", name])
 
-    def ask(self, task: str, **annotations: str) -> None:
+    def ask(self, task: str, **annotations: str | None) -> None:
         said = {
             "metadata": {
                 "annotations": {f"accelet.dev/{k.replace('_', '-')}": v for k, v in annotations.items()}

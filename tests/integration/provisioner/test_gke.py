@@ -165,7 +165,7 @@ async def test_a_job_set_gets_gke_pools_in_the_zone_that_has_room(
             world.ask("train")
             await eventually(lambda: world.phases() == ["Ready", "Ready"], within_s=20)
             assert {one["status"]["zone"] for one in world.objects(REQUESTS)} == {"us-east5-a", "us-east5-b"}
-            assert any("does not have enough resources" in note for note in world.notes())
+            await eventually(lambda: any("does not have enough resources" in note for note in world.notes()))
             await eventually(lambda: world.running("train") == 8)
             world.finish("train")
             await eventually(lambda: not world.objects(REQUESTS) and not world.objects(NODES), within_s=20)

@@ -51,7 +51,7 @@ async def test_parked_slices_are_given_back_at_their_time(world: World, start: S
     async with start(park_s=1):
         await _park(world, "one")
         await eventually(lambda: not world.objects(REQUESTS) and not world.objects(MAPS), WITHIN_S)
-    assert any("no other job asked for it" in note for note in world.notes())
+        await eventually(lambda: any("no other job asked for it" in note for note in world.notes()))
 
 
 async def test_who_deletes_a_job_gets_its_slices_given_back(world: World, start: Start) -> None:

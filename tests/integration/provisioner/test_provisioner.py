@@ -63,8 +63,8 @@ async def test_a_set_falls_back_as_a_whole_to_the_next_tier(world: World, start:
     async with start(simulated=SCARCE, tiers=("spot", "on-demand")):
         world.ask("train", tolerations=tolerations)
         await eventually(lambda: world.phases() == ["Ready", "Ready"], within_s=20)
+        await eventually(lambda: any("there is no spot capacity left" in note for note in world.notes()))
     assert {one["status"]["tier"] for one in world.objects(REQUESTS)} == {"on-demand"}
-    assert any("there is no spot capacity left" in note for note in world.notes())
     assert world.partial == []
 
 

@@ -27,12 +27,13 @@ async def test_a_gang_is_placed_pinned_released_and_its_plan_is_cleared_away(
     async with start():
         world.add_job("train", 16, gpus=2)
         await eventually(lambda: world.is_bound("train", 16) and not world.plans())
+        said = "16 pods on 4 nodes, distance 10,200, optimal"
+        await eventually(lambda: any(said in note for note in world.notes()))
     assert set(world.where("train").values()) in (
         {"n000", "n001", "n010", "n011"},
         {"n100", "n101", "n110", "n111"},
     )
     assert all(pinned_node(pod) == pod["spec"]["nodeName"] for pod in world.pods("train"))
-    assert any("16 pods on 4 nodes, distance 10,200, optimal" in note for note in world.notes())
 
 
 async def test_the_plan_is_written_before_any_gate_is_lifted_and_each_pod_gets_one_patch(
@@ -117,12 +118,12 @@ async def test_a_gang_that_may_begin_with_fewer_does_and_the_others_follow_when_
         world.add_job("train", 4, gpus=8, annotations={GANG_MIN: "2"})
         await eventually(lambda: len(world.gated("train")) == 2 and not world.plans())
         assert set(world.where("train")) == {"train-0", "train-1"}
+        await eventually(lambda: any(note.startswith("2 of 4 pods on 2 nodes") for note in world.notes()))
         world.delete_pod("other")
         await eventually(lambda: len(world.gated("train")) == 1 and not world.plans())
         assert world.where("train")["train-2"] == "n002"
         world.delete_pod("another")
         await eventually(lambda: world.is_bound("train", 4))
-    assert any(note.startswith("2 of 4 pods on 2 nodes") for note in world.notes())
 
 
 async def test_a_lost_pod_comes_back_next_to_its_peers(world: World, start: Start) -> None:
@@ -297,7 +298,8 @@ async def test_a_pod_that_kube_scheduler_refuses_is_told_with_the_cure_where_an_
         )
         world.unfit = set()
         await eventually(lambda: world.is_bound("train", 1), within_s=30)
-    assert any("a podFailurePolicy that ignores DisruptionTarget" in note for note in world.notes())
+        said = "a podFailurePolicy that ignores DisruptionTarget"
+        await eventually(lambda: any(said in note for note in world.notes()))
     assert not _deletions(world)
 
 
@@ -379,8 +381,9 @@ async def test_a_pod_that_a_webhook_refuses_on_one_node_after_the_rehearsal_comp
     async with start(stranded_after_s=0.2):
         world.add_job("train", 4, gpus=8)
         await eventually(lambda: world.is_bound("train", 4) and not world.plans(), within_s=30)
+        said = "1 of 4 pods are not released, among them train-1"
+        await eventually(lambda: any(said in note for note in world.notes()))
     assert "n001" not in world.where("train").values()
-    assert any("1 of 4 pods are not released, among them train-1" in note for note in world.notes())
 
 
 async def test_a_gang_of_which_a_webhook_refuses_one_pod_everywhere_begins_anew_if_it_may(
