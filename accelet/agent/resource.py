@@ -149,8 +149,8 @@ class DevicePluginResource:
         return Check(self.name, state.is_registered, f"{state.reason} for {time.time() - state.since:.0f} s")
 
     async def screened(self) -> None:
-        """Waits, once it is registered, until it is known which pods the kubelet admitted before."""
-        if self._identity is not None and self._plugin.state.is_registered:
+        """Waits, if there are devices, until it is known which pods the kubelet admitted before it had them."""
+        if self._identity is not None and self._has_devices.is_set():
             await self._identity.screened()
 
     def note_hardware_hint(self) -> None:

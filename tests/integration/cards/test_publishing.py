@@ -45,11 +45,12 @@ async def test_node_says_its_cards_and_offers_their_parts(folder: Path) -> None:
 async def test_nothing_is_written_where_nothing_differs(folder: Path) -> None:
     async with publishing(folder) as (world, running):
         await until(published(world.api, 2))
-        asked = world.api.count(path=PATH)
-        for _ in range(3):
+        asked, scans = world.api.count(path=PATH), 5
+        for _ in range(scans):
             await scan(folder, running)
         assert writes(world.api) == 2
-        assert world.api.count(path=PATH) == asked
+        # It looks once some seconds after the kubelet has started.
+        assert world.api.count(path=PATH) - asked < scans
 
 
 async def test_health_and_hot_plug_are_published_with_the_scan_that_sees_them(folder: Path) -> None:

@@ -142,8 +142,9 @@ async def test_two_resources_of_one_container_are_told_apart(folder: Path) -> No
             }
         },
     }
-    async with node(folder) as world, served(world, folder, tiles_config(), xe, devices=20):
+    async with node(folder) as world, served(world, folder, tiles_config(), xe, devices=20) as running:
         await world.kubelet.resource("gpu.intel.com/xe").devices(healthy=10)
+        await running.knows_pods()
         limits = {GPU: 1, "gpu.intel.com/xe": 1}
         pod = await world.admit(
             a_pod("both", limits=limits, annotations={"accelet.dev/assignment": json.dumps(own)})
