@@ -149,7 +149,7 @@ class DevicePluginResource:
         return Check(self.name, state.is_registered, f"{state.reason} for {time.time() - state.since:.0f} s")
 
     async def screened(self) -> None:
-        """Waits, if there are devices, until it is known which pods the kubelet admitted before it had them."""
+        """Waits, if there are devices, until it is known which pods were admitted without them."""
         if self._identity is not None and self._has_devices.is_set():
             await self._identity.screened()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -234,9 +235,8 @@ async def test_pools_of_the_original_are_adopted_for_the_jobs_they_were_made_for
             world.finish("train")
             await eventually(lambda: not world.objects(REQUESTS), 30)
             assert set(gke.state.pools) == others
-        assert any(
-            event["reason"] == "SliceAdopted" for event in world.objects("apis/events.k8s.io/v1/events")
-        )
+        events = partial(world.objects, "apis/events.k8s.io/v1/events")
+        await eventually(lambda: any(event["reason"] == "SliceAdopted" for event in events()))
     assert not any(method == "POST" for method, path in gke.seen if path.endswith("nodePools"))
     assert (world.partial, world.killed) == ([], [])
 

@@ -124,7 +124,7 @@ def test_hostile_texts_are_bounded_and_one_bad_object_harms_no_other(api: FakeAp
     add_task(api, "bad", {"phase": "No such phase"})
     with start() as page, Browsing(page.next_link()) as browsing:
         browsing.follow()
-        picture = browsing.until(lambda seen: "ml/loud" in seen.get("tasks", {}) and seen["nodes"])
+        picture = browsing.until(lambda seen: "ml/loud" in seen.get("tasks", {}) and seen.get("nodes"))
         assert picture["nodes"]["n0"]["cards"][0]["ill"] == MARKUP
         assert picture["tasks"]["ml/loud"]["why"].startswith(MARKUP)
         assert len(picture["tasks"]["ml/loud"]["why"]) <= 501
