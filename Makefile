@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PARALLEL := -n 6 --dist worksteal
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' accelet/__init__.py)
 
-.PHONY: help demo test properties check lock audit release test-release test-newcomer test-stalls e2e e2e-versions e2e-storms e2e-dra e2e-doctor e2e-tenants e2e-provisioner e2e-tasks e2e-kueue e2e-scheduler bench bench-scheduler bench-provisioner bench-tasks bench-storm launchers screenshots schema crds policies bench-identity thorough soak soak-tenants proto image clean
+.PHONY: help demo test properties check lock audit release test-release test-newcomer test-stalls test-delays e2e e2e-versions e2e-storms e2e-dra e2e-doctor e2e-tenants e2e-provisioner e2e-tasks e2e-kueue e2e-scheduler bench bench-scheduler bench-provisioner bench-tasks bench-storm launchers screenshots schema crds policies bench-identity thorough soak soak-tenants proto image clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,10 @@ properties: .venv/.ready ## the property tests again, with five times as many ex
 
 test-stalls: .venv/.ready ## `make test` while all its processes stand still for up to 2 s again and again; root needed. STALLS='--seed 1'
 	@$(BIN)/python -m tests.stalls $(PARALLEL) $(STALLS)
+
+# What is left out judges how fast this machine is.
+test-delays: .venv/.ready ## `make test` while its threads and timers are late now and then. DELAYS='--delays-seed 1'
+	@$(BIN)/pytest $(PARALLEL) -p tests.delays -k "not (test_storm or only_hold_connections)" $(DELAYS)
 
 thorough: .venv/.ready ## chaos, conformance checks against mutants and all kubelet versions, more of the property tests
 	@ACCELET_HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -m "thorough or hypothesis"
