@@ -41,9 +41,9 @@ properties: .venv/.ready ## the property tests again, with five times as many ex
 test-stalls: .venv/.ready ## `make test` while all its processes stand still for up to 2 s again and again; root needed. STALLS='--seed 1'
 	@$(BIN)/python -m tests.stalls $(PARALLEL) $(STALLS)
 
-# What is left out judges how fast this machine is.
+# What is left out judges how soon calls are answered.
 test-delays: .venv/.ready ## `make test` while its threads and timers are late now and then. DELAYS='--delays-seed 1'
-	@$(BIN)/pytest $(PARALLEL) -p tests.delays -k "not (test_storm or only_hold_connections)" $(DELAYS)
+	@$(BIN)/pytest $(PARALLEL) -p tests.delays --deselect tests/integration/identity/test_storm.py $(DELAYS)
 
 thorough: .venv/.ready ## chaos, conformance checks against mutants and all kubelet versions, more of the property tests
 	@ACCELET_HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -m "thorough or hypothesis"

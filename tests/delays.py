@@ -46,11 +46,11 @@ class LateLoop(asyncio.SelectorEventLoop):
         self, executor: Executor | None, func: Callable[[*_Arguments], _Result], *args: *_Arguments
     ) -> Future[_Result]:
         def work() -> _Result:
-            time.sleep(self._delays.draw_s())
+            time.sleep(self._delays.draw_s())  # it is what is to be late, and waits for nothing
             try:
                 return func(*args)
             finally:
-                time.sleep(self._delays.draw_s())
+                time.sleep(self._delays.draw_s())  # as before it
 
         return super().run_in_executor(executor, work)
 

@@ -46,4 +46,4 @@ def test_a_late_loop_wakes_late_and_not_early() -> None:
 
     late_s = Delays("0", share=1.0, most_s=0.1).draw_s()
     with asyncio.Runner(loop_factory=lambda: LateLoop(Delays("0", share=1.0, most_s=0.1))) as runner:
-        assert runner.run(sleep_s()) >= 0.01 + late_s - 0.005
+        assert runner.run(sleep_s()) > late_s

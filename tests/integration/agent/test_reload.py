@@ -96,6 +96,7 @@ async def test_mounted_configmap_changes_by_its_link(folder: Path) -> None:
     async with FakeKubelet(folder) as kubelet, agent(folder, mounted / "config.yaml"):
         await kubelet.resource(GPU).devices(healthy=2)
         _publish(mounted, "..2", config(cards_config(5)))
+        # Sooner than the next look that needs no change to be seen.
         await kubelet.resource(GPU).devices(healthy=5, timeout_s=8)
 
 

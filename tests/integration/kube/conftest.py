@@ -23,7 +23,7 @@ async def client(api: FakeApi, tmp_path: Path) -> AsyncIterator[Client]:
 
 @pytest.fixture
 async def impatient_client(api: FakeApi, tmp_path: Path) -> AsyncIterator[Client]:
-    """A client whose watches end after a tenth of a second of silence."""
+    """A client whose watches end after 0.4 s of silence."""
     connection = Connection(lambda: load_api(api.write_kubeconfig(tmp_path / "kubeconfig")))
     client = Client(connection, watch_silence_s=0.4)
     yield client

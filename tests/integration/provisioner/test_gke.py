@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -235,8 +234,7 @@ async def test_pools_of_the_original_are_adopted_for_the_jobs_they_were_made_for
             world.finish("train")
             await eventually(lambda: not world.objects(REQUESTS), 30)
             assert set(gke.state.pools) == others
-        events = partial(world.objects, "apis/events.k8s.io/v1/events")
-        await eventually(lambda: any(event["reason"] == "SliceAdopted" for event in events()))
+        await eventually(lambda: "SliceAdopted" in world.reasons())
     assert not any(method == "POST" for method, path in gke.seen if path.endswith("nodePools"))
     assert (world.partial, world.killed) == ([], [])
 
@@ -306,9 +304,6 @@ async def test_a_provider_that_falls_silent_is_told_of_where_slices_wait_for_it_
             if condition["type"] == "ProviderSilent" and one["metadata"]["name"].startswith(name)
         ]
 
-    def reasons() -> set[str]:
-        return {event["reason"] for event in world.objects("apis/events.k8s.io/v1/events")}
-
     with machines(gke.state, world.state):
         async with provisioner_on_gke(
             world, gke, tmp_path, behind=lambda provider: _Silent(provider, outage)
@@ -325,7 +320,7 @@ async def test_a_provider_that_falls_silent_is_told_of_where_slices_wait_for_it_
 
             outage.is_on = False
             await eventually(lambda: world.running("waits") == 8, within_s=30)
-            await eventually(lambda: "ProviderAnswers" in reasons())
+            await eventually(lambda: "ProviderAnswers" in world.reasons())
             assert silence("waits") == ["False", "False"]
     assert (world.partial, world.killed) == ([], [])
     assert len(gke.state.pools) == 4

@@ -30,11 +30,6 @@ async def _park(world: World, name: str) -> set[str]:
     return pools
 
 
-def _told(world: World) -> set[str]:
-    """The reasons of all Events."""
-    return {event["reason"] for event in world.objects("apis/events.k8s.io/v1/events")}
-
-
 async def test_the_next_job_set_takes_parked_slices_over(world: World, start: Start) -> None:
     async with start(park_s=600):
         pools = await _park(world, "one")
@@ -43,7 +38,7 @@ async def test_the_next_job_set_takes_parked_slices_over(world: World, start: St
         assert (_pools(world), _bound(world)) == (pools, {"ml_two-w-0", "ml_two-w-1"})
         await eventually(lambda: world.phases("one") == [], WITHIN_S)
         assert {one["status"]["pool"] for one in world.objects(REQUESTS)} == pools
-        await eventually(lambda: {"SliceParked", "SliceReused"} <= _told(world))
+        await eventually(lambda: {"SliceParked", "SliceReused"} <= world.reasons())
         assert not any("asks for the parked pool" in note for note in world.notes()), "nothing is wrong"
     async with start():  # what is set to park nothing ends what is parked, also if it was another's
         world.finish("two")

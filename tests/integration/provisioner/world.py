@@ -11,6 +11,7 @@ from tests.unit.provisioner.manifests import job_set
 PODS, NODES, MAPS = "api/v1/pods", "api/v1/nodes", "api/v1/configmaps"
 JOB_SETS = "apis/jobset.x-k8s.io/v1alpha2/jobsets"
 REQUESTS = "apis/accelet.dev/v1alpha1/slicerequests"
+EVENTS = "apis/events.k8s.io/v1/events"
 SLICE_SET = "accelet.dev/slice-set"
 
 
@@ -63,7 +64,11 @@ class World:
         ]
 
     def notes(self) -> list[str]:
-        return [event["note"] for event in self.objects("apis/events.k8s.io/v1/events")]
+        return [event["note"] for event in self.objects(EVENTS)]
+
+    def reasons(self) -> set[str]:
+        """Those of all Events."""
+        return {event["reason"] for event in self.objects(EVENTS)}
 
     def running(self, name: str) -> int:
         return sum(

@@ -91,6 +91,8 @@ async def test_who_gives_up_waiting_keeps_nobody_from_the_file(paths: KubeletPat
     gives_up = asyncio.create_task(records.checkpoint())
     assert await asyncio.to_thread(has_begun.wait, 10)
     gives_up.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await gives_up
     try:
         assert await records.checkpoint() is not None
     finally:
