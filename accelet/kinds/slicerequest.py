@@ -105,6 +105,8 @@ class SliceRequestStatus(_Part, frozen=True, kw_only=True):
     `parkedAt` is when a slice that nobody wanted any more was put aside, `taker` the UID of the SliceRequest
     that it is given to. `asksOf` is the UID of the one whose parked slice is asked for. `mark` is that on the
     pool where it was another's before. `noRoom`: it waits for room below the limits.
+    `came` is how many machines came in this phase, `progressAt` when the last one did. `heldAt` is when it
+    was whole for the first time and began to wait for its set.
     """
 
     phase: Phase = "Pending"
@@ -126,6 +128,9 @@ class SliceRequestStatus(_Part, frozen=True, kw_only=True):
     asks_of: _Word = ""
     mark: _Word = ""
     no_room: bool = False
+    came: Annotated[int, Meta(ge=0)] = 0
+    progress_at: _Time | None = None
+    held_at: _Time | None = None
     hosts: Annotated[str, Meta(max_length=15)] = ""
     conditions: Annotated[tuple[SliceCondition, ...], Meta(max_length=8)] = ()
 

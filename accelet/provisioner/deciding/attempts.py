@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from accelet.provisioner.deciding.view import SliceRecord, SlicesView
+from accelet.provisioner.deciding.view import GATHERING, SliceRecord, SlicesView
 from accelet.provisioner.pools.machines import Refusal
 from accelet.provisioner.pools.plan import pool_name
 from accelet.provisioner.pools.pool import Failure, Trouble
@@ -42,10 +42,14 @@ def next_attempt(view: SlicesView, record: SliceRecord) -> SliceRecord:
 
 
 def next_place(view: SlicesView, record: SliceRecord) -> int | None:
-    """Which of this round's attempts is next; None if all were tried."""
+    """Which of this round's attempts is next; None if all were tried.
+
+    Where others of the set are held, those of their tier come first: a set is of one tier.
+    """
     attempts, dry = attempts_of(view), dry_tiers(view, record)
-    places = range(record.tried, len(attempts))
-    return next((place for place in places if str(attempts[place].tier) not in dry), None)
+    held = {one.record.tier for one in view.members if one.is_wanted and one.record.phase in GATHERING}
+    places = [p for p in range(record.tried, len(attempts)) if str(attempts[p].tier) not in dry]
+    return min(places, key=lambda place: (str(attempts[place].tier) not in held, place), default=None)
 
 
 def rest(view: SlicesView, record: SliceRecord) -> SliceRecord:
@@ -82,6 +86,25 @@ def dry_tiers(view: SlicesView, record: SliceRecord) -> frozenset[str]:
         if member.record.phase != "BackingOff":
             found.update(member.record.dry_tiers)
     return frozenset(found)
+
+
+def must_move_on(view: SlicesView, record: SliceRecord) -> bool:
+    """Whether the set found no room in this slice's tier and has another tier to go on to.
+
+    Without another tier nothing is gained by taking down what the set has: the slice that found no room
+    tries again, and the others are held for it.
+    """
+    dry = dry_tiers(view, record)
+    left_over = attempts_of(view)[record.tried :]
+    return record.tier in dry and any(str(attempt.tier) not in dry for attempt in left_over)
+
+
+def give_way(view: SlicesView, record: SliceRecord, why: str) -> SliceRecord:
+    """The record of a slice that has waited for its set long enough: it is given back, and rests.
+
+    That says nothing of its tier or its zone.
+    """
+    return record.enter("Failing", why[:_MOST_WHY], view.now_s, tried=len(attempts_of(view)))
 
 
 def fail(view: SlicesView, record: SliceRecord, why: str) -> SliceRecord:

@@ -7,7 +7,7 @@ from typing import Final
 from accelet.control.walltime import left_s
 from accelet.kinds.slicerequest import Phase
 from accelet.provisioner.deciding.adopting import adopt
-from accelet.provisioner.deciding.attempts import dry_tiers, fail, next_attempt, rest
+from accelet.provisioner.deciding.attempts import fail, give_way, must_move_on, next_attempt, rest
 from accelet.provisioner.deciding.findings import note_findings
 from accelet.provisioner.deciding.parking import keep_parked, let_go, retire_or_park, reuse
 from accelet.provisioner.deciding.retire import left, retire
@@ -111,7 +111,7 @@ def _begin(view: SlicesView) -> Step:
 
 def _create(view: SlicesView) -> Step:
     record, pool = view.record, view.pool
-    if record.tier in dry_tiers(view, record):
+    if must_move_on(view, record):
         return Step(fail(view, record, _moved_on(record)))
     if pool is None:
         return _ask(view)
@@ -140,15 +140,23 @@ def _join(view: SlicesView) -> Step:
     record, pool, now_s = view.record, view.pool, view.now_s
     if pool is None or pool.state in ("failed", "deleting"):
         return Step(fail(view, record, _why_lost(view)))
-    if record.tier in dry_tiers(view, record):
+    if must_move_on(view, record):
         return Step(fail(view, record, _moved_on(record)))
     if view.is_whole:
-        return Step(record.enter("Joined", "all its machines offer their chips", now_s))
-    wait_s = left(view, record.since_s, view.times.join_s)
+        held_s = record.held_s or now_s
+        return Step(record.enter("Joined", "all its machines offer their chips", now_s, held_s=held_s))
+    record = _count_machines(view)
+    wait_s = left(view, max(record.since_s, record.progress_s), view.times.join_s)
     if wait_s > 0:
         return Step(record, None, min(wait_s, _WAIT_S))
     minutes = view.times.join_s / 60
-    return Step(fail(view, record, f"{view.hosts} machines came within {minutes:.0f} min"))
+    return Step(fail(view, record, f"{view.hosts} machines came, and no other within {minutes:.0f} min"))
+
+
+def _count_machines(view: SlicesView) -> SliceRecord:
+    """The record with the machines that came since the phase began: each may come once, so that it ends."""
+    record, count = view.record, view.whole_hosts
+    return replace(record, came=count, progress_s=view.now_s) if count > record.came else record
 
 
 def _wait_for_set(view: SlicesView) -> Step:
@@ -160,12 +168,25 @@ def _wait_for_set(view: SlicesView) -> Step:
     others = [one for one in view.members if one.is_wanted]
     if len(others) >= view.set_size - 1 and all(one.is_whole and one.record.phase in _HELD for one in others):
         return _open(view) or Step(record.enter("Ready", "", now_s, tried=0, rounds=0, dry_tiers=()))
-    if record.tier in dry_tiers(view, record):
+    if must_move_on(view, record):
         return Step(fail(view, record, _moved_on(record)))
-    wait_s = left(view, record.since_s, view.times.hold_s)
+    wait_s = _hold_left(view)
     if wait_s > 0:
         return Step(record.say("is whole and waits for the rest of its set"), None, min(wait_s, _WAIT_S))
-    return Step(fail(view, record, f"its set was not whole within {view.times.hold_s / 60:.0f} min"))
+    minutes = view.times.hold_s / 60
+    return Step(give_way(view, record, f"its set came no nearer to being whole for {minutes:.0f} min"))
+
+
+def _hold_left(view: SlicesView) -> float:
+    """For how long a whole slice still waits for its set: `hold_s` after the set's last progress.
+
+    A provider may make few pools at a time. In all it is `hold_s` for each slice of the set at most, so that
+    machines that come and go hold nobody for ever.
+    """
+    record, hold_s = view.record, view.times.hold_s
+    steps_s = [record.since_s, *(one.progress_s for one in view.members if one.is_wanted)]
+    in_all_s = left(view, record.held_s or record.since_s, hold_s * view.set_size)
+    return min(max(left(view, step_s, hold_s) for step_s in steps_s), in_all_s)
 
 
 def _keep(view: SlicesView) -> Step:
@@ -177,8 +198,10 @@ def _keep(view: SlicesView) -> Step:
             return step
         return Step(record if record.phase == "Ready" else record.enter("Ready", "", now_s), None, _WAIT_S)
     if record.phase == "Ready":
-        return Step(record.enter("Repairing", f"{view.hosts} of its machines are there", now_s))
-    wait_s = left(view, record.since_s, view.times.repair_s)
+        why, came = f"{view.hosts} of its machines are there", view.whole_hosts
+        return Step(record.enter("Repairing", why, now_s, came=came))
+    record = _count_machines(view)
+    wait_s = left(view, max(record.since_s, record.progress_s), view.times.repair_s)
     if wait_s > 0:
         return Step(record, None, min(wait_s, _WAIT_S))
     minutes = view.times.repair_s / 60

@@ -1,6 +1,7 @@
 """What a decision is made of: the record, the pools, the nodes, the rest of the set."""
 
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from accelet.kinds.slicerequest import Phase
 from accelet.provisioner.pools.machines import Machines, Refusal
@@ -12,8 +13,9 @@ from accelet.provisioner.pools.tiers import Attempt, Order
 class Times:
     """How patient to be, in seconds.
 
-    `join_s`: until all machines of a running pool offer their chips. `hold_s`: for how long a whole slice
-    waits for its set. `repair_s`: for a lost machine to come back. `grace_s`: before a slice is given back.
+    `join_s`: for the next machine of a running pool to offer its chips. `hold_s`: for how long a whole slice
+    waits for its set after the set's last progress. `repair_s`: for the next lost machine to come back.
+    `grace_s`: before a slice is given back.
     `settle_s`: between closing nodes and deleting them, for bindings under way to show. `park_s`: how long a
     slice that nobody wants is kept for the next one, 0 for not at all. `lag_s`: after which a list has what
     was made before. `rest_s`: after all attempts failed, doubled each round up to `longest_rest_s`.
@@ -30,6 +32,12 @@ class Times:
     longest_rest_s: float = 1800.0
 
 
+GATHERING: Final = frozenset(("Joining", "Joined"))
+"""Phases in which a slice that was whole still waits for its set."""
+
+_COMING: Final = frozenset(("Joining", "Joined", "Ready", "Repairing"))
+
+
 @dataclass(frozen=True, slots=True)
 class SliceRecord:
     """What is written down of a slice: the status of its SliceRequest. Times are seconds since the epoch.
@@ -38,6 +46,10 @@ class SliceRecord:
     `parked_s` is when it was put aside, 0 for never, and `taker` the UID of the request that it is then given
     to. `asks_of` is the UID of the request whose parked slice this one asks for, and `mark` that on its pool
     where it was another's. `no_room`: it waits for room below the limits.
+
+    `came` is the most machines that have offered their chips in this phase, and `progress_s` when the last
+    of them came, 0 for not since the phase began. `held_s` is when the slice first was whole and began to
+    wait for its set, 0 for not yet.
     """
 
     phase: Phase = "Pending"
@@ -62,10 +74,15 @@ class SliceRecord:
     asks_of: str = ""
     mark: str = ""
     no_room: bool = False
+    came: int = 0
+    progress_s: float = 0.0
+    held_s: float = 0.0
 
     def enter(self, phase: Phase, why: str, now_s: float, **changes: object) -> "SliceRecord":
         """The record in another phase, from now on."""
-        return replace(self, phase=phase, why=why, since_s=now_s, **changes)  # type: ignore[arg-type]  # of this class
+        begun = {"came": 0, "progress_s": 0.0, "held_s": self.held_s if phase in GATHERING else 0.0}
+        entered = {**begun, **changes}
+        return replace(self, phase=phase, why=why, since_s=now_s, **entered)  # type: ignore[arg-type]  # of this class
 
     def say(self, why: str) -> "SliceRecord":
         return replace(self, why=why)
@@ -91,11 +108,23 @@ class SliceNode:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Another slice of the set."""
+    """Another slice of the set. `is_listed`: the provider's list has its pool."""
 
     record: SliceRecord
     is_whole: bool = False
     is_wanted: bool = True
+    is_listed: bool = False
+
+    @property
+    def progress_s(self) -> float:
+        """When it last came nearer to being ready, 0 for not in this attempt.
+
+        That is when its attempt began, when the provider took it up, and when its machines came.
+        """
+        record = self.record
+        if record.phase == "Creating":
+            return record.sent_s if self.is_listed and record.sent_s else record.since_s
+        return max(record.since_s, record.progress_s) if record.phase in _COMING else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,13 +213,17 @@ class SlicesView:
         )
 
     @property
+    def whole_hosts(self) -> int:
+        """How many machines are ready and offer all of their chips."""
+        if isinstance(self.machines, Refusal):
+            return 0
+        wanted = self.machines.chips_per_host
+        return sum(node.is_ready and node.chips == wanted for node in self.nodes_of(self.record.pool))
+
+    @property
     def hosts(self) -> str:
         """How many machines offer their chips, of how many: `3/4`."""
-        if isinstance(self.machines, Refusal):
-            return ""
-        wanted = self.machines.chips_per_host
-        whole = sum(node.is_ready and node.chips == wanted for node in self.nodes_of(self.record.pool))
-        return f"{whole}/{self.machines.hosts}"
+        return "" if isinstance(self.machines, Refusal) else f"{self.whole_hosts}/{self.machines.hosts}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -224,6 +224,138 @@ def test_limits_hold_at_every_instant(chance: random.Random, slices: int) -> Non
             assert "more than there ever may be" in request.record.why
 
 
+@pytest.mark.parametrize("size", [20, 50])
+def test_a_large_set_is_ready_in_one_round_where_few_pools_are_made_at_a_time(size: int) -> None:
+    """GKE makes five pools at a time by default, each in about four minutes."""
+    world = World(random.Random(size))
+    world.ask("large", size)
+    world.most_operations, world.create_s = 5, (240.0, 250.0)
+    began_s, whole = world.now_s, 0
+
+    while not _is_ready(world):
+        assert world.now_s - began_s < size / 5 * 420.0, [one.record for one in world.requests.values()]
+        _turn(world)
+        world.pass_time(size * 1.0)
+        phases = [one.record.phase for one in world.requests.values()]
+        assert not {"Failing", "BackingOff"} & set(phases), "a slice that was made is taken down"
+        assert sum(phase in ("Joined", "Ready") for phase in phases) >= whole
+        whole = sum(phase in ("Joined", "Ready") for phase in phases)
+    assert len([pool for pool in world.pools.values() if pool.mark]) == size
+    assert {one.record.attempt for one in world.requests.values()} == {1}
+
+
+@pytest.mark.parametrize("size", [2, 20])
+def test_a_set_that_comes_no_nearer_to_being_whole_is_given_back(size: int) -> None:
+    world = World(random.Random(size))
+    world.ask("large", size)
+    world.create_s, world.most_operations = (60.0, 60.0), 5
+    world.capacity = {(tier, zone): 0 for tier in ("spot", "on-demand") for zone in ("a", "b")}
+    world.capacity["on-demand", "b"] = size - 1
+    held = _hold_of_all_but_one(world, size)
+
+    while any(pool.mark for pool in world.pools.values()):
+        assert world.now_s - held < TIMES.hold_s + TIMES.longest_rest_s, "it is held for ever"
+        _turn(world)
+        world.pass_time(15.0)
+    assert not any(node.pods for node in world.nodes.values())
+
+
+def _hold_of_all_but_one(world: World, size: int) -> float:
+    """Runs until all slices but one are whole; when that was."""
+    until_s = world.now_s + 4 * 3600.0
+    while sum(one.record.phase == "Joined" for one in world.requests.values()) < size - 1:
+        assert world.now_s < until_s
+        _turn(world)
+        world.pass_time(15.0)
+    return world.now_s
+
+
+@_MODEL
+@given(_CHANCES, st.integers(2, 5))
+def test_a_hold_has_an_end_whatever_the_others_do(chance: random.Random, size: int) -> None:
+    """The others of the set come and go without end, and each time that looks like progress."""
+    world = World(chance)
+    world.ask("one", size)
+    request = world.requests["one-0"]
+    while request.record.phase != "Joined":
+        _turn(world)
+        world.pass_time(5.0)
+        for other in world.of_set("one")[1:]:
+            other.record = other.record.enter("Creating", "begins again", world.now_s)
+    until_s = world.now_s + size * TIMES.hold_s + 120.0
+    while request.record.phase == "Joined":
+        assert world.now_s <= until_s
+        for other in world.of_set("one")[1:]:
+            other.record = other.record.enter("Creating", "begins again", world.now_s)
+        world.act(world.think("one-0"))
+        world.pass_time(60.0)
+    assert "came no nearer to being whole" in request.record.why
+
+
+@_MODEL
+@given(_CHANCES)
+def test_a_slice_without_room_is_tried_again_while_its_set_is_held(chance: random.Random) -> None:
+    """There is no other tier to go on to: to take the others down would gain nothing."""
+    world = World(chance)
+    world.ask("two", 2)
+    world.create_s = (60.0, 60.0)
+    world.capacity = {(tier, zone): 0 for tier in ("spot", "on-demand") for zone in ("a", "b")}
+    world.capacity["on-demand", "b"] = 1
+    _hold_of_all_but_one(world, 2)
+    (pool,) = {one.record.pool for one in world.of_set("two") if one.record.phase == "Joined"}
+
+    world.default_capacity, world.capacity = 1000, {}
+    _run_until_ready(world, 2 * TIMES.hold_s)
+
+    assert pool in {one.record.pool for one in world.of_set("two")}
+
+
+@_MODEL
+@given(_CHANCES)
+def test_machines_that_come_one_by_one_have_time_after_each(chance: random.Random) -> None:
+    world = World(chance)
+    world.ask("one")
+    request = world.requests["one-0"]
+    while request.record.phase != "Joining":
+        _turn(world)
+        world.pass_time(5.0)
+    nodes = [node for node in world.nodes.values() if node.pool == request.record.pool]
+    for node in nodes:
+        node.ready = False
+    for node in nodes:
+        _run(world, TIMES.join_s * 0.8)
+        assert world.phase("one-0") == "Joining"
+        node.ready = True
+    _run_until_ready(world, 120.0)
+    assert request.record.attempt == 1
+
+    for node in nodes:
+        node.ready = False
+    for node in nodes:
+        _run(world, TIMES.repair_s * 0.8)
+        assert world.phase("one-0") == "Repairing"
+        node.ready = True
+    _run_until_ready(world, 120.0)
+    assert request.record.attempt == 1
+
+
+@_MODEL
+@given(_CHANCES)
+def test_a_machine_that_comes_and_goes_ends_the_wait(chance: random.Random) -> None:
+    world = World(chance)
+    world.ask("one")
+    request = world.requests["one-0"]
+    while request.record.phase != "Joining":
+        _turn(world)
+        world.pass_time(5.0)
+    one, other = (node for node in world.nodes.values() if node.pool == request.record.pool)
+    other.ready, until_s = False, world.now_s + 2 * TIMES.join_s + 240.0
+    while request.record.phase == "Joining":
+        assert world.now_s < until_s
+        one.ready = not one.ready
+        _run(world, 60.0)
+
+
 @_MODEL
 @given(_CHANCES)
 def test_a_pool_of_somebody_else_is_never_touched(chance: random.Random) -> None:

@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from accelet.kinds.slicerequest import Phase
 from accelet.provisioner.deciding.attempts import after_create
 from accelet.provisioner.deciding.decide import decide
 from accelet.provisioner.deciding.offers import ParkedSlice, Party, given_of, is_in_the_way, offers_for
@@ -101,6 +102,8 @@ class World:
         self.nodes: dict[str, SimNode] = {}
         self.capacity: dict[tuple[str, str], int] = {}
         self.default_capacity = 1000
+        self.create_s = (5.0, 300.0)
+        self.most_operations = 1000
         self.creates = 0
         self.silent_list: PoolList | None = None
         self.whole_once: set[str] = set()
@@ -109,6 +112,9 @@ class World:
         for index in range(size):
             uid = f"{name}-{index}"
             self.requests[uid] = SimRequest(uid, uid, name, size)
+
+    def phase(self, uid: str) -> Phase:
+        return self.requests[uid].record.phase
 
     def fall_silent(self) -> None:
         """The provider answers no more: the last list stays, and nothing that is sent has an effect."""
@@ -200,7 +206,7 @@ class World:
         kind = self.chance.random()
         if kind < self.faults / 2 or self.silent_list is not None:
             return Failure(Trouble.UNKNOWN, "no answer")
-        if kind < self.faults:
+        if kind < self.faults or self.operations >= self.most_operations:
             return Failure(Trouble.BUSY, "the cluster is busy")
         if record.pool in self.pools:
             return Failure(Trouble.EXISTS, "it exists")
@@ -212,7 +218,7 @@ class World:
         else:
             fails = False
         lag_s = self.chance.choice((0.0, LAG_S))
-        runs_s = self.now_s + self.chance.uniform(5.0, 300.0)
+        runs_s = self.now_s + self.chance.uniform(*self.create_s)
         self.pools[record.pool] = SimPool(
             record.pool, request.uid, place, self.now_s + lag_s, max(runs_s, self.now_s + lag_s), fails
         )
@@ -253,9 +259,9 @@ class World:
             order=ORDER,
             listed=self.silent_list or PoolList(tuple(self.listed()), self.now_s),
             now_s=self.now_s,
-            nodes=tuple(self.seen(node, request) for node in self.nodes.values()),
+            nodes=tuple(self.seen(node, request) for node in self.nodes_of(request)),
             members=tuple(
-                Member(one.record, self.is_whole(one), one.unwanted is None)
+                Member(one.record, self.is_whole(one), one.unwanted is None, self.is_listed(one))
                 for one in self.of_set(request.set_name)
                 if one is not request
             ),
@@ -302,7 +308,7 @@ class World:
         return is_in_the_way(request.uid, waiting, every, room, self.limits)
 
     def given(self, request: SimRequest) -> frozenset[str]:
-        parties = [Party(one.uid, one.record) for one in self.requests.values()]
+        parties = [Party(one.uid, one.record) for one in self.requests.values() if one.record.mark]
         return given_of(Party(request.uid, request.record), parties)
 
     def held(self, request: SimRequest) -> frozenset[str]:
@@ -333,8 +339,21 @@ class World:
 
     def is_whole(self, request: SimRequest) -> bool:
         pool = self.pools.get(request.record.pool)
-        nodes = [node for node in self.nodes.values() if node.pool == request.record.pool]
-        return pool is not None and len(nodes) == HOSTS and all(node.ready for node in nodes)
+        nodes = [self.nodes.get(f"{request.record.pool}-{index}") for index in range(HOSTS)]
+        return pool is not None and all(node is not None and node.ready for node in nodes)
+
+    def nodes_of(self, request: SimRequest) -> Iterable[SimNode]:
+        pools = {request.record.pool, *self.held(request)}
+        return (node for node in self.nodes.values() if node.pool in pools)
+
+    def is_listed(self, request: SimRequest) -> bool:
+        pool = self.pools.get(request.record.pool)
+        return pool is not None and pool.visible_s <= self.now_s
+
+    @property
+    def operations(self) -> int:
+        """How many pools are being made or deleted."""
+        return sum(pool.state in ("creating", "deleting") and bool(pool.mark) for pool in self.pools.values())
 
     def live_pools(self, request: SimRequest) -> list[SimPool]:
         held = self.held(request)
