@@ -15,7 +15,7 @@ from accelet.kinds.slicerequest import SLICE_REQUEST_DEFINITION
 DEFINITIONS: Final = (SLICE_REQUEST_DEFINITION, GPU_TASK_DEFINITION, MOVE_DEFINITION)
 
 
-ORIGINAL_FILE: Final = "tasks/original/gputasks.yaml"
+ORIGINAL_FILE: Final = "crds/original/gputasks.yaml"
 """Below deploy: it is installed by those alone who want it."""
 
 

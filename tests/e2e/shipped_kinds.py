@@ -18,6 +18,7 @@ RESOURCES: Mapping[str, ApiResource] = {
     "ConfigMap": CONFIG_MAPS,
     "PodDisruptionBudget": ApiResource("PodDisruptionBudget", "poddisruptionbudgets", "policy"),
     "Deployment": ApiResource("Deployment", "deployments", "apps"),
+    "NetworkPolicy": ApiResource("NetworkPolicy", "networkpolicies", "networking.k8s.io"),
     "ValidatingAdmissionPolicy": ApiResource(
         "ValidatingAdmissionPolicy", "validatingadmissionpolicies", _ADMISSION
     ),

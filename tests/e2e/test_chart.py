@@ -23,6 +23,7 @@ CHECKSUM, KEEP = "checksum/config", "helm.sh/resource-policy"
 """What the chart adds: a changed configuration makes new pods; the kind of what people wrote stays."""
 
 OFF: Values = {"enabled": False}
+ON: Values = {"enabled": True}
 NOTHING: Values = {
     "agent": OFF,
     "scheduler": OFF,
@@ -39,17 +40,17 @@ PARTS: Mapping[str, tuple[Values, Sequence[str]]] = {
     "dra": ({**NOTHING, "agent": {**PLAIN, "dra": True}}, ["agent-dra"]),
     "policies": ({**NOTHING, "policies": {"enabled": True}}, ["policies"]),
     "provisioner": (
-        {**NOTHING, "provisioner": {"enabled": True}},
-        ["provisioner", "provisioner/simulated"],
+        {**NOTHING, "provisioner": {"enabled": True}, "network": ON},
+        ["crds", "provisioner", "provisioner/simulated"],
     ),
-    "tasks": ({**NOTHING, "tasks": {"enabled": True}}, ["tasks"]),
+    "tasks": ({**NOTHING, "tasks": {"enabled": True}, "network": ON}, ["crds", "tasks"]),
     "monitoring": (
         {
             "provisioner": {"enabled": True},
             "tasks": {"enabled": True},
             "monitoring": {"podMonitors": True, "alerts": True, "dashboards": True},
         },
-        [".", "provisioner", "provisioner/simulated", "tasks", "monitoring"],
+        [".", "crds", "provisioner", "provisioner/simulated", "tasks", "monitoring"],
     ),
     "identity": ({**NOTHING, "identity": {"enabled": True}}, ["identity"]),
 }
@@ -112,9 +113,7 @@ def test_chart_makes_what_the_kustomizations_make(
     helm: Helm, binaries: Binaries, values: Values, folders: Sequence[str]
 ) -> None:
     rendered = by_identity([without_additions(each) for each in helm.template(values)])
-    built: list[Manifest] = []
-    for each in folders:  # the kinds are in more than one folder
-        built += [one for one in build(DEPLOY / each, binaries.path("kubectl")) if one not in built]
+    built = [one for each in folders for one in build(DEPLOY / each, binaries.path("kubectl"))]
     assert without_blanks(rendered) == without_blanks(by_identity(built))
 
 

@@ -47,7 +47,8 @@ async def client(cluster: ControlPlane) -> AsyncIterator[Client]:
 @pytest.fixture
 async def kubeconfig(cluster: ControlPlane, client: Client, binaries: Binaries, tmp_path: Path) -> Path:
     """That of the account, and with no more than the rights, which deploy/tasks gives."""
-    for manifest in build(DEPLOY / "tasks", binaries.path("kubectl")):
+    kubectl = binaries.path("kubectl")
+    for manifest in (*build(DEPLOY / "crds", kubectl), *build(DEPLOY / "tasks", kubectl)):
         resource, name = RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
         namespace = manifest["metadata"].get("namespace")
         is_tried = manifest["kind"] == "Deployment"
@@ -380,7 +381,8 @@ async def originals(
     user: Client, client: Client, namespace: str, binaries: Binaries
 ) -> AsyncIterator[dict[str, Any]]:
     """The original's manifest, where its kind is installed."""
-    for manifest in build(DEPLOY / "tasks" / "original", binaries.path("kubectl")):
+    kubectl = binaries.path("kubectl")
+    for manifest in (*build(DEPLOY / "crds/original", kubectl), *build(DEPLOY / "tasks/original", kubectl)):
         resource, name = RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
         await client.patch(resource, None, name, manifest, "apply")
     await _until(partial(_may_list, user, _ORIGINALS, namespace))

@@ -41,7 +41,8 @@ async def kubeconfig(
     The kinds stay: objects of them may still be on their way out.
     """
     kubectl, folder = binaries.path("kubectl"), DEPLOY / "provisioner"
-    manifests = [*build(folder, kubectl), *build(folder / "simulated", kubectl)]
+    folders = (DEPLOY / "crds", folder, folder / "simulated")
+    manifests = [one for each in folders for one in build(each, kubectl)]
     for manifest in manifests:
         resource, name = RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
         namespace = manifest["metadata"].get("namespace")

@@ -206,7 +206,7 @@ async def test_the_kind_is_removed_while_the_controller_runs_and_installed_again
     await client.delete(_KINDS, None, name)
     await until("the kind is gone", partial(_is_gone, client, _KINDS, None, name))
     await until("its Job goes with it", partial(_is_gone, client, JOBS, namespace, "first-1"))
-    for manifest in build(DEPLOY / "tasks", binaries.path("kubectl")):
+    for manifest in build(DEPLOY / "crds", binaries.path("kubectl")):
         if manifest["metadata"]["name"] == name:
             await client.patch(_KINDS, None, name, manifest, "apply")
 

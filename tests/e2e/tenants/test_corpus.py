@@ -61,7 +61,7 @@ def kinds(control_plane: ControlPlane, binaries: Binaries) -> Iterator[None]:
     """Our own kinds, the original's, and those of strangers."""
     shipped = [
         each
-        for folder in ("crds", "tasks/original")
+        for folder in ("crds", "crds/original")
         for each in build(DEPLOY / folder, binaries.path("kubectl"))
         if each["kind"] == "CustomResourceDefinition"
     ]

@@ -26,9 +26,9 @@ def controller(
 ) -> Iterator[SchedulerProcess]:
     """The task controller, as deploy/tasks installs it."""
     folder = tmp_path_factory.mktemp("tasks")
-    shipped = [
-        each for each in build(DEPLOY / "tasks", binaries.path("kubectl")) if each["kind"] != "Deployment"
-    ]
+    kubectl = binaries.path("kubectl")
+    parts = (*build(DEPLOY / "crds", kubectl), *build(DEPLOY / "tasks", kubectl))
+    shipped = [each for each in parts if each["kind"] != "Deployment"]
     (settings,) = (each["data"]["config.yaml"] for each in shipped if each["kind"] == "ConfigMap")
     (folder / "config.yaml").write_text(settings)
     wait_until(
