@@ -15,7 +15,13 @@ from accelet.cli.options import choose_kubeconfig, own_kubeconfig_option
 from accelet.cli.reading.manifests import read_manifests
 from accelet.cli.reading.objectfiles import UnreadableInputError
 from accelet.cli.subcommands.slices_forget import command as forget
-from accelet.kube.errors import ConfigurationError, KubeError, MalformedObjectError, NotFoundError
+from accelet.kube.errors import (
+    ConfigurationError,
+    ForbiddenError,
+    KubeError,
+    MalformedObjectError,
+    NotFoundError,
+)
 from accelet.provisioner.demand.owners import PARSERS, JobOwner
 from accelet.provisioner.identity.children import first_worker
 from accelet.provisioner.offline import OfflinePlan, PlannedSlice, RefusedSlices, plan_offline
@@ -33,13 +39,14 @@ from accelet.runtime.settings import SettingsError
 
 @click.group("slices", invoke_without_command=True)
 @own_kubeconfig_option
+@click.option("-n", "--namespace", help="Show this namespace alone.  [default: all of them]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 @click.pass_context
-def command(context: click.Context, *, kubeconfig: Path | None, as_json: bool) -> None:
+def command(context: click.Context, *, kubeconfig: Path | None, namespace: str | None, as_json: bool) -> None:
     """Show every TPU slice that is wanted, how far it is and why; or plan some offline."""
     if context.invoked_subcommand is not None:
         return
-    found, notes = _read_cluster(choose_kubeconfig(kubeconfig))
+    found, notes = _read_cluster(choose_kubeconfig(kubeconfig), namespace)
     for note in notes:
         click.echo(note, err=True)
     if as_json:
@@ -93,18 +100,23 @@ def plan(
 command.add_command(forget)
 
 
-def _read_cluster(kubeconfig: Path | None) -> tuple[Sequence[SliceRequest], Sequence[str]]:
+def _read_cluster(
+    kubeconfig: Path | None, namespace: str | None
+) -> tuple[Sequence[SliceRequest], Sequence[str]]:
     from accelet.cli.reading.slicelists import API_S, list_slices  # noqa: PLC0415 - half a second, not for plans
 
     try:
-        return asyncio.run(list_slices(kubeconfig))
+        return asyncio.run(list_slices(kubeconfig, namespace))
     except ConfigurationError as error:
         hint = "" if kubeconfig else "\nOutside of a pod, give --kubeconfig FILE or set KUBECONFIG."
         click.echo(f"{error}{hint}", err=True)
     except TimeoutError:
         click.echo(f"the API server has not answered within {API_S:.0f} s", err=True)
     except NotFoundError:
-        click.echo("this cluster knows no SliceRequests; kubectl apply -k deploy/provisioner", err=True)
+        click.echo("this cluster knows no SliceRequests; kubectl apply -k deploy/crds", err=True)
+    except ForbiddenError as error:
+        hint = "" if namespace else "\nWho may see one namespace alone names it: accelet slices -n NAMESPACE."
+        click.echo(f"{error}{hint}", err=True)
     except KubeError as error:
         click.echo(str(error), err=True)
     raise SystemExit(EXIT_FAILED)

@@ -390,6 +390,6 @@ GPU_TASK_DEFINITION: Final = Definition(
         Column("Age", ".metadata.creationTimestamp", "date"),
         Column("Job", ".status.job", priority=1),
         Column("Queue", ".spec.queue", priority=1),
-        Column("Why", ".status.why", priority=1),
+        Column("Why", ".status.why"),
     ),
 )

@@ -152,6 +152,6 @@ SLICE_REQUEST_DEFINITION: Final = Definition(
         Column("For", ".spec.owner.job"),
         Column("Age", ".metadata.creationTimestamp", "date"),
         Column("Pool", ".status.pool", priority=1),
-        Column("Why", ".status.why", priority=1),
+        Column("Why", ".status.why"),
     ),
 )

@@ -14,9 +14,9 @@ API_S = 60.0
 
 
 async def list_slices(
-    kubeconfig: Path | None, within_s: float = API_S
+    kubeconfig: Path | None, namespace: str | None = None, within_s: float = API_S
 ) -> tuple[Sequence[SliceRequest], Sequence[str]]:
-    """All slice requests by namespace, set and name, and a note on each that cannot be read.
+    """The slice requests of a namespace or of all, by namespace, set and name; a note on each malformed one.
 
     Raises:
         KubeError: there is no way to the API server, or it refuses. TimeoutError: it takes too long.
@@ -26,7 +26,7 @@ async def list_slices(
     notes: list[str] = []
     try:
         async with asyncio.timeout(within_s):
-            async for page in client.list_pages(SLICE_REQUESTS):
+            async for page in client.list_pages(SLICE_REQUESTS, namespace):
                 for item in page.items:
                     try:
                         found.append(parse_request(item))

@@ -210,8 +210,10 @@ async def test_people_and_machines_see_every_slice_and_why(world: World, tmp_pat
 
     shown = await asyncio.to_thread(run)
     told = await asyncio.to_thread(run, "--json")
+    beside = await asyncio.to_thread(run, "--namespace", "other")
 
-    assert shown.exit_code == told.exit_code == 0
+    assert shown.exit_code == told.exit_code == beside.exit_code == 0
+    assert beside.stdout == "No slice is asked for.\n"
     assert "BackingOff" in shown.stdout
     assert "[red]no capacity[/]" in shown.stdout
     assert "not shown: SliceRequest ml/odd: spec.chipsPerPod" in shown.stderr
