@@ -28,6 +28,7 @@ MOST_SHARES: Final = ALL_MILLICORES // STEP_MILLICORES
 
 _PCI_UNIT = re.compile(r"[0-9a-f]{4,8}-[0-9a-f]{2}-[0-9a-f]{2}\.[0-7]")
 _NO_PLAIN_LABEL = re.compile(r".*-[0-9a-f]{8}|[0-9a-f]{4,8}-[0-9a-f]{2}-[0-9a-f]{2}-[0-7]")
+_NUMBERED = re.compile(r"chips?(?:-[0-9]{1,2})+")
 _SUFFIX_ROOM = 9  # of `-tile-63` and `-monitor`, and one to spare
 
 
@@ -56,6 +57,14 @@ def label_of(unit: str) -> str:
         return plain
     digest = hashlib.sha256(unit.encode(errors="surrogatepass")).hexdigest()[:8]
     return f"{plain[: room - 9].strip('-')}-{digest}".strip("-")
+
+
+def is_numbered(device: str) -> bool:
+    """Whether earlier versions gave this name to TPU chips, by their number on the host: `chips-0-3`.
+
+    Only the record of prepared claims tells which chips it was: numbers moved when a chip left the bus.
+    """
+    return _NUMBERED.fullmatch(device) is not None
 
 
 def explain_not_for_dra(settings: Settings) -> str | None:

@@ -49,6 +49,40 @@ def render_cdi(driver: str, devices: Sequence[CdiDevice]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
 
 
+class _Node(msgspec.Struct, frozen=True):
+    path: str
+    host_path: str = msgspec.field(name="hostPath", default="")
+
+
+class _Mount(msgspec.Struct, frozen=True):
+    host_path: str = msgspec.field(name="hostPath")
+
+
+class _Edits(msgspec.Struct, frozen=True):
+    nodes: list[_Node] = msgspec.field(name="deviceNodes", default_factory=list)
+    mounts: list[_Mount] = []
+
+
+class _Device(msgspec.Struct, frozen=True):
+    edits: _Edits = msgspec.field(name="containerEdits", default_factory=_Edits)
+
+
+class _Document(msgspec.Struct, frozen=True):
+    devices: list[_Device]
+
+
+def nodes_in(cdi: str) -> frozenset[tuple[str, str]]:
+    """The device files that a file of ours gives to containers: the host's path of each, and theirs."""
+    devices = msgspec.json.decode(cdi, type=_Document).devices
+    return frozenset((node.host_path, node.path) for device in devices for node in device.edits.nodes)
+
+
+def mounts_in(cdi: str) -> frozenset[str]:
+    """The host's paths that a file of ours mounts."""
+    devices = msgspec.json.decode(cdi, type=_Document).devices
+    return frozenset(mount.host_path for device in devices for mount in device.edits.mounts)
+
+
 def _edits(edits: ContainerEdits) -> Mapping[str, Any]:
     told: dict[str, Any] = {}
     if edits.environment:

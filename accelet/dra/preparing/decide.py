@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from accelet.accelerators.device import UnitId
-from accelet.accelerators.edits import ContainerEdits
+from accelet.accelerators.edits import ContainerEdits, Folder
 from accelet.accelerators.gathering import gather_edits
 from accelet.dra.errors import ClaimError, NotYetError
 from accelet.dra.names import GPU_DRIVER, GPU_RESOURCES
 from accelet.dra.pool import DevicePool
-from accelet.dra.preparing.cdi import WHOLE_CLAIM, CdiDevice, kind_of, render_cdi
+from accelet.dra.preparing.cdi import WHOLE_CLAIM, CdiDevice, kind_of, nodes_in, render_cdi
 from accelet.dra.preparing.claim import AllocatedClaim
 from accelet.dra.preparing.consumers import ConsumerPod
 from accelet.dra.preparing.entry import Entry, PreparedDevice
@@ -75,7 +75,37 @@ def understand(claim: AllocatedClaim, offer: DriverOffer) -> Wanted:
     holds = holds_of(claim, offer.pool)
     if not holds:
         raise ClaimError(f"the claim has no device of {offer.pool.driver}")
+    return _wanted(claim, holds, offer)
+
+
+def understand_again(claim: AllocatedClaim, entry: Entry, offer: DriverOffer) -> Wanted:
+    """The same of an allocation that is in the record: it means what it meant when it was first met.
+
+    A name may be another device's by now, or that of none.
+    """
+    return _wanted(claim, entry.holds, offer)
+
+
+def _wanted(claim: AllocatedClaim, holds: tuple[DeviceHold, ...], offer: DriverOffer) -> Wanted:
     return Wanted(claim, holds, environment_of(claim.configs, offer.pool.driver, claim.results))
+
+
+def explain_stale(entry: Entry, offer: DriverOffer, boot: str) -> str | None:
+    """Why a prepared claim cannot be given again as it is in the record; None where it can.
+
+    Device files are numbered anew at each boot, and for cards that come back; the number of a card that left
+    may be another's by now. A driver without resources judges no hardware.
+    """
+    if entry.boot != boot:
+        return "the node was started anew since"
+    if offer.hardware.backend is None:
+        return None
+    units = {unit for hold in entry.holds for unit, _ in hold.atoms}
+    inventory = offer.hardware.inventory.by_unit
+    if gone := sorted(units - inventory.keys()):
+        return f"{gone[0]} is not there any more"
+    now = {(node.host_path, node.container_path) for unit in units for node in inventory[unit][0].nodes}
+    return None if now == nodes_in(entry.cdi) else "its device files are others by now"
 
 
 def may_set_environment(wanted: Wanted, offer: DriverOffer) -> bool:
@@ -119,17 +149,34 @@ def decide(
     describe = partial(describe_with, offer.hardware, wanted.holds, wanted.settings)
     owned = pods if claim.owner is not None or claim.is_extended else None
     views = prove_views(claim.name, wanted.requests, describe, owned)
+    decision = _grant(wanted, offer, views, boot)
+    refuse_together(decision.entry, offer.pool.driver, entries=entries, pods=pods or (), beside=beside)
+    return decision
+
+
+def refuse_together(
+    entry: Entry,
+    driver: str,
+    *,
+    entries: Collection[Entry],
+    pods: Collection[ConsumerPod],
+    beside: Collection[OtherClaim],
+) -> None:
+    """A claim is right only beside what else the containers have that use it.
+
+    `entries` are all claims that are prepared, `beside` those of the same call that are not.
+
+    Raises:
+        ClaimError: a container of `pods` has something beside it.
+    """
     known = [
-        OtherClaim(entry.name, entry.has_environment)
-        for entry in others
-        if entry.namespace == claim.namespace and entry.uid != claim.uid
+        OtherClaim(other.name, other.has_environment)
+        for other in entries
+        if other.namespace == entry.namespace and other.uid != entry.uid
     ]
-    refuse_mixture(
-        claim.name, has_environment=views.has_environment, pods=pods or (), others=[*known, *beside]
-    )
-    if offer.pool.driver == GPU_DRIVER:
-        refuse_beside_plugin(claim.name, GPU_RESOURCES, pods or ())
-    return _grant(wanted, offer, views, boot)
+    refuse_mixture(entry.name, has_environment=entry.has_environment, pods=pods, others=[*known, *beside])
+    if driver == GPU_DRIVER:
+        refuse_beside_plugin(entry.name, GPU_RESOURCES, pods)
 
 
 def _grant(wanted: Wanted, offer: DriverOffer, views: Views, boot: str) -> Decision:
@@ -165,6 +212,13 @@ def _grant(wanted: Wanted, offer: DriverOffer, views: Views, boot: str) -> Decis
         boot=boot,
     )
     return Decision(entry, offer.pool.driver, tuple(devices))
+
+
+def folders_of(wanted: Wanted, offer: DriverOffer) -> tuple[Folder, ...]:
+    """The host folders that the claim's containers mount."""
+    return tuple(
+        folder for request in wanted.requests for folder in _edits_beside(request, wanted, offer).folders
+    )
 
 
 def _edits_of(hold: DeviceHold, offer: DriverOffer, environment: Environment) -> ContainerEdits:

@@ -16,9 +16,12 @@ from accelet.dra.publishing.served import ServedResource
 
 @dataclass(frozen=True)
 class Hardware:
-    """All hardware of one driver as the last scan saw it."""
+    """All hardware of one driver as the last scan saw it.
 
-    backend: Backend
+    `backend` is None where the driver has no resource.
+    """
+
+    backend: Backend | None
     inventory: Inventory
 
     def edits(self, holds: Sequence[DeviceHold], environment: Environment) -> ContainerEdits:
@@ -28,6 +31,7 @@ class Hardware:
             ClaimError: the devices cannot be used together, or are not there any more.
         """
         devices = [self._device(unit) for unit in sorted({unit for hold in holds for unit, _ in hold.atoms})]
+        assert self.backend is not None, "what was found belongs to a resource"
         try:
             return self.backend.edits(self.inventory, devices, self._tiles(holds), environment)
         except EditsError as error:
@@ -49,10 +53,10 @@ class Hardware:
         return {unit: frozenset(tiles) for unit, tiles in held.items() if len(tiles) < counts[unit]}
 
 
-def hardware_of(resources: Sequence[ServedResource]) -> Hardware | None:
-    """The hardware of all resources of one driver; None where it has none."""
+def hardware_of(resources: Sequence[ServedResource]) -> Hardware:
+    """The hardware of all resources of one driver."""
     if not resources:
-        return None
+        return Hardware(None, Inventory())
     first = resources[0].inventory
     devices = tuple(device for resource in resources for device in resource.inventory.devices)
     return Hardware(resources[0].backend, replace(first, devices=devices))

@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from accelet.accelerators.device import UnitId
 from accelet.dra.errors import ClaimError
+from accelet.dra.names import is_numbered
 from accelet.dra.pool import Atom, DevicePool, PoolDevice
 from accelet.dra.preparing.claim import AllocatedClaim, Result
 
@@ -54,7 +55,9 @@ def holds_of(claim: AllocatedClaim, pool: DevicePool) -> tuple[DeviceHold, ...]:
 def _hold(result: Result, pool: DevicePool) -> DeviceHold:
     device = pool.by_name.get(result.device)
     if result.pool != pool.node or device is None:
-        raise ClaimError(f"the device {result.device[:64]} of pool {result.pool[:64]} is not on this node")
+        said = f"the device {result.device[:64]} of pool {result.pool[:64]} is not on this node"
+        earlier = ": its name is that of an earlier version; create the pod again"
+        raise ClaimError(said + (earlier if is_numbered(result.device) else ""))
     if result.share is not None and not device.is_shareable:
         raise ClaimError(f"{device.name} cannot be shared, and was allocated as a share")
     return DeviceHold(

@@ -2,14 +2,17 @@
 
 Each box takes a counter for each of its chips, so no chip is in two boxes that are held. On a host that is
 given out only whole there is one box, and beside it each chip by itself (`host-chip`) for pods that ask for
-all of them by number.
+all of them by number. Devices and counters are named by PCI address: a chip that leaves the bus renames no
+other.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from accelet.accelerators.device import DeviceId
-from accelet.dra.pool import Atom, Attribute, CounterSet, PoolDevice
+from accelet.accelerators.device import DeviceId, UnitId
+from accelet.accelerators.tpu.host import host_of
+from accelet.dra.names import label_of
+from accelet.dra.pool import Atom, Attribute, CounterSet, Kind, PoolDevice
 from accelet.dra.publishing.attributes import standard_attributes, text_attribute
 from accelet.dra.publishing.served import ServedResource, ServedUnit, units_of
 
@@ -41,11 +44,13 @@ def tpu_devices(resource: ServedResource) -> Tpus:
     boxes = [box for size in range(1, len(chips) + 1) for box in _boxes(resource, places, size)]
     if not boxes:
         return Tpus(left_out=(f"{resource.name}: these {len(chips)} chips form no box that can be used",))
-    counters = CounterSet(HOST, {f"chip-{place}": 1 for place in range(len(chips))})
+    counters = CounterSet(HOST, _counters(chips))
     # Where only all chips together can be used, pods that say how many they want need them one by one.
     singles = [(place,) for place in range(len(chips))] if boxes == [tuple(range(len(chips)))] else []
-    parts = [_device(chips, [place], "host-chip") for (place,) in singles if len(chips) > 1]
-    return Tpus((counters,), (*parts, *(_device(chips, box, "box") for box in boxes)))
+    numbers = _numbers(resource, chips)
+    parts = [_device([chips[place]], numbers, "host-chip") for (place,) in singles if len(chips) > 1]
+    whole = [_device([chips[place] for place in box], numbers, "box") for box in boxes]
+    return Tpus((counters,), (*parts, *whole))
 
 
 def _boxes(resource: ServedResource, places: Mapping[DeviceId, int], size: int) -> Iterator[tuple[int, ...]]:
@@ -63,26 +68,34 @@ def _known(
     yield from (one for one in sets if one <= places.keys())
 
 
-def _device(chips: Sequence[ServedUnit], box: Sequence[int], kind: str) -> PoolDevice:
-    members = [chips[place] for place in box]
+def _numbers(resource: ServedResource, chips: Sequence[ServedUnit]) -> Mapping[UnitId, int]:
+    """Each chip's number on its host, which stays while others leave as far as the host was seen complete."""
+    host = host_of(resource.inventory)
+    return {chip.unit: host.place(chip.device.id) for chip in chips}
+
+
+def _device(members: Sequence[ServedUnit], numbers: Mapping[UnitId, int], kind: Kind) -> PoolDevice:
     atoms: frozenset[Atom] = frozenset((chip.unit, 0) for chip in members)
     attributes: dict[str, Attribute] = {
         "type": kind,
-        "chips": len(box),
-        "firstChip": box[0],
+        "chips": len(members),
+        "firstChip": numbers[members[0].unit],
         **text_attribute("generation", members[0].device.model),
         **standard_attributes(members),
     }
-    counters = {f"chip-{place}": 1 for place in box}
-    if kind == "host-chip":
-        return PoolDevice(f"chip-{box[0]}", "host-chip", atoms, attributes, HOST, counters)
-    return PoolDevice(_name(box), "box", atoms, attributes, HOST, counters)
+    labels = [label_of(chip.unit) for chip in members]
+    name = f"chip-{labels[0]}" if kind == "host-chip" else _name(labels)
+    return PoolDevice(name, kind, atoms, attributes, HOST, _counters(members))
 
 
-def _name(box: Sequence[int]) -> str:
-    """`chips-2` for one chip, `chips-0-3` for a run of them, every number where they are no run."""
-    if len(box) == 1:
-        return f"chips-{box[0]}"
-    if list(box) == list(range(box[0], box[-1] + 1)):
-        return f"chips-{box[0]}-{box[-1]}"
-    return "chips-" + "-".join(map(str, box))
+def _counters(chips: Sequence[ServedUnit]) -> Mapping[str, int]:
+    return {f"chip-{label_of(chip.unit)}": 1 for chip in chips}
+
+
+def _name(labels: Sequence[str]) -> str:
+    """How many, then the first and the last: `chips-1-0000-00-05-0`, `chips-4-0000-00-05-0-0000-00-08-0`.
+
+    Names by number (`chips-2`, `chips-0-3`) are those of earlier versions.
+    """
+    ends = labels[:1] if len(labels) == 1 else [labels[0], labels[-1]]
+    return "-".join(["chips", str(len(labels)), *ends])

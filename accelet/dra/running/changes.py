@@ -1,21 +1,26 @@
 """Changes of the record of prepared claims, made for all calls that wait at once."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from accelet.accelerators.device import UnitId
-from accelet.accelerators.folders import prepare_folders
+from accelet.accelerators.folders import prepare_folders, restore_folders
 from accelet.dra.errors import ClaimError, DraError, NotYetError
+from accelet.dra.preparing.cdi import mounts_in, nodes_in
 from accelet.dra.preparing.decide import (
     Decision,
     DriverOffer,
-    Wanted,
     decide,
+    explain_stale,
+    folders_of,
     may_set_environment,
+    refuse_together,
     understand,
+    understand_again,
 )
 from accelet.dra.preparing.entry import Entry, PreparedDevice
 from accelet.dra.preparing.hold import explain_held
@@ -38,10 +43,13 @@ _NOTHING: Final[Outcomes] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Grant:
-    """The claims of one call, by UID; `held` are units that containers hold by the device plugin."""
+    """The claims of one call, by UID.
+
+    `held` are units that containers hold by the device plugin, or why that cannot be told.
+    """
 
     reads: Mapping[str, ReadClaim]
-    held: Collection[UnitId]
+    held: Collection[UnitId] | NotYetError
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,12 @@ class RecordChanges:
         self._records, self._offer = records, offer
         self._root, self._boot = root, boot
         self._groups = Groups(self._make)
+
+    @property
+    def units(self) -> frozenset[UnitId]:
+        """All hardware that the driver has, as far as it was looked at."""
+        offer = self._offer()
+        return frozenset() if offer is None else frozenset(offer.hardware.inventory.by_unit)
 
     async def make(self, change: Change) -> Outcomes:
         """What became of the change; nobody is told before it is on disk.
@@ -113,44 +127,70 @@ class RecordChanges:
             case Forget(uids):
                 draft.forget(uids)
                 return _NOTHING
-            case Grant(reads, held):
-                return self._grant(reads, held, draft)
+            case Grant():
+                return self._grant(change, draft)
 
-    def _grant(self, reads: Mapping[str, ReadClaim], held: Collection[UnitId], draft: "_Draft") -> Outcomes:
+    def _grant(self, grant: Grant, draft: "_Draft") -> Outcomes:
         offer = self._offer()
         if offer is None:
-            return dict.fromkeys(reads, NotYetError("this node's hardware was not looked at yet"))
+            return dict.fromkeys(grant.reads, NotYetError("this node's hardware was not looked at yet"))
         outcomes: dict[str, Prepared] = {}
-        for uid, read in reads.items():
+        for uid, read in grant.reads.items():
             try:
-                decision = self._decide(read, offer, draft.entries.values(), reads, held)
+                known = draft.entries.get((read.claim.uid, read.claim.digest))
+                outcomes[uid] = self._grant_one(read, known, grant, offer, draft)
             except (ClaimError, NotYetError) as error:
                 outcomes[uid] = error
-                continue
-            draft.add(self._make_folders(decision).entry)
-            outcomes[uid] = decision.entry.answers
         return outcomes
 
-    def _decide(
+    def _grant_one(
+        self, read: ReadClaim, known: Entry | None, grant: Grant, offer: DriverOffer, draft: "_Draft"
+    ) -> tuple[PreparedDevice, ...]:
+        beside = list(_beside(read, grant.reads.values(), offer, draft))
+        is_prepared = known is not None and known.phase == "completed"
+        if known is not None and is_prepared and explain_stale(known, offer, self._boot) is None:
+            self._give_again(read, known, offer, beside, draft)
+            return known.answers
+        wanted = (
+            understand(read.claim, offer) if known is None else understand_again(read.claim, known, offer)
+        )
+        if isinstance(grant.held, NotYetError):
+            raise grant.held
+        if reason := explain_held(wanted.holds, grant.held):
+            raise NotYetError(reason)
+        entries = draft.entries.values()
+        decision = decide(wanted, offer, entries=entries, pods=read.pods, beside=beside, boot=self._boot)
+        self._refuse_missing(node.host_path for device in decision.devices for node in device.edits.nodes)
+        draft.add(self._make_folders(decision).entry)
+        return decision.entry.answers
+
+    def _give_again(
         self,
         read: ReadClaim,
+        known: Entry,
         offer: DriverOffer,
-        entries: Collection[Entry],
-        reads: Mapping[str, ReadClaim],
-        held: Collection[UnitId],
-    ) -> Decision:
-        wanted = understand(read.wanted.claim, offer)  # anew: the hardware may be another by now
-        if reason := explain_held(wanted.holds, held):
-            raise NotYetError(reason)
-        beside = [
-            OtherClaim(other.wanted.claim.name, may_set_environment(other.wanted, offer))
-            for uid, other in reads.items()
-            if uid != wanted.claim.uid and other.wanted.claim.namespace == wanted.claim.namespace
-        ]
-        decision = decide(wanted, offer, entries=entries, pods=read.pods, beside=beside, boot=self._boot)
-        if missing := self._find_missing(wanted, offer):
-            raise NotYetError(f"the device node {missing} is not there")
-        return decision
+        beside: Collection[OtherClaim],
+        draft: "_Draft",
+    ) -> None:
+        """What is in the record stands, whatever the hardware or the settings are by now."""
+        entries, driver = draft.entries.values(), offer.pool.driver
+        refuse_together(known, driver, entries=entries, pods=read.pods, beside=beside)
+        self._refuse_missing(host_path for host_path, _ in nodes_in(known.cdi))
+        mounted = mounts_in(known.cdi)
+        folders = folders_of(understand_again(read.claim, known, offer), offer)
+        for fault in restore_folders([one for one in folders if one.host_path in mounted], self._root):
+            _log.warning("folder not made", reason=fault)
+        draft.decided[known.key] = known
+
+    def _refuse_missing(self, paths: Iterable[str]) -> None:
+        """A container would never start that is given a device file which is not there.
+
+        Raises:
+            NotYetError: one of them is not there.
+        """
+        for path in sorted(set(paths)):
+            if not (self._root / path.lstrip("/")).exists():
+                raise NotYetError(f"the device node {path} is not there")
 
     def _make_folders(self, decision: Decision) -> Decision:
         """Makes the host folders its devices mount; a container does without one that cannot be made."""
@@ -162,14 +202,19 @@ class RecordChanges:
             devices.append(replace(device, edits=edits))
         return decision.with_devices(devices)
 
-    def _find_missing(self, wanted: Wanted, offer: DriverOffer) -> str | None:
-        """A device file that a container could not be given, so that it would never start."""
-        for hold in wanted.holds:
-            for unit in sorted({unit for unit, _ in hold.atoms}):
-                for node in offer.hardware.inventory.by_unit[unit][0].nodes:
-                    if not (self._root / node.host_path.lstrip("/")).exists():
-                        return node.host_path
-        return None
+
+def _beside(
+    read: ReadClaim, reads: Iterable[ReadClaim], offer: DriverOffer, draft: "_Draft"
+) -> Iterator[OtherClaim]:
+    """The other claims of a call in the same namespace that are not in the record yet."""
+    for other in reads:
+        claim = other.claim
+        if claim.uid == read.claim.uid or claim.namespace != read.claim.namespace:
+            continue
+        if (claim.uid, claim.digest) in draft.entries:
+            continue
+        with suppress(ClaimError):  # which is its own answer
+            yield OtherClaim(claim.name, may_set_environment(understand(claim, offer), offer))
 
 
 @dataclass

@@ -2,14 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from accelet.dra.errors import ClaimError, NotYetError
 from accelet.dra.preparing.claim import RESOURCE_CLAIMS, AllocatedClaim, parse_claim
 from accelet.dra.preparing.consumers import ConsumerPod, parse_consumer
-from accelet.dra.preparing.decide import DriverOffer, Wanted, understand
 from accelet.kube.apiresources import PODS, ApiResource
 from accelet.kube.errors import ApiError, KubeError, NotFoundError
 
@@ -34,17 +32,17 @@ class ClaimRef:
 
 @dataclass(frozen=True)
 class ReadClaim:
-    """A claim that was understood, with the pods it is reserved for."""
+    """A claim with the pods it is reserved for."""
 
-    wanted: Wanted
+    claim: AllocatedClaim
     pods: tuple[ConsumerPod, ...]
 
 
 class ClaimReader:
-    """Reads claims. `offer` tells what there is, None before the first scan."""
+    """Reads the claims of one driver."""
 
-    def __init__(self, api: Api, offer: Callable[[], DriverOffer | None]) -> None:
-        self._api, self._offer = api, offer
+    def __init__(self, api: Api, driver: str) -> None:
+        self._api, self._driver = api, driver
 
     async def read(self, ref: ClaimRef, deadline: float) -> ReadClaim:
         """The claim, waited for until `deadline` (of the monotonic clock).
@@ -62,16 +60,13 @@ class ClaimReader:
                 await asyncio.sleep(LOOK_S)
 
     async def _read(self, ref: ClaimRef) -> ReadClaim:
-        offer = self._offer()
-        if offer is None:
-            raise NotYetError("this node's hardware was not looked at yet")
         raw = await self._get(RESOURCE_CLAIMS, ref.namespace, ref.name)
         if raw is None:
             raise ClaimError("the claim is gone")
-        claim = parse_claim(raw, offer.pool.driver)
+        claim = parse_claim(raw, self._driver)
         if claim.uid != ref.uid:
             raise ClaimError("another claim has the name by now")
-        return ReadClaim(understand(claim, offer), await self._read_pods(claim))
+        return ReadClaim(claim, await self._read_pods(claim))
 
     async def _read_pods(self, claim: AllocatedClaim) -> tuple[ConsumerPod, ...]:
         pods = []

@@ -76,10 +76,15 @@ class Claims:
 
     async def _grant(self, reads: Mapping[str, ReadClaim]) -> Outcomes:
         try:
-            units = {unit for read in reads.values() for unit in read.wanted.units}
-            return await self._changes.make(Grant(reads, await self._held_units(units)))
+            return await self._changes.make(Grant(reads, await self._find_held()))
         except DraError as error:
             return dict.fromkeys(reads, error)
+
+    async def _find_held(self) -> Collection[UnitId] | NotYetError:
+        try:
+            return await self._held_units(self._changes.units)
+        except NotYetError as error:
+            return error  # which concerns what is new alone
 
 
 async def _outcome(work: Awaitable[T]) -> T | DraError:

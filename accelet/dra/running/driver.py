@@ -77,7 +77,7 @@ class NodeDriver:
         self.publisher = Publisher(connect, options.driver, options.node)
         api = LateApi(connect)
         changes = RecordChanges(self._records, lambda: self._offer, root=options.root, boot=options.boot)
-        reader = ClaimReader(api, lambda: self._offer)
+        reader = ClaimReader(api, options.driver)
         claims = Claims(reader, changes, held_units=held_units, metrics=metrics, driver=options.driver)
         self._reconciler = ClaimReconciler(options.driver, self._records, claims, api)
         self._sockets = Sockets(options.kubelet, options.cdi, options.driver, claims)
@@ -152,8 +152,7 @@ class NodeDriver:
             still_held=self._reconciler.outdated,
         )
         pool = pool.with_taints(taints)
-        hardware = hardware_of(resources)
-        self._offer = None if hardware is None else DriverOffer(pool, hardware)
+        self._offer = DriverOffer(pool, hardware_of(resources))
         self._report_left_out(pool)
         self.publisher.publish(pool)
         self._sockets.tell_health(tuple(health_of(pool)))

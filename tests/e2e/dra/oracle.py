@@ -24,7 +24,10 @@ VIEW = (
 
 _VIEW = re.compile(r"view cards=(\S*) groups=(\S*) mask=(\S*) hierarchy=(\S*)")
 _GPU = re.compile(r"gpu-0000-([0-9a-f]{2})-00-0(?:-tile-(\d+)|(-monitor))?")
-_BOX = re.compile(r"chips-(\d+)(?:-(\d+))?")
+CHIPS = ("00-0c-0", "00-0d-0", "00-0e-0", "00-0f-0", "80-00-0", "80-01-0", "80-02-0", "80-03-0")
+"""The host's chips by their addresses without the domain, in order: a v5e-8 of Google's."""
+
+_BOX = re.compile(r"chips-(\d+)-0000-(..-..-.)(?:-0000-(..-..-.))?")
 
 
 def parts_of(results: Iterable[Mapping[str, Any]]) -> frozenset[Part]:
@@ -34,8 +37,9 @@ def parts_of(results: Iterable[Mapping[str, Any]]) -> frozenset[Part]:
 
 def _parts(device: str) -> Iterator[Part]:
     if box := _BOX.fullmatch(device):
-        first = int(box[1])
-        yield from (("chip", chip, 0) for chip in range(first, int(box[2] or first) + 1))
+        first, last = CHIPS.index(box[2]), CHIPS.index(box[3] or box[2])
+        assert last - first + 1 == int(box[1]), device
+        yield from (("chip", chip, 0) for chip in range(first, last + 1))
         return
     gpu = _GPU.fullmatch(device)
     assert gpu is not None, device

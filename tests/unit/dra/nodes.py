@@ -25,15 +25,17 @@ NODE = "node-1"
 
 
 class Objects:
-    """An API server's claims, each of one device, and their pods."""
+    """An API server's claims, each of one device, and their pods; `pods` are other ones, by their claim."""
 
     def __init__(self, driver: str, devices: Mapping[str, str]) -> None:
-        self._driver, self._devices = driver, devices
+        self._driver, self.devices = driver, dict(devices)
+        self.pods: dict[str, Mapping[str, Any]] = {}
 
     async def get(self, resource: ApiResource, _namespace: str | None, name: str, /) -> bytes:
         if resource.kind == "Pod":
-            return json.dumps(self._pod(name.removeprefix("pod-"))).encode()
-        return json.dumps(self._claim(name, self._devices[name])).encode()
+            claim = name.removeprefix("pod-")
+            return json.dumps(self.pods.get(claim) or self._pod(claim)).encode()
+        return json.dumps(self._claim(name, self.devices[name])).encode()
 
     def _claim(self, name: str, device: str) -> dict[str, Any]:
         result = {"request": "it", "driver": self._driver, "pool": NODE, "device": device}
@@ -62,32 +64,45 @@ async def nobody(_units: Collection[UnitId]) -> frozenset[UnitId]:
     return frozenset()
 
 
+def an_offer(*resources: ServedResource, driver: str = "gpu.accelet.dev") -> DriverOffer:
+    """What a driver has with these resources."""
+    return DriverOffer(build_pool(driver, NODE, resources), hardware_of(resources))
+
+
+def touch_nodes(root: Path, resource: ServedResource) -> None:
+    """Makes the device files of a resource's hardware."""
+    for device in resource.inventory.devices:
+        for node in device.nodes:
+            path = root / node.host_path.lstrip("/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+
+
 class Node:
-    """A driver's part that prepares claims, each named like the device it was given; `root` is the host."""
+    """A driver's part that prepares claims, each named like the device it was given; `root` is the host.
+
+    What there is may be changed as `offer`.
+    """
 
     def __init__(
         self,
         root: Path,
         resource: ServedResource,
         driver: str = "gpu.accelet.dev",
+        *,
         held_units: HeldUnits = nobody,
         records: Callable[[Places], ClaimRecords] = ClaimRecords,
+        boot: str = "b",
     ) -> None:
-        hardware = hardware_of([resource])
-        assert hardware is not None
-        pool = build_pool(driver, NODE, [resource])
+        self.offer = an_offer(resource, driver=driver)
         self.places = Places(root / "kubelet", root / "cdi", driver, "")
         self.cdi = self.places.cdi
-        for device in resource.inventory.devices:
-            for node in device.nodes:
-                path = root / node.host_path.lstrip("/")
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.touch()
-        self.objects = objects = Objects(driver, {device.name: device.name for device in pool.devices})
-        self.reader = ClaimReader(objects, lambda: DriverOffer(pool, hardware))
-        self.changes = RecordChanges(
-            records(self.places), lambda: DriverOffer(pool, hardware), root=root, boot="b"
+        touch_nodes(root, resource)
+        self.objects = objects = Objects(
+            driver, {device.name: device.name for device in self.offer.pool.devices}
         )
+        self.reader = ClaimReader(objects, driver)
+        self.changes = RecordChanges(records(self.places), lambda: self.offer, root=root, boot=boot)
         self.claims = Claims(
             self.reader,
             self.changes,

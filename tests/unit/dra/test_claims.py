@@ -124,7 +124,7 @@ async def test_a_cdi_folder_that_takes_no_file_is_said_and_harms_nothing(
 
 
 LOGS = "/tmp/tpu_logs"
-BOXES = ("chips-0-1", "chips-2-3")
+BOXES = ("chips-2-0000-00-0c-0-0000-00-0d-0", "chips-2-0000-00-0e-0-0000-00-0f-0")
 
 
 def a_tpu_node(root: Path, host: str = "v5e-8", **settings: Any) -> Node:

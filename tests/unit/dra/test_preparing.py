@@ -31,9 +31,7 @@ TILES = {3: 2, 4: 2, 5: 1}
 
 def an_offer() -> DriverOffer:
     resource = gpus(*(gpu(bus, tiles=tiles) for bus, tiles in TILES.items()))
-    hardware = hardware_of([resource])
-    assert hardware is not None
-    return DriverOffer(build_pool(GPU_DRIVER, NODE, [resource]), hardware)
+    return DriverOffer(build_pool(GPU_DRIVER, NODE, [resource]), hardware_of([resource]))
 
 
 OFFER = an_offer()

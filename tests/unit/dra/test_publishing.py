@@ -1,5 +1,6 @@
 """What is published of a node's hardware: within Kubernetes' rules, and true."""
 
+import tempfile
 from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
@@ -10,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelet.accelerators.device import Health
+from accelet.accelerators.scancache import uncached
+from accelet.accelerators.settings import NodeFacts
 from accelet.accelerators.tpu.settings import TpuSettings
 from accelet.dra.names import FILES_DRIVER, GPU_DRIVER, TPU_DRIVER, label_of
 from accelet.dra.pool import DevicePool, DeviceTaint, PoolDevice
@@ -21,6 +24,12 @@ from accelet.dra.publishing.taints import taints_of
 from accelet.fakehost.tpu import HOSTS, TpuHost
 from tests.unit.dra.apirules import faults, number
 from tests.unit.dra.strategies import GIB, file_nodes, files, gpu, gpu_nodes, gpus, unit_names
+
+CHIPS = [
+    f"0000-{bus}-{slot}-0"
+    for bus, slots in (("00", ("0c", "0d", "0e", "0f")), ("80", ("00", "01", "02", "03")))
+    for slot in slots
+]
 
 
 def pool_of(resource: ServedResource, driver: str = GPU_DRIVER) -> DevicePool:
@@ -246,19 +255,15 @@ def test_boxes_of_a_tpu_host_are_published_small_first(tmp_path: Path) -> None:
     pool = pool_of(tpu_host(HOSTS["v5e-8"], tmp_path, mode="sub-host"), TPU_DRIVER)
     assert faults(render_all(pool)) == []
     assert [device.name for device in pool.devices] == [
-        *(f"chips-{chip}" for chip in range(8)),
-        "chips-0-1",
-        "chips-2-3",
-        "chips-4-5",
-        "chips-6-7",
-        "chips-0-3",
-        "chips-4-7",
-        "chips-0-7",
+        *(f"chips-1-{chip}" for chip in CHIPS),
+        *(f"chips-2-{CHIPS[first]}-{CHIPS[first + 1]}" for first in (0, 2, 4, 6)),
+        "chips-4-0000-00-0c-0-0000-00-0f-0",
+        "chips-4-0000-80-00-0-0000-80-03-0",
+        "chips-8-0000-00-0c-0-0000-80-03-0",
     ]
-    device = devices_of(pool)["chips-4-5"]
-    assert device["consumesCounters"] == [
-        {"counterSet": "host", "counters": {"chip-4": {"value": "1"}, "chip-5": {"value": "1"}}}
-    ]
+    device = devices_of(pool)["chips-2-0000-80-00-0-0000-80-01-0"]
+    counters = {"chip-0000-80-00-0": {"value": "1"}, "chip-0000-80-01-0": {"value": "1"}}
+    assert device["consumesCounters"] == [{"counterSet": "host", "counters": counters}]
     assert device["attributes"]["generation"] == {"string": "v5e"}
     assert device["attributes"]["chips"] == {"int": 2}
     assert device["attributes"]["firstChip"] == {"int": 4}
@@ -268,7 +273,28 @@ def test_a_host_given_out_whole_has_one_box_and_its_chips_by_number(tmp_path: Pa
     pool = pool_of(tpu_host(HOSTS["v5e-8"], tmp_path), TPU_DRIVER)
     assert faults(render_all(pool)) == []
     kinds = [(device.name, device.kind) for device in pool.devices]
-    assert kinds == [*((f"chip-{chip}", "host-chip") for chip in range(8)), ("chips-0-7", "box")]
+    box = ("chips-8-0000-00-0c-0-0000-80-03-0", "box")
+    assert kinds == [*((f"chip-{chip}", "host-chip") for chip in CHIPS), box]
+
+
+ADDRESSES = [function.address for function in HOSTS["v5e-8"].functions]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sets(st.sampled_from(ADDRESSES), max_size=7), st.booleans())
+def test_a_name_stays_that_of_the_same_chips_whichever_others_leave(gone: set[str], was_seen: bool) -> None:
+    """Also on a host that was never seen complete."""
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        before = tpu_host(HOSTS["v5e-8"], Path(one), mode="sub-host")
+        seen = before.inventory.remember if was_seen else None
+        backend = TpuSettings(mode="sub-host").backend_on(NodeFacts(remembered=seen), uncached)
+        now = ServedResource(
+            "google.com/tpu", backend, backend.scan(HOSTS["v5e-8"].without(*gone).write(Path(other)))
+        )
+        named = pool_of(before, TPU_DRIVER).by_name
+        for name, device in pool_of(now, TPU_DRIVER).by_name.items():
+            assert name not in named or named[name].atoms == device.atoms
+            assert not was_seen or named[name].attributes["firstChip"] == device.attributes["firstChip"]
 
 
 def test_an_incomplete_host_given_out_whole_publishes_nothing_and_says_so(tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ def held(
         ("gpu-0000-41-00-0-tile-1", {("card", 1, 1)}),
         ("gpu-0000-40-00-0", {("card", 0, 0), ("card", 0, 1)}),
         ("gpu-0000-40-00-0-monitor", {("card", 0, 0), ("card", 0, 1)}),
-        ("chips-2-3", {("chip", 2, 0), ("chip", 3, 0)}),
-        ("chips-5", {("chip", 5, 0)}),
+        ("chips-2-0000-00-0e-0-0000-00-0f-0", {("chip", 2, 0), ("chip", 3, 0)}),
+        ("chips-1-0000-80-01-0", {("chip", 5, 0)}),
     ],
 )
 def test_devices_are_read_as_their_parts(device: str, parts: set[Part]) -> None:
