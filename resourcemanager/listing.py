@@ -4,11 +4,9 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from accelet.accelerators.device import HEALTHY, DeviceId, Health
+from accelet.accelerators.device import DeviceId, Health
 from accelet.accelerators.inventory import Inventory
-
-GOOD_SCANS_TO_RECOVER = 2
-"""A device that failed is believed again after so many healthy scans in a row; a failure at once."""
+from accelet.accelerators.steadyhealth import SteadyHealth
 
 FREE_SCANS_TO_DROP = 2
 """A device that is gone leaves the list after so many scans in a row found nobody holding it.
@@ -22,14 +20,16 @@ device that vanishes; an id that was Unhealthy for a whole scan cannot be chosen
 class Listed:
     """One id as the kubelet is told it.
 
-    `good_scans` counts healthy scans since the last failure, `free_scans` the scans in which a device
-    that is gone was held by nobody.
+    `free_scans` counts the scans in which a device that is gone was held by nobody.
     """
 
-    health: Health
+    steady: SteadyHealth
     numa_nodes: tuple[int, ...] = ()
-    good_scans: int = 0
     free_scans: int = 0
+
+    @property
+    def health(self) -> Health:
+        return self.steady.health
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,9 @@ def _told(listing: Listing) -> list[tuple[DeviceId, bool, tuple[int, ...]]]:
 def next_listing(previous: Listing, inventory: Inventory, held: Set[DeviceId] | None) -> Listing:
     """The list after a scan.
 
+    A device that a scan told nothing of (its health is unknown) stays as it was for a few scans. A failure
+    counts at once: the kubelet gives out nothing that is unhealthy, and ends nobody for it.
+
     `held` are the ids that the kubelet's own records give to some container; None where nobody can say,
     and then nothing that was listed is dropped.
     """
@@ -66,9 +69,8 @@ def next_listing(previous: Listing, inventory: Inventory, held: Set[DeviceId] | 
         for device in inventory.devices
     }
     missing = {device: entry for device, entry in previous.entries.items() if device not in present}
-    missing |= {
-        device: Listed(HEALTHY) for device in held or () if device not in present and device not in missing
-    }
+    listed = present.keys() | missing.keys()
+    missing |= {device: Listed(SteadyHealth()) for device in (held or set()) - listed}
     gone = {
         device: _gone(
             missing[device], _reason_gone(device, inventory, device in previous.entries), device, held
@@ -80,20 +82,14 @@ def next_listing(previous: Listing, inventory: Inventory, held: Set[DeviceId] | 
 
 
 def _present(previous: Listed | None, health: Health, numa_nodes: tuple[int, ...]) -> Listed:
-    if not health.is_healthy or previous is None:
-        return Listed(health, numa_nodes)
-    if previous.health.is_healthy:
-        return Listed(HEALTHY, numa_nodes)
-    good_scans = previous.good_scans + 1
-    if good_scans >= GOOD_SCANS_TO_RECOVER:
-        return Listed(HEALTHY, numa_nodes)
-    return Listed(previous.health, numa_nodes, good_scans=good_scans)
+    steady = SteadyHealth.first(health) if previous is None else previous.steady.followed_by(health)
+    return Listed(steady, numa_nodes)
 
 
 def _gone(entry: Listed, reason: str, device: DeviceId, held: Set[DeviceId] | None) -> Listed:
     is_free = held is not None and device not in held
     return Listed(
-        Health(reason),
+        entry.steady.followed_by(Health(reason)),
         entry.numa_nodes,
         free_scans=entry.free_scans + 1 if is_free else 0,
     )

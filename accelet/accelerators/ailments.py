@@ -27,7 +27,7 @@ class Ailments:
             return inventory
         devices = tuple(
             replace(device, health=Health(reasons[device.unit]))
-            if device.unit in reasons and device.health.is_healthy
+            if device.unit in reasons and not device.health.is_bad
             else device
             for device in inventory.devices
         )

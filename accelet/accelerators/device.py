@@ -1,6 +1,7 @@
 """One unit that the kubelet hands out, and how well it is."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, NewType
 
@@ -21,16 +22,31 @@ DEVICE_ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,63}")
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """A level, recomputed whole at every scan. `reason` is set exactly when not healthy."""
+    """What one look found. `reason` is set exactly when not healthy.
+
+    `is_unknown`: the look told nothing of the hardware, which may be healthy. Nobody is evicted for that.
+    """
 
     reason: str | None = None
+    is_unknown: bool = False
 
     @property
     def is_healthy(self) -> bool:
         return self.reason is None
 
+    @property
+    def is_bad(self) -> bool:
+        """Whether the look found that it cannot be used."""
+        return self.reason is not None and not self.is_unknown
+
 
 HEALTHY = Health()
+
+
+def worst(healths: Iterable[Health]) -> Health:
+    """The first that is known to be bad, else the first that is unknown, else healthy."""
+    unhealthy = [health for health in healths if not health.is_healthy]
+    return next((health for health in unhealthy if health.is_bad), next(iter(unhealthy), HEALTHY))
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -4,8 +4,11 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
+from typing import Final
 
 from accelet.accelerators.device import Device, DeviceId, Health, UnitId
+
+_UNKNOWN: Final = frozenset({"unreadable-vendor", "unreadable-device-id", "bad-sriov"})
 
 NOTHING_TOLD: Mapping[DeviceId, Health] = MappingProxyType({})
 
@@ -27,6 +30,11 @@ class Skipped:
     @property
     def is_left_to_others(self) -> bool:
         return self.code in ("not-selected", "served-elsewhere")
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the look could not tell what it is: a unit that was served before may be as it was."""
+        return self.code in _UNKNOWN
 
 
 @dataclass(frozen=True)

@@ -2,22 +2,29 @@
 
 from pathlib import Path
 
+from accelet.accelerators.device import HEALTHY, Health
 
-def find_config_fault(config: Path, vendor: str, unit: str) -> str | None:
-    """What keeps the function whose configuration is the file `config` from being used, as a sentence.
+_ID_BYTES = 2
+
+
+def read_config_health(config: Path, vendor: str, unit: str) -> Health:
+    """Whether the function whose configuration is the file `config` can be used.
 
     `vendor` is the id it has to have (`0x8086`), `unit` what people call it (`card`). A function that has
-    left the bus reads as all ones. None also where the file is not there, or not ours to read.
+    left the bus reads as all ones. Healthy also where the file is not there, or not ours to read; unknown
+    where reading it fails.
     """
     try:
         with config.open("rb") as file:
-            start = file.read(2)
+            start = file.read(_ID_BYTES)
     except (FileNotFoundError, PermissionError):
-        return None
+        return HEALTHY
     except OSError as error:
-        return f"its PCI configuration cannot be read: {error.strerror}"
+        return Health(f"its PCI configuration cannot be read: {error.strerror}", is_unknown=True)
     if start == b"\xff\xff":
-        return f"its PCI configuration reads 0xffff: the {unit} no longer answers on the bus"
+        return Health(f"its PCI configuration reads 0xffff: the {unit} no longer answers on the bus")
     if start != bytes.fromhex(vendor.removeprefix("0x"))[::-1]:
-        return f"its PCI configuration reads vendor 0x{start[::-1].hex() or '(nothing)'}, not {vendor}"
-    return None
+        found = start[::-1].hex() or "(nothing)"
+        reason = f"its PCI configuration reads vendor 0x{found}, not {vendor}"
+        return Health(reason, is_unknown=len(start) < _ID_BYTES)
+    return HEALTHY

@@ -163,9 +163,9 @@ class DraResource:
             self._know(replace(self._facts, remembered=found.remember))
         addresses = [device.pci for device in found.devices]
         roots = await asyncio.to_thread(read_pcie_roots, self._shared.root, addresses)
-        sick: Effect = "NoExecute" if self.config.unhealthy == "evict" else "NoSchedule"
-        self._shared.tell_health(self.name, lambda: list_health(found))
-        self._driver.take(ServedResource(self.name, self._backend, found, roots, sick))
+        failed: Effect = "NoExecute" if self.config.unhealthy == "evict" else "NoSchedule"
+        steady = self._driver.take(ServedResource(self.name, self._backend, found, roots, failed))
+        self._shared.tell_health(self.name, lambda: list_health(steady))
 
 
 def _read_boot_id() -> str:

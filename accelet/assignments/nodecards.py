@@ -10,14 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-from accelet.accelerators.device import (
-    DEVICE_ID_PATTERN,
-    HEALTHY,
-    DeviceId,
-    Health,
-    TileLink,
-    UnitId,
-)
+from accelet.accelerators.device import DEVICE_ID_PATTERN, HEALTHY, DeviceId, Health, TileLink, UnitId, worst
 from accelet.accelerators.inventory import NOTHING_TOLD, Inventory
 from accelet.assignments.assignment import MAX_COUNT, MAX_TILE
 from accelet.kube.objects import MOST_ANNOTATED
@@ -91,7 +84,7 @@ def list_node_cards(
                 links=first.links,
                 shares=len(devices),
                 unassigned=unassigned.get(unit, 0),
-                health=_worst(told.get(device.id, device.health) for device in devices),
+                health=worst(told.get(device.id, device.health) for device in devices),
             )
 
 
@@ -113,10 +106,6 @@ def capacity_names(resource: str) -> tuple[str, str, str]:
     """What the tiles, millicores and memory of a resource's cards are called: each in its domain."""
     domain = resource.partition("/")[0]
     return f"{domain}/tiles", f"{domain}/millicores", f"{domain}/memory.max"
-
-
-def _worst(healths: Iterable[Health]) -> Health:
-    return next((health for health in healths if not health.is_healthy), HEALTHY)
 
 
 _Id = Annotated[str, msgspec.Meta(pattern=rf"^{DEVICE_ID_PATTERN.pattern}\Z")]

@@ -3,11 +3,11 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
-from accelet.accelerators.device import Health
 from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.steadyhealth import all_unknown, keep_unknown
 from accelet.node.nodeview import NodeView
 from accelet.node.unitlocks import UnitLocks
 from accelet.runtime.logs import Log
@@ -22,15 +22,16 @@ LOOK_FRESH_S = 0.05
 Less than HINT_GATHER_S: what a look found that began before a hint is no answer to it.
 """
 
-FAILURES_TO_DISTRUST = 3
-"""After so many failed scans in a row the last good one is no longer believed."""
-
 _log = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What a resource may serve now; where `problem` says why that cannot be told, as it was last known."""
+    """What a resource may serve now; where `problem` says why that cannot be told, what it served last.
+
+    Where a look told nothing of devices, their health is unknown. How long they are believed to be as they
+    were is for `accelet.accelerators.steadyhealth` to say.
+    """
 
     inventory: Inventory
     problem: str | None = None
@@ -89,7 +90,6 @@ class Discovery:
         self._metrics = metrics
         self._node = node
         self._last = Inventory()
-        self._failures = 0
         self._warnings: tuple[str, ...] = ()
 
     async def run(self) -> None:
@@ -114,28 +114,27 @@ class Discovery:
     async def _scan(self) -> Scan:
         started = time.perf_counter()
         try:
-            inventory = await asyncio.to_thread(self._read_hardware)
+            inventory = keep_unknown(self._last, await asyncio.to_thread(self._read_hardware))
             took_s = time.perf_counter() - started
             problem = self._explain_unusable(inventory)
             if problem is None:
                 inventory = self._locks.take(self._resource, inventory)
         except OSError as error:
             self._metrics.count_scan_failure()
-            self._failures += 1
-            return self._fail(f"{error.strerror}: {error.filename}" if error.filename else str(error))
-        self._failures = 0
+            problem = f"{error.strerror}: {error.filename}" if error.filename else str(error)
+            self._note(problem)
+            reason = f"the node's devices cannot be scanned: {problem}"
+            return Scan(all_unknown(self._last, reason), problem)
         self._metrics.observe_scan(took_s)
-        return Scan(inventory) if problem is None else self._fail(problem)
+        if problem is None:
+            return Scan(inventory)
+        self._note(problem)
+        return Scan(self._last, problem)
 
-    def _fail(self, problem: str) -> Scan:
+    def _note(self, problem: str) -> None:
         if problem != self.problem:
             self._log.error("cannot take a scan over", reason=problem)
         self.problem = problem
-        if self._failures < FAILURES_TO_DISTRUST:
-            return Scan(self._last, problem)
-        unknown = Health(f"the node's devices cannot be scanned: {problem}")
-        devices = tuple(replace(device, health=unknown) for device in self._last.devices)
-        return Scan(replace(self._last, devices=devices), problem)
 
     def _report_warnings(self, warnings: tuple[str, ...]) -> None:
         for warning in warnings:

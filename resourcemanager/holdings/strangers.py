@@ -57,7 +57,7 @@ def keep_off_strangers(inventory: Inventory, own: Ledger, others: Iterable[Ledge
 def _make_unhealthy(inventory: Inventory, withheld: Mapping[DeviceId, Stranger]) -> Inventory:
     devices: Sequence[Device] = [
         replace(device, health=Health(_explain(withheld[device.id])))
-        if device.id in withheld and device.health.is_healthy
+        if device.id in withheld and not device.health.is_bad
         else device
         for device in inventory.devices
     ]

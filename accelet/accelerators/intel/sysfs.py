@@ -26,7 +26,7 @@ from accelet.accelerators.hostfiles import (
 from accelet.accelerators.intel.card import BY_PATH_FOLDER, Card, Kind
 from accelet.accelerators.inventory import Skipped
 from accelet.accelerators.pci import PciAddress
-from accelet.accelerators.pciconfig import find_config_fault
+from accelet.accelerators.pciconfig import read_config_health
 
 INTEL = "0x8086"
 MOST_TILES = 64
@@ -173,7 +173,7 @@ class CardFolder:
         """A card that fell off the bus reads as all ones. A sleeping one is not woken to ask."""
         if self._text("device/power/runtime_status") == "suspended":
             return HEALTHY
-        return Health(find_config_fault(self.folder / "device/config", INTEL, "card"))
+        return read_config_health(self.folder / "device/config", INTEL, "card")
 
     def _names(self, path: str) -> tuple[str, ...]:
         return read_names(f"{self.folder}/{path}")

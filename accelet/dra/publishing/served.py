@@ -15,15 +15,15 @@ class ServedResource:
     """One resource: its name, its hardware and what was found of it.
 
     `pcie_roots` are the PCIe root complexes (`pci0000:00`) by PCI address, as far as they are known.
-    `sick` is what a unit's loss of health, or its disappearance while it is held, does to its devices:
-    `NoSchedule` leaves its holders alone, `NoExecute` has Kubernetes end them.
+    `failed` is the effect on a unit that failed for good, or disappeared for good while it is held:
+    `NoSchedule` leaves its holders alone, `NoExecute` has Kubernetes evict them.
     """
 
     name: str
     backend: Backend
     inventory: Inventory
     pcie_roots: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    sick: Effect = "NoSchedule"
+    failed: Effect = "NoSchedule"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from accelet.accelerators.device import UnitId
+from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.steadyhealth import HealthByUnit, follow_units, steady_inventory
 from accelet.dra.errors import DraError, NotYetError
 from accelet.dra.metrics import DraMetrics
 from accelet.dra.pool import DevicePool
@@ -30,6 +32,7 @@ from accelet.dra.running.records import ClaimRecords
 from accelet.dra.running.sockets import Sockets
 from accelet.dra.telling.claimconditions import ClaimConditions
 from accelet.dra.telling.claimevents import ClaimEvents
+from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from accelet.runtime.logs import Log
 
 HELD_LOOK_S = 5.0
@@ -56,15 +59,24 @@ class NodeDriver:
     """Publishes and prepares what its resources found while `run` runs."""
 
     def __init__(
-        self, options: DriverOptions, connect: Connect, held_units: HeldUnits, metrics: DraMetrics
+        self,
+        options: DriverOptions,
+        connect: Connect,
+        held_units: HeldUnits,
+        metrics: DraMetrics,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        """By `clock` goes how long hardware has been bad."""
         self._options = options
+        self._clock = clock
         self._held_units = held_units
         self._metrics = metrics
         places = Places(options.kubelet, options.cdi, options.driver, "")
         self._records = ClaimRecords(places)
         self._expected: frozenset[str] = frozenset()
         self._served: Mapping[str, ServedResource] = {}
+        self._health: Mapping[str, HealthByUnit] = {}
         self._by_plugin: frozenset[UnitId] = frozenset()
         self._looked_at: frozenset[str] = frozenset()
         self._unlooked = asyncio.Event()
@@ -91,21 +103,26 @@ class NodeDriver:
         """Nothing is published before each of these has been looked at; others are no longer served."""
         self._expected = frozenset(resources)
         self._served = {name: one for name, one in self._served.items() if name in self._expected}
+        self._health = {name: one for name, one in self._health.items() if name in self._expected}
         self._looked_at &= self._expected
         self._refresh()
 
-    def take(self, served: ServedResource) -> None:
-        """What the last look at a resource's hardware found."""
+    def take(self, served: ServedResource) -> Inventory:
+        """What the last look at a resource's hardware found; returns it as healthy as all looks say."""
         before = self._served.get(served.name)
+        found = served.inventory
         if before is not None:
-            kept = keep_held(before.inventory, served.inventory, self._prepared)
-            served = replace(served, inventory=kept)
-        self._served = {**self._served, served.name: served}
+            found = keep_held(before.inventory, found, self._prepared)
+        health = follow_units(self._health.get(served.name, {}), found, self._clock.now_s())
+        steady = steady_inventory(found, health)
+        self._health = {**self._health, served.name: health}
+        self._served = {**self._served, served.name: replace(served, inventory=steady)}
         sick = sick_units(self._served.values())
         if sick != self._sick:
             self._sick = sick
             self._unlooked.set()  # who holds it is told
         self._refresh()
+        return steady
 
     async def run(self) -> None:
         """Serves for ever."""
@@ -145,8 +162,11 @@ class NodeDriver:
         resources = tuple(self._served[name] for name in sorted(self._served))
         pool = build_pool(options.driver, options.node, resources)
         gone = [unit for one in resources for unit in one.inventory.by_unit if is_gone(one.inventory, unit)]
+        steady = {unit: one for units in self._health.values() for unit, one in units.items()}
+        healths = {unit: one.health for unit, one in steady.items()}
         taints = taints_of(
             resources,
+            failed={unit for unit, one in steady.items() if one.has_failed},
             lost=gone,
             held_by_device_plugin=self._by_plugin,
             still_held=self._reconciler.outdated,
@@ -155,7 +175,7 @@ class NodeDriver:
         self._offer = DriverOffer(pool, hardware_of(resources))
         self._report_left_out(pool)
         self.publisher.publish(pool)
-        self._sockets.tell_health(tuple(health_of(pool)))
+        self._sockets.tell_health(tuple(health_of(pool, healths)))
 
     async def _follow_holders(self) -> None:
         while True:

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from accelet.accelerators.device import HEALTHY, UnitId, worst
+from accelet.accelerators.device import Health as DeviceHealth
 from accelet.dra.errors import DraError
-from accelet.dra.pool import DevicePool, DeviceTaint
+from accelet.dra.pool import DevicePool, PoolDevice
 from accelet.dra.publishing.taints import LOST, UNHEALTHY
 from accelet.dra.running.changes import Prepared
 from accelet.dra.running.claimreader import ClaimRef
@@ -78,17 +80,20 @@ def unprepared_v1beta1(outcomes: Mapping[str, DraError | None]) -> v1beta1.NodeU
     return response
 
 
-def health_of(pool: DevicePool) -> Sequence[Health]:
-    """Pool, device, health by the protocol's number, and message, of every device.
+def health_of(pool: DevicePool, units: Mapping[UnitId, DeviceHealth]) -> Sequence[Health]:
+    """Pool, device, health by the protocol's number, and message, of every device; `units` by their health.
 
     Who holds a device is nothing about its health.
     """
-    return [(pool.node, device.name, *_health(device.taints)) for device in pool.devices]
+    return [(pool.node, device.name, *_health(device, units)) for device in pool.devices]
 
 
-def _health(taints: Iterable[DeviceTaint]) -> tuple[int, str]:
-    keys = [taint.key for taint in taints if taint.key in (UNHEALTHY, LOST)]
-    return (health_v1.UNHEALTHY, ", ".join(keys)) if keys else (health_v1.HEALTHY, "")
+def _health(device: PoolDevice, units: Mapping[UnitId, DeviceHealth]) -> tuple[int, str]:
+    keys = [taint.key for taint in device.taints if taint.key in (UNHEALTHY, LOST)]
+    if not keys:
+        return health_v1.HEALTHY, ""
+    is_unknown = worst(units.get(unit, HEALTHY) for unit in device.units).is_unknown
+    return (health_v1.UNKNOWN, "unknown") if is_unknown else (health_v1.UNHEALTHY, ", ".join(keys))
 
 
 def health_response_v1(told: Iterable[Health]) -> health_v1.NodeWatchResourcesResponse:

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from accelet.dra.running.places import Places
 from accelet.fakeapi.faults import Answer, Fault
 from tests.integration.dra.world import CONFIG, NODE, World, a_node, an_agent, result, until
@@ -167,17 +165,14 @@ async def test_two_tile_claims_in_one_container_are_both_refused(folder: Path) -
         assert not world.cdi.exists()
 
 
-@pytest.mark.parametrize(("unhealthy", "effect"), [("keep", "NoSchedule"), ("evict", "NoExecute")])
-async def test_ill_card_is_tainted_as_its_resource_says_until_it_is_well(
-    folder: Path, unhealthy: str, effect: str
-) -> None:
-    well = CONFIG.replace("serve: dra\n", f"serve: dra\n    unhealthy: {unhealthy}\n")
+async def test_ill_card_is_tainted_until_it_is_well(folder: Path) -> None:
+    well = CONFIG
     ill = well.replace('pci: "0000:03:00.0"\n', 'pci: "0000:03:00.0"\n        unhealthy: it is too hot\n')
     async with a_node(folder, well) as world, an_agent(world):
         await world.register()
         await until(lambda: CARD_0 in world.devices())
         (folder / "config.yaml").write_text(ill)
-        taint = {"key": "gpu.accelet.dev/unhealthy", "effect": effect}
+        taint = {"key": "gpu.accelet.dev/unhealthy", "effect": "NoSchedule"}
         await until(lambda: world.devices()[CARD_0].get("taints") == [taint])
         assert world.devices()[TILE_1]["taints"] == [taint]
         assert "taints" not in world.devices()[f"{CARD_0}-monitor"]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from accelet.accelerators.device import HEALTHY, Device, DeviceId, Health, UnitId
 from accelet.accelerators.edits import ContainerEdits, DeviceNode, Mount
+from accelet.accelerators.steadyhealth import SteadyHealth
 from accelet.kubelet.paths import MAX_SOCKET_PATH
 from deviceplugin import translate
 from deviceplugin.sockets import PREFIX, make_socket_name, remove_stale_sockets
@@ -17,7 +18,7 @@ from resourcemanager.listing import Listed, Listing
 ids = st.text("abc019._-", min_size=1, max_size=63).map(DeviceId)
 entries = st.builds(
     Listed,
-    st.sampled_from([HEALTHY, Health("sick")]),
+    st.sampled_from([HEALTHY, Health("sick")]).map(SteadyHealth),
     st.lists(st.integers(0, 1000), unique=True, max_size=2).map(tuple),
 )
 

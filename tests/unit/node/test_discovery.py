@@ -7,10 +7,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelet.accelerators.device import Device, DeviceId, UnitId
+from accelet.accelerators.device import Device, DeviceId, Health, UnitId
 from accelet.accelerators.inventory import Inventory, Skipped
 from accelet.node.discovery import (
-    FAILURES_TO_DISTRUST,
     HINT_GATHER_S,
     LOOK_FRESH_S,
     SCAN_S,
@@ -95,21 +94,34 @@ class Watched:
         return self.told.get_nowait()
 
 
-async def test_failed_scan_is_told_with_its_problem_and_the_last_good_inventory() -> None:
+async def test_failed_scan_is_told_with_its_problem_and_what_was_served_as_unknown() -> None:
     watched = Watched()
     assert watched.discovery.problem == "not scanned yet"
     assert await watched.scan() == Scan(FOUND)
     assert watched.discovery.problem is None
     watched.hardware.state = OSError(5, "Input/output error", "/sys")
-    for _ in range(FAILURES_TO_DISTRUST - 1):
-        assert await watched.scan() == Scan(FOUND, "Input/output error: /sys")
-    assert watched.discovery.problem == "Input/output error: /sys"
-    (device,) = (await watched.scan()).inventory.devices
-    assert device.health.reason == "the node's devices cannot be scanned: Input/output error: /sys"
-    assert watched.counts.failures == FAILURES_TO_DISTRUST
+    why = "the node's devices cannot be scanned: Input/output error: /sys"
+    for failures in (1, 2):
+        scan = await watched.scan()
+        assert scan.problem == watched.discovery.problem == "Input/output error: /sys"
+        (device,) = scan.inventory.devices
+        assert (device.id, device.health) == ("a-s0", Health(why, is_unknown=True))
+        assert watched.counts.failures == failures
     watched.hardware.state = FOUND
     assert await watched.scan() == Scan(FOUND)
     assert watched.discovery.problem is None
+
+
+async def test_unit_of_which_a_scan_cannot_tell_what_it_is_stays_with_unknown_health() -> None:
+    watched = Watched()
+    await watched.scan()
+    unit = UnitId("a")
+    watched.hardware.state = Inventory(skipped=(Skipped("/sys/a", "unreadable-vendor", "who knows", unit),))
+    for _ in range(2):
+        (device,) = (await watched.scan()).inventory.devices
+        assert (device.unit, device.health) == (unit, Health("who knows", is_unknown=True))
+    watched.hardware.state = Inventory(skipped=(Skipped("/sys/a", "no-driver", "unbound", unit),))
+    assert (await watched.scan()).inventory.devices == ()
 
 
 async def test_what_is_left_to_others_is_not_counted_as_skipped() -> None:
@@ -125,7 +137,7 @@ async def test_inventory_that_the_service_cannot_use_leaves_the_last_good_one_be
     await watched.scan()
     more = (*FOUND.devices, Device(DeviceId("b-s0"), UnitId("b")))
     watched.hardware.state = Inventory(more)
-    for _ in range(FAILURES_TO_DISTRUST + 1):
+    for _ in range(4):
         assert await watched.scan() == Scan(FOUND, "too many")
 
 

@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 
 from accelet.accelerators.device import HEALTHY, Device, DeviceId, Health, UnitId
 from accelet.accelerators.inventory import Inventory, Skipped
-from resourcemanager.listing import GOOD_SCANS_TO_RECOVER, Listing, next_listing
+from accelet.accelerators.steadyhealth import GOOD_LOOKS_TO_RECOVER, UNKNOWN_LOOKS_TO_DOUBT
+from resourcemanager.listing import Listing, next_listing
 
 A, B = DeviceId("a"), DeviceId("b")
 SICK = Health("the card is sick")
+UNKNOWN = Health("the card cannot be asked", is_unknown=True)
 
 
 def found(*devices: tuple[str, Health]) -> Inventory:
@@ -38,6 +40,16 @@ def test_a_failure_counts_at_once_and_recovery_after_two_good_scans() -> None:
     assert health_of(after(good, bad, good)) == {"a": "the card is sick"}
     assert health_of(after(good, bad, good, bad, good)) == {"a": "the card is sick"}
     assert health_of(after(good, bad, good, good)) == {"a": None}
+
+
+def test_a_device_that_scans_tell_nothing_of_stays_as_it_was_for_a_few_of_them() -> None:
+    good, bad, unknown = found(("a", HEALTHY)), found(("a", SICK)), found(("a", UNKNOWN))
+    some = [unknown] * (UNKNOWN_LOOKS_TO_DOUBT - 1)
+    assert health_of(after(good, *some)) == {"a": None}
+    assert health_of(after(good, *some, good, *some)) == {"a": None}
+    assert health_of(after(good, *some, unknown)) == {"a": "the card cannot be asked"}
+    assert health_of(after(good, bad, *some, unknown)) == {"a": "the card is sick"}
+    assert health_of(after(unknown)) == {"a": "the card cannot be asked"}
 
 
 def test_a_device_that_vanishes_is_unhealthy_while_it_is_held() -> None:
@@ -88,7 +100,7 @@ def test_lost_health_is_told_from_other_changes() -> None:
     assert not good.tells_same_as(bad)
 
 
-health = st.sampled_from([HEALTHY, SICK])
+health = st.sampled_from([HEALTHY, SICK, UNKNOWN])
 scans = st.lists(st.dictionaries(st.sampled_from("abc"), health), min_size=1, max_size=12)
 
 
@@ -107,9 +119,10 @@ def test_invariants_hold_over_any_sequence_of_scans(
         assert {DeviceId(name) for name in scan} <= listing.entries.keys()
         for device, entry in listing.entries.items():
             if entry.health.is_healthy:
-                assert scan[device] == HEALTHY
                 was_healthy = device not in before.entries or before.entries[device].health.is_healthy
-                recent = history[-GOOD_SCANS_TO_RECOVER:]
+                recent = history[-GOOD_LOOKS_TO_RECOVER:]
                 assert was_healthy or all(past.get(device) == HEALTHY for past in recent)
+                latest = [past.get(device) for past in history[-UNKNOWN_LOOKS_TO_DOUBT:]]
+                assert latest[-1] == HEALTHY or (latest[-1] == UNKNOWN and HEALTHY in latest)
         vanished = before.entries.keys() - listing.entries.keys()
         assert all(not before.entries[device].health.is_healthy for device in vanished)

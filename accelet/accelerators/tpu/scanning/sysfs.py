@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from accelet.accelerators.device import HEALTHY, Health
 from accelet.accelerators.hostfiles import is_folder, read_link_name, read_names, read_numa_node, read_text
 from accelet.accelerators.pci import PciAddress
-from accelet.accelerators.pciconfig import find_config_fault
+from accelet.accelerators.pciconfig import read_config_health
 from accelet.accelerators.tpu.table import GOOGLE_VENDOR, KNOWN_CHIPS
 
 PCI_DEVICES: Final = "sys/bus/pci/devices"
@@ -24,7 +25,7 @@ class Function:
 
     `pci_class` is the whole class (`0x120000`), `iommu_group` and `accel` the numbers behind `/dev/vfio` and
     `/dev/accel`.
-    `config_fault` says why its configuration cannot be read. `group_strangers` are others in its IOMMU group,
+    `config_health` is how well it answers on the bus. `group_strangers` are others in its IOMMU group,
     without bridges and functions of its own slot.
     """
 
@@ -36,7 +37,7 @@ class Function:
     driver: str | None = None
     iommu_group: int | None = None
     accel: int | None = None
-    config_fault: str | None = None
+    config_health: Health = HEALTHY
     group_strangers: tuple[str, ...] = ()
 
 
@@ -97,7 +98,7 @@ def _read_function(root: Path, address: PciAddress, accel: int | None) -> Functi
         driver=read_link_name(folder / "driver"),
         iommu_group=group,
         accel=accel,
-        config_fault=find_config_fault(folder / "config", GOOGLE_VENDOR, "chip"),
+        config_health=read_config_health(folder / "config", GOOGLE_VENDOR, "chip"),
         group_strangers=() if group is None else tuple(_find_strangers(root, group, address)),
     )
 
