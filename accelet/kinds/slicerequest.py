@@ -106,7 +106,8 @@ class SliceRequestStatus(_Part, frozen=True, kw_only=True):
     that it is given to. `asksOf` is the UID of the one whose parked slice is asked for. `mark` is that on the
     pool where it was another's before. `noRoom`: it waits for room below the limits.
     `came` is how many machines came in this phase, `progressAt` when the last one did. `heldAt` is when it
-    was whole for the first time and began to wait for its set.
+    was whole for the first time and began to wait for its set. `doubtedAt` is since when the provider's list
+    speaks against its pool.
     """
 
     phase: Phase = "Pending"
@@ -131,8 +132,9 @@ class SliceRequestStatus(_Part, frozen=True, kw_only=True):
     came: Annotated[int, Meta(ge=0)] = 0
     progress_at: _Time | None = None
     held_at: _Time | None = None
+    doubted_at: _Time | None = None
     hosts: Annotated[str, Meta(max_length=15)] = ""
-    conditions: Annotated[tuple[SliceCondition, ...], Meta(max_length=8)] = ()
+    conditions: Annotated[tuple[SliceCondition, ...], Meta(max_length=16)] = ()
 
 
 SLICE_REQUEST_DEFINITION: Final = Definition(

@@ -136,7 +136,7 @@ class Controller:
 
     def _is_busy(self) -> bool:
         """Whether some slice comes or goes, so that the pools are worth looking at."""
-        return any(one.status.phase in _MOVING for one in self._state.requests.values())
+        return any(_is_moving(one.record) for one in self._state.requests.values())
 
     def _see_pools(self, changed: set[NodePool]) -> None:
         """Has those looked at that a list concerns: whose pools changed, and whose pool may be missing.
@@ -220,7 +220,7 @@ class Controller:
                     self._tell(request, view.record, step.record)
                     if step.record.phase in _IDLE and view.record.phase not in _IDLE:
                         self._see_room()
-                    if step.record.phase in _MOVING and view.record.phase not in _MOVING:
+                    if _is_moving(step.record) and not _is_moving(view.record):
                         self._operations.list_soon()  # nobody lists often while nothing comes or goes
                 return 0.0
         if view.hosts != request.status.hosts and step.record.phase in _WATCHED:
@@ -363,3 +363,8 @@ class Controller:
             self._metrics.ready_seconds.observe(max(0.0, after.since_s - created_s))
         if after.phase == "Failing":
             self._metrics.attempts.labels("failed").inc()
+
+
+def _is_moving(record: SliceRecord) -> bool:
+    """Whether the next lists will tell something of it: it comes, goes, or the last list spoke against it."""
+    return record.phase in _MOVING or record.doubted_s > 0.0

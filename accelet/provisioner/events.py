@@ -54,6 +54,9 @@ class SliceEvents:
             as_wanted = f"{request.name}: the pool is as it would be made now"
             self._say_finding(request, "SliceDrifted", after.drift, "SliceAsWanted", as_wanted)
 
+        if bool(before.doubt) != bool(after.doubt):
+            sound = f"{request.name}: the provider's list agrees with its machines again"
+            self._say_finding(request, "PoolInDoubt", after.doubt, "PoolFound", sound)
         if bool(before.silent) != bool(after.silent):
             again = f"{request.name}: the provider answers again"
             self._say_finding(request, "ProviderSilent", after.silent, "ProviderAnswers", again)

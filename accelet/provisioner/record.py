@@ -17,7 +17,8 @@ _READY: Final = "Ready"
 _NO_SERVICE: Final = "ServiceMissing"
 _DRIFT: Final = "Drifted"
 _SILENT: Final = "ProviderSilent"
-_OURS: Final = frozenset((_READY, _NO_SERVICE, _DRIFT, _SILENT))
+_DOUBT: Final = "PoolInDoubt"
+_OURS: Final = frozenset((_READY, _NO_SERVICE, _DRIFT, _SILENT, _DOUBT))
 _MOST_TEXT: Final = 1024
 
 
@@ -69,6 +70,8 @@ class SliceRequest:
             came=status.came,
             progress_s=_seconds(status.progress_at),
             held_s=_seconds(status.held_at),
+            doubted_s=_seconds(status.doubted_at),
+            doubt=self._found(_DOUBT),
             no_service=self._found(_NO_SERVICE),
             drift=self._found(_DRIFT),
             silent=self._found(_SILENT),
@@ -142,12 +145,14 @@ def status_of(record: SliceRecord, hosts: str, before: SliceRequestStatus) -> di
         came=record.came,
         progress_at=_time(record.progress_s),
         held_at=_time(record.held_s),
+        doubted_at=_time(record.doubted_s),
         hosts=hosts,
         conditions=(
             ready,
             *_finding(before, _NO_SERVICE, record.no_service),
             *_finding(before, _DRIFT, record.drift),
             *_finding(before, _SILENT, record.silent),
+            *_finding(before, _DOUBT, record.doubt),
             *(one for one in before.conditions if one.type not in _OURS),
         ),
     )

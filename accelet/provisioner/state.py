@@ -257,7 +257,8 @@ class ProvisionerState:
     def _member(self, one: SliceRequest, listed: PoolList, now_s: float) -> Member:
         view = SlicesView(one.name, one.uid, one.record, machines_of(one.spec), Refusal(""), listed, now_s)
         view = replace(view, nodes=self._seen(view, _NOTHING))
-        return Member(one.record, view.is_whole, self._is_wanted(one), view.pool is not None)
+        is_whole = view.is_whole and view.is_sound
+        return Member(one.record, is_whole, self._is_wanted(one), view.pool is not None)
 
     def _is_wanted(self, one: SliceRequest) -> bool:
         return self.wish_for(one).unwanted is None

@@ -17,7 +17,7 @@ def machines(gke: Gke, state: State) -> Iterator[None]:
 
     def follow() -> None:
         while not is_over.wait(0.02):
-            pools = {pool["name"]: pool for pool in gke.list()["nodePools"]}
+            pools = {pool["name"]: pool for pool in gke.list_truly()["nodePools"]}
             running = {name: pool for name, pool in pools.items() if pool["status"] == "RUNNING"}
             wanted = {
                 f"{name}-{index}": pool

@@ -39,6 +39,7 @@ class Gke:
     """Set its fields to make it behave; `capacity` is by (spot or not, zone), any number where not named.
 
     `lag_s`: lists show a pool only so long after it was made. `concurrent` operations may run at a time.
+    Lists lack the pools in `hidden`, and say the status in `slandered` of those there.
     """
 
     create_s: float = 0.2
@@ -47,11 +48,20 @@ class Gke:
     concurrent: int = 5
     capacity: dict[tuple[bool, str], int] = field(default_factory=dict)
     quota: int | None = None
+    hidden: set[str] = field(default_factory=set)
+    slandered: dict[str, str] = field(default_factory=dict)
     pools: dict[str, Pool] = field(default_factory=dict)
     operations: dict[str, Json] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def list(self) -> Json:
+        with self.lock:
+            shown = [pool for pool in self.list_truly()["nodePools"] if pool["name"] not in self.hidden]
+            said = [{**one, "status": self.slandered.get(one["name"], one["status"])} for one in shown]
+            return {"nodePools": said}
+
+    def list_truly(self) -> Json:
+        """The pools that there are, also where lists say otherwise."""
         with self.lock:
             self._advance()
             now_s = time.monotonic()

@@ -9,6 +9,7 @@ from accelet.kinds.slicerequest import Phase
 from accelet.provisioner.deciding.adopting import adopt
 from accelet.provisioner.deciding.attempts import fail, give_way, must_move_on, next_attempt, rest
 from accelet.provisioner.deciding.findings import note_findings
+from accelet.provisioner.deciding.losing import judge_pool, why_against
 from accelet.provisioner.deciding.parking import keep_parked, let_go, retire_or_park, reuse
 from accelet.provisioner.deciding.retire import left, retire
 from accelet.provisioner.deciding.view import Create, Discard, Finish, Open, SliceRecord, SlicesView, Step
@@ -116,10 +117,10 @@ def _create(view: SlicesView) -> Step:
     if pool is None:
         return _ask(view)
     match pool.state:
-        case "running":
+        case "failed" | "deleting" if not view.nodes_of(pool.name):  # nothing came that could be lost
+            return Step(fail(view, record, why_against(view)))
+        case "running" | "failed" | "deleting":
             return Step(record.enter("Joining", "its machines are coming", view.now_s, sent=True))
-        case "failed" | "deleting":
-            return Step(fail(view, record, _why_lost(view)))
         case "creating" | "busy":
             return Step(record, None, _POLL_S)
 
@@ -137,42 +138,49 @@ def _ask(view: SlicesView) -> Step:
 
 
 def _join(view: SlicesView) -> Step:
-    record, pool, now_s = view.record, view.pool, view.now_s
-    if pool is None or pool.state in ("failed", "deleting"):
-        return Step(fail(view, record, _why_lost(view)))
+    now_s, (record, lost) = view.now_s, judge_pool(view)
+    if lost:
+        return Step(fail(view, record, lost))
     if must_move_on(view, record):
         return Step(fail(view, record, _moved_on(record)))
-    if view.is_whole:
+    if view.is_whole and view.is_sound:
         held_s = record.held_s or now_s
         return Step(record.enter("Joined", "all its machines offer their chips", now_s, held_s=held_s))
-    record = _count_machines(view)
+    record = _count_machines(view, record)
     wait_s = left(view, max(record.since_s, record.progress_s), view.times.join_s)
     if wait_s > 0:
-        return Step(record, None, min(wait_s, _WAIT_S))
+        return Step(record, None, min(wait_s, _again_s(record)))
     minutes = view.times.join_s / 60
     return Step(fail(view, record, f"{view.hosts} machines came, and no other within {minutes:.0f} min"))
 
 
-def _count_machines(view: SlicesView) -> SliceRecord:
+def _again_s(record: SliceRecord) -> float:
+    """When to look again where nothing else happens: soon, where the next list may be believed."""
+    return _POLL_S if record.doubted_s else _WAIT_S
+
+
+def _count_machines(view: SlicesView, record: SliceRecord) -> SliceRecord:
     """The record with the machines that came since the phase began: each may come once, so that it ends."""
-    record, count = view.record, view.whole_hosts
+    count = view.whole_hosts
     return replace(record, came=count, progress_s=view.now_s) if count > record.came else record
 
 
 def _wait_for_set(view: SlicesView) -> Step:
-    record, pool, now_s = view.record, view.pool, view.now_s
-    if pool is None or pool.state in ("failed", "deleting"):
-        return Step(fail(view, record, _why_lost(view)))
+    now_s, (record, lost) = view.now_s, judge_pool(view)
+    if lost:
+        return Step(fail(view, record, lost))
     if not view.is_whole:
         return Step(record.enter("Joining", f"only {view.hosts} of its machines are there", now_s))
     others = [one for one in view.members if one.is_wanted]
-    if len(others) >= view.set_size - 1 and all(one.is_whole and one.record.phase in _HELD for one in others):
+    is_set_whole = all(one.is_whole and one.record.phase in _HELD for one in others)
+    if view.is_sound and len(others) >= view.set_size - 1 and is_set_whole:
         return _open(view) or Step(record.enter("Ready", "", now_s, tried=0, rounds=0, dry_tiers=()))
     if must_move_on(view, record):
         return Step(fail(view, record, _moved_on(record)))
     wait_s = _hold_left(view)
     if wait_s > 0:
-        return Step(record.say("is whole and waits for the rest of its set"), None, min(wait_s, _WAIT_S))
+        why = "is whole and waits for the rest of its set"
+        return Step(record.say(why), None, min(wait_s, _again_s(record)))
     minutes = view.times.hold_s / 60
     return Step(give_way(view, record, f"its set came no nearer to being whole for {minutes:.0f} min"))
 
@@ -190,20 +198,21 @@ def _hold_left(view: SlicesView) -> float:
 
 
 def _keep(view: SlicesView) -> Step:
-    record, pool, now_s = view.record, view.pool, view.now_s
-    if pool is None or pool.state in ("failed", "deleting"):
-        return Step(fail(view, replace(record, tried=0), _why_lost(view)))
+    now_s, (record, lost) = view.now_s, judge_pool(view)
+    if lost:
+        return Step(fail(view, replace(record, tried=0), lost))
     if view.is_whole:
-        if (step := _open(view)) is not None:
+        if record == view.record and (step := _open(view)) is not None:
             return step
-        return Step(record if record.phase == "Ready" else record.enter("Ready", "", now_s), None, _WAIT_S)
+        kept = record if record.phase == "Ready" else record.enter("Ready", "", now_s)
+        return Step(kept, None, _again_s(record))
     if record.phase == "Ready":
         why, came = f"{view.hosts} of its machines are there", view.whole_hosts
         return Step(record.enter("Repairing", why, now_s, came=came))
-    record = _count_machines(view)
+    record = _count_machines(view, record)
     wait_s = left(view, max(record.since_s, record.progress_s), view.times.repair_s)
     if wait_s > 0:
-        return Step(record, None, min(wait_s, _WAIT_S))
+        return Step(record, None, min(wait_s, _again_s(record)))
     minutes = view.times.repair_s / 60
     return Step(
         fail(view, replace(record, tried=0), f"a lost machine did not come back in {minutes:.0f} min")
@@ -250,19 +259,6 @@ def _rest(view: SlicesView) -> Step:
 
 def _moved_on(record: SliceRecord) -> str:
     return f"its set found no {record.tier} capacity and goes on"
-
-
-def _why_lost(view: SlicesView) -> str:
-    pool = view.pool
-    if pool is None:
-        return f"the pool {view.record.pool} is gone"
-    if pool.failure is not None:
-        return pool.failure.sentence
-    return (
-        f"the pool {pool.name} is being deleted"
-        if pool.state == "deleting"
-        else f"the pool {pool.name} failed"
-    )
 
 
 _PHASES: Final[Mapping[Phase, Callable[[SlicesView], Step]]] = {

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
+from accelet.provisioner.deciding.losing import doubt_of
 from accelet.provisioner.deciding.retire import left
 from accelet.provisioner.deciding.view import SliceRecord, SlicesView, Step
 
@@ -16,7 +17,8 @@ def note_findings(view: SlicesView, step: Step) -> Step:
     Service and drift are judged of a slice that its Job holds; a Service may come a little after the Job
     whose workers it names. That the provider is silent concerns those that wait for it.
     """
-    record = replace(step.record, silent=_silence(view, step.record))
+    doubt = doubt_of(view, step.record) if step.record.pool == view.record.pool else ""
+    record = replace(step.record, silent=_silence(view, step.record), doubt=doubt)
     if record.phase != "Ready":
         is_held = record.phase == "Repairing"
         kept = record if is_held else replace(record, no_service="", drift="")

@@ -10,12 +10,14 @@ from dataclasses import replace
 from typing import Final
 
 from accelet.provisioner.deciding.attempts import attempts_of, next_place
+from accelet.provisioner.deciding.losing import judge_pool
 from accelet.provisioner.deciding.retire import left, retire
 from accelet.provisioner.deciding.view import Delete, ParkedPool, SliceRecord, SlicesView, Step
 from accelet.provisioner.pools.pool import NodePool
 
 _WAIT_S: Final = 60.0
 _ANSWER_S: Final = 1.0
+_DOUBTED_AGAIN_S: Final = 10.0
 
 
 def reuse(view: SlicesView) -> Step | None:
@@ -89,15 +91,16 @@ def keep_parked(view: SlicesView) -> Step:
     """What is done with a parked slice: it is given to one that asks, or to nobody and back."""
     record = view.record
     left_s = left(view, record.parked_s, view.times.park_s)
-    why = _flaw(view, view.pool)
+    record, lost = judge_pool(view)
+    why = lost or (_flaw(view, view.pool) if view.is_sound else "")
     if view.is_deleted or view.is_forced:
         why = view.unwanted or "nobody wants it"
     elif left_s <= 0:
         why = "no other job asked for it"
     if why:
         return Step(record.enter("Releasing", why, view.now_s, taker=""))
-    if record.taker in view.askers:
-        return Step(record, None, min(left_s, _WAIT_S))
+    if record.taker in view.askers or not view.is_sound:
+        return Step(record, None, min(left_s, _WAIT_S if view.is_sound else _DOUBTED_AGAIN_S))
     if view.askers:
         return Step(replace(record, taker=view.askers[0], why="is given to another job"))
     if record.taker:

@@ -35,21 +35,23 @@ class Times:
 GATHERING: Final = frozenset(("Joining", "Joined"))
 """Phases in which a slice that was whole still waits for its set."""
 
-_COMING: Final = frozenset(("Joining", "Joined", "Ready", "Repairing"))
+COMING: Final = frozenset(("Joining", "Joined", "Ready", "Repairing"))
 
 
 @dataclass(frozen=True, slots=True)
 class SliceRecord:
     """What is written down of a slice: the status of its SliceRequest. Times are seconds since the epoch.
 
-    `no_service`, `drift` and `silent` are sentences on what was found and changes nothing, empty for nothing.
+    `no_service`, `drift`, `silent` and `doubt` are sentences on what was found and changes nothing, empty for
+    nothing.
     `parked_s` is when it was put aside, 0 for never, and `taker` the UID of the request that it is then given
     to. `asks_of` is the UID of the request whose parked slice this one asks for, and `mark` that on its pool
     where it was another's. `no_room`: it waits for room below the limits.
 
     `came` is the most machines that have offered their chips in this phase, and `progress_s` when the last
     of them came, 0 for not since the phase began. `held_s` is when the slice first was whole and began to
-    wait for its set, 0 for not yet.
+    wait for its set, 0 for not yet. `doubted_s` is since when the provider's list speaks against its pool, 0
+    while it does not, and `doubt` the sentence on that.
     """
 
     phase: Phase = "Pending"
@@ -77,11 +79,13 @@ class SliceRecord:
     came: int = 0
     progress_s: float = 0.0
     held_s: float = 0.0
+    doubted_s: float = 0.0
+    doubt: str = ""
 
     def enter(self, phase: Phase, why: str, now_s: float, **changes: object) -> "SliceRecord":
         """The record in another phase, from now on."""
         begun = {"came": 0, "progress_s": 0.0, "held_s": self.held_s if phase in GATHERING else 0.0}
-        entered = {**begun, **changes}
+        entered = {**begun, "doubted_s": self.doubted_s if phase in COMING else 0.0, **changes}
         return replace(self, phase=phase, why=why, since_s=now_s, **entered)  # type: ignore[arg-type]  # of this class
 
     def say(self, why: str) -> "SliceRecord":
@@ -124,7 +128,7 @@ class Member:
         record = self.record
         if record.phase == "Creating":
             return record.sent_s if self.is_listed and record.sent_s else record.since_s
-        return max(record.since_s, record.progress_s) if record.phase in _COMING else 0.0
+        return max(record.since_s, record.progress_s) if record.phase in COMING else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +207,16 @@ class SlicesView:
         return tuple(node for node in self.nodes if node.pool == pool)
 
     @property
+    def is_sound(self) -> bool:
+        """Whether the list has the pool of the present attempt, neither failed nor on its way out."""
+        return self.pool is not None and self.pool.state not in ("failed", "deleting")
+
+    @property
     def is_whole(self) -> bool:
-        """Whether exactly the machines of the slice are there, each with all its chips."""
-        if isinstance(self.machines, Refusal) or self.pool is None:
+        """Whether exactly the machines of the slice are there, each with all its chips, by their Nodes."""
+        if isinstance(self.machines, Refusal) or not self.record.pool:
             return False
-        nodes = self.nodes_of(self.pool.name)
+        nodes = self.nodes_of(self.record.pool)
         return len(nodes) == self.machines.hosts and all(
             node.is_ready and node.chips == self.machines.chips_per_host for node in nodes
         )

@@ -324,3 +324,35 @@ async def test_a_provider_that_falls_silent_is_told_of_where_slices_wait_for_it_
             assert silence("waits") == ["False", "False"]
     assert (world.partial, world.killed) == ([], [])
     assert len(gke.state.pools) == 4
+
+
+@pytest.mark.parametrize("status", ["", "ERROR", "STOPPING"], ids=["absent", "ERROR", "STOPPING"])
+async def test_a_slice_that_works_outlives_lists_that_speak_against_its_pool(
+    world: World, gke: FakeGke, tmp_path: Path, status: str
+) -> None:
+    def doubted() -> list[str]:
+        return [
+            condition["status"]
+            for one in world.objects(REQUESTS)
+            for condition in (one.get("status") or {}).get("conditions", ())
+            if condition["type"] == "PoolInDoubt"
+        ]
+
+    with machines(gke.state, world.state):
+        async with provisioner_on_gke(world, gke, tmp_path):
+            world.ask("train")
+            await eventually(lambda: world.running("train") == 8, within_s=30)
+            pools = set(gke.state.pools)
+            if status:
+                gke.state.slandered = dict.fromkeys(pools, status)
+            else:
+                gke.state.hidden = set(pools)
+            world.ask("other", replicas=1)  # something comes, so that pools are listed often
+            await eventually(lambda: doubted() == ["True", "True"], within_s=30)
+            assert (world.phases("train"), world.running("train")) == (["Ready", "Ready"], 8)
+            gke.state.slandered, gke.state.hidden = {}, set()
+            await eventually(lambda: doubted() == ["False", "False"], within_s=30)
+            await eventually(lambda: {"PoolInDoubt", "PoolFound"} <= world.reasons())
+            assert world.phases("train") == ["Ready", "Ready"]
+            assert pools < set(gke.state.pools)
+    assert (world.partial, world.killed) == ([], [])

@@ -536,7 +536,9 @@ def test_a_slice_that_was_taken_over_and_fails_is_replaced_within_the_limits(cha
     assert first.mark == "one-0"
 
     world.pools[first.pool].state = "failed"
-    _turn(world)
+    for node in world.nodes.values():
+        node.ready = False
+    _run(world, TIMES.lag_s)
     world.end_pods("two")
     while world.requests["two-0"].record.mark:
         _run(world, 1.0)

@@ -11,6 +11,7 @@
 | an owner is made anew under its name | integration: test_a_job_set_made_anew_under_its_name_… |
 | an owner is back between release and deletion | test_an_owner_that_is_back_has_its_nodes_opened_again |
 | the provider repairs or upgrades a pool | test_a_pool_at_which_the_provider_works_is_not_lost |
+| a list lacks a pool, or says for a moment that it failed | test_one_list_that_speaks_against_a_pool_… |
 | somebody deletes a pool, takes machines or its marks | test_what_somebody_takes_away_is_replaced |
 | somebody edits a Node's labels | test_labels_are_put_back_on_that_node, and only a few times a minute |
 | the pool's name is taken by another's | test_a_name_that_another_pool_has_is_told_and_another_is_taken |
@@ -33,12 +34,14 @@ from hypothesis import strategies as st
 
 from accelet.control.errors import UnkeptStatusError
 from accelet.control.writer import FencedWriter
+from accelet.kinds.slicerequest import Phase
 from accelet.kube.apiresources import ObjectApi
 from accelet.kube.client import Client
 from accelet.kube.nodes import Node, parse_node
 from accelet.provisioner.deciding.attempts import after_create
 from accelet.provisioner.deciding.decide import decide
-from accelet.provisioner.deciding.view import Close, Create, Delete, Open, SlicesView
+from accelet.provisioner.deciding.losing import judge_pool
+from accelet.provisioner.deciding.view import Close, Create, Delete, Open, SliceRecord, SlicesView
 from accelet.provisioner.demand.owners import parse_job
 from accelet.provisioner.demand.requests import spec_of
 from accelet.provisioner.demand.slices import derive_slices
@@ -135,9 +138,10 @@ def test_a_pool_that_goes_holds_up_no_other() -> None:
     former = _pool(world)
     former.state, former.gone_s = "deleting", world.now_s + 1e6
     for node in world.nodes.values():
-        node.pods = 0
+        node.pods, node.ready = 0, False
     for _ in range(4):
         world.act(world.think(UID))
+        world.pass_time(LAG_S / 2)
     record = world.requests[UID].record
     assert (record.phase, record.attempt) == ("Creating", 2)
     assert record.pool != former.name
@@ -187,12 +191,85 @@ def test_a_pool_at_which_the_provider_works_is_not_lost(phase: str) -> None:
     assert step.record.phase not in ("Failing", "Releasing")
 
 
+def _decide_until(view: SlicesView, listed: PoolList, seconds: float) -> SliceRecord:
+    """What is decided once the lists have said this for so long."""
+    until_s = view.now_s + seconds
+    while True:
+        seen = replace(view, listed=replace(listed, asked_s=view.now_s))
+        view = replace(seen, record=decide(seen).record)
+        if view.now_s >= until_s:
+            return view.record
+        view = replace(view, now_s=min(until_s, view.now_s + 10.0))
+
+
+_AGAINST = ("absent", "failed", "deleting")
+
+
+def _saying(view: SlicesView, word: str) -> PoolList:
+    """A list that speaks against the slice's pool in this way."""
+    assert view.pool is not None
+    states: dict[str, PoolState] = {"failed": "failed", "deleting": "deleting"}
+    return PoolList(() if word == "absent" else (replace(view.pool, state=states[word]),), view.now_s)
+
+
+@pytest.mark.parametrize("word", _AGAINST)
+@pytest.mark.parametrize("phase", ["Joining", "Joined", "Ready", "Repairing"])
+def test_one_list_that_speaks_against_a_pool_ends_nothing(phase: Phase, word: str) -> None:
+    view = _view(_world("Ready"))
+    view = replace(view, record=view.record.enter(phase, "as it may be", view.now_s, tried=1))
+    nodes = view.nodes if phase != "Repairing" else view.nodes[1:]
+    against = decide(replace(view, listed=_saying(view, word), nodes=nodes))
+    assert (against.record.phase, against.record.pool) == (phase, view.record.pool)
+    assert against.record.doubted_s == view.now_s
+    again = replace(view, record=against.record, now_s=view.now_s + 10.0, nodes=nodes)
+    healed = _decide_until(again, view.listed, 10.0)
+    assert healed.doubted_s == 0.0
+    assert healed.phase not in ("Failing", "Releasing")
+
+
+@pytest.mark.parametrize("word", _AGAINST)
+def test_a_pool_is_not_lost_while_all_of_its_machines_are_ready(word: str) -> None:
+    view = _view(_world("Ready"))
+    kept = _decide_until(view, _saying(view, word), 86_400.0)
+    assert (kept.phase, kept.pool, kept.attempt) == ("Ready", view.record.pool, 1)
+    assert kept.doubt.endswith("; all of its machines are Ready, so that it is kept")
+    lost = replace(view.nodes[0], is_ready=False)
+    later = replace(view, record=kept, now_s=view.now_s + 86_400.0, nodes=(lost, *view.nodes[1:]))
+    gone = _decide_until(later, _saying(view, word), 0.0)
+    assert gone.phase == "Failing"
+
+
+@pytest.mark.parametrize("phase", ["Joining", "Joined"])
+def test_a_slice_whose_pool_is_never_listed_again_is_not_held_for_ever(phase: Phase) -> None:
+    view = _view(_world("Ready"))
+    view = replace(view, record=view.record.enter(phase, "as it may be", view.now_s, tried=1))
+    ended = _decide_until(view, PoolList((), 0.0), 3600.0)
+    assert ended.phase not in ("Joining", "Joined", "Ready")
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.floats(0.0, 100.0)), max_size=40))
+def test_a_pool_is_lost_only_after_the_lists_have_said_so_for_the_lag(
+    said: list[tuple[bool, bool, float]],
+) -> None:
+    view = _view(_world("Ready"))
+    against_since_s: float | None = None
+    for is_against, is_ready, pause_s in said:
+        listed = replace(_saying(view, "absent") if is_against else view.listed, asked_s=view.now_s)
+        against_since_s = (against_since_s or view.now_s) if is_against else None
+        nodes = tuple(replace(node, is_ready=is_ready) for node in view.nodes)
+        seen = replace(view, listed=listed, nodes=nodes)
+        record, lost = judge_pool(seen)
+        is_old = against_since_s is not None and view.now_s - against_since_s >= LAG_S
+        assert bool(lost) == (is_old and not is_ready)
+        view = replace(view, record=record, now_s=view.now_s + pause_s)
+
+
 def test_what_somebody_takes_away_is_replaced() -> None:
     world = _world("Ready")
     view = _view(world)
     pool = view.record.pool
-    gone = decide(replace(view, listed=PoolList((), view.now_s)))
-    assert (gone.record.phase, gone.record.why) == ("Failing", f"the pool {pool} is gone")
+    gone = _decide_until(replace(view, nodes=()), PoolList((), 0.0), LAG_S)
+    assert (gone.phase, gone.why) == ("Failing", f"the pool {pool} is gone")
     fewer = decide(replace(view, nodes=view.nodes[1:]))
     assert (fewer.record.phase, fewer.record.why) == (
         "Repairing",
@@ -200,7 +277,7 @@ def test_what_somebody_takes_away_is_replaced() -> None:
     )
     unmarked = PoolList((), view.now_s, frozenset({pool}))
     view = replace(view, listed=unmarked, nodes=())
-    for _ in range(3):
+    for _ in range(5):
         step = decide(view)
         assert not isinstance(step.action, Delete), "it is not ours any more"
         view = replace(

@@ -140,10 +140,11 @@ class World:
 
     def check_findings(self, view: SlicesView, step: Step) -> None:
         """What is only noted changes nothing that is done. What a slice is parked and taken by is no note."""
-        noted = (view.record.no_service, view.record.drift, view.record.silent, view.no_service, view.silent)
+        before = view.record
+        noted = (before.no_service, before.drift, before.silent, before.doubt, view.no_service, view.silent)
         if not any(noted) and not view.fingerprint:
             return
-        record = replace(view.record, no_service="", drift="", silent="")
+        record = replace(before, no_service="", drift="", silent="", doubt="")
         fingerprint = "" if record.phase in ("Ready", "Repairing") else view.fingerprint
         plain = decide(replace(view, record=record, no_service="", silent="", fingerprint=fingerprint))
         assert step.record.phase == plain.record.phase
@@ -261,7 +262,7 @@ class World:
             now_s=self.now_s,
             nodes=tuple(self.seen(node, request) for node in self.nodes_of(request)),
             members=tuple(
-                Member(one.record, self.is_whole(one), one.unwanted is None, self.is_listed(one))
+                Member(one.record, self.is_sound(one), one.unwanted is None, self.is_listed(one))
                 for one in self.of_set(request.set_name)
                 if one is not request
             ),
@@ -345,6 +346,11 @@ class World:
     def nodes_of(self, request: SimRequest) -> Iterable[SimNode]:
         pools = {request.record.pool, *self.held(request)}
         return (node for node in self.nodes.values() if node.pool in pools)
+
+    def is_sound(self, request: SimRequest) -> bool:
+        """Whether it is whole and nothing is said against it."""
+        pool = self.pools.get(request.record.pool)
+        return pool is not None and pool.state not in ("failed", "deleting") and self.is_whole(request)
 
     def is_listed(self, request: SimRequest) -> bool:
         pool = self.pools.get(request.record.pool)
