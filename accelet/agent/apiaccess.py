@@ -81,7 +81,8 @@ class ApiAccess:
         if self._policies is None:
             missing = self._metrics.policies_missing.set
             self._policies = Reliance(GUARDS, lambda is_in_force: missing(not is_in_force))
-            run = self._look_at_policies(self._policies)
+            policies, count = self._policies, self._metrics.watch_failures.inc
+            run = supervise("policies", lambda: self._look_at_policies(policies), count)
             self._tasks.create_task(run, name="policies")
         return self._policies
 

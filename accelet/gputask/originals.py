@@ -43,6 +43,7 @@ from accelet.kube.writing.ownership import controller_of
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from accelet.runtime.excerpts import excerpt
 from accelet.runtime.logs import Log
+from accelet.runtime.supervise import supervise
 
 _log = Log(__name__)
 _LONGEST_LOGGED: Final = 300
@@ -66,7 +67,7 @@ class Originals:
 
     async def watch(self) -> None:
         """Watches until it is cancelled."""
-        await self._reflector.run()
+        await supervise("watch of originals", self._reflector.run, self._count_fault)
 
     async def lead(self, writer: FencedWriter) -> None:
         """Works until it is cancelled."""
@@ -172,6 +173,9 @@ class Originals:
             self._setbacks.forget(change.key)
             self._refusals.forget(change.key)
         self.see(change.key)
+
+    def _count_fault(self) -> None:
+        self._metrics.faults.labels("Fault").inc()
 
     def _count(self, error: KubeError) -> None:
         self._metrics.faults.labels(type(error).__name__).inc()

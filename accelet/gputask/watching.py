@@ -1,8 +1,7 @@
 """Watches tasks and what is made for them, and keeps the state up with it."""
 
-import asyncio
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from accelet.gputask.metrics import TaskMetrics
 from accelet.gputask.objects.jobs import TaskJob, TaskService, parse_job, parse_service
@@ -18,6 +17,8 @@ from accelet.kube.objects import ObjectKey, RawObject
 from accelet.kube.watching.reflector import Reflector
 from accelet.kube.watching.source import Scope, Source
 from accelet.kube.watching.store import Change
+from accelet.runtime.supervise import supervise
+from accelet.runtime.tasks import task_group
 
 _T = TypeVar("_T")
 SERVICES: Final = ApiResource("Service", "services")
@@ -43,12 +44,17 @@ class Watching:
 
     async def run(self) -> None:
         """Watches until it is cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._tasks.run())
-            group.create_task(self._jobs.run())
-            group.create_task(self._services.run())
-            group.create_task(self._pods.run())
-            group.create_task(self._moves.run())
+        watches: dict[str, Reflector[Any]] = {
+            "tasks": self._tasks,
+            "jobs": self._jobs,
+            "services": self._services,
+            "pods": self._pods,
+            "moves": self._moves,
+        }
+        async with task_group() as group:
+            for name, reflector in watches.items():
+                task = f"watch of {name}"
+                group.create_task(supervise(task, reflector.run, self._count_fault), name=task)
 
     async def synced(self) -> None:
         """Waits until everything has been seen once."""
@@ -112,6 +118,9 @@ class Watching:
     def _tell(self, key: ObjectKey | None) -> None:
         if key is not None:
             self._see(key)
+
+    def _count_fault(self) -> None:
+        self._metrics.faults.labels("Fault").inc()
 
     def _count(self, error: KubeError) -> None:
         self._metrics.faults.labels(type(error).__name__).inc()

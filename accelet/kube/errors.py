@@ -41,6 +41,10 @@ class MalformedObjectError(KubeError):
         super().__init__(f"{kind} {where}: {field + ': ' if field else ''}{problem}")
 
 
+class ObjectFaultError(KubeError):
+    """One object could not be taken over, by a fault of ours; other objects are unaffected."""
+
+
 class ConfigurationError(KubeError):
     """There is no usable way to the API server: no kubeconfig, no service account, an unreadable one."""
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from accelet.kinds.slicerequest import SLICE_REQUESTS
 from accelet.kube.apiresources import JOBS, NODES, PODS, SERVICES, ApiResource
@@ -23,6 +23,8 @@ from accelet.provisioner.metrics import ProvisionerMetrics
 from accelet.provisioner.record import SliceRequest, parse_request
 from accelet.provisioner.state import Key, OwnerKey, ProvisionerState
 from accelet.runtime.logs import Log
+from accelet.runtime.supervise import supervise
+from accelet.runtime.tasks import task_group
 
 _T = TypeVar("_T")
 _log = Log(__name__)
@@ -74,9 +76,13 @@ class Watching:
 
     async def run(self) -> None:
         """Watches until it is cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for reflector in (self._requests, self._nodes, self._pods):
-                group.create_task(reflector.run())
+        async with task_group() as group:
+            for name, reflector in (
+                ("slice requests", self._requests),
+                ("nodes", self._nodes),
+                ("pods", self._pods),
+            ):
+                self._start(group, name, reflector)
             group.create_task(self._watch_services())
             group.create_task(self._watch_bookings())
             for resource, parse in _OWNERS:
@@ -110,6 +116,11 @@ class Watching:
             with suppress(NotFoundError, ForbiddenError):
                 await self._bookings.refresh()
 
+    def _start(self, group: asyncio.TaskGroup, name: str, reflector: Reflector[Any]) -> None:
+        """A fault in watching one kind of objects must not end the watches of the others."""
+        task = f"watch of {name}"
+        group.create_task(supervise(task, reflector.run, self._count_fault), name=task)
+
     async def _watch_owners(self, resource: ApiResource, parse: Callable[[RawObject], JobOwner]) -> None:
         """Watches a kind of owners once the cluster knows it."""
         while True:
@@ -120,8 +131,8 @@ class Watching:
         salvage = partial(salvage_owner, resource.kind)
         reflector = self._reflect(Scope(resource), parse, changed, salvage)
         self._owners[resource.kind] = reflector
-        async with asyncio.TaskGroup() as group:
-            group.create_task(reflector.run())
+        async with task_group() as group:
+            self._start(group, resource.plural, reflector)
             await reflector.synced()
             self._state.known_kinds.add(resource.kind)
             for key in list(self._state.requests):
@@ -130,8 +141,8 @@ class Watching:
     async def _watch_services(self) -> None:
         """Watches headless Services. None is missed before they have been seen once."""
         reflector = self._reflect(_HEADLESS, _parse_name, self._see_service)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(reflector.run())
+        async with task_group() as group:
+            self._start(group, "services", reflector)
             await reflector.synced()
             self._state.knows_services = True
             for key in list(self._state.requests):
@@ -147,8 +158,8 @@ class Watching:
             bookings.is_known = is_readable is False
             await asyncio.sleep(_LOOK_AGAIN_S)
         bookings.is_known = False
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._bookings.run())
+        async with task_group() as group:
+            self._start(group, "bookings", self._bookings)
             await self._bookings.synced()
             bookings.is_known = True
             for key in list(self._state.requests):
@@ -274,6 +285,9 @@ class Watching:
         booking = self._state.bookings.of_owner(namespace, owner)
         if booking is not None:
             self._tell_booking(booking.key)
+
+    def _count_fault(self) -> None:
+        self._metrics.faults.labels("Fault").inc()
 
     def _count(self, error: KubeError) -> None:
         self._metrics.faults.labels(type(error).__name__).inc()

@@ -14,6 +14,7 @@ from accelet.runtime.blocking import brief_collections, measure_blocking
 from accelet.runtime.clock import SYSTEM_CLOCK
 from accelet.runtime.logs import Log
 from accelet.runtime.probes import Check
+from accelet.runtime.supervise import supervise
 from accelet.runtime.tasks import task_group
 from accelet.scheduler.admission.watching import READ_WITHIN_S, Admission
 from accelet.scheduler.cards.lingering import PAGE, render_lingering
@@ -163,8 +164,12 @@ class SchedulerWork:
                 if self._move_watching is not None:
                     group.create_task(self._move_watching.run(), name="watching moves")
                 if self._settings.require_policies:
-                    group.create_task(self._policies.run(self._api), name="policies")
+                    run = supervise("policies", lambda: self._policies.run(self._api), self._count_fault)
+                    group.create_task(run, name="policies")
                 group.create_task(measure_blocking(self._metrics.blocked.observe), name="measure blocking")
+
+    def _count_fault(self) -> None:
+        self._metrics.faults.labels("Fault").inc()
 
     async def may_stand(self) -> None:
         """What is written on pods and in plans is believed of nobody before only schedulers can write it."""

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from accelet.kube.answers import api_error
-from accelet.kube.errors import KubeError, MalformedObjectError
+from accelet.kube.errors import KubeError, MalformedObjectError, ObjectFaultError
 from accelet.kube.nesting import decode_nested
 from accelet.kube.objects import Wire
 from accelet.kube.watching.comparing import MOST_CHANGED, list_present, read_at
@@ -49,7 +49,9 @@ class Reflector(Generic[T]):
     """Keeps `store` equal to what the API server has in `scope`, while `run` runs.
 
     `changed` is called on the event loop for each change, after the store has it; `failed` for each fault
-    (a request that failed, an object that is malformed), so that it can be counted. Neither may raise.
+    (a request that failed, an object that is malformed or that ours cannot take over), so that it can be
+    counted; it may not raise. What `changed` raises is a fault of ours with that one object: it is logged,
+    told to `failed` as ObjectFaultError, and the other objects go on.
     `began` is called with the version that a watch is to begin at, at once after a list. `watched` is called,
     before `changed`, for each version that the watch has come to, with the UID of the object that came to be
     there (empty if none did) and the object that was deleted there as it was then: also where `refresh` has
@@ -260,9 +262,18 @@ class Reflector(Generic[T]):
             self._failed(error)
 
     def _tell(self, changes: list[Change[T]]) -> None:
-        if self._changed is not None:
-            for change in changes:
+        for change in changes if self._changed is not None else ():
+            assert self._changed is not None
+            try:
                 self._changed(change)
+            except Exception as fault:  # whatever it is, it is a fault of ours with this one object
+                self._note_fault(change.key, fault)
+
+    def _note_fault(self, key: Key, fault: Exception) -> None:
+        kind, name = self._scope.resource.kind, "/".join(part for part in key if part)
+        _log.exception("fault with one object", cause=fault, kind=kind, object=name)
+        if self._failed is not None:
+            self._failed(ObjectFaultError(f"{kind} {name} cannot be taken over: {type(fault).__name__}"))
 
 
 def _cached(page_size: int | None) -> dict[str, str]:

@@ -12,7 +12,7 @@ from accelet.fakeapi import Answer, Drop, FakeApi, Fault, Hang, HoldBack
 from accelet.kube.apiresources import PODS
 from accelet.kube.barepod import parse_bare_pod
 from accelet.kube.client import Client
-from accelet.kube.errors import ForbiddenError, KubeError, MalformedObjectError
+from accelet.kube.errors import ForbiddenError, KubeError, MalformedObjectError, ObjectFaultError
 from accelet.kube.objects import Page, read_page
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
@@ -290,6 +290,34 @@ async def test_a_fault_of_the_parser_is_that_objects_own(client: Client, api: Fa
     assert [(type(fault), str(fault)) for fault in seen.faults] == [
         (MalformedObjectError, "Pod ml/bad-from-the-start: cannot be read (OverflowError)"),
         (MalformedObjectError, "Pod ml/bad-later: cannot be read (OverflowError)"),
+    ]
+
+
+async def test_a_fault_in_taking_an_object_over_is_that_objects_own(client: Client, api: FakeApi) -> None:
+    seen = Seen()
+
+    def take(change: Change[Pod]) -> None:
+        if change.key[1].startswith("bad"):
+            raise KeyError(change.key)
+        seen.changes.append(change)
+
+    create(api, "bad-from-the-start")
+    create(api, "good")
+    reflector = Reflector(client, Scope(PODS), parse_pod, changed=take, failed=seen.faults.append, pace=FAST)
+    task = asyncio.create_task(reflector.run())
+    await reflector.synced()
+    create(api, "bad-later")
+    create(api, "last")
+    await eventually(lambda: len(reflector.store) == 4)
+    await eventually(lambda: len(seen.changes) == 2)
+    await reflector.refresh()
+    assert not task.done()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert [change.key[1] for change in seen.changes] == ["good", "last"]
+    assert [(type(fault), str(fault)) for fault in seen.faults] == [
+        (ObjectFaultError, "Pod ml/bad-from-the-start cannot be taken over: KeyError"),
+        (ObjectFaultError, "Pod ml/bad-later cannot be taken over: KeyError"),
     ]
 
 

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from accelet.fakeapi import Answer, Fault
-from accelet.kube.apiresources import ApiResource
+from accelet.kube.apiresources import NODES, ApiResource
 from accelet.kube.client import Client
 from accelet.kube.errors import KubeError
 from accelet.kube.objects import Page
@@ -21,7 +21,7 @@ from accelet.provisioner.demand.requests import request_body
 from accelet.provisioner.demand.slices import derive_slices
 from accelet.provisioner.metrics import ProvisionerMetrics
 from accelet.provisioner.settings import ProvisionerSettings
-from accelet.provisioner.state import Key, ProvisionerState, Wish
+from accelet.provisioner.state import Key, OwnerKey, ProvisionerState, Wish
 from accelet.provisioner.watching import JOB_SETS as JOB_SET_KIND
 from accelet.provisioner.watching import Watching
 from tests.integration.kube.waiting import eventually
@@ -242,3 +242,65 @@ async def test_requests_are_looked_at_for_a_booking_that_ends_and_for_no_other(
         world.state.create(BOOKINGS, "ml", _booking("slice.accelet.dev") | {"metadata": {"name": "two"}})
         await eventually(lambda: bookings["ml", "two"] is not None)
         assert key not in standby.told
+
+
+class _FaultyOnce(_Lagging):
+    """An API server whose first list of Nodes meets an error of ours."""
+
+    faults = 0
+
+    async def list_pages(
+        self,
+        resource: ApiResource,
+        namespace: str | None,
+        query: Mapping[str, str] | None,
+        page_size: int | None,
+        *,
+        only_metadata: bool = False,
+    ) -> AsyncIterator[Page]:
+        if resource == NODES and not self.faults:
+            self.faults += 1
+            raise ZeroDivisionError
+        async for page in super().list_pages(
+            resource, namespace, query, page_size, only_metadata=only_metadata
+        ):
+            yield page
+
+
+async def test_a_fault_with_one_owner_or_kind_is_counted_and_the_others_go_on(
+    world: World, tmp_path: Path
+) -> None:
+    registry, told = CollectorRegistry(), list[str]()
+
+    def see(owner: OwnerKey) -> None:
+        if owner[2] == "bad":
+            raise KeyError(owner)
+        told.append(owner[2])
+
+    for name in ("bad", "good"):
+        world.ask(name, replicas=1)
+    client = await Client.connect(world.api.write_kubeconfig(tmp_path / "kubeconfig"))
+    state = ProvisionerState(ProvisionerSettings(version="v1"), "a-label")
+    watching = Watching(
+        _FaultyOnce(client),
+        state,
+        ProvisionerMetrics(registry),
+        see_request=lambda _: None,
+        see_owner=see,
+        see_pool=lambda _: None,
+        see_booking=lambda _: None,
+    )
+    task = asyncio.create_task(watching.run())
+    try:
+        await asyncio.wait({task, asyncio.ensure_future(watching.synced())}, return_when="FIRST_COMPLETED")
+        await eventually(lambda: "good" in told and "JobSet" in state.known_kinds)
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        client.close()
+    faults = {
+        kind: registry.get_sample_value("accelet_provisioner_api_faults_total", {"kind": kind})
+        for kind in ("ObjectFaultError", "Fault")
+    }
+    assert faults == {"ObjectFaultError": 1, "Fault": 1}
