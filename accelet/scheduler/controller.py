@@ -123,6 +123,7 @@ class Controller:
             writer,
             self._writer,
             settings=self._settings.moves,
+            metrics=self._metrics,
             hold_plan=self._hold_plan,
             wall_s=self._wall_s,
         )

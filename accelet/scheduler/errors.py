@@ -19,6 +19,10 @@ class UnknownLevelError(SchedulerError):
     """A gang names a level that the topology does not have."""
 
 
+class BrokenPlanError(SchedulerError):
+    """A finished plan breaks a promise: a fault of the scheduler, for which nothing is written."""
+
+
 class PlanTooLargeError(SchedulerError):
     """A plan does not fit into one ConfigMap."""
 

@@ -5,7 +5,6 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 
-from accelet.assignments.ownform import render_own
 from accelet.control.errors import NotLeadingError
 from accelet.control.workqueue import WorkQueue
 from accelet.kube.errors import KubeError, NotFoundError
@@ -15,7 +14,7 @@ from accelet.runtime.clock import Clock
 from accelet.runtime.logs import Log
 from accelet.scheduler.cluster.cluster import Snapshot
 from accelet.scheduler.cluster.layout import Layout, lay_out
-from accelet.scheduler.errors import PlanRefusedError, PlanTooLargeError
+from accelet.scheduler.errors import BrokenPlanError, PlanRefusedError, PlanTooLargeError
 from accelet.scheduler.events import GangEvents
 from accelet.scheduler.gangs.grouping import Gang, GangKey
 from accelet.scheduler.gangs.placeholders import PLACEHOLDERS
@@ -23,12 +22,12 @@ from accelet.scheduler.gangs.podgroups import POD_GROUP
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.moves.moving import Moves
 from accelet.scheduler.placement.backlog import Backlog
-from accelet.scheduler.placement.plan import Plan, describe_plan
+from accelet.scheduler.placement.plan import Plan, check_plan, describe_plan
 from accelet.scheduler.placement.refusals import Refusals
 from accelet.scheduler.placement.reservation import Patience, Reservation
 from accelet.scheduler.placement.shares import Shares
 from accelet.scheduler.preemption.preempting import Preemptor, suppose
-from accelet.scheduler.record import Awaited, Evicted, Placement, Record
+from accelet.scheduler.record import Awaited, Evicted, Placement, Record, placements_of
 from accelet.scheduler.settings import SchedulerSettings
 from accelet.scheduler.state import SchedulerState
 from accelet.scheduler.writer import PlanWriter
@@ -186,13 +185,25 @@ class Planner:
         return snapshot.without(closed, _CLOSED) if closed else snapshot
 
     async def _begin_promised(self, gang: Gang) -> bool:
-        """Begins with the places that were promised to the gang, if there are any."""
+        """Begins with the places that were promised to the gang, if there are any that hold."""
         plan = await self._promised(gang)
-        if plan is not None:
-            is_large = len(plan.gang.pods) > _PLACEMENTS_AT_ONCE
-            made = await asyncio.to_thread(placements_of, plan) if is_large else placements_of(plan)
-            self._begin(plan, placements=made)
-        return plan is not None
+        if plan is None:
+            return False
+        layout, residents = await self._layout(), self._state.cluster.residents()
+
+        def make() -> tuple[Plan, tuple[Placement, ...]]:
+            checked = check_plan(plan, layout, residents)
+            return checked, placements_of(checked)
+
+        is_large = len(plan.gang.pods) > _PLACEMENTS_AT_ONCE
+        try:
+            checked, made = await asyncio.to_thread(make) if is_large else make()
+        except BrokenPlanError as error:
+            # Its pods are others than were planned, or nodes have changed: it is planned as any.
+            _log.warning("promised places do not hold", gang=str(gang.key), reason=str(error))
+            return False
+        self._begin(checked, placements=made)
+        return True
 
     async def _room_is_taken(self) -> None:
         """Waits until the room of all plans that have begun is taken: others are planned without it."""
@@ -215,9 +226,7 @@ class Planner:
             if self._is_over:
                 return
             if plan.fault is not None:
-                self._metrics.planning_faults.inc()
-                _log.exception("fault in planning", cause=plan.fault, gang=str(plan.gang.key))
-                self.rest(plan.gang.key, plan.reason or "", plan.gang.pods)
+                self._rest_of_fault(plan)
             elif plan.nodes is None:
                 waiting.append(plan)
             else:
@@ -229,6 +238,12 @@ class Planner:
 
         await asyncio.to_thread(make)
         await self._room_is_taken()
+
+    def _rest_of_fault(self, plan: Plan) -> None:
+        """A gang that has no plan by a fault of ours waits: it is counted, logged and told."""
+        self._metrics.planning_faults.inc()
+        _log.exception("fault in planning", cause=plan.fault, gang=str(plan.gang.key))
+        self.rest(plan.gang.key, plan.reason or "", plan.gang.pods)
 
     async def _preempt(self, waiting: list[Plan], kept: Reservation | None) -> None:
         """Has gangs of lower priority evicted for one of those that wait, if that gets it in.
@@ -246,6 +261,9 @@ class Planner:
         supposed = suppose(self._state, self._state.cluster.snapshot(layout), prospect)
         found = await self._preemptor.search(prospect, supposed, waiting, kept)
         if found is None or found.plan is None or self._is_over:
+            return
+        if found.plan.fault is not None:
+            self._rest_of_fault(found.plan)
             return
         key, pods = found.plan.gang.key, sum(len(victim.pods) for victim in found.victims)
         names = [str(victim.key) for victim in found.victims]
@@ -490,13 +508,3 @@ class Planner:
         note = describe_plan(plan)
         _log.info("placed", gang=str(plan.gang.key), note=note)
         self._events.tell(plan.gang.pods[0], "Normal", "Placed", note)
-
-
-def placements_of(plan: Plan) -> tuple[Placement, ...]:
-    """A plan's places as they are written down."""
-    if plan.nodes is None:
-        return ()
-    return tuple(
-        Placement(pod.name, pod.uid, node, render_own(assignment) if assignment else "")
-        for (pod, node), assignment in zip(plan.placements, plan.assignments, strict=True)
-    )

@@ -7,10 +7,12 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
+from accelet.assignments.ownform import render_own
 from accelet.kube.errors import MalformedObjectError
 from accelet.kube.objects import RawObject, Wire, WireObject, read_object
-from accelet.scheduler.errors import PlanTooLargeError
+from accelet.scheduler.errors import BrokenPlanError, PlanTooLargeError
 from accelet.scheduler.gangs.grouping import GangKey
+from accelet.scheduler.placement.plan import Plan
 
 LABEL = "accelet.dev/placement-plan"
 SELECTOR = f"{LABEL}=v1"
@@ -34,6 +36,22 @@ class Placement:
     uid: str
     node: str
     assignment: str = ""
+
+
+def placements_of(plan: Plan) -> tuple[Placement, ...]:
+    """A plan's places as they are written down: the only way to there, and open to checked plans alone.
+
+    Raises:
+        BrokenPlanError: nobody has checked it.
+    """
+    if plan.nodes is None:
+        return ()
+    if not plan.is_checked:
+        raise BrokenPlanError("nobody has checked it")
+    return tuple(
+        Placement(pod.name, pod.uid, node, render_own(assignment) if assignment else "")
+        for (pod, node), assignment in zip(plan.placements, plan.assignments, strict=True)
+    )
 
 
 class Evicted(NamedTuple):

@@ -17,9 +17,18 @@ from accelet.kube.pods import Container, Pod
 from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import Gang
-from accelet.scheduler.placement.plan import Plan, plan_gang
+from accelet.scheduler.placement.plan import Plan, check_plan, plan_gang
 from benches.scheduler.cards import measure as measure_cards
-from benches.scheduler.clusters import GPU, GPUS, Size, make_gang, make_nodes, occupy, used_gpus
+from benches.scheduler.clusters import (
+    GPU,
+    GPUS,
+    Size,
+    make_gang,
+    make_nodes,
+    occupy,
+    refuse_faults,
+    used_gpus,
+)
 from benches.scheduler.rounds import measure as measure_rounds
 from benches.scheduler.window import slide
 from benches.scheduler.worst import measure as measure_worst
@@ -82,6 +91,7 @@ def main() -> None:
     console.print(table)
     console.print(_usage_line())
     console.print(_unlike_line(_SIZES[0]))
+    console.print(_check_line(_SIZES[0]))
 
 
 def _measure(sizes: tuple[Size, ...], most_steps: int) -> Iterator[tuple[Case, Result]]:
@@ -104,7 +114,9 @@ def _measure(sizes: tuple[Size, ...], most_steps: int) -> Iterator[tuple[Case, R
 
 
 def _plan(cluster: Cluster, gang: Gang) -> Plan:
-    return plan_gang(gang, cluster.layout, cluster.room())
+    plan = plan_gang(gang, cluster.layout, cluster.room())
+    refuse_faults((plan,))
+    return plan
 
 
 def _timed(work: Callable[[], Plan]) -> tuple[Plan, float]:
@@ -185,6 +197,21 @@ def _unlike_line(size: Size) -> str:
         gap = "optimal" if plan.is_optimal else f"at most {(plan.distance or 0) - plan.lower_bound:,} too far"
         texts.append(f"{pods} pods of {gpus} GPUs {took_ms:.0f} ms, distance {plan.distance:,} ({gap})")
     return f"A launcher and workers on {size.nodes:,} nodes, 30% of GPUs in use: {'; '.join(texts)}."
+
+
+def _check_line(size: Size) -> str:
+    """What it costs to check a finished plan, which is part of the times above."""
+    nodes = make_nodes(size)
+    cluster = Cluster(Scheme(), nodes)
+    occupy(cluster, nodes, used_gpus(size, "gpus", 0.3, 0))
+    texts = []
+    for pods, gpus in ((512, 1), (512, 8), (4096, 1)):
+        plan = _plan(cluster, make_gang(pods, gpus))
+        times_ms = [
+            _timed(partial(check_plan, plan, cluster.layout, cluster.residents()))[1] for _ in range(_RUNS)
+        ]
+        texts.append(f"{pods:,} pods of {gpus} GPUs {median(times_ms):.1f} ms")
+    return f"The check of a finished plan on {size.nodes:,} nodes: {', '.join(texts)}."
 
 
 if __name__ == "__main__":

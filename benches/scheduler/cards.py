@@ -22,6 +22,7 @@ from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import CARDS_GATE, GATE_PREFIX, find_gangs
 from accelet.scheduler.placement.backlog import plan_backlog
 from accelet.scheduler.placement.reservation import Patience
+from benches.scheduler.clusters import refuse_faults
 
 I915 = "gpu.intel.com/i915"
 CARDS, TILES, SHARES = 8, 2, 300
@@ -142,6 +143,7 @@ def _many_pods(random: Random) -> str:
     gangs = find_gangs(asking)
     found = plan_backlog(gangs, cluster.snapshot(), Patience(now_s=0.0, starving_after_s=600.0))
     took_s = process_time() - start
+    refuse_faults(found.plans)
     placed = sum(plan.nodes is not None for plan in found.plans)
     return (
         f"{PODS:,} such pods over {NODES} nodes, {len(pods):,} holders on them: "
@@ -165,6 +167,7 @@ def _unlike_gang(random: Random) -> str:
     start = process_time()
     found = plan_backlog(find_gangs(asking), cluster.snapshot(), Patience(now_s=0.0, starving_after_s=600.0))
     took_s = process_time() - start
+    refuse_faults(found.plans)
     (plan,) = found.plans
     outcome = "placed" if plan.nodes is not None else "not placed"
     kinds = len(set(plan.gang.shapes))

@@ -15,7 +15,7 @@ from accelet.scheduler.placement.plan import Plan
 from accelet.scheduler.placement.refusals import Refusals
 from accelet.scheduler.placement.reservation import Patience
 from accelet.scheduler.state import SchedulerState
-from benches.scheduler.clusters import GPU, GPUS, Size, make_nodes
+from benches.scheduler.clusters import GPU, GPUS, Size, make_nodes, refuse_faults
 
 _SIZES = (Size(1, 20, 50), Size(10, 20, 50), Size(40, 50, 50))
 _GANGS = (10, 1000)
@@ -44,7 +44,9 @@ class Rounds:
         backlog = Backlog(
             gangs, self.state.cluster.snapshot(self.state.cluster.layout), patience, self._refusals
         )
-        return list(backlog.plans())
+        plans = list(backlog.plans())
+        refuse_faults(plans)
+        return plans
 
     def unrelated_event(self, number: int) -> None:
         """A pod without a gate comes, and goes: no node has more room than before for that."""

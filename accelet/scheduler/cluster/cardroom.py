@@ -18,6 +18,7 @@ from accelet.scheduler.cards.reasons import describe_memory, describe_need
 from accelet.scheduler.cards.state import CardStates
 from accelet.scheduler.cluster.layout import Layout, Mask
 from accelet.scheduler.cluster.limits import Limit
+from accelet.scheduler.cluster.residents import Residents
 from accelet.scheduler.cluster.room import MOST_SLOTS, Measure, NodeRoom, Runs
 from accelet.scheduler.cluster.shape import PodShape
 from accelet.scheduler.cluster.topology import Ints
@@ -50,6 +51,10 @@ class CardRoom:
     @property
     def budget(self) -> Budget:
         return self.amounts.budget
+
+    @property
+    def residents(self) -> Residents:
+        return self.amounts.residents
 
     def metered(self, budget: Budget) -> Self:
         return replace(self, amounts=self.amounts.metered(budget))

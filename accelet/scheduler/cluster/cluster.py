@@ -20,6 +20,7 @@ from accelet.scheduler.cluster.cardroom import CardRoom
 from accelet.scheduler.cluster.eligibility import barriers, first_barrier, is_selected
 from accelet.scheduler.cluster.hostports import HostPorts, PortRoom
 from accelet.scheduler.cluster.layout import Layout, lay_out
+from accelet.scheduler.cluster.residents import Resident, ResidentAccount, Residents
 from accelet.scheduler.cluster.room import NodeRoom, Room
 from accelet.scheduler.cluster.shape import PodShape
 from accelet.scheduler.cluster.supposing import Supposition
@@ -73,6 +74,7 @@ class Cluster:
         self._node_rows: dict[str, int] = {}
         self._usage = Usage()
         self._ports = HostPorts()
+        self._residents = ResidentAccount()
         # For nodes that go while a layout of them is made; no node has such a name.
         self._no_row = self._usage.offer("", {PODS: 0})
         self._version = 0
@@ -148,20 +150,25 @@ class Cluster:
         if freed is not None or has_freed_ports or self._card_account.uses(pod.key) not in ((), uses):
             self._note_growth(freed if freed is not None else node)
         self._card_account.hold(pod.key, node, uses, is_lasting=is_lasting)
+        self._residents.hold(Resident(pod.key, units, pod.host_ports, uses), node)
 
     def remove_pod(self, key: ObjectKey) -> None:
         self._note_growth(self._usage.give_back(key))
         self._ports.give_back(key)
         self._card_account.give_back(key)
+        self._residents.give_back(key)
 
     def keep_cards(self, pod: Pod, key: ObjectKey) -> bool:
         """Charges the cards of a pod that is gone, under another key; whether it has any."""
         if pod.node_name:
-            self._card_account.hold(key, pod.node_name, read_uses(pod, self._card_resources))
+            uses = read_uses(pod, self._card_resources)
+            self._card_account.hold(key, pod.node_name, uses)
+            self._residents.hold(Resident(key, {}, uses=uses), pod.node_name)
         return self._card_account.is_charged(key)
 
     def let_go_of_cards(self, key: ObjectKey) -> None:
         node = self._card_account.give_back(key)
+        self._residents.give_back(key)
         self._note_growth(node)
 
     def node(self, name: str) -> Node | None:
@@ -211,6 +218,10 @@ class Cluster:
         """Who holds what of which node's cards."""
         return self._card_account
 
+    def residents(self) -> Residents:
+        """Who is on which node now."""
+        return self._residents.now()
+
     def room(self) -> Room:
         """What is free now, to plan with."""
         return self.snapshot(self.layout).room
@@ -224,14 +235,14 @@ class Cluster:
         if self._catalog.size > _MOST_KNOWN:
             self._catalog = CardCatalog(self._catalog.policy)
         cards = NodesCards(self._catalog, self._card_account, layout.leaf_of)
-        ports = self._ports.now()
+        ports, residents = self._ports.now(), self._residents.now()
         return Snapshot(
             layout,
-            self._room(layout, self._usage.free(self._leaf_rows), ports, cards.now, cards),
+            self._room(layout, self._usage.free(self._leaf_rows), (ports, residents), cards.now, cards),
             self._room(
                 layout,
                 self._usage.free_in_the_end(self._leaf_rows),
-                replace(ports, lasting_only=True),
+                (replace(ports, lasting_only=True), Residents()),
                 cards.in_the_end,
                 cards,
             ),
@@ -283,8 +294,15 @@ class Cluster:
             return False
         return self._usage.is_enough(node, (resource for resource, _ in shape.units))
 
-    def _room(self, layout: Layout, free: Ints, ports: PortRoom, codes: Ints, cards: NodesCards) -> CardRoom:
+    def _room(
+        self,
+        layout: Layout,
+        free: Ints,
+        held: tuple[PortRoom, Residents],
+        codes: Ints,
+        cards: NodesCards,
+    ) -> CardRoom:
         closed = np.zeros(len(layout.nodes), dtype=bool)
         columns, amounts_free = dict(self._usage.columns), np.ascontiguousarray(free.T)
-        amounts = NodeRoom(layout, columns, amounts_free, closed, ports=ports)
+        amounts = NodeRoom(layout, columns, amounts_free, closed, ports=held[0], residents=held[1])
         return CardRoom(amounts, codes, cards)

@@ -12,6 +12,7 @@ from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.hostports import PortRoom
 from accelet.scheduler.cluster.layout import Layout, Mask
 from accelet.scheduler.cluster.limits import Limit, name_of, with_amounts
+from accelet.scheduler.cluster.residents import Residents
 from accelet.scheduler.cluster.shape import PodShape
 from accelet.scheduler.cluster.topology import Ints
 
@@ -47,6 +48,11 @@ class Room(Protocol):
 
     @property
     def budget(self) -> Budget: ...
+
+    @property
+    def residents(self) -> Residents:
+        """Who is on which node: the facts by which a plan for this room is checked."""
+        ...
 
     def metered(self, budget: Budget) -> Self:
         """The same room, of which questions are paid from this budget."""
@@ -125,6 +131,7 @@ class NodeRoom:
     closed_for: Counter[str] = field(default_factory=Counter)
     budget: Budget = field(default_factory=Budget)
     ports: PortRoom = field(default_factory=PortRoom)
+    residents: Residents = field(default_factory=Residents)
     reasons: Mapping[str, str] = field(default_factory=dict)
 
     def metered(self, budget: Budget) -> Self:
@@ -208,7 +215,7 @@ class NodeRoom:
         return room, with_amounts(shapes, limits)
 
     def copy(self) -> Self:
-        return replace(self, free=self.free.copy(), ports=self.ports.copy())
+        return replace(self, free=self.free.copy(), ports=self.ports.copy(), residents=self.residents.copy())
 
     def without(self, closed: Mask, reason: str) -> Self:
         count = int(np.count_nonzero(closed & ~self.closed))

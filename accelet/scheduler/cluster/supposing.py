@@ -11,6 +11,7 @@ from accelet.scheduler.cards.account import CardAccount, Use, list_uses
 from accelet.scheduler.cards.catalog import UNKNOWN
 from accelet.scheduler.cluster.cardroom import CardRoom
 from accelet.scheduler.cluster.layout import Layout, Mask
+from accelet.scheduler.cluster.residents import Resident
 from accelet.scheduler.cluster.shape import PodShape
 from accelet.scheduler.cluster.usage import bounded
 
@@ -19,6 +20,7 @@ from accelet.scheduler.cluster.usage import bounded
 class Arrival:
     """A pod of this shape on a node, with what it is assigned there."""
 
+    pod: ObjectKey
     shape: PodShape
     node: str
     assignment: Assignment | None = None
@@ -45,6 +47,7 @@ class Supposition:
         room, touched = self.now.copy(), defaultdict[str, list[tuple[Use, ...]]](list)
         left, amounts = defaultdict[str, list[ObjectKey]](list), room.amounts
         amounts.ports = amounts.ports.without(gone)
+        amounts.residents = amounts.residents.without(gone)
         for pod in gone:
             node, units = self.charges[pod]
             if (leaf := self.layout.leaf_of.get(node)) is None:
@@ -56,7 +59,12 @@ class Supposition:
                     amounts.free[column, leaf] += bounded(amount)
         for one in come:
             amounts.take([self.layout.leaf_of[one.node]], [one.shape])
-            touched[one.node] += [list_uses(one.assignment, one.shape.cards)] if one.assignment else []
+            held = list_uses(one.assignment, one.shape.cards) if one.assignment else ()
+            touched[one.node] += [held] if one.assignment else []
+            # Where it is now, it may be too: under a name that no pod can have.
+            come_as = one.pod[0], f"{one.pod[1]}/arrived"
+            resident = Resident(come_as, dict(one.shape.units), one.shape.host_ports, held)
+            amounts.residents.add(one.node, (resident,))
         for node, uses in touched.items():
             states = self.account.states_if(node, left[node], uses)
             room.codes[self.layout.leaf_of[node]] = UNKNOWN if states is None else room.catalog.code(states)

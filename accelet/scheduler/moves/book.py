@@ -192,6 +192,10 @@ class MoveBook:
         )
         return tuple(places[pod.uid] for pod in gang.pods) if is_free else None
 
+    def stand_ins(self, move: Move) -> Collection[ObjectKey]:
+        """What stands for the pods of a Move where places are held for them, by its keys."""
+        return self._charged.get(move.uid, {}).keys()
+
     def settle(self) -> None:
         """Charges what is held now, and nothing else."""
         live = {move.uid: move for move in self.live}

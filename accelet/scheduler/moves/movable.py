@@ -81,7 +81,7 @@ class Relocation:
     @property
     def arrivals(self) -> Sequence[Arrival]:
         """Those ranks that get another place, which may be on the same node."""
-        places = zip(self.task.gang.shapes, self.nodes, self.assignments, strict=True)
+        places = zip(self.task.pods, self.task.gang.shapes, self.nodes, self.assignments, strict=True)
         return [Arrival(*place) for rank, place in enumerate(places) if rank not in self.kept]
 
 

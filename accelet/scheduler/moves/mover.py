@@ -13,7 +13,9 @@ from accelet.kube.errors import ForbiddenError, InvalidError, KubeError
 from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
 from accelet.scheduler.cluster.layout import Layout
+from accelet.scheduler.errors import BrokenPlanError
 from accelet.scheduler.gangs.grouping import Gang, GangKey
+from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.moves.book import CONTAINER, MoveBook
 from accelet.scheduler.moves.budgets import IMPROVEMENTS
 from accelet.scheduler.moves.finding.packs import PacksTerms, still_packs
@@ -30,7 +32,7 @@ from accelet.scheduler.moves.lasting import as_written, still_drains
 from accelet.scheduler.moves.movable import distance_of, running_task
 from accelet.scheduler.moves.proposing import lets_in_key
 from accelet.scheduler.moves.writer import MoveWriter
-from accelet.scheduler.placement.plan import Plan, find_places, take_places
+from accelet.scheduler.placement.plan import Plan, check_plan, find_places, take_places
 from accelet.scheduler.record import Awaited, Record
 from accelet.scheduler.settings import MoveSettings
 from accelet.scheduler.state import SchedulerState
@@ -61,10 +63,12 @@ class Mover:
         plans: PlanWriter,
         *,
         settings: MoveSettings,
+        metrics: SchedulerMetrics,
         hold_plan: HoldPlan,
         wall_s: Callable[[], float],
     ) -> None:
         self._state, self._book, self._moves, self._plans = state, book, moves, plans
+        self._metrics = metrics
         self._packs = PacksTerms(factor=settings.improve_factor)
         self._hold_plan, self._wall_s = hold_plan, wall_s
         self._failing = Failing(_log, "cannot write moves")
@@ -116,7 +120,14 @@ class Mover:
         except AssignmentError:
             return None
         nodes = tuple(place.node for place in places)
-        return Plan(gang, nodes, given, distance_of(nodes, layout))
+        plan = Plan(gang, nodes, given, distance_of(nodes, layout))
+        try:
+            return check_plan(
+                plan, layout, self._state.cluster.residents().without(self._book.stand_ins(move))
+            )
+        except BrokenPlanError as error:
+            _log.warning("held places do not hold", gang=str(gang.key), move=move.name, reason=str(error))
+            return None
 
     async def judge(self, gangs: Collection[Gang], layout: Layout, *, is_wanted: bool) -> None:
         """Holds the places of what is approved, and withdraws what cannot or need not be done any more.
@@ -211,7 +222,12 @@ class Mover:
         supposed = self._state.cluster.suppose(self._state.cluster.snapshot(layout), gone)
         room = supposed.room([key for key in gone if key in supposed.charges])
         gang = let_in.least_part
-        plan = await asyncio.to_thread(lambda: take_places(find_places(gang, layout, room), layout, room))
+        try:
+            plan = await asyncio.to_thread(lambda: take_places(find_places(gang, layout, room), layout, room))
+        except BrokenPlanError as fault:
+            self._metrics.planning_faults.inc()
+            _log.exception("fault in planning", cause=fault, gang=str(gang.key))
+            plan = Plan(gang)
         if plan.nodes is None:
             for move in group:
                 if move.phase in ("Approved", "Held", "Saving"):

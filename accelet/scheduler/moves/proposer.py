@@ -15,6 +15,7 @@ from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
 from accelet.scheduler.cluster.layout import Layout
 from accelet.scheduler.cluster.supposing import Supposition
+from accelet.scheduler.errors import BrokenPlanError
 from accelet.scheduler.events import GangEvents
 from accelet.scheduler.gangs.grouping import Gang, GangKey
 from accelet.scheduler.gangs.placeholders import PLACEHOLDERS
@@ -110,6 +111,9 @@ class Proposer:
                 await self._propose(gang, wished, drained, layout, kept, improves=improves)
             except NotLeadingError:
                 pass
+            except BrokenPlanError as fault:
+                self._metrics.planning_faults.inc()
+                _log.exception("fault in looking for moves", cause=fault)
             except KubeError as error:
                 self._failing.failed(error)
             else:

@@ -9,7 +9,7 @@ from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.cluster import Snapshot
 from accelet.scheduler.cluster.room import Room
 from accelet.scheduler.gangs.grouping import Gang
-from accelet.scheduler.placement.plan import Plan, find_places, take_places
+from accelet.scheduler.placement.plan import Plan, faulty_plan, find_places, take_places
 from accelet.scheduler.placement.refusals import Refusal, Refusals
 from accelet.scheduler.placement.reservation import Patience, Reservation, reserve
 from accelet.scheduler.placement.unlike import QUICK_EFFORT, USUAL_EFFORT, Effort
@@ -124,7 +124,7 @@ class Backlog:
         try:
             return find_places(gang, self._snapshot.layout, room, effort, budget)
         except Exception as fault:  # whatever it is, it is a fault of ours with this one gang
-            return _fault(gang, fault)
+            return faulty_plan(gang, fault)
         finally:
             self._work += 0 if is_simple(gang) else budget.spent
 
@@ -133,7 +133,7 @@ class Backlog:
         try:
             plan = take_places(plan, self._snapshot.layout, room)
         except Exception as fault:  # as above
-            plan = _fault(plan.gang, fault)
+            plan = faulty_plan(plan.gang, fault)
         if plan.nodes is None and plan.fault is None:
             refusal = Refusal(plan, self._snapshot.version, self._snapshot.layout, self.reservation)
             is_hopeless = not self._keep_free(plan.gang, room, None)
@@ -183,8 +183,3 @@ def _likeness(gang: Gang, *, is_let_in: bool) -> object:
         slices = gang.slices.size, gang.slices.level
     levels = gang.required_level, gang.preferred_level
     return gang.shapes, gang.least, levels, slices, gang.is_exclusive, is_let_in
-
-
-def _fault(gang: Gang, fault: Exception) -> Plan:
-    reason = "cannot be planned by a fault of the scheduler; see its log"
-    return Plan(gang, reason=reason, fault=fault)

@@ -18,14 +18,14 @@ _POD, _LEAVES_A_UNIT = 20, 50
 """What a pod costs of the gang's budget, and how many leaves are looked at for one unit."""
 
 
-def place_kind_by_kind(problem: PlacementProblem, demand: Demand) -> list[Ints] | None:
+def place_kind_by_kind(problem: PlacementProblem, scope: slice | Ints) -> list[Ints] | None:
     """The leaves of each kind's pods, each kind placed as near together as the kinds before it leave room.
 
-    Only leaves with slots in `demand` are used. The kind that has the least room for its number goes
-    first, so that it is not crowded out; that is a rule of thumb: None does not prove that there is no
-    placement.
+    Only leaves in `scope` are used: it lies in one domain of the level within which the pods must stay. The
+    kind that has the least room for its number goes first, so that it is not crowded out; that is a rule of
+    thumb: None does not prove that there is no placement.
     """
-    left, kinds = problem.room.copy(), problem.kinds
+    left, kinds, demand = problem.room.copy(), problem.kinds, problem.demand.only(scope)
     counts = demand.counts
     order = sorted(range(len(kinds)), key=lambda kind: int(demand.slots[kind].sum()) / counts[kind])
     placed: list[Ints] = [np.zeros(0, dtype=np.int64)] * len(kinds)
@@ -45,12 +45,13 @@ def place_kind_by_kind(problem: PlacementProblem, demand: Demand) -> list[Ints] 
     return placed
 
 
-def place_most_first(problem: PlacementProblem, demand: Demand) -> Ints | None:
+def place_most_first(problem: PlacementProblem, scope: slice | Ints) -> Ints | None:
     """The leaf of each rank: the most numerous kind at its best, every other pod at the best leaf then left.
 
-    None where a pod finds none, or where the other pods are too many for this.
+    `scope` is as there. None where a pod finds none, or where the other pods are too many for this.
     """
-    tree, left, counts = problem.tree, problem.room.copy(), demand.counts
+    tree, left, demand = problem.tree, problem.room.copy(), problem.demand.only(scope)
+    counts = demand.counts
     most = counts.index(max(counts))
     if len(problem.shapes) - counts[most] > _MOST_OTHERS:
         return None

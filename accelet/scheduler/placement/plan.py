@@ -1,18 +1,22 @@
 """Gangs in order and a cluster to a plan: who sits where, how far apart, how well proven, or why not."""
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from accelet.assignments.assignment import Assignment
 from accelet.kube.pods import Pod
 from accelet.scheduler.budget import Budget, BudgetSpentError
+from accelet.scheduler.cards.account import list_uses
 from accelet.scheduler.cluster.layout import Layout
+from accelet.scheduler.cluster.residents import Resident, Residents
 from accelet.scheduler.cluster.room import Room
 from accelet.scheduler.cluster.topology import ROOT, Ints
-from accelet.scheduler.errors import UnknownLevelError
+from accelet.scheduler.errors import BrokenPlanError, UnknownLevelError
 from accelet.scheduler.gangs.grouping import Gang
 from accelet.scheduler.gangs.rankslices import UNLIKE_SLICES, SliceTerms
+from accelet.scheduler.placement.checking.promises import find_broken_promise
 from accelet.scheduler.placement.gangproblems import kept_of, levels_of, places_of, problems_of, slices_of
 from accelet.scheduler.placement.identical import Shortfall, place_identical
 from accelet.scheduler.placement.problem import PlacementProblem
@@ -37,7 +41,8 @@ class Plan:
     get any; or `nodes` is None and `reason` says why, for people. Then `distance` is None too. The distance
     is that of the whole gang, with members that were placed before. No placement that keeps the same level
     has less than `lower_bound`; `is_optimal` says that this one has no more. `is_settled` says that more work
-    would not change the decision. `fault` is an error of ours that kept the gang from being planned.
+    would not change the decision. `fault` is an error of ours that kept the gang from being planned. What
+    `is_checked` keeps every promise, and may be written down; nothing else may.
     The gang is that of the pods which are placed: of one that may begin with fewer, not always all.
     """
 
@@ -50,6 +55,7 @@ class Plan:
     is_settled: bool = True
     reason: str | None = None
     fault: Exception | None = None
+    is_checked: bool = False
 
     @property
     def placements(self) -> Iterable[tuple[Pod, str]]:
@@ -83,8 +89,19 @@ def plan_gangs(
 
 
 def plan_gang(gang: Gang, layout: Layout, room: Room, effort: Effort = USUAL_EFFORT) -> Plan:
-    """Plans one gang and takes its places from `room`."""
-    return take_places(find_places(gang, layout, room, effort), layout, room)
+    """Plans one gang and takes its places from `room`; a plan that breaks a promise is a fault, and none."""
+    try:
+        return take_places(find_places(gang, layout, room, effort), layout, room)
+    except BrokenPlanError as fault:
+        return faulty_plan(gang, fault)
+
+
+def faulty_plan(gang: Gang, fault: Exception) -> Plan:
+    """That there is no plan for a gang, by a fault of ours."""
+    reason = "cannot be planned by a fault of the scheduler; see its log"
+    if isinstance(fault, BrokenPlanError):
+        reason = f"its plan is not carried out, by a fault of the scheduler: {fault}"
+    return Plan(gang, reason=reason, fault=fault)
 
 
 def find_places(
@@ -193,14 +210,45 @@ def _find(gang: Gang, problem: PlacementProblem, layout: Layout, effort: Effort)
 
 
 def take_places(plan: Plan, layout: Layout, room: Room) -> Plan:
-    """The plan with the cards and tiles of its pods, once its places are taken from `room`."""
+    """The plan with the cards and tiles of its pods, once its places are taken from `room`, and checked.
+
+    Raises:
+        BrokenPlanError: the plan breaks a promise. What it takes of `room` stays taken.
+    """
     if plan.nodes is None:
         return plan
     leaves = [layout.leaf_of[name] for name in plan.nodes]
     assignments = room.take(leaves, plan.gang.shapes)
     if assignments is None:
         return Plan(plan.gang, lower_bound=plan.lower_bound, reason=_UNDECIDED, is_settled=False)
-    return replace(plan, assignments=tuple(assignments))
+    checked = check_plan(replace(plan, assignments=tuple(assignments)), layout, room.residents)
+    _settle_in(checked, room.residents)
+    return checked
+
+
+def check_plan(plan: Plan, layout: Layout, residents: Residents) -> Plan:
+    """A plan that was found to keep every promise, whoever made it.
+
+    `residents` are the pods that its nodes have without it.
+
+    Raises:
+        BrokenPlanError: it breaks one; says which.
+    """
+    broken = find_broken_promise(plan.gang, plan.nodes or (), plan.assignments, layout, residents)
+    if broken is not None:
+        raise BrokenPlanError(broken)
+    return replace(plan, is_checked=True)
+
+
+def _settle_in(plan: Plan, residents: Residents) -> None:
+    """The pods of a plan are residents for whoever is planned after them."""
+    by_node: defaultdict[str, list[Resident]] = defaultdict(list)
+    places = zip(plan.gang.pods, plan.gang.shapes, plan.assignments, plan.nodes or (), strict=True)
+    for pod, shape, given, node in places:
+        uses = list_uses(given, shape.cards) if given is not None else ()
+        by_node[node].append(Resident(pod.key, dict(shape.units), shape.host_ports, uses))
+    for node, some in by_node.items():
+        residents.add(node, some)
 
 
 def _place_unlike(gang: Gang, problem: PlacementProblem, layout: Layout, effort: Effort) -> Plan:
@@ -255,7 +303,8 @@ def _repair(
     repaired = _repaired(gang, problem, kept, layout, effort)
     if repaired is None:
         placed = sum(leaf is not None for leaf in kept)
-        reason = explain_unlike(replace(problem, within=ROOT), is_settled=False)
+        where = replace(problem, within=ROOT) if placed else problem
+        reason = explain_unlike(where, is_settled=False)
         if placed:
             reason = f"to join the {placed} pods of the gang that are placed, {reason}"
         return Plan(gang, reason=reason, is_settled=False)

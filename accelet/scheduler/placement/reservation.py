@@ -137,4 +137,4 @@ def _holds(problem: PlacementProblem, leaves: Ints) -> bool:
     demand = problem.demand.only(leaves)
     if len(problem.kinds) == 1:
         return int(rooms(problem.tree, demand.slots[0], problem.slices)[0].sum()) >= len(problem.shapes)
-    return place_kind_by_kind(problem, demand) is not None
+    return place_kind_by_kind(problem, leaves) is not None

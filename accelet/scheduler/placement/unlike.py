@@ -78,7 +78,8 @@ def place_unlike(problem: PlacementProblem, effort: Effort = USUAL_EFFORT) -> Ou
     found = _solve(coarse.upper, effort)
     if found.leaves is None:
         # What was rounded up may just not fit.
-        placed = place_kind_by_kind(problem, problem.demand)
+        ways = (place_kind_by_kind(problem, scope) for scope in scopes[:_MOST_BOUNDS])
+        placed = next((way for way in ways if way is not None), None)
         if placed is None:
             return Outcome(None, bound.distance, is_settled=False)
         found = replace(found, leaves=problem.by_rank(placed))
@@ -200,10 +201,9 @@ class _Solver:
     def _try_quickly(self) -> None:
         """The rules of thumb, in every domain in which the gang may be."""
         for scope in self._scopes[:_MOST_BOUNDS]:
-            demand = self._demand.only(scope)
-            self._keep(place_most_first(self._problem, demand))
+            self._keep(place_most_first(self._problem, scope))
             if not self._is_proven:
-                placed = place_kind_by_kind(self._problem, demand)
+                placed = place_kind_by_kind(self._problem, scope)
                 self._keep(None if placed is None else self._problem.by_rank(placed))
 
     def _try_one_per_leaf(self, scope: slice) -> bool:

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
-from accelet.assignments.ownform import render_own
 from accelet.scheduler.gangs.grouping import GangKey
 from accelet.scheduler.placement.plan import Plan
 from accelet.scheduler.preemption.search import Preemption, find_preemption
 from accelet.scheduler.preemption.victims import Victim, may_preempt, pod_keys, victim_of
-from accelet.scheduler.record import Placement, Record
+from accelet.scheduler.record import Record, placements_of
 from accelet.scheduler.state import SchedulerState
 
 
@@ -47,9 +46,4 @@ def _victims(state: SchedulerState) -> Iterable[Victim]:
 def _assume(state: SchedulerState, plan: Plan) -> None:
     if plan.nodes is None:
         return
-    places = zip(plan.placements, plan.assignments, strict=True)
-    placements = tuple(
-        Placement(pod.name, pod.uid, node, render_own(given) if given else "")
-        for (pod, node), given in places
-    )
-    state.assume(Record(plan.gang.key, placements, plan.distance or 0, plan.lower_bound))
+    state.assume(Record(plan.gang.key, placements_of(plan), plan.distance or 0, plan.lower_bound))

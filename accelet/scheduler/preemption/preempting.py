@@ -172,10 +172,10 @@ class Preemptor:
             found = await asyncio.to_thread(
                 find_preemption, plan.gang, charged, known, ending=ending, allows=prospect.allows
             )
-            if found.victims:
-                return found
-            self.rest(key)
-            return None
+            if found.plan is None:
+                self.rest(key)
+                return None
+            return found
         return None
 
     async def _pods(self, below: int) -> tuple[list[Victim], list[Pod]]:

@@ -13,10 +13,10 @@ from accelet.scheduler.cluster.cardroom import CardRoom
 from accelet.scheduler.cluster.layout import Layout, Mask
 from accelet.scheduler.cluster.supposing import Supposition
 from accelet.scheduler.cluster.topology import ROOT, Ints
-from accelet.scheduler.errors import UnknownLevelError
+from accelet.scheduler.errors import BrokenPlanError, UnknownLevelError
 from accelet.scheduler.gangs.grouping import Gang, GangKey
 from accelet.scheduler.placement.gangproblems import required_level
-from accelet.scheduler.placement.plan import Plan, find_places, take_places
+from accelet.scheduler.placement.plan import Plan, faulty_plan, find_places, take_places
 from accelet.scheduler.placement.unlike import Effort
 from accelet.scheduler.preemption.victims import Victim, pod_keys, rank_over
 
@@ -49,7 +49,7 @@ class PreemptionTerms:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """The answer. With `victims`, `plan` is the gang's once they are gone.
+    """The answer. With `victims`, `plan` is the gang's once they are gone; a plan without them says a fault.
 
     `is_settled` says that no other set is better; without victims, that none does it at all, or that none
     is needed. It took `spent` units of work, without those of the first look at every node.
@@ -94,7 +94,10 @@ def find_preemption(
     """
     search = _Search(gang.least_part, supposed, tuple(ending), allows, terms)
     below = rank_over(gang.pods)
-    found = search.run([victim for victim in victims if victim.priority < below and allows([victim])])
+    try:
+        found = search.run([victim for victim in victims if victim.priority < below and allows([victim])])
+    except BrokenPlanError as fault:
+        found = Preemption(plan=faulty_plan(gang, fault), is_settled=False)
     return replace(found, spent=search.spent)
 
 

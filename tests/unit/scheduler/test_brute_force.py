@@ -25,6 +25,7 @@ def _judged(seed: int) -> Iterator[str]:
     """Checks one instance and says what it shows."""
     instance = random_instance(Random(seed))
     plan, least = _plan(instance), instance.least_distance()
+    assert plan.fault is None, f"{seed}: {plan.reason}"
     yield "exclusive" if instance.is_exclusive else "shared"
     yield "identical" if instance.is_identical else "unlike"
     if least is None:

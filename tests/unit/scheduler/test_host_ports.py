@@ -224,7 +224,7 @@ def test_supposed_events_free_and_take_ports() -> None:
 
     assert nodes(supposed.room()) is None
     assert nodes(supposed.room([other.key])) == ("a",)
-    assert nodes(supposed.room([other.key], [Arrival(gang.shapes[0], "a")])) is None
+    assert nodes(supposed.room([other.key], [Arrival(gang.pods[0].key, gang.shapes[0], "a")])) is None
     assert nodes(supposed.room()) is None, "it was changed by asking"
 
 

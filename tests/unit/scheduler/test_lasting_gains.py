@@ -8,11 +8,13 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+from prometheus_client import CollectorRegistry
 
 from accelet.control.writer import FencedWriter
 from accelet.kinds.move import Move, MovePhase
 from accelet.kube.apiresources import ApiResource, Body, ObjectApi
 from accelet.kube.objects import Condition
+from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.moves.holding import GAIN_LOST
 from accelet.scheduler.moves.mover import Mover
 from accelet.scheduler.moves.writer import MoveWriter
@@ -40,6 +42,7 @@ class JudgedWorld(Proposals):
             writer,
             nobody,
             settings=_SETTINGS,
+            metrics=SchedulerMetrics(CollectorRegistry()),
             hold_plan=_no_plan,
             wall_s=lambda: self.wall_s,
         )

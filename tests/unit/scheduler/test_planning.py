@@ -10,6 +10,7 @@ from fractions import Fraction
 from random import Random
 from typing import Any, cast
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION, render_own
@@ -21,11 +22,11 @@ from accelet.kube.selection import NodeTerm, Requirement
 from accelet.kube.served import ListApi
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.events import GangEvents
-from accelet.scheduler.gangs.grouping import GATE_PREFIX, find_gangs, gang_key
+from accelet.scheduler.gangs.grouping import GATE_PREFIX, Gang, find_gangs, gang_key
 from accelet.scheduler.gangs.podgroups import POD_GROUP, PodGroupTerms
 from accelet.scheduler.gangs.workload import Workload
 from accelet.scheduler.metrics import SchedulerMetrics
-from accelet.scheduler.placement.plan import plan_gang
+from accelet.scheduler.placement.plan import Plan, plan_gang
 from accelet.scheduler.planning import Planner
 from accelet.scheduler.preemption.preempting import Preemptor
 from accelet.scheduler.record import Record, parse_record
@@ -95,6 +96,7 @@ class Leader:
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     state: SchedulerState = field(default_factory=lambda: SchedulerState(Scheme(), GATE_PREFIX))
     plans: Plans | None = None
+    promised: Plan | None = None
     tries: int = 0
     planner: Planner | None = None
 
@@ -103,6 +105,10 @@ class Leader:
         self.state.set_pod(one)
         if self.planner is not None:
             self.planner.plan_now(gang_key(one), is_new=True)
+
+    async def _take_promised(self, _: Gang) -> Plan | None:
+        promised, self.promised = self.promised, None
+        return promised
 
     def _may_write(self) -> bool:
         self.tries += 1
@@ -134,6 +140,7 @@ class Leader:
             moves=None,
             written=lambda _: None,
             waiting=lambda _: None,
+            promised=self._take_promised,
             clock=self.clock,
             wall_s=self.clock.now_s,
         )
@@ -166,6 +173,21 @@ async def test_a_reservation_ends_by_itself_and_comes_again_only_after_the_same_
         await leader.clock.advance(3)
         assert leader.sample("reserved_nodes") == 1
         assert leader.sample("reservations_total") == 2
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_a_promised_place_is_checked_again_when_the_pods_come(is_open: bool) -> None:
+    leader = Leader(plans=Plans())
+    for name in ("near", "promised"):
+        leader.state.set_node(node(name, "b/s/h", is_cordoned=name == "promised" and not is_open))
+    leader.state.set_pod(pod("p-0", labels={"job-name": "p"}))
+    (gang,) = leader.state.gangs()
+    leader.promised = Plan(gang, ("promised",), (None,), distance=0)
+    async with leader.leads():
+        await leader.clock.advance(1)
+    assert leader.plans is not None
+    (record,) = leader.plans.written
+    assert [one.node for one in record.placements] == ["promised" if is_open else "near"]
 
 
 async def test_what_a_search_left_open_is_searched_again_by_itself_each_time_later() -> None:

@@ -55,7 +55,7 @@ def test_supposed_events_are_as_exact_as_real_ones(chance: Random) -> None:
     if comer is not None:
         pod, plan = comer
         cluster.set_pod(pod)
-        come = [Arrival(plan.gang.shapes[0], pod.node_name or "", plan.assignments[0])]
+        come = [Arrival(pod.key, plan.gang.shapes[0], pod.node_name or "", plan.assignments[0])]
     room, real = supposed.room([one.key for one in gone], come), cluster.room()
 
     assert isinstance(real, CardRoom)

@@ -204,8 +204,9 @@ class _Search:
     def _beside(self, wanted: Plan, tasks: Sequence[MovableTask]) -> CardRoom:
         """The room that is free now and that the waiting gang, where it would be, does not need."""
         leaving = {node for task in tasks for node in task.nodes}
-        places = zip(wanted.gang.shapes, wanted.nodes or (), wanted.assignments, strict=True)
-        come = [Arrival(shape, node, given) for shape, node, given in places if node not in leaving]
+        pods = (pod.key for pod in wanted.gang.pods)
+        places = zip(pods, wanted.gang.shapes, wanted.nodes or (), wanted.assignments, strict=True)
+        come = [Arrival(*place) for place in places if place[2] not in leaving]
         closed = np.zeros(len(self._layout.nodes), dtype=bool)
         closed[[self._layout.leaf_of[node] for node in set(wanted.nodes or ()) & leaving]] = True
         self._budget.left -= self._room_units

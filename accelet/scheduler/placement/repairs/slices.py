@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from accelet.scheduler.cluster.topology import Ints, Tree
-from accelet.scheduler.placement.identical import Shortfall, place_identical
+from accelet.scheduler.placement.identical import Shortfall, place_identical, work_to_place
 from accelet.scheduler.placement.knapsack import parent_room
 from accelet.scheduler.placement.problem import PlacementProblem
 from accelet.scheduler.placement.repairs.gaps import Repaired, length_of_known
@@ -19,10 +19,25 @@ def repair_slices(
 ) -> Repaired | None:
     """Lost like pods join what is left of their slices; slices wholly lost get the nearest domains.
 
-    `kept` has, by rank, the leaf of a pod that stays, or None, `numbers` of which slice each is. If there is
-    a way, one is found, as long as the slices that are wholly lost are of one size. It is near, but not
-    proven to be the nearest.
+    All are in one domain of the level within which the gang must stay. `kept` has, by rank, the leaf of a pod
+    that stays, or None, `numbers` of which slice each is. If there is a way, one is found, as long as the
+    slices that are wholly lost are of one size. It is near, but not proven to be the nearest.
+
+    Raises:
+        BudgetSpentError: it takes too much work.
     """
+    ways: list[Repaired] = []
+    for scope in problem.demand.scopes(problem.tree, problem.within):
+        problem.budget.spend(work_to_place(problem.tree))
+        way = _repair_within(problem, scope, kept, numbers)
+        if way is not None:
+            ways.append(way)
+    return min(ways, key=lambda way: way.distance, default=None)
+
+
+def _repair_within(
+    problem: PlacementProblem, scope: slice, kept: Sequence[int | None], numbers: Sequence[int]
+) -> Repaired | None:
     assert problem.slices is not None
     codes = problem.tree.codes[problem.slices.level]
     lost: defaultdict[int, list[int]] = defaultdict(list)
@@ -33,7 +48,7 @@ def repair_slices(
         else:
             home.setdefault(number, int(codes[leaf]))
     leaves: Leaves = list(kept)
-    if not _fill_all(problem, leaves, lost, home):
+    if not _fill_all(problem, problem.demand.only(scope).slots[0], leaves, lost, home):
         return None
     filled = np.array([leaves[rank] for rank, leaf in enumerate(kept) if leaf is None])
     distance = length_of_known(problem, leaves)
@@ -41,12 +56,18 @@ def repair_slices(
 
 
 def _fill_all(
-    problem: PlacementProblem, leaves: Leaves, lost: Mapping[int, list[int]], home: Mapping[int, int]
+    problem: PlacementProblem,
+    slots: Ints,
+    leaves: Leaves,
+    lost: Mapping[int, list[int]],
+    home: Mapping[int, int],
 ) -> bool:
-    """Fills `leaves`, first for those that have peers: they have no choice."""
+    """Fills `leaves` as far as there are `slots`, which it takes: first for those that have peers.
+
+    These have no choice.
+    """
     assert problem.slices is not None
     tree, level = problem.tree, problem.slices.level
-    slots = problem.slots[0].copy()
     for number in sorted(lost, key=lambda number: (number not in home, number)):
         ranks = lost[number]
         domain = home.get(number)

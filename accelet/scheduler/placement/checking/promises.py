@@ -1,0 +1,133 @@
+"""Whether a finished plan keeps every promise, judged anew from the facts of its pods and nodes.
+
+It stands behind every search for places, and knows none of them: neither their tables of free room, nor
+their numbers of domains, nor their codes for cards.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+from accelet.assignments.assignment import Assignment
+from accelet.kube.nodes import Node
+from accelet.scheduler.cluster.layout import Layout
+from accelet.scheduler.cluster.residents import Residents
+from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.gangs.grouping import Gang
+from accelet.scheduler.placement.checking.cards import find_card_fault
+from accelet.scheduler.placement.checking.peers import find_apart_fault, find_spread_fault
+from accelet.scheduler.placement.checking.room import find_node_fault, find_port_fault, find_room_fault
+from accelet.scheduler.placement.checking.seats import Seating
+
+Check = Callable[[Seating], str | None]
+
+
+def find_broken_promise(
+    gang: Gang,
+    nodes: Sequence[str],
+    assignments: Sequence[Assignment | None],
+    layout: Layout,
+    residents: Residents,
+) -> str | None:
+    """What a plan for a gang's pods breaks, for people; None where it keeps every promise.
+
+    `nodes` and `assignments` are by the rank of `gang.pods`, `residents` who is on which node without them.
+    Promised are: enough pods, nodes that exist and take them, room, cards and tiles, the required level and
+    that of rank slices, nodes of their own, host ports, anti-affinity and topology spread. It takes time in
+    proportion to the pods of the plan and to those on its nodes.
+    """
+    seating = Seating(gang, nodes, assignments, layout, residents)
+    return next((fault for check in CHECKS if (fault := check(seating)) is not None), None)
+
+
+def _find_missing_pods(seating: Seating) -> str | None:
+    gang, pods = seating.gang, len(seating.gang.pods)
+    if not pods or {len(seating.nodes), len(seating.assignments), len(gang.shapes)} != {pods}:
+        return f"it has {len(seating.nodes)} places for {pods} pods"
+    if len({pod.key for pod in gang.pods}) < pods:
+        return "it has a pod twice"
+    if gang.lacking or pods < gang.fewest:
+        needed = pods + gang.lacking if gang.least is None else gang.fewest
+        return f"it begins with {pods} pods, but needs {needed}"
+    return None
+
+
+def _find_level_fault(seating: Seating) -> str | None:
+    """All pods of the plan are in one domain, where others of the gang are too, if any are."""
+    required = seating.gang.required_level
+    if required is None:
+        return None
+    number = required.number(seating.layout.tree.scheme)
+    return _find_apart(
+        seating, number, seating.by_node, seating.kept, f"the gang must share one {required.text}"
+    )
+
+
+def _find_slice_fault(seating: Seating) -> str | None:
+    """The same of each slice of ranks, and its own level."""
+    slices = seating.gang.slices
+    if slices is None:
+        return None
+    number = slices.level.number(seating.layout.tree.scheme)
+    placed: defaultdict[int, set[str]] = defaultdict(set)
+    kept: defaultdict[int, set[str]] = defaultdict(set)
+    for node, seats in seating.by_node.items():
+        for seat in seats:
+            placed[slices.of[seat.pod.key]].add(node)
+    for node, pods in seating.kept.items():
+        for pod in pods:
+            kept[slices.of[pod.key]].add(node)
+    for which, nodes in placed.items():
+        rule = f"slice {which} of its ranks must share one {slices.level.text}"
+        if fault := _find_apart(seating, number, nodes, kept[which], rule):
+            return fault
+    return None
+
+
+def _find_apart(
+    seating: Seating, level: int, placed: Iterable[str], kept: Iterable[str], rule: str
+) -> str | None:
+    """What is wrong where the nodes `placed` are not in one domain, or in none of those `kept`."""
+    scheme = seating.layout.tree.scheme
+    homes = {_domain(node, level, scheme) for name in kept if (node := seating.node(name)) is not None}
+    first: str | None = None
+    for name in placed:
+        node = seating.node(name)
+        home = None if node is None else _domain(node, level, scheme)
+        if homes and home not in homes:
+            return f"{rule}, but node {name} is in another than the rest of it"
+        if first is not None:
+            other = seating.node(first)
+            if other is None or _domain(other, level, scheme) != home:
+                return f"{rule}, but nodes {first} and {name} are in two"
+        first = first or name
+    return None
+
+
+def _domain(node: Node, level: int, scheme: Scheme) -> tuple[str, ...]:
+    """Where a node is, down to a level; one that says nothing of its place is a domain of its own."""
+    path = scheme.path(node.labels)
+    return ("", node.name) if path is None else path[: level + 1]
+
+
+def _find_shared_node(seating: Seating) -> str | None:
+    if not seating.gang.is_exclusive:
+        return None
+    for node, seats in seating.by_node.items():
+        if len(seats) + len(seating.kept.get(node, ())) > 1:
+            return f"each of its pods must have a node of its own, but {node} would have two"
+    return None
+
+
+CHECKS: tuple[Check, ...] = (
+    _find_missing_pods,
+    find_node_fault,
+    _find_level_fault,
+    _find_slice_fault,
+    _find_shared_node,
+    find_room_fault,
+    find_port_fault,
+    find_apart_fault,
+    find_spread_fault,
+    find_card_fault,
+)
+"""In this order: the first two say that there are places at all, on nodes that exist."""

@@ -1,0 +1,62 @@
+"""A finished plan as who sits where: what every check of it looks at."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from accelet.assignments.assignment import Assignment
+from accelet.kube.nodes import Node
+from accelet.kube.pods import Pod
+from accelet.scheduler.cluster.layout import Layout
+from accelet.scheduler.cluster.residents import Residents
+from accelet.scheduler.cluster.shape import PodShape
+from accelet.scheduler.gangs.grouping import Gang
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A pod of the plan, its rank among the pods that are placed, and what it is assigned."""
+
+    rank: int
+    pod: Pod
+    shape: PodShape
+    assignment: Assignment | None
+
+
+@dataclass(frozen=True, eq=False)
+class Seating:
+    """Places for the pods of `gang`: `nodes` and `assignments` by rank.
+
+    Of the layout the nodes themselves count, and the names of levels; `residents` are who is there already.
+    """
+
+    gang: Gang
+    nodes: Sequence[str]
+    assignments: Sequence[Assignment | None]
+    layout: Layout
+    residents: Residents
+
+    def node(self, name: str) -> Node | None:
+        leaf = self.layout.leaf_of.get(name)
+        return None if leaf is None else self.layout.nodes[leaf]
+
+    @cached_property
+    def by_node(self) -> Mapping[str, Sequence[Seat]]:
+        """The pods of the plan on each node, by rank."""
+        found: defaultdict[str, list[Seat]] = defaultdict(list)
+        pods = zip(self.gang.pods, self.gang.shapes, self.assignments, self.nodes, strict=True)
+        for rank, (pod, shape, given, node) in enumerate(pods):
+            found[node].append(Seat(rank, pod, shape, given))
+        return found
+
+    @cached_property
+    def kept(self) -> Mapping[str, Sequence[Pod]]:
+        """By node, the members that have a place already and keep it."""
+        pending = {pod.key for pod in self.gang.pods}
+        found: defaultdict[str, list[Pod]] = defaultdict(list)
+        for member in self.gang.members:
+            node = member.node_name
+            if node is not None and node in self.layout.leaf_of and member.key not in pending:
+                found[node].append(member)
+        return found
