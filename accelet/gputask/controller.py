@@ -21,6 +21,7 @@ from accelet.gputask.deciding.view import (
     DeleteTask,
     Obstacle,
     ReadEnds,
+    SetDeadline,
     SetReplicas,
     SetSuspended,
     TaskAction,
@@ -159,7 +160,7 @@ class Controller:
         if isinstance(taken, Taken):
             self._note(view, "NameTaken", taken.sentence, _TAKEN_S)
             return 0.0
-        if isinstance(action, CreateJob | SetReplicas | SetSuspended):
+        if isinstance(action, CreateJob | SetReplicas | SetSuspended | SetDeadline):
             self._state.obstacles.pop(task.uid, None)
         return taken
 
@@ -172,10 +173,8 @@ class Controller:
                 return await self._create_job(view, action)
             case DeleteJob(job):
                 await self._writer.delete_job(job)
-            case SetSuspended(job, suspended):
-                await self._writer.suspend(job, suspended=suspended)
-            case SetReplicas(job, replicas):
-                await self._writer.scale(job, replicas)
+            case SetSuspended() | SetReplicas() | SetDeadline():
+                await self._writer.change_job(action)
             case AskWhy(job, again_s):
                 self._state.reports[task.uid] = await self._writer.ask_why(job, view.now_s, again_s)
             case AskToSave() | AdvanceMove() | DeleteMove():
@@ -199,7 +198,10 @@ class Controller:
         return _TURN_S
 
     async def _move(self, view: TaskView, action: AskToSave | AdvanceMove | DeleteMove) -> None:
-        """Before the program is disturbed at all, the budgets are asked; what they say is decided upon."""
+        """Before the program is disturbed, its owner's word and the budgets are asked once more.
+
+        What they say is decided upon at the next look.
+        """
         if isinstance(action, DeleteMove):
             await self._writer.delete_move(action.move)
             return
@@ -207,6 +209,8 @@ class Controller:
             await self._writer.ask_to_save(action)
             return
         task, is_begun = view.task, action.phase in ("Saving", "Leaving")
+        if is_begun and not await self._writer.is_current(task):
+            return
         if is_begun and (forbidden := await self._writer.ask_budgets(task)):
             self._state.forbidden[task.uid] = forbidden
             return
@@ -226,7 +230,7 @@ class Controller:
         obstacle = obstacle_after(error, view.task, before, time.time())
         self._state.refused.setdefault(view.task.uid, {})[type(action)] = obstacle
         self._metrics.faults.labels(type(error).__name__).inc()
-        makes = isinstance(action, CreateService | CreateJob | SetReplicas | SetSuspended)
+        makes = isinstance(action, CreateService | CreateJob | SetReplicas | SetSuspended | SetDeadline)
         of_move = isinstance(action, AskToSave | AdvanceMove | DeleteMove)
         is_busy = obstacle.reason == "ApiBusy"
         if makes or not (of_move or is_busy):

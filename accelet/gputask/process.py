@@ -1,5 +1,6 @@
 """The task controller's process: it watches always and carries tasks out while it leads."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from accelet.control.lease import Terms
 from accelet.control.process import ControllerOptions, Surface, refreshed, run_controller
+from accelet.gputask.clusterdomain import read_cluster_domain
 from accelet.gputask.controller import Controller
 from accelet.gputask.events import TaskEvents
 from accelet.gputask.metrics import TaskMetrics
@@ -71,8 +73,11 @@ class TaskWork:
         """Carries tasks out while this replica leads, from a state that has the former leader's last act."""
         await self._watching.synced()
         await refreshed(self._watching.refresh)
-        surface = self._surface
-        writer = TaskWriter(surface.client, surface.writer, self._state, self._settings.gate_prefix)
+        surface, settings = self._surface, self._settings
+        domain = settings.cluster_domain
+        if domain is None:
+            domain = await asyncio.to_thread(read_cluster_domain)
+        writer = TaskWriter(surface.client, surface.writer, self._state, settings.gate_prefix, domain)
         events = TaskEvents(surface.events.record)
         self._controller = Controller(self._state, writer, self._metrics, events)
         self._metrics.is_leading.set(1)

@@ -13,8 +13,9 @@ from accelet.runtime.settings import read_settings_file
 class TaskSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What can be set. `gate_prefix` is that of the scheduler; its pods are those with a gate of it.
 
-    With `serve_original` GPUTasks of falldio.com/v1 are carried out too. Times are in seconds, those of
-    `accelet.gputask.deciding.view.TaskTimes`.
+    With `serve_original` GPUTasks of falldio.com/v1 are carried out too. `cluster_domain` is that of the
+    cluster's Services, found in the controller's /etc/resolv.conf unless it is given. Times are in seconds,
+    those of `accelet.gputask.deciding.view.TaskTimes`.
     """
 
     version: Literal["v1"]
@@ -26,6 +27,17 @@ class TaskSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = GANG_GATE
     serve_original: bool = False
+    cluster_domain: (
+        Annotated[
+            str,
+            msgspec.Meta(
+                pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+                max_length=127,
+                description="the domain of the cluster's Services, as cluster.local",
+            ),
+        ]
+        | None
+    ) = None
     first_pause_s: Annotated[float, msgspec.Meta(ge=0.1, le=3600)] = 10.0
     longest_pause_s: Annotated[float, msgspec.Meta(ge=0.1, le=86400)] = 300.0
     long_run_s: Annotated[float, msgspec.Meta(ge=1, le=86400)] = 600.0

@@ -12,9 +12,25 @@ from accelet.control.status import check_kept, status_patch
 from accelet.control.writer import FencedWriter
 from accelet.gputask.deciding.said import read_events
 from accelet.gputask.deciding.status import to_json
-from accelet.gputask.deciding.view import AdvanceMove, AskToSave, CreateJob, EndsRead, JobReport
+from accelet.gputask.deciding.view import (
+    AdvanceMove,
+    AskToSave,
+    CreateJob,
+    EndsRead,
+    JobReport,
+    SetDeadline,
+    SetReplicas,
+    SetSuspended,
+)
 from accelet.gputask.objects.jobs import TaskJob, parse_job, parse_service
-from accelet.gputask.objects.manifests import job_body, scale_patch, service_body, suspend_patch
+from accelet.gputask.objects.launchers import DEFAULT_CLUSTER_DOMAIN
+from accelet.gputask.objects.manifests import (
+    deadline_patch,
+    job_body,
+    scale_patch,
+    service_body,
+    suspend_patch,
+)
 from accelet.gputask.objects.names import SAVE, TASK_UID, job_name
 from accelet.gputask.objects.pods import parse_pod
 from accelet.gputask.objects.task import GpuTask, parse_kept_task, parse_task
@@ -22,7 +38,7 @@ from accelet.gputask.state import TaskState
 from accelet.gputask.watching import SERVICES
 from accelet.kinds.gputask import GPU_TASKS, GPUTaskStatus
 from accelet.kinds.move import MOVES, Move, parse_move
-from accelet.kube.apiresources import JOBS, PODS, ApiResource, Body
+from accelet.kube.apiresources import JOBS, PODS, ApiResource
 from accelet.kube.client import Client
 from accelet.kube.errors import ConflictError, ExistsError, NotFoundError
 from accelet.kube.objects import WireObject, read_object
@@ -47,9 +63,16 @@ class TaskWriter:
     Every method raises NotLeadingError before a write once another replica leads, and KubeError.
     """
 
-    def __init__(self, client: Client, writer: FencedWriter, state: TaskState, gate_prefix: str) -> None:
+    def __init__(
+        self,
+        client: Client,
+        writer: FencedWriter,
+        state: TaskState,
+        gate_prefix: str,
+        cluster_domain: str = DEFAULT_CLUSTER_DOMAIN,
+    ) -> None:
         self._client, self._writer, self._state = client, writer, state
-        self._gate_prefix = gate_prefix
+        self._gate_prefix, self._cluster_domain = gate_prefix, cluster_domain
 
     async def write(self, task: GpuTask, status: GPUTaskStatus) -> bool:
         """Writes a status; False if the task has changed meanwhile, and must be looked at anew.
@@ -74,6 +97,12 @@ class TaskWriter:
         check_kept(after, to_json(written.status))
         return True
 
+    async def is_current(self, task: GpuTask) -> bool:
+        """Whether the API server has the task as it was seen, but for its status; tells the state if not."""
+        now = parse_kept_task(await self._client.get(GPU_TASKS, *task.key))
+        self._state.renew_task(now)
+        return (now.uid, now.generation, now.approves) == (task.uid, task.generation, task.approves)
+
     async def create_service(self, task: GpuTask) -> Taken | None:
         """Makes the task's Service, unless it has one."""
         try:
@@ -91,7 +120,10 @@ class TaskWriter:
         whole = parse_task(await self._client.get(GPU_TASKS, *task.key))
         if whole.uid != task.uid:
             return Taken("another task has its name by now")
-        body = job_body(whole, wanted.attempt, self._gate_prefix, wanted.deadline_s)
+        # The deadline was decided by the task as it was seen, and an edit since is to be noticed.
+        seen = msgspec.structs.replace(whole.spec, deadline_seconds=task.spec.deadline_seconds)
+        whole = replace(whole, spec=seen)
+        body = job_body(whole, wanted.attempt, self._gate_prefix, wanted.deadline_s, self._cluster_domain)
         try:
             raw = await self._writer.create(JOBS, task.namespace, body)
         except ExistsError:
@@ -121,11 +153,24 @@ class TaskWriter:
                 return True
         return False
 
-    async def suspend(self, job: TaskJob, *, suspended: bool) -> None:
-        await self._change(job, suspend_patch(job, suspended=suspended))
-
-    async def scale(self, job: TaskJob, replicas: int) -> None:
-        await self._change(job, scale_patch(job, replicas))
+    async def change_job(self, wanted: SetSuspended | SetReplicas | SetDeadline) -> None:
+        """Patches this version of a Job; of another one it is decided anew."""
+        job = wanted.job
+        match wanted:
+            case SetSuspended():
+                patch = suspend_patch(job, suspended=wanted.suspended)
+            case SetReplicas():
+                patch = scale_patch(job, wanted.replicas)
+            case SetDeadline():
+                patch = deadline_patch(job, wanted.deadline_s, wanted.deadline_of)
+        try:
+            raw = await self._writer.patch(JOBS, *job.key, patch, "merge")
+        except NotFoundError:
+            self._state.remove_job(job)
+            return
+        except ConflictError:
+            raw = await self._client.get(JOBS, *job.key)
+        self._state.renew_job(parse_job(raw))
 
     async def delete_job(self, job: TaskJob) -> None:
         """Deletes this Job, and its pods after it."""
@@ -189,14 +234,3 @@ class TaskWriter:
         async for page in self._client.list_pages(BUDGETS, task.namespace):
             found += [parse_budget(item) for item in page.items]
         return why_forbidden(task.namespace, labels, found)
-
-    async def _change(self, job: TaskJob, patch: Body) -> None:
-        """A patch of this version of a Job; of another one it is decided anew."""
-        try:
-            raw = await self._writer.patch(JOBS, *job.key, patch, "merge")
-        except NotFoundError:
-            self._state.remove_job(job)
-            return
-        except ConflictError:
-            raw = await self._client.get(JOBS, *job.key)
-        self._state.renew_job(parse_job(raw))

@@ -261,9 +261,26 @@ class GPUTaskSpec(_Part, frozen=True, kw_only=True):
         )
         return [
             *((_unchanged(name), f"{name} cannot be changed: make another task") for name in settled),
+            *(
+                (
+                    _same("onFailure", name, otherwise),
+                    f"onFailure.{name} cannot be changed: make another task",
+                )
+                for name, otherwise in (
+                    ("restart", "''"),
+                    ("fatalExitCodes", "[]"),
+                    ("forgiveDisruptions", "true"),
+                )
+            ),
             (
-                _unchanged("onFailure.restart", "onFailure"),
-                "onFailure.restart cannot be changed: make another task",
+                (
+                    f"({_value('oldSelf', 'onFailure', 'restart', _BY_RANKS)}) != 'Rank'"
+                    f" || {_same('onFailure', 'retries', '0')}"
+                ),
+                (
+                    "onFailure.retries cannot be changed where each rank restarts by itself:"
+                    " its Job counts them, so make another task"
+                ),
             ),
             (
                 "!has(self.minReplicas) || self.minReplicas <= self.replicas",
@@ -359,14 +376,23 @@ def amount_rules(field: str, *, whole: bool = False) -> list[tuple[str, str]]:
     return rules
 
 
-def _unchanged(field: str, parent: str = "") -> str:
-    """The rule that a field is what it was. Where its parent is absent, so is the field."""
+_BY_RANKS: Final = "oldSelf.replicas == 1 ? 'Rank' : 'All'"
 
-    def has(root: str) -> str:
-        return f"has({root}.{parent}) && has({root}.{field})" if parent else f"has({root}.{field})"
 
-    both = f"({has('self')}) == ({has('oldSelf')})"
-    return f"{both} && (!({has('self')}) || self.{field} == oldSelf.{field})"
+def _unchanged(field: str) -> str:
+    """The rule that a field is what it was."""
+    both = f"has(self.{field}) == has(oldSelf.{field})"
+    return f"{both} && (!has(self.{field}) || self.{field} == oldSelf.{field})"
+
+
+def _value(root: str, parent: str, field: str, otherwise: str) -> str:
+    """The value of `root.parent.field`; `otherwise` where it or its parent is absent."""
+    return f"has({root}.{parent}) && has({root}.{parent}.{field}) ? {root}.{parent}.{field} : ({otherwise})"
+
+
+def _same(parent: str, field: str, otherwise: str) -> str:
+    """The rule that a field of a part that may be absent means what it meant."""
+    return f"({_value('self', parent, field, otherwise)}) == ({_value('oldSelf', parent, field, otherwise)})"
 
 
 GPU_TASK_DEFINITION: Final = Definition(

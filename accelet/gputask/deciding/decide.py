@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
+from accelet.gputask.deciding.edits import follow_edit, why_outdated
 from accelet.gputask.deciding.ends import (
     AttemptEnd,
     done_ranks,
@@ -20,8 +21,6 @@ from accelet.gputask.deciding.view import (
     DeleteJob,
     DeleteTask,
     ReadEnds,
-    SetReplicas,
-    SetSuspended,
     TaskRecord,
     TaskStep,
     TaskView,
@@ -37,6 +36,13 @@ _LONGEST_ASK_S: Final = 60.0
 
 def decide(view: TaskView) -> TaskStep:
     """What is done next, and why: a function of the view alone."""
+    step, overdue_s = _decide(view), view.next_overdue_s
+    if overdue_s is None:
+        return step
+    return replace(step, again_s=overdue_s if step.again_s is None else min(step.again_s, overdue_s))
+
+
+def _decide(view: TaskView) -> TaskStep:
     if view.task.is_deleted:
         return TaskStep(view.record)  # what it owns goes with it
     if (ending := clear_moves(view)) is not None and not _refused_s(view, ending):
@@ -132,7 +138,8 @@ def _bring_on(view: TaskView, job: TaskJob) -> TaskStep:
     if undone := is_undone(view, job):
         return TaskStep(replace(record, is_given_up=True, last_end=undone))
     step = TaskStep(record, None, _PODS_AGAIN_S) if job.is_ending else _steer(view, job)
-    return step if step.action is not None else replace(step, record=_note_done(view, job))
+    is_idle = step.action is None and step.record == record
+    return replace(step, record=_note_done(view, job)) if is_idle else step
 
 
 def _note_done(view: TaskView, job: TaskJob) -> TaskRecord:
@@ -142,16 +149,16 @@ def _note_done(view: TaskView, job: TaskJob) -> TaskRecord:
 
 
 def _steer(view: TaskView, job: TaskJob) -> TaskStep:
-    """Makes a Job that goes on what the task says now. In a queue, the queue suspends and resumes it."""
-    record, spec = view.record, view.task.spec
+    """Makes a Job that goes on what the task says now."""
+    record = view.record
     if (wait_s := view.hindered_s) > 0:
         return TaskStep(record, None, wait_s)
     if (moving := go_on(view, job)) is not None:
         return moving
-    if spec.queue is None and job.is_suspended != spec.suspend:
-        return TaskStep(record, SetSuspended(job, spec.suspend))
-    if job.parallelism != spec.replicas:
-        return TaskStep(record, SetReplicas(job, spec.replicas))
+    if why := why_outdated(view.task, job):
+        return TaskStep(follow(view, AttemptEnd("outdated", why), job.started_s or job.created_s))
+    if (change := follow_edit(view, job)) is not None:
+        return TaskStep(record, change)
     return TaskStep(record) if job.is_suspended else _inquire(view, job)
 
 

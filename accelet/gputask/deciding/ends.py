@@ -5,7 +5,6 @@ from typing import Final, Literal
 
 from accelet.gputask.deciding.view import TaskRecord, TaskView
 from accelet.gputask.objects.jobs import JobCondition, TaskJob
-from accelet.gputask.objects.manifests import is_disruption, is_fatal
 from accelet.gputask.objects.pods import TaskPod
 from accelet.gputask.objects.ranks import read_ranks, write_ranks
 
@@ -33,9 +32,12 @@ _MOST_TEXT: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnd:
-    """How an attempt ended. `disrupted` costs no retry where disruptions are forgiven."""
+    """How an attempt ended. `disrupted` costs no retry where disruptions are forgiven.
 
-    kind: Literal["completed", "failed", "disrupted", "fatal", "late"]
+    `outdated`: the task was edited so that its Job cannot follow; that is no incident.
+    """
+
+    kind: Literal["completed", "failed", "disrupted", "outdated", "fatal", "late"]
     text: str = ""
 
 
@@ -53,9 +55,9 @@ def _judge_failure(view: TaskView, job: TaskJob, condition: JobCondition) -> Att
     text = condition.message[:_MOST_TEXT] or condition.reason
     if condition.reason == "DeadlineExceeded":
         return AttemptEnd("late", text)
-    if is_fatal(job, view.task):
+    if job.is_fatal:
         return AttemptEnd("fatal", text)
-    if is_disruption(job, view.task):
+    if job.is_disruption:
         return AttemptEnd("disrupted", text)
     failed = _failed_pods(view)
     if failed and all(pod.refusal for pod in failed):
@@ -113,6 +115,10 @@ def follow(view: TaskView, ending: AttemptEnd, ran_since_s: float) -> TaskRecord
         return record.end("Completed", "Succeeded", "", now_s)
     if ending.kind == "late":
         return record.end("Failed", "DeadlineExceeded", ending.text, now_s)
+    if ending.kind == "outdated":
+        # Its author waits for it, and nothing went wrong: there is no pause.
+        again = _once_more(view, replace(record, last_end=ending.text), ran_since_s)
+        return replace(again, quick_ends=record.quick_ends, retry_s=0.0)
     is_counted = ending.kind != "disrupted" or not task.failure.forgive_disruptions
     record = replace(
         record,
@@ -122,10 +128,18 @@ def follow(view: TaskView, ending: AttemptEnd, ran_since_s: float) -> TaskRecord
     )
     if ending.kind == "fatal":
         return record.end("Failed", "FatalExit", ending.text, now_s)
-    if is_counted and (task.restart == "Rank" or record.incidents > task.failure.retries):
+    # Of ranks that restart one by one the Job has used up the retries itself, by those it was made with.
+    restart = view.job.rules.restart if view.job is not None else task.restart
+    if is_counted and (restart == "Rank" or record.incidents > task.failure.retries):
         return record.end("Failed", "RetriesUsed", ending.text, now_s)
+    return _once_more(view, record, ran_since_s)
+
+
+def _once_more(view: TaskView, record: TaskRecord, ran_since_s: float) -> TaskRecord:
+    """The record of another attempt, unless there were too many."""
     if record.attempt >= MOST_ATTEMPTS:
-        return record.end("Failed", "AttemptsUsed", f"after {MOST_ATTEMPTS} attempts: {ending.text}", now_s)
+        text = f"after {MOST_ATTEMPTS} attempts: {record.last_end}"
+        return record.end("Failed", "AttemptsUsed", text, view.now_s)
     return _again(view, record, ran_since_s)
 
 

@@ -24,6 +24,9 @@ _SEEN_WITHIN_S: Final = 10.0
 its own, may have been told sooner."""
 
 
+BY_PERSON: Final = "ByPerson"
+"""The reason of an approval that no policy gave."""
+
 MOST_ENDED: Final = 16
 """So many Moves that have ended are kept of one task."""
 
@@ -76,9 +79,27 @@ def _why_not(view: TaskView, move: Move) -> tuple[str, str] | None:
         (spec.queue is not None, "Queued", "the task is in a queue, which alone suspends its Job"),
         (is_scaled, "TaskChanged", "its number of ranks is being changed"),
         (not (is_unseen or _are_ready(view)), "NotReady", "not every rank is ready"),
+        (bool(forbids := _why_forbidden(view, move)), "NotAllowed", forbids),
         (bool(view.forbidden_move), "Budget", view.forbidden_move),
     )
     return next(((reason, why) for is_so, reason, why in objections if is_so), None)
+
+
+def _why_forbidden(view: TaskView, move: Move) -> str:
+    """Why the task's policy, as it is now, does not allow a Move; empty where it does.
+
+    A Move that a person asked for needs no policy. Under `Ask` a proposal waits until a person approves it.
+    """
+    policy = _terms(view).policy
+    if move.spec.gain.kind == "Person" or policy == "WhenItHelps":
+        return ""
+    if policy == "Never":
+        return "move.policy of the task is Never"
+    is_approved = view.task.approves == move.name or any(
+        one.type == "Approved" and one.reason == BY_PERSON for one in move.status.conditions
+    )
+    is_asked_for = move.phase == "Proposed" or is_approved
+    return "" if is_asked_for else "move.policy of the task is Ask by now, and no person has approved it"
 
 
 def _unseen_s(view: TaskView, move: Move) -> float:
@@ -99,7 +120,7 @@ def _are_ready(view: TaskView) -> bool:
 
 def _approve(view: TaskView, _: TaskJob, move: Move) -> TaskStep:
     if move.spec.gain.kind == "Person" or view.task.approves == move.name:
-        return _advance(view, move, "Approved", "ByPerson")
+        return _advance(view, move, "Approved", BY_PERSON)
     if _terms(view).policy == "WhenItHelps":
         return _advance(view, move, "Approved", "ByPolicy")
     return TaskStep(view.record, None, _wait(view, move.valid_until_s))

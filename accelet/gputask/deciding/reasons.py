@@ -1,11 +1,13 @@
 """What people are told of a task: its phase, its conditions, and one sentence why."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Final, Literal
 
 from accelet.gputask.deciding.view import TaskRecord, TaskView
 from accelet.gputask.objects.jobs import TaskJob
+from accelet.gputask.objects.pods import TaskPod
 from accelet.kinds.gputask import TaskPhase
 from accelet.kinds.move import Move
 
@@ -37,9 +39,42 @@ class Reading:
 
 
 def read_view(view: TaskView, record: TaskRecord) -> Reading:
-    """What there is to tell, once `record` is written."""
+    """What there is to tell, once `record` is written. Every condition but those of the end is in it."""
     if record.outcome:
         return _ended(record)
+    return _add_overdue(_go_on(view, record), say_overdue(view.overdue_pods))
+
+
+def say_overdue(pods: Sequence[TaskPod]) -> str:
+    """Which pods do not end though they were told to, in a sentence; empty for none."""
+    if not pods:
+        return ""
+    first = pods[0]
+    since = datetime.fromtimestamp(int(first.ends_by_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    more = f", nor have {len(pods) - 1} more pods" if len(pods) > 1 else ""
+    where = f" on node {first.node}" if first.node else ""
+    return (
+        f"pod {first.name}{where} should have ended at {since} and has not{more}: if its node is lost,"
+        " delete the Node or give it the taint node.kubernetes.io/out-of-service"
+    )
+
+
+def _add_overdue(reading: Reading, overdue: str) -> Reading:
+    """The same with the pods that are waited for, in the sentence and in the first condition that waits."""
+    if not overdue:
+        return reading
+    words = list(reading.words)
+    index = next((at for at, word in enumerate(words) if word.status != "True"), None)
+    if index is not None:
+        words[index] = replace(words[index], message=_join(words[index].message, overdue))
+    return Reading(reading.phase, _join(reading.why, overdue), tuple(words))
+
+
+def _join(said: str, more: str) -> str:
+    return f"{said[: _REPORTED - len(more)]}; {more}" if said else more
+
+
+def _go_on(view: TaskView, record: TaskRecord) -> Reading:
     job = view.job if record.attempt == view.record.attempt else None
     accepted = _accepted(view, job)
     if job is None:
@@ -47,9 +82,9 @@ def read_view(view: TaskView, record: TaskRecord) -> Reading:
     if job.is_ending or record.is_given_up:
         ending = job.failing or job.failed or job.succeeding
         why = record.last_end if record.is_given_up else ending.message if ending is not None else ""
-        running = ConditionWord("Running", "False", "Ending", why[:_REPORTED])
         phase: TaskPhase = "Running" if job.succeeding and not job.failing else "Restarting"
-        return Reading(phase, running.message, (accepted, running))
+        words = accepted, _admitted(view, job), *_not(("Placed", "Running"), "Ending", why[:_REPORTED])
+        return Reading(phase, why[:_REPORTED], words)
     admitted, placed = _admitted(view, job), _placed(view, job)
     running = _running(view, job)
     words = (accepted, admitted, placed, running)
@@ -61,20 +96,26 @@ def read_view(view: TaskView, record: TaskRecord) -> Reading:
     return Reading(phase, refused or first.message, words)
 
 
+def _not(types: Sequence[str], reason: str, message: str = "") -> tuple[ConditionWord, ...]:
+    """These conditions as ones that do not hold."""
+    return tuple(ConditionWord(one, "False", reason, message) for one in types)
+
+
 def _ended(record: TaskRecord) -> Reading:
-    running = ConditionWord("Running", "False", "Ended")
+    over = _not(("Admitted", "Placed", "Running"), "Ended")
     if record.outcome == "Completed":
-        return Reading("Completed", "", (running, ConditionWord("Completed", "True", record.reason)))
+        return Reading("Completed", "", (*over, ConditionWord("Completed", "True", record.reason)))
     end = ConditionWord("Failed", "True", record.reason, record.message)
-    return Reading("Failed", record.message, (running, end))
+    return Reading("Failed", record.message, (*over, end))
 
 
 def _without_job(view: TaskView, record: TaskRecord, accepted: ConditionWord) -> Reading:
-    running = ConditionWord("Running", "False", "Starting")
     if record.attempt <= 1 or accepted.status == "False":
-        return Reading("Pending", accepted.message, (accepted, running))
+        none_yet = _not(("Admitted", "Placed", "Running"), "Starting")
+        return Reading("Pending", accepted.message, (accepted, *none_yet))
     why = f"attempt {record.attempt} follows: {record.last_end}"[:_REPORTED]
-    return Reading("Restarting", why, (ConditionWord("Running", "False", "Restarting", why),))
+    # The Job before was accepted, and so will this one be, as far as is known.
+    return Reading("Restarting", why, _not(("Admitted", "Placed", "Running"), "Restarting", why))
 
 
 def _accepted(view: TaskView, job: TaskJob | None) -> ConditionWord:

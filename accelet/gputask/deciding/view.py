@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Final, Literal
 
 from accelet.control.walltime import left_s
@@ -12,6 +13,9 @@ from accelet.kinds.move import Move, MovePhase
 
 MOST_PATIENCE_S: Final = 3600.0
 """What was refused is tried again after that time at the latest."""
+
+OVERDUE_S: Final = 60.0
+"""A pod that has not ended so long after its grace period is told of: its kubelet is slow, or gone."""
 
 Outcome = Literal["", "Completed", "Failed"]
 
@@ -165,6 +169,21 @@ class TaskView:
         return tuple(pod for pod in self.pods if not pod.has_ended)
 
     @property
+    def overdue_pods(self) -> tuple[TaskPod, ...]:
+        """Live pods that should have ended `OVERDUE_S` ago, by their ranks: of lost nodes, most often."""
+        late = (pod for pod in self.live_pods if self._overdue_in_s(pod) <= 0)
+        return tuple(sorted(late, key=lambda pod: (pod.rank is None, pod.rank or 0, pod.name)))
+
+    @property
+    def next_overdue_s(self) -> float | None:
+        """After how many seconds the next pod is overdue; None where none will be."""
+        wait_s = min((left for pod in self.live_pods if (left := self._overdue_in_s(pod)) > 0), default=inf)
+        return None if wait_s == inf else wait_s
+
+    def _overdue_in_s(self, pod: TaskPod) -> float:
+        return pod.ends_by_s + OVERDUE_S - self.now_s if pod.ends_by_s else inf
+
+    @property
     def present_ends(self) -> EndsRead | None:
         """What was read of the pods of the present Job since it counts those ranks as done."""
         ends, job = self.ends, self.job
@@ -226,6 +245,15 @@ class SetReplicas:
 
 
 @dataclass(frozen=True, slots=True)
+class SetDeadline:
+    """Give this Job so many seconds from its own start, as follows from `deadline_of` of its task."""
+
+    job: TaskJob
+    deadline_s: int | None
+    deadline_of: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class AskWhy:
     """Read the Events of this Job."""
 
@@ -277,6 +305,7 @@ TaskAction = (
     | DeleteJob
     | SetSuspended
     | SetReplicas
+    | SetDeadline
     | AskWhy
     | ReadEnds
     | DeleteTask

@@ -1,10 +1,11 @@
 """Jobs and Services of tasks, as the API server has them."""
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from accelet.gputask.objects.names import ATTEMPT
-from accelet.kinds.gputask import GPU_TASKS
+from accelet.gputask.objects.names import ATTEMPT, DEADLINE, WORLD
+from accelet.kinds.gputask import GPU_TASKS, Restart
 from accelet.kube.objects import (
     ObjectKey,
     RawObject,
@@ -19,6 +20,7 @@ from accelet.kube.writing.ownership import controller_of
 
 _MOST_ATTEMPT = 9999
 _MOST_MESSAGE = 1000
+_LONGEST_NOTE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +33,27 @@ class JobCondition:
 
 
 @dataclass(frozen=True, slots=True)
+class JobRules:
+    """By which rules a Job fails. It was made with them, and they cannot be changed.
+
+    `fatal` and `disruption` are the places in its podFailurePolicy of the rule for fatal exit codes and of
+    the one for disruptions, None where it has none.
+    """
+
+    restart: Restart = "All"
+    fatal: int | None = None
+    disruption: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TaskJob:
     """A Job. Times are seconds since the epoch, 0 where there is none yet.
 
     `owner_uid` is its controller's. `complete`, `failed`, `failing` and `succeeding` are conditions that
     hold: the last two come while pods are still ending. `completed` are ranks that have succeeded.
+    `world` is the number of ranks that its pods were told, as text, None where the Job does not say.
+    `deadline_s` is its own deadline, `deadline_of` the task's `deadlineSeconds` from which that comes, both
+    None where there is none. `is_deadline_noted` is False for a Job that does not say what its comes from.
     """
 
     namespace: str
@@ -57,10 +75,31 @@ class TaskJob:
     failed: JobCondition | None = None
     failing: JobCondition | None = None
     succeeding: JobCondition | None = None
+    rules: JobRules = JobRules()
+    world: str | None = None
+    deadline_s: int | None = None
+    deadline_of: int | None = None
+    is_deadline_noted: bool = False
 
     @property
     def key(self) -> ObjectKey:
         return self.namespace, self.name
+
+    @property
+    def is_fatal(self) -> bool:
+        """Whether it failed by its rule for fatal exit codes."""
+        return self._failed_by(self.rules.fatal)
+
+    @property
+    def is_disruption(self) -> bool:
+        """Whether it failed by its rule for disruptions."""
+        return self._failed_by(self.rules.disruption)
+
+    def _failed_by(self, rule: int | None) -> bool:
+        """The Job controller says by which rule in its message (kubernetes/pkg/controller/job)."""
+        failed = self.failed or self.failing
+        is_by_rule = failed is not None and failed.reason == "PodFailurePolicy"
+        return bool(is_by_rule and failed and rule is not None and _names_rule(failed.message, rule))
 
     @property
     def is_over(self) -> bool:
@@ -92,9 +131,21 @@ class _WireJobCondition(WireCondition, frozen=True):
     last_transition_time: datetime | None = None
 
 
+class _WireRule(Wire, frozen=True):
+    on_exit_codes: Wire | None = None
+    on_pod_conditions: list[Wire] | None = None
+
+
+class _WirePolicy(Wire, frozen=True):
+    rules: list[_WireRule] | None = None
+
+
 class _WireSpec(Wire, frozen=True):
     suspend: bool | None = None
     parallelism: int | None = None
+    active_deadline_seconds: int | None = None
+    backoff_limit_per_index: int | None = None
+    pod_failure_policy: _WirePolicy | None = None
 
 
 class _WireStatus(Wire, frozen=True):
@@ -118,6 +169,7 @@ def parse_job(raw: RawObject) -> TaskJob:
     """
     wire = read_object(raw, "Job", _WireJob)
     metadata, spec, status = wire.metadata, wire.spec, wire.status or _WireStatus()
+    notes = metadata.annotations or {}
     held = {
         one.type: JobCondition(
             one.reason or "", (one.message or "")[:_MOST_MESSAGE], _seconds(one.last_transition_time)
@@ -145,6 +197,11 @@ def parse_job(raw: RawObject) -> TaskJob:
         failed=held.get("Failed"),
         failing=held.get("FailureTarget"),
         succeeding=held.get("SuccessCriteriaMet"),
+        rules=_read_rules(spec),
+        world=notes[WORLD][:_LONGEST_NOTE] if WORLD in notes else None,
+        deadline_s=spec.active_deadline_seconds,
+        deadline_of=_read_number(notes.get(DEADLINE, "")),
+        is_deadline_noted=DEADLINE in notes,
     )
 
 
@@ -161,6 +218,25 @@ def parse_service(raw: RawObject) -> TaskService:
         metadata.resource_version or "",
         _owner(metadata),
     )
+
+
+def _read_rules(spec: _WireSpec) -> JobRules:
+    policy = spec.pod_failure_policy
+    rules = (policy.rules if policy is not None else None) or []
+    return JobRules(
+        restart="All" if spec.backoff_limit_per_index is None else "Rank",
+        fatal=next((index for index, rule in enumerate(rules) if rule.on_exit_codes is not None), None),
+        disruption=next((index for index, rule in enumerate(rules) if rule.on_pod_conditions), None),
+    )
+
+
+def _names_rule(message: str, rule: int) -> bool:
+    return re.search(rf"rule at index {rule}\b", message) is not None
+
+
+def _read_number(text: str) -> int | None:
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NOTE
+    return int(text) if is_number else None
 
 
 def _owner(metadata: WireMetadata) -> str:

@@ -1,20 +1,25 @@
 """The objects that are made for a task, and the patches that change them."""
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any
 
 from accelet.gputask.objects.jobs import TaskJob
-from accelet.gputask.objects.names import ATTEMPT, QUEUE, TASK, TASK_UID, job_name
+from accelet.gputask.objects.launchers import DEFAULT_CLUSTER_DOMAIN, read_world
+from accelet.gputask.objects.names import ATTEMPT, DEADLINE, QUEUE, TASK, TASK_UID, WORLD, job_name
 from accelet.gputask.objects.task import GpuTask
 from accelet.gputask.objects.template import pod_template
 from accelet.kinds.gputask import GPU_TASKS
 from accelet.kube.apiresources import JOBS, Body
 from accelet.kube.writing.ownership import owner_reference
 
-FATAL_RULE: Final = 0
-"""The place of the rule for fatal exit codes in a Job's podFailurePolicy, where there is one."""
 
-
-def job_body(task: GpuTask, attempt: int, gate_prefix: str, deadline_s: int | None) -> dict[str, Any]:
+def job_body(
+    task: GpuTask,
+    attempt: int,
+    gate_prefix: str,
+    deadline_s: int | None,
+    cluster_domain: str = DEFAULT_CLUSTER_DOMAIN,
+) -> dict[str, Any]:
     """The Job of one attempt. In a queue it begins suspended: the queue lets it go."""
     spec = task.spec
     body: dict[str, Any] = {
@@ -24,7 +29,7 @@ def job_body(task: GpuTask, attempt: int, gate_prefix: str, deadline_s: int | No
         "suspend": spec.suspend or spec.queue is not None,
         "podReplacementPolicy": "Failed",
         "podFailurePolicy": {"rules": _failure_rules(task)},
-        "template": pod_template(task, attempt, gate_prefix),
+        "template": pod_template(task, attempt, gate_prefix, cluster_domain),
     }
     if task.restart == "All":
         body["backoffLimit"] = 0
@@ -43,6 +48,7 @@ def job_body(task: GpuTask, attempt: int, gate_prefix: str, deadline_s: int | No
         "metadata": {
             "name": job_name(task.name, attempt),
             "labels": labels,
+            "annotations": {WORLD: read_world(task), DEADLINE: _note_deadline(spec.deadline_seconds)},
             "ownerReferences": [_owner(task)],
         },
         "spec": body,
@@ -68,19 +74,14 @@ def scale_patch(job: TaskJob, replicas: int) -> Body:
     return _patch(job, {"parallelism": replicas, "completions": replicas})
 
 
-def is_disruption(job: TaskJob, task: GpuTask) -> bool:
-    """Whether a failed Job failed by the rule that meets disruptions."""
-    failed = job.failed or job.failing
-    is_by_rule = failed is not None and failed.reason == "PodFailurePolicy"
-    return bool(is_by_rule and failed and f"rule at index {_disruption_rule(task)}" in failed.message)
+def deadline_patch(job: TaskJob, deadline_s: int | None, deadline_of: int | None) -> Body:
+    """A Job's own deadline, and the `deadlineSeconds` of its task that it comes from; None takes it away."""
+    noted = {DEADLINE: _note_deadline(deadline_of)}
+    return _patch(job, {"activeDeadlineSeconds": deadline_s}, noted)
 
 
-def is_fatal(job: TaskJob, task: GpuTask) -> bool:
-    """Whether a failed Job failed by the rule that meets fatal exit codes."""
-    failed = job.failed or job.failing
-    is_by_rule = failed is not None and failed.reason == "PodFailurePolicy"
-    has_rule = bool(task.failure.fatal_exit_codes)
-    return bool(has_rule and is_by_rule and failed and f"rule at index {FATAL_RULE}" in failed.message)
+def _note_deadline(deadline_of: int | None) -> str:
+    return "" if deadline_of is None else str(deadline_of)
 
 
 def _failure_rules(task: GpuTask) -> list[dict[str, Any]]:
@@ -97,10 +98,6 @@ def _forgiven(task: GpuTask) -> str:
     return "Ignore" if task.failure.forgive_disruptions else "Count"
 
 
-def _disruption_rule(task: GpuTask) -> int:
-    return 1 if task.failure.fatal_exit_codes else 0
-
-
 def _labels(task: GpuTask) -> dict[str, str]:
     return {TASK: task.name, TASK_UID: task.uid}
 
@@ -109,6 +106,9 @@ def _owner(task: GpuTask) -> dict[str, object]:
     return owner_reference(GPU_TASKS, task.name, task.uid)
 
 
-def _patch(job: TaskJob, spec: Body) -> Body:
+def _patch(job: TaskJob, spec: Body, annotations: Mapping[str, str] | None = None) -> Body:
     """A merge patch for this version of this Job alone."""
-    return {"metadata": {"uid": job.uid, "resourceVersion": job.resource_version}, "spec": spec}
+    metadata: dict[str, object] = {"uid": job.uid, "resourceVersion": job.resource_version}
+    if annotations is not None:
+        metadata["annotations"] = annotations
+    return {"metadata": metadata, "spec": spec}

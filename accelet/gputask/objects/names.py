@@ -8,6 +8,12 @@ ATTEMPT: Final = "accelet.dev/attempt"
 RANK: Final = "batch.kubernetes.io/job-completion-index"
 QUEUE: Final = "kueue.x-k8s.io/queue-name"
 
+WORLD: Final = "accelet.dev/world"
+"""On a Job: the number of ranks that its pods were told, as PET_NNODES says it."""
+
+DEADLINE: Final = "accelet.dev/deadline-seconds"
+"""On a Job: the `deadlineSeconds` of its task that its own deadline comes from."""
+
 GANG_MIN: Final = "accelet.dev/gang-min"
 """With how many pods the scheduler may begin."""
 

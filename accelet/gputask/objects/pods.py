@@ -29,7 +29,8 @@ class TaskPod:
     preempted, or lost with its node. `refusal` is why its kubelet did not admit it, in a word, empty if it
     did. `waiting` is why its container does not start, `exit_code` how it ended. `asked_by` is the Move for
     which its program was asked to save, `saved_for` that for which it says it has.
-    `wait` is why it has no node, as the scheduler says.
+    `wait` is why it has no node, as the scheduler says. `ends_by_s` is when one that is deleted should have
+    ended, in seconds since the epoch, 0 for any other.
     """
 
     namespace: str
@@ -51,6 +52,7 @@ class TaskPod:
     saved_for: str = ""
     wait: WaitingReason | None = None
     resource_version: str = ""
+    ends_by_s: float = 0.0
 
     @property
     def key(self) -> ObjectKey:
@@ -138,6 +140,8 @@ def parse_pod(raw: RawObject) -> TaskPod:
         saved_for=share_text(annotations.get(SAVED, "")[:_LONGEST_UID]),
         wait=parse_waiting(annotations.get(WAITING_ANNOTATION, "")),
         resource_version=metadata.resource_version or "",
+        # The API server adds the grace period to the time of the request.
+        ends_by_s=metadata.deletion_timestamp.timestamp() if metadata.deletion_timestamp is not None else 0.0,
     )
 
 

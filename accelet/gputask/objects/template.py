@@ -5,25 +5,17 @@ from typing import Any
 
 import msgspec
 
-from accelet.gputask.objects.names import (
-    ATTEMPT,
-    CARDS_GATE,
-    GANG_MIN,
-    MAIN,
-    RANK,
-    SAVE,
-    TASK,
-    TASK_UID,
-    job_name,
+from accelet.gputask.objects.launchers import (
+    DEFAULT_CLUSTER_DOMAIN,
+    PARTS_DOMAIN,
+    meeting_environment,
+    process_environment,
 )
+from accelet.gputask.objects.names import ATTEMPT, CARDS_GATE, GANG_MIN, MAIN, RANK, SAVE, TASK, TASK_UID
 from accelet.gputask.objects.task import GpuTask
 from accelet.kinds.gputask import TaskCards, TaskContainer, TaskSource, TaskVolume
 
-_PORT = "29500"
-"""Where torch.distributed listens unless told otherwise."""
-
 _LONGEST_GATE = 63
-_PARTS_DOMAIN = "gpu.intel.com"
 
 _ASKED_VOLUME = "accelet-asked"
 ASKED_FOLDER = "/run/accelet/task"
@@ -31,17 +23,19 @@ ASKED_FILE = f"{ASKED_FOLDER}/save"
 """Where a program reads what its pod says by `accelet.dev/save`: empty until it is asked to save."""
 
 
-def pod_template(task: GpuTask, attempt: int, gate_prefix: str) -> dict[str, Any]:
+def pod_template(
+    task: GpuTask, attempt: int, gate_prefix: str, cluster_domain: str = DEFAULT_CLUSTER_DOMAIN
+) -> dict[str, Any]:
     """The template as JSON. Each pod has a gang's gate, so that all ranks are placed or none."""
     spec = task.spec
     gates = [{"name": _gate(gate_prefix, task.name)}]
-    if spec.cards is not None and _domain(spec.cards) == _PARTS_DOMAIN:
+    if spec.cards is not None and _domain(spec.cards) == PARTS_DOMAIN:
         gates.append({"name": CARDS_GATE})
     body: dict[str, Any] = {
         "restartPolicy": "Never",
         "schedulingGates": gates,
         "terminationGracePeriodSeconds": spec.grace_seconds,
-        "containers": [_container(task, attempt)],
+        "containers": [_container(task, attempt, cluster_domain)],
     }
     optional = {
         "subdomain": task.name if task.meets else None,
@@ -85,10 +79,10 @@ def _annotations(task: GpuTask) -> dict[str, str]:
     return said
 
 
-def _container(task: GpuTask, attempt: int) -> dict[str, Any]:
+def _container(task: GpuTask, attempt: int, cluster_domain: str) -> dict[str, Any]:
     own = task.spec.container
     given = {one.name for one in own.env}
-    met = [one for one in _rendezvous(task, attempt) if one["name"] not in given]
+    met = [one for one in _rendezvous(task, attempt, cluster_domain) if one["name"] not in given]
     asked = [{"name": "ACCELET_SAVE_FILE", "value": ASKED_FILE}] if _is_asked(task) else []
     folder = [{"name": _ASKED_VOLUME, "mountPath": ASKED_FOLDER, "readOnly": True}] if asked else []
     optional = {
@@ -118,22 +112,14 @@ def _amounts(own: TaskContainer, cards: TaskCards | None) -> dict[str, str]:
     return {name: str(amount) for name, amount in asked.items() if amount is not None}
 
 
-def _rendezvous(task: GpuTask, attempt: int) -> Sequence[dict[str, Any]]:
-    """Where the ranks meet, as torchrun (PET_*) and torch.distributed read it."""
-    if not task.meets:
-        return ()
-    address = f"{job_name(task.name, attempt)}-0.{task.name}"
-    size = str(task.spec.replicas)
-    said = {
-        "MASTER_ADDR": address,
-        "MASTER_PORT": _PORT,
-        "WORLD_SIZE": size,
-        "PET_MASTER_ADDR": address,
-        "PET_MASTER_PORT": _PORT,
-        "PET_NNODES": f"{task.least}:{size}" if task.is_elastic else size,
-    }
+def _rendezvous(
+    task: GpuTask, attempt: int, cluster_domain: str = DEFAULT_CLUSTER_DOMAIN
+) -> Sequence[dict[str, Any]]:
+    """Where the ranks meet, and how many processes each starts, as torchrun and torch.distributed read it."""
+    said = {**meeting_environment(task, attempt, cluster_domain), **process_environment(task)}
     path = {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.annotations['{RANK}']"}}
-    ranked = [{"name": name, "valueFrom": path} for name in ("RANK", "PET_NODE_RANK")]
+    own = ("RANK", "PET_NODE_RANK") if task.meets else ()
+    ranked = [{"name": name, "valueFrom": path} for name in own]
     return [*({"name": name, "value": value} for name, value in said.items()), *ranked]
 
 

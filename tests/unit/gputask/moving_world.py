@@ -10,7 +10,7 @@ from accelet.gputask.objects.task import GpuTask
 from accelet.kinds.gputask import TaskMoves
 from accelet.kinds.move import HOLDS, Move, MoveGain, MovePlace, MoveSpec, MoveStatus, MoveTask
 from accelet.scheduler.moves.holding import first_come, held_places, judge_move, new_places
-from tests.unit.gputask.world import SimPod, TaskWorld
+from tests.unit.gputask.world import SimPod, TaskThought, TaskWorld
 
 _LIVE = ("Pending", "Running")
 
@@ -46,11 +46,24 @@ class MovingWorld(TaskWorld):
         late = tuple(self.before.get(name, move) for name, move in self.moves.items())
         return replace(self.view(), moves=late)
 
+    def act(self, thought: TaskThought) -> None:
+        """The owner's word is asked once more before the program is disturbed, as the controller does."""
+        action, seen = thought.step.action, thought.view.task
+        is_begun = isinstance(action, AdvanceMove) and action.phase in ("Saving", "Leaving")
+        is_current = (seen.generation, seen.approves) == (self.task.generation, self.task.approves)
+        if not is_begun or is_current:
+            super().act(thought)
+
     def perform(self, action: TaskAction) -> None:
         match action:
-            case AdvanceMove(move, phase, reason, why, save_by_s):
-                save_by = moment(save_by_s) if save_by_s else None
-                self.write(move, move.status.advance(phase, reason, why, moment(self.now_s), save_by=save_by))
+            case AdvanceMove(move, "Leaving") if move.spec.gain.kind != "Person":
+                policy = (self.task.spec.move or TaskMoves()).policy
+                assert policy != "Never", "a task was moved whose owner forbids it"
+                is_approved = any(one.reason == "ByPerson" for one in move.status.conditions)
+                assert policy != "Ask" or is_approved or self.task.approves == move.name, "nobody approved it"
+                self._advance(action)
+            case AdvanceMove():
+                self._advance(action)
             case DeleteMove(move):
                 assert move.has_ended, "a Move was deleted that has not ended"
                 self.moves.pop(move.name, None)
@@ -61,6 +74,11 @@ class MovingWorld(TaskWorld):
                         pod.asked_by = move.uid
             case _:
                 super().perform(action)
+
+    def _advance(self, wanted: AdvanceMove) -> None:
+        save_by = moment(wanted.save_by_s) if wanted.save_by_s else None
+        said = wanted.phase, wanted.reason, wanted.why, moment(self.now_s)
+        self.write(wanted.move, wanted.move.status.advance(*said, save_by=save_by))
 
     def write(self, seen: Move, status: MoveStatus) -> Move | None:
         """The API server's part: a version that is not the newest is refused."""

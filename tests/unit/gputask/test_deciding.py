@@ -351,8 +351,8 @@ def test_suspend_ends_the_pods_and_costs_nothing() -> None:
     assert not next(iter(world.jobs.values())).completed
 
 
-def test_the_ranks_of_a_running_task_can_be_changed() -> None:
-    world = _start(replicas=2)
+def test_ranks_that_know_nothing_of_each_other_are_changed_while_they_run() -> None:
+    world = _start(replicas=2, rendezvous="None")
     world.task = replace(world.task, spec=_with(world, replicas=4))
     _run(world, lambda: len(world.pods) == 4)
 

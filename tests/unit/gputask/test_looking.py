@@ -15,7 +15,17 @@ from accelet.gputask.controller import Controller
 from accelet.gputask.deciding.decide import decide
 from accelet.gputask.deciding.moving import MOST_ENDED
 from accelet.gputask.deciding.status import status_of, to_json
-from accelet.gputask.deciding.view import AdvanceMove, AskToSave, EndsRead, Obstacle, TaskTimes, TaskView
+from accelet.gputask.deciding.view import (
+    AdvanceMove,
+    AskToSave,
+    EndsRead,
+    Obstacle,
+    SetDeadline,
+    SetReplicas,
+    SetSuspended,
+    TaskTimes,
+    TaskView,
+)
 from accelet.gputask.events import TaskEvents
 from accelet.gputask.metrics import TaskMetrics
 from accelet.gputask.objects.jobs import JobCondition, TaskJob
@@ -162,9 +172,11 @@ class RefusedWriter(NotingWriter):
     async def advance_move(self, wanted: AdvanceMove, now_s: float) -> None:
         await self._refuse(f"{wanted.phase} {wanted.move.name}")
 
-    async def suspend(self, job: TaskJob, *, suspended: bool) -> None:
-        self.asked.append(f"suspended {suspended}")
-        self.known.set_job(replace(job, is_suspended=suspended, resource_version="99"))
+    async def change_job(self, wanted: SetSuspended | SetReplicas | SetDeadline) -> None:
+        assert isinstance(wanted, SetSuspended)
+        self.asked.append(f"suspended {wanted.suspended}")
+        job = replace(wanted.job, is_suspended=wanted.suspended, resource_version="99")
+        self.known.set_job(job)
 
 
 def _renewed(state: TaskState, task: GpuTask, **said: Any) -> GpuTask:
@@ -179,7 +191,7 @@ def _move(task: GpuTask, name: str, status: MoveStatus) -> Move:
         task=MoveTask(name=task.name, uid=task.uid, attempt=1),
         takes={},
         places=(MovePlace(rank=0, pod_uid="gone", from_node="n0", to_node="n9"),),
-        gain=MoveGain(kind="Drain"),
+        gain=MoveGain(kind="Person"),
         valid_until=datetime.now(UTC) - timedelta(seconds=1),
     )
     return Move(task.namespace, name, f"uid-{name}", "1", 0.0, spec, status)
@@ -274,7 +286,7 @@ def test_a_pod_that_cannot_be_asked_to_save_keeps_its_task_from_leaving_no_longe
         task=MoveTask(name=task.name, uid=task.uid, attempt=1),
         takes={},
         places=(MovePlace(rank=0, pod_uid="uid-0", from_node="n0", to_node="n9"),),
-        gain=MoveGain(kind="Drain"),
+        gain=MoveGain(kind="Person"),
         valid_until=datetime.fromtimestamp(now_s + 9999.0, UTC),
     )
     saving = MoveStatus(phase="Saving", save_by=datetime.fromtimestamp(now_s + 30.0, UTC))

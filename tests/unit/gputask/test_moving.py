@@ -14,7 +14,7 @@ from accelet.gputask.deciding.decide import decide
 from accelet.gputask.deciding.moving import MOST_ENDED
 from accelet.gputask.deciding.status import record_of
 from accelet.gputask.deciding.view import AdvanceMove
-from accelet.kinds.move import Move
+from accelet.kinds.move import Move, MoveGain
 from tests.unit.gputask.moving_world import MovingWorld, movable
 from tests.unit.gputask.world import TaskThought, failure, make_task
 
@@ -103,9 +103,13 @@ def _approve(world: MovingWorld, chance: random.Random) -> None:
 
 
 def _hurt(world: MovingWorld, chance: random.Random) -> None:
-    match chance.randrange(5):
+    match chance.randrange(6):
         case 0:
             world.evict()
+        case 4:
+            terms = world.task.spec.move or movable()
+            policy = chance.choice(("Never", "Ask", "WhenItHelps"))
+            _change(world, move=msgspec.structs.replace(terms, policy=policy))
         case 1:
             _change(world, suspend=not world.task.spec.suspend)
         case 2:
@@ -307,6 +311,59 @@ def test_a_person_approves_by_name_and_nobody_else_does() -> None:
     assert world.moves[move.name].phase == "Proposed"
     world.task = replace(world.task, approves=move.name)
     _until(world, lambda: world.moves[move.name].phase == "Done")
+
+
+def _only(world: MovingWorld) -> Move:
+    (move,) = world.moves.values()
+    return move
+
+
+_UNTIL_LEFT = ("Proposed", "Approved", "Held", "Saving")
+
+
+@pytest.mark.parametrize("phase", _UNTIL_LEFT)
+@pytest.mark.parametrize("policy", ["Never", "Ask"])
+def test_an_owner_who_takes_the_permission_back_is_heeded_until_the_ranks_leave(
+    phase: str, policy: str
+) -> None:
+    spec = {"replicas": 2, "move": movable(save_seconds=60)}
+    world = _world(spec, random.Random(1))
+    world.propose()
+    if phase == "Approved":
+        while _only(world).phase == "Proposed":
+            world.act(world.think())  # the scheduler does not look yet
+    _until(world, lambda: _only(world).phase == phase)
+    _change(world, move=movable(policy, save_seconds=60))
+    before = {pod.uid for pod in world.pods}
+    if (policy, phase) == ("Ask", "Proposed"):
+        world.act(world.think())
+        assert _only(world).phase == "Proposed"
+        return
+    _until(world, lambda: _only(world).has_ended)
+
+    assert (_only(world).phase, _only(world).status.reason) == ("Withdrawn", "NotAllowed")
+    assert f"move.policy of the task is {policy}" in _only(world).status.why
+    assert {pod.uid for pod in world.pods if not pod.deleted} == before
+
+
+def test_what_a_person_approved_needs_no_other_permission_but_the_owners() -> None:
+    world = _world({"replicas": 1, "move": movable("Ask", save_seconds=60)}, random.Random(1))
+    world.propose()
+    world.task = replace(world.task, approves=_only(world).name)
+    _until(world, lambda: _only(world).phase == "Saving")
+    world.task = replace(world.task, approves="")
+    _until(world, lambda: _only(world).phase == "Done")
+
+
+def test_a_move_that_a_person_asked_for_needs_no_policy() -> None:
+    world = _world({"replicas": 1, "move": movable("Never")}, random.Random(1))
+    world.propose()
+    (name,) = world.moves
+    gain = MoveGain(kind="Person")
+    asked = replace(_only(world), spec=msgspec.structs.replace(_only(world).spec, gain=gain))
+    world.moves[name] = world.known[name] = asked
+    _until(world, lambda: _only(world).phase == "Done")
+    assert _only(world).status.reason == "Arrived"
 
 
 def test_without_an_approval_it_ends_with_its_time() -> None:

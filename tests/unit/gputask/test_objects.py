@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from accelet.gputask.deciding.said import read_events
 from accelet.gputask.objects.jobs import JobCondition, parse_job, parse_service
-from accelet.gputask.objects.manifests import is_disruption, is_fatal, job_body, service_body
+from accelet.gputask.objects.manifests import job_body, service_body
 from accelet.gputask.objects.pods import TaskPod, parse_pod
 from accelet.gputask.objects.ranks import read_ranks, write_ranks
 from accelet.gputask.objects.task import parse_kept_task, parse_task
@@ -183,21 +183,22 @@ def _job(**status: Any) -> Any:
     return parse_job({"metadata": {"name": "train-1", "namespace": "ml"}, "spec": {}, "status": status})
 
 
-def _failed(text: str, reason: str = "PodFailurePolicy") -> Any:
+def _failed(text: str, codes: tuple[int, ...] = (), reason: str = "PodFailurePolicy") -> Any:
+    """The Job of a task with these fatal exit codes, which has failed."""
+    raw = job_body(make_task(spec={"on_failure": failure(fatal_exit_codes=codes)}), 1, PREFIX, None)
     condition = {"type": "Failed", "status": "True", "reason": reason, "message": text}
-    return _job(conditions=[condition])
+    return parse_job({**raw, "status": {"conditions": [condition]}})
 
 
 def test_which_rule_a_job_failed_by_is_told_by_its_place() -> None:
-    both = make_task(spec={"on_failure": failure(fatal_exit_codes=(9,))})
-    one = make_task()
     first, second = "... matching FailJob rule at index 0", "... matching FailJob rule at index 1"
 
-    assert is_fatal(_failed(first), both)
-    assert is_disruption(_failed(second), both)
-    assert is_disruption(_failed(first), one)
-    assert not is_fatal(_failed(first), one)
-    assert not is_disruption(_failed(first, "BackoffLimitExceeded"), one)
+    assert _failed(first, (9,)).is_fatal
+    assert _failed(second, (9,)).is_disruption
+    assert _failed(first).is_disruption
+    assert not _failed(first).is_fatal
+    assert not _failed("... matching FailJob rule at index 10", (9,)).is_disruption
+    assert not _failed(first, reason="BackoffLimitExceeded").is_disruption
 
 
 def test_a_job_is_read_as_far_as_it_says() -> None:

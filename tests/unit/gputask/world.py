@@ -12,13 +12,15 @@ from accelet.gputask.deciding.view import (
     DeleteTask,
     EndsRead,
     ReadEnds,
+    SetDeadline,
     SetReplicas,
     SetSuspended,
     TaskAction,
     TaskStep,
     TaskView,
 )
-from accelet.gputask.objects.jobs import JobCondition, TaskJob
+from accelet.gputask.objects.jobs import JobCondition, TaskJob, parse_job
+from accelet.gputask.objects.manifests import job_body
 from accelet.gputask.objects.pods import TaskPod
 from accelet.gputask.objects.ranks import write_ranks
 from accelet.gputask.objects.task import GpuTask
@@ -63,6 +65,10 @@ class SimPod:
 
 @dataclass
 class SimJob:
+    """`made` is what it was made as: its rules stay those."""
+
+    made: TaskJob
+    failure: TaskFailure
     uid: str
     attempt: int
     ranks: int
@@ -139,16 +145,12 @@ class TaskWorld:
         match action:
             case CreateService():
                 self.has_service = True
-            case CreateJob(attempt):
-                self.create(attempt)
+            case CreateJob(attempt, deadline_s):
+                self.create(attempt, deadline_s)
             case DeleteJob(job):
                 self.delete(job.uid)
-            case SetSuspended(job, suspended):
-                if (found := self.jobs.get(job.uid)) and str(found.version) == job.resource_version:
-                    found.suspended, found.version = suspended, found.version + 1
-            case SetReplicas(job, replicas):
-                if (found := self.jobs.get(job.uid)) and str(found.version) == job.resource_version:
-                    found.ranks, found.version = replicas, found.version + 1
+            case SetSuspended() | SetReplicas() | SetDeadline():
+                self.patch(action)
             case ReadEnds(job):
                 self.ends = EndsRead(job.uid, job.completed, frozenset(self._ended(job.uid)))
             case DeleteTask():
@@ -156,7 +158,22 @@ class TaskWorld:
             case _:
                 pass
 
-    def create(self, attempt: int) -> None:
+    def patch(self, action: SetSuspended | SetReplicas | SetDeadline) -> None:
+        """A change of a Job; refused for any version but the newest."""
+        found = self.jobs.get(action.job.uid)
+        if found is None or str(found.version) != action.job.resource_version:
+            return
+        found.version += 1
+        match action:
+            case SetSuspended(_, suspended):
+                found.suspended = suspended
+            case SetReplicas(_, replicas):
+                found.ranks = replicas
+            case SetDeadline(_, deadline_s, deadline_of):
+                noted = {"deadline_s": deadline_s, "deadline_of": deadline_of, "is_deadline_noted": True}
+                found.made = replace(found.made, **noted)  # type: ignore[arg-type]  # of this class
+
+    def create(self, attempt: int, deadline_s: int | None = None) -> None:
         if any(job.attempt == attempt for job in self.jobs.values()):
             return  # AlreadyExists, and it is ours
         live = [job for job in self.jobs.values() if not (job.failed or job.complete)]
@@ -164,7 +181,10 @@ class TaskWorld:
         self.made += 1
         uid = f"job-{self.made}"
         spec = self.task.spec
-        self.jobs[uid] = SimJob(uid, attempt, spec.replicas, spec.suspend, made_s=self.now_s)
+        made = parse_job(job_body(self.task, attempt, "a.b/gate-", deadline_s))
+        self.jobs[uid] = SimJob(
+            made, self.task.failure, uid, attempt, spec.replicas, spec.suspend, made_s=self.now_s
+        )
 
     def delete(self, uid: str) -> None:
         if self.jobs.pop(uid, None) is not None:
@@ -205,7 +225,8 @@ class TaskWorld:
     def _job(self, job: SimJob) -> TaskJob:
         own = [pod for pod in self.pods if pod.job == job.uid and pod.phase in ("Pending", "Running")]
         done = JobCondition("CompletionsReached", "") if job.complete else None
-        return TaskJob(
+        return replace(
+            job.made,
             namespace="ml",
             name=f"train-{job.attempt}",
             uid=job.uid,
@@ -269,20 +290,20 @@ class TaskWorld:
         self.pods = [pod for pod in self.pods if not (pod.counted and pod.deleted)]
 
     def _count_failure(self, job: SimJob, pod: SimPod) -> None:
-        task, codes = self.task, self.task.failure.fatal_exit_codes
-        index = 1 if codes else 0
-        if pod.code in codes:
-            job.failing = JobCondition("PodFailurePolicy", "exit code matching FailJob rule at index 0")
-        elif pod.disrupted and task.restart == "All":
-            text = f"has condition DisruptionTarget matching FailJob rule at index {index}"
+        failure, rules = job.failure, job.made.rules
+        if pod.code in failure.fatal_exit_codes:
+            text = f"exit code matching FailJob rule at index {rules.fatal}"
             job.failing = JobCondition("PodFailurePolicy", text)
-        elif pod.disrupted and task.failure.forgive_disruptions:
+        elif pod.disrupted and rules.restart == "All":
+            text = f"has condition DisruptionTarget matching FailJob rule at index {rules.disruption}"
+            job.failing = JobCondition("PodFailurePolicy", text)
+        elif pod.disrupted and failure.forgive_disruptions:
             return
-        elif task.restart == "All":
+        elif rules.restart == "All":
             job.failing = JobCondition("BackoffLimitExceeded", "Job has reached the backoff limit")
         else:
             job.failures[pod.rank] = job.failures.get(pod.rank, 0) + 1
-            if job.failures[pod.rank] > task.failure.retries:
+            if job.failures[pod.rank] > failure.retries:
                 job.failing = JobCondition("FailedIndexes", "Job has failed indexes")
 
     def _go_on(self, job: SimJob) -> None:
@@ -298,14 +319,20 @@ class TaskWorld:
         elif set(range(job.ranks)) <= job.completed:
             job.complete = True
         else:
-            taken = {pod.rank for pod in live}
-            for rank in range(job.ranks):
-                if rank not in job.completed and rank not in taken:
-                    assert not any(
-                        pod.rank == rank and pod.phase in ("Pending", "Running") for pod in self.pods
-                    ), "a rank runs twice"
-                    self.pods_made += 1
-                    self.pods.append(SimPod(job.uid, rank, uid=f"pod-{self.pods_made}"))
+            self._fill(job, live)
+
+    def _fill(self, job: SimJob, live: list[SimPod]) -> None:
+        for pod in live:
+            if pod.rank >= job.ranks:
+                pod.deleted = pod.suspended = True  # it ends by the Job's will, and counts for nothing
+        taken = {pod.rank for pod in live}
+        for rank in range(job.ranks):
+            if rank not in job.completed and rank not in taken:
+                assert not any(
+                    pod.rank == rank and pod.phase in ("Pending", "Running") for pod in self.pods
+                ), "a rank runs twice"
+                self.pods_made += 1
+                self.pods.append(SimPod(job.uid, rank, uid=f"pod-{self.pods_made}"))
 
     def run_pod(self) -> None:
         """A kubelet: one pod starts, or ends."""
