@@ -18,7 +18,7 @@ Tiles = Mapping[UnitId, frozenset[int]]
 class Backend(Protocol):
     """One resource's hardware: an object made from the resource's settings.
 
-    What it remembers of the host only saves reading the same again; no answer depends on it.
+    What it remembers of the host saves reading the same again, and describes a unit that no longer answers.
 
     `scan` blocks on files and is called on a worker thread; the other methods are pure.
     """
@@ -27,7 +27,8 @@ class Backend(Protocol):
         """Reads the hardware below `root`, the folder where the host's `sys/` and `dev/` are seen.
 
         Never raises for what one device's files say: such a device is unhealthy or skipped, each with
-        its reason. Paths in the answer are the host's own, without `root`.
+        its reason. So is one whose files do not answer in time (`HardwareReads`); `unanswered` names it.
+        Paths in the answer are the host's own, without `root`.
 
         Raises:
             OSError: the scan as a whole could not be made (the caller keeps the last one); a ScanError

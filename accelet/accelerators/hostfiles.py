@@ -20,7 +20,8 @@ MOST_BYTES = 2**60
 def read_text(path: Path | str) -> str | None:
     """A small file's text without the white space around it; None if it cannot be read.
 
-    Never waits, as opening a pipe would. A scan reads hundreds of files: this is three system calls.
+    Does not wait where a pipe has taken the file's place; a read of sysfs takes as long as its driver does.
+    A scan reads hundreds of files: this is three system calls.
     """
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -8,7 +8,7 @@ from typing import Final
 
 from accelet.accelerators.device import Device, DeviceId, Health, UnitId
 
-_UNKNOWN: Final = frozenset({"unreadable-vendor", "unreadable-device-id", "bad-sriov"})
+_UNKNOWN: Final = frozenset({"no-answer", "unreadable-vendor", "unreadable-device-id", "bad-sriov"})
 
 NOTHING_TOLD: Mapping[DeviceId, Health] = MappingProxyType({})
 
@@ -46,6 +46,7 @@ class Inventory:
     part of it (`2x2`), both empty for other hardware; `missing` is how
     many of its units are not there. `remember` is what later scans of this
     resource want to know of this one (`NodeFacts.remembered`), also after a restart; None for nothing.
+    `unanswered` are the host paths that the scan went on without: reading them did not end in time.
     """
 
     devices: tuple[Device, ...] = ()
@@ -55,6 +56,7 @@ class Inventory:
     missing: int = 0
     remember: str | None = None
     warnings: tuple[str, ...] = field(default=())
+    unanswered: tuple[str, ...] = ()
 
     @cached_property
     def by_id(self) -> Mapping[DeviceId, Device]:

@@ -4,9 +4,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 T = TypeVar("T")
+
+_MOST_KEPT: Final = 256
+"""More than there are resources: makers are those of settings, which may be changed again and again."""
 
 HostScan = Callable[[Path], T]
 """Reads the host below a root folder."""
@@ -36,6 +39,8 @@ class CachedScans:
     def cached(self, make: Callable[[], HostScan[T]], /) -> HostScan[T]:
         """Implements `ScanCache`."""
         if make not in self._scans:
+            if len(self._scans) == _MOST_KEPT:
+                del self._scans[next(iter(self._scans))]  # whoever scans with it goes on
             self._scans[make] = _CachedScan(make(), self._fresh_s)
         return cast(HostScan[T], self._scans[make])
 

@@ -3,12 +3,15 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import click
 import msgspec
 
 from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.reading.hardwarereads import TimedScan
+from accelet.accelerators.scancache import CachedScans
 from accelet.accelerators.settings import NodeFacts
 from accelet.agent.config import ResourceConfig
 from accelet.agent.configfile import ConfigFile
@@ -23,6 +26,7 @@ from accelet.dra.publishing.pcieroots import read_pcie_roots
 from accelet.dra.publishing.served import ServedResource
 from accelet.dra.publishing.slices import render_all
 from accelet.dra.publishing.taints import taints_of
+from accelet.node.discovery import LOOK_FRESH_S
 from accelet.node.inventorymemory import MEMORY_FILE, InventoryMemory
 from accelet.node.unitlocks import UnitLocks
 from accelet.runtime.run import EXIT_SETTINGS
@@ -122,12 +126,12 @@ def _show(config: Path | None, root: Path, memory: InventoryMemory, node_ip: str
 def _scan(
     config: Path | None, root: Path, memory: InventoryMemory | None = None, node_ip: str | None = None
 ) -> Iterator[tuple[ResourceConfig, Inventory]]:
-    locks = UnitLocks()
+    locks, cache = UnitLocks(), CachedScans(LOOK_FRESH_S).cached
     for resource in ConfigFile(config).load().resources:
         remembered = None if memory is None else memory.recall(resource.name)
-        backend = resource.settings.backend_on(NodeFacts(ip=node_ip, remembered=remembered))
+        backend = resource.settings.backend_on(NodeFacts(ip=node_ip, remembered=remembered), cache)
         try:
-            yield resource, locks.take(resource.name, backend.scan(root))
+            yield resource, locks.take(resource.name, TimedScan(partial(backend.scan, root))())
         except OSError as error:
             text = error.strerror or str(error)
             click.echo(f"{resource.name}: cannot scan: {text}", err=True)

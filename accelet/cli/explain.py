@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 # The C core writes connection notices to stderr.
@@ -13,6 +14,8 @@ import click
 import msgspec
 
 from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.reading.hardwarereads import TimedScan
+from accelet.accelerators.scancache import CachedScans
 from accelet.agent.config import Serve
 from accelet.agent.configfile import ConfigFile
 from accelet.cli.drawing.output import Output
@@ -35,6 +38,7 @@ from accelet.kubelet.checkpoint import Checkpoint, CheckpointEntry, read_checkpo
 from accelet.kubelet.errors import CheckpointError, MethodDisabledError, PodResourcesError
 from accelet.kubelet.paths import KubeletPaths
 from accelet.kubelet.podresources import PodRecord, PodResources
+from accelet.node.discovery import LOOK_FRESH_S
 from accelet.runtime.run import EXIT_FAILED, EXIT_SETTINGS
 from accelet.runtime.settings import SettingsError
 from resourcemanager.explanation import Explanation, Sources, explain_container
@@ -116,10 +120,10 @@ class ServedHere:
 
 
 def _read_resources(config: Path | None, root: Path) -> Mapping[str, ServedHere]:
-    found = {}
+    found, cache = {}, CachedScans(LOOK_FRESH_S).cached
     for resource in ConfigFile(config).load().resources:
         try:
-            inventory = resource.backend().scan(root)
+            inventory = TimedScan(partial(resource.backend(cache).scan, root))()
         except OSError as error:
             click.echo(f"{resource.name}: cannot scan: {error.strerror or error}", err=True)
             inventory = Inventory()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.reading.hardwarereads import ANSWER_S, SCAN_MOST_S, TimedScan
 from accelet.accelerators.steadyhealth import all_unknown, keep_unknown
 from accelet.node.nodeview import NodeView
 from accelet.node.unitlocks import UnitLocks
@@ -44,7 +45,7 @@ class ScanMetrics(Protocol):
 
     def count_scan_failure(self) -> None: ...
 
-    def set_found(self, *, skipped: int, warnings: int) -> None: ...
+    def set_found(self, *, skipped: int, warnings: int, unanswered: int) -> None: ...
 
 
 def next_scan(now_s: float) -> float:
@@ -71,8 +72,11 @@ class Discovery:
         explain_unusable: Callable[[Inventory], str | None] = lambda _: None,
         metrics: ScanMetrics,
         node: NodeView | None = None,
+        scan_most_s: float = SCAN_MOST_S,
     ) -> None:
         """`scan` reads the hardware as `Backend.scan` does; it is called on a thread, and may raise OSError.
+
+        One that takes longer than `scan_most_s` has failed, and none is begun beside it.
 
         `take` is awaited with each scan, failed ones included.
 
@@ -83,7 +87,7 @@ class Discovery:
         self.wake = asyncio.Event()
         self._resource = resource
         self._log = _log.bind(resource=resource)
-        self._read_hardware = scan
+        self._read_hardware = TimedScan(scan, scan_most_s)
         self._locks = locks
         self._take = take
         self._explain_unusable = explain_unusable
@@ -91,6 +95,7 @@ class Discovery:
         self._node = node
         self._last = Inventory()
         self._warnings: tuple[str, ...] = ()
+        self._unanswered: tuple[str, ...] = ()
 
     async def run(self) -> None:
         """Scans for ever."""
@@ -107,8 +112,11 @@ class Discovery:
         self._last = scan.inventory
         await self._take(scan)
         self._report_warnings(scan.inventory.warnings)
+        self._report_unanswered(scan.inventory.unanswered)
         skipped = sum(not one.is_left_to_others for one in scan.inventory.skipped)
-        self._metrics.set_found(skipped=skipped, warnings=len(self._warnings))
+        self._metrics.set_found(
+            skipped=skipped, warnings=len(self._warnings), unanswered=len(self._unanswered)
+        )
         self.problem = scan.problem
 
     async def _scan(self) -> Scan:
@@ -143,3 +151,15 @@ class Discovery:
         self._warnings = warnings
         if self._node is not None:
             self._node.report(self._resource, warnings)
+
+    def _report_unanswered(self, paths: tuple[str, ...]) -> None:
+        for path in paths:
+            if path not in self._unanswered:
+                reason = (
+                    f"reading it did not end within {ANSWER_S:g} s; it is asked again once that has ended"
+                )
+                self._log.error("hardware does not answer", path=path, reason=reason)
+        for path in self._unanswered:
+            if path not in paths:
+                self._log.info("hardware answers again, or is gone", path=path)
+        self._unanswered = paths

@@ -20,6 +20,12 @@ class NodeMetrics:
             resource,
             registry=registry,
         )
+        self.unanswered = Gauge(
+            "accelet_hardware_unanswered",
+            "Cards, chips and paths of which a read has not ended; scans go on without them.",
+            resource,
+            registry=registry,
+        )
         self.scan_seconds = Histogram(
             "accelet_discovery_duration_seconds",
             "Time of one scan.",
@@ -85,7 +91,8 @@ class ServiceMetrics:
     def count_fault(self) -> None:
         self._all.faults.labels(self._resource).inc()
 
-    def set_found(self, *, skipped: int, warnings: int) -> None:
+    def set_found(self, *, skipped: int, warnings: int, unanswered: int) -> None:
+        self._all.unanswered.labels(self._resource).set(unanswered)
         self._all.skipped.labels(self._resource).set(skipped)
         self._all.warnings.labels(self._resource).set(warnings)
 
@@ -99,3 +106,4 @@ class ServiceMetrics:
         """The resource is configured no more: its gauges must not stand still for ever."""
         self._all.skipped.remove(self._resource)
         self._all.warnings.remove(self._resource)
+        self._all.unanswered.remove(self._resource)

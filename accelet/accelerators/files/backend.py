@@ -1,6 +1,6 @@
 """The `files` back-end: devices that are files on the host."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -14,11 +14,12 @@ from accelet.accelerators.device import Device, DeviceId
 from accelet.accelerators.edits import ContainerEdits
 from accelet.accelerators.files.globs import find_fault
 from accelet.accelerators.files.groups import Group, GroupPath, HostGlob, group_problems, groups_meet
-from accelet.accelerators.files.units import find_path_units, find_usb_units
-from accelet.accelerators.files.usb import find_usb
+from accelet.accelerators.files.units import PathReads, find_path_units, find_usb_units
+from accelet.accelerators.files.usb import UsbReads
 from accelet.accelerators.gathering import gather_edits
 from accelet.accelerators.inventory import Inventory, Skipped
-from accelet.accelerators.scancache import ScanCache, uncached
+from accelet.accelerators.reading.hardwarereads import HardwareReads
+from accelet.accelerators.scancache import HostScan, ScanCache, uncached
 from accelet.accelerators.settings import Settings
 from accelet.runtime.settings import Contradiction
 
@@ -55,8 +56,12 @@ class FilesSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=T
     def overlaps(self, other: Self) -> bool:
         return any(groups_meet(one, two) for one, two in product(self.all_groups(), other.all_groups()))
 
+    def finder(self) -> "FilesFinder":
+        """Makes what scans for a resource of these settings."""
+        return FilesFinder(self.all_groups())
+
     def backend(self, cache: ScanCache = uncached) -> "Files":
-        return Files(self)
+        return Files(self, cache(self.finder))
 
 
 class GenericDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -69,19 +74,25 @@ class GenericDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return FilesSettings(groups=self.groups)
 
 
-@dataclass(frozen=True, slots=True)
-class Files:
-    """Implements `accelet.accelerators.backend.Backend`; what is there is healthy."""
+class FilesFinder:
+    """Looks for the devices of groups, again and again; not safe for use by several threads at once."""
 
-    settings: FilesSettings
+    def __init__(
+        self, groups: Sequence[Group], make_reads: Callable[[], HardwareReads] = HardwareReads
+    ) -> None:
+        """`make_reads` makes what asks for globs, for paths and for USB devices, in this order."""
+        self._groups = tuple(groups)
+        self._paths = PathReads(make_reads(), make_reads())
+        self._usb = UsbReads(make_reads())
 
-    def scan(self, root: Path) -> Inventory:
-        groups = self.settings.all_groups()
-        plugged = find_usb(root) if any(group.usb for group in groups) else ()
+    def __call__(self, root: Path) -> Inventory:
+        """What is there below `root`; raises nothing."""
+        paths = self._paths.find(root, self._groups)
+        plugged = self._usb.find(root) if any(group.usb for group in self._groups) else ()
         devices: dict[DeviceId, Device] = {}
         skipped: list[Skipped] = []
-        for group in groups:
-            for found in (*find_path_units(root, group), *find_usb_units(root, group, plugged)):
+        for group in self._groups:
+            for found in (*find_path_units(paths, group), *find_usb_units(root, group, plugged)):
                 if isinstance(found, Skipped):
                     skipped.append(found)
                 elif found.id in devices:
@@ -89,7 +100,19 @@ class Files:
                     skipped.append(Skipped(path, "duplicate-unit", "another group of this resource has it"))
                 else:
                     devices[found.id] = found
-        return Inventory(tuple(devices.values()), tuple(skipped))
+        unanswered = (*sorted(paths.unanswered), *self._usb.unanswered)
+        return Inventory(tuple(devices.values()), tuple(skipped), unanswered=unanswered)
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Implements `accelet.accelerators.backend.Backend`; what is there, and answers, is healthy."""
+
+    settings: FilesSettings
+    find: HostScan[Inventory]
+
+    def scan(self, root: Path) -> Inventory:
+        return self.find(root)
 
     def valid_sets(
         self, inventory: Inventory, size: int, available: Collection[DeviceId] | None = None

@@ -25,6 +25,7 @@ class Card:
     `driver` is None where sysfs names none. `links` are empty where nothing tells them: sysfs says which
     fabric a card is on, not which of its tiles is linked to which. `by_path_links` are the host paths of
     its links in /dev/dri/by-path; `has_by_path_folder` says whether the host has that folder.
+    `management_nodes` are those of its management engine, by which firmware and sensors are read.
     """
 
     unit: UnitId
@@ -41,6 +42,7 @@ class Card:
     nodes: tuple[DeviceNode, ...] = ()
     by_path_links: tuple[str, ...] = ()
     has_by_path_folder: bool = False
+    management_nodes: tuple[DeviceNode, ...] = ()
 
     @property
     def counted_driver(self) -> str:

@@ -79,6 +79,7 @@ def select_cards(
         devices=offer_cards(chosen, unit, shares, by_path),
         skipped=found.skipped + tuple(_skip_refused(refusals)),
         warnings=found.warnings,
+        unanswered=found.unanswered,
     )
 
 

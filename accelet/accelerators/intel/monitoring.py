@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from accelet.accelerators.backend import Tiles
 from accelet.accelerators.device import Device, DeviceId, UnitId
-from accelet.accelerators.edits import ContainerEdits, DeviceNode
+from accelet.accelerators.edits import ContainerEdits
 from accelet.accelerators.gathering import gather_edits
-from accelet.accelerators.hostfiles import is_node, read_names
 from accelet.accelerators.intel.card import Card
 from accelet.accelerators.intel.match import SERVED_DRIVERS, CardMatch, Driver
 from accelet.accelerators.intel.scan import CardFinder, CardScan
@@ -72,16 +71,16 @@ class Monitoring:
         found = self.find(root)
         cards = [card for card in found.cards if self._shows(card)]
         if not cards:
-            return Inventory(skipped=found.skipped, warnings=found.warnings)
+            return Inventory((), found.skipped, warnings=found.warnings, unanswered=found.unanswered)
         name = f"monitoring-{self.settings.driver}-all" if self.settings.driver else "monitoring-all"
-        nodes = {node for card in cards for node in (*card.nodes, *_mei_nodes(root, card))}
+        nodes = {node for card in cards for node in (*card.nodes, *card.management_nodes)}
         device = Device(
             id=DeviceId(name),
             unit=UnitId(name),
             nodes=tuple(sorted(nodes, key=lambda node: node.container_path)),
             driver=self.settings.driver,
         )
-        return Inventory((device,), found.skipped, warnings=found.warnings)
+        return Inventory((device,), found.skipped, warnings=found.warnings, unanswered=found.unanswered)
 
     def valid_sets(
         self, inventory: Inventory, size: int, available: Collection[DeviceId] | None = None
@@ -104,11 +103,3 @@ class Monitoring:
         if self.settings.driver:
             return driver == self.settings.driver
         return bool(matches) or driver in SERVED_DRIVERS
-
-
-def _mei_nodes(root: Path, card: Card) -> list[DeviceNode]:
-    """The card's management engine, by which firmware and sensors are read: device/*.mei-*/mei/meiN."""
-    device = root / "sys/class/drm" / (card.name or "") / "device"
-    engines = [name for name in read_names(device) if ".mei-" in name]
-    names = [f"/dev/{mei}" for engine in engines for mei in read_names(device / engine / "mei")]
-    return [DeviceNode(name, name) for name in names if is_node(root, name)]

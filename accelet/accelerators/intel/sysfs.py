@@ -6,7 +6,7 @@ says why. Nothing here raises for what a file says or fails to say.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,7 @@ from accelet.accelerators.hostfiles import (
 from accelet.accelerators.intel.card import BY_PATH_FOLDER, Card, Kind
 from accelet.accelerators.inventory import Skipped
 from accelet.accelerators.pci import PciAddress
-from accelet.accelerators.pciconfig import read_config_health
+from accelet.accelerators.reading.pciconfig import read_config_health
 
 INTEL = "0x8086"
 MOST_TILES = 64
@@ -79,7 +79,17 @@ class CardFolder:
                 f"{BY_PATH_FOLDER}/{link}" for link in links if link.startswith(f"pci-{pci}-")
             ),
             has_by_path_folder=is_folder(self.root / BY_PATH_FOLDER[1:]),
+            management_nodes=tuple(self._management_nodes()),
         )
+
+    def guess_unit(self) -> UnitId:
+        """The card's unit by its link alone, which is text of the kernel's: no driver is asked."""
+        try:
+            place = self.folder.readlink()
+        except OSError:
+            return UnitId(self.name)
+        pci = PciAddress.parse(place.parent.parent.name)
+        return UnitId(pci.as_id if pci else self.name)
 
     def _not_a_gpu(self) -> tuple[str, str] | None:
         vendor = self._text("device/vendor")
@@ -174,6 +184,13 @@ class CardFolder:
         if self._text("device/power/runtime_status") == "suspended":
             return HEALTHY
         return read_config_health(self.folder / "device/config", INTEL, "card")
+
+    def _management_nodes(self) -> Iterator[DeviceNode]:
+        """Those of the card's management engine: device/*.mei-*/mei/meiN."""
+        engines = [name for name in self._names("device") if ".mei-" in name]
+        for node in (f"/dev/{mei}" for engine in engines for mei in self._names(f"device/{engine}/mei")):
+            if is_node(self.root, node):
+                yield DeviceNode(node, node)
 
     def _names(self, path: str) -> tuple[str, ...]:
         return read_names(f"{self.folder}/{path}")

@@ -13,6 +13,7 @@ from accelet.accelerators.edits import ContainerEdits, Mount
 from accelet.accelerators.errors import EditsError
 from accelet.accelerators.gathering import gather_edits
 from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.scancache import HostScan
 from accelet.accelerators.settings import NodeFacts
 from accelet.accelerators.tpu.boxes import SIZES, box_shape, order_by_rest
 from accelet.accelerators.tpu.controlservice import MOUNT, VARIABLE, ControlServiceCheck, control_service_url
@@ -27,7 +28,7 @@ from accelet.accelerators.tpu.environment import (
 from accelet.accelerators.tpu.host import Group, Host, host_of
 from accelet.accelerators.tpu.refusal import explain_not_a_box, explain_not_whole
 from accelet.accelerators.tpu.scanning.health import chip_files
-from accelet.accelerators.tpu.scanning.scan import scan_chips
+from accelet.accelerators.tpu.scanning.scan import ChipFinder, ChipScan, describe_host
 from accelet.accelerators.tpu.seenhost import SeenHost
 from accelet.accelerators.tpu.shape import Shape
 from accelet.accelerators.tpu.statements import (
@@ -49,11 +50,13 @@ class TpuBackend:
     settings: "TpuSettings"
     node: NodeFacts = field(default_factory=NodeFacts)
     check_service: ControlServiceCheck = field(default_factory=ControlServiceCheck, compare=False)
+    find: HostScan[ChipScan] = field(default_factory=ChipFinder, compare=False)
 
     def scan(self, root: Path) -> Inventory:
         """Reads the chips below `root`: `Backend.scan`."""
-        inventory = scan_chips(
+        inventory = describe_host(
             root,
+            self.find(root),
             statements_of_settings(self.settings.topology),
             statements_of_labels(self.node.labels),
             SeenHost.parse(self.node.remembered),

@@ -10,6 +10,7 @@ from accelet.accelerators.scancache import ScanCache, uncached
 from accelet.accelerators.settings import NodeFacts, Settings
 from accelet.accelerators.tpu.backend import TpuBackend
 from accelet.accelerators.tpu.controlservice import ControlService
+from accelet.accelerators.tpu.scanning.scan import ChipFinder
 from accelet.accelerators.tpu.shape import Shape, ShapeError
 from accelet.runtime.settings import Contradiction
 
@@ -77,14 +78,14 @@ class TpuSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return True
 
     def backend(self, cache: ScanCache = uncached) -> TpuBackend:
-        return TpuBackend(self)
+        return TpuBackend(self, find=cache(ChipFinder))
 
     @property
     def wants_node_labels(self) -> bool:
         return self.node_labels
 
     def backend_on(self, node: NodeFacts, cache: ScanCache = uncached) -> TpuBackend:
-        return TpuBackend(self, node)
+        return TpuBackend(self, node, find=cache(ChipFinder))
 
 
 def _is_plain_absolute(path: str) -> bool:

@@ -1,11 +1,15 @@
 """Reads the configuration, and what this node has of it."""
 
+from functools import partial
 from pathlib import Path
 
+from accelet.accelerators.reading.hardwarereads import TimedScan
+from accelet.accelerators.scancache import CachedScans, ScanCache
 from accelet.accelerators.settings import NodeFacts
 from accelet.agent.config import AgentConfig, ResourceConfig
 from accelet.agent.configfile import ConfigFile
 from accelet.doctor.node.seen import ConfigurationSeen, ResourceSeen
+from accelet.node.discovery import LOOK_FRESH_S
 from accelet.node.inventorymemory import InventoryMemory
 from accelet.node.unitlocks import UnitLocks
 from accelet.runtime.settings import SettingsError
@@ -24,16 +28,19 @@ def read_configuration(
     except SettingsError as error:
         mistakes = tuple(str(problem) for problem in error.problems[:MOST_MISTAKES])
         return AgentConfig(()), ConfigurationSeen(name, mistakes)
-    locks = UnitLocks()
-    found = tuple(_scan(resource, root, memory, locks) for resource in config.resources)
+    locks, cache = UnitLocks(), CachedScans(LOOK_FRESH_S).cached
+    found = tuple(_scan(resource, root, memory, locks, cache) for resource in config.resources)
     return config, ConfigurationSeen(name, (), found)
 
 
-def _scan(resource: ResourceConfig, root: Path, memory: InventoryMemory, locks: UnitLocks) -> ResourceSeen:
+def _scan(
+    resource: ResourceConfig, root: Path, memory: InventoryMemory, locks: UnitLocks, cache: ScanCache
+) -> ResourceSeen:
     facts = NodeFacts(remembered=memory.recall(resource.name))
     is_plugin = resource.serve == "device-plugin"
+    scan = partial(resource.settings.backend_on(facts, cache).scan, root)
     try:
-        inventory = locks.take(resource.name, resource.settings.backend_on(facts).scan(root))
+        inventory = locks.take(resource.name, TimedScan(scan)())
     except OSError as error:
         return ResourceSeen(resource.name, is_plugin, problem=error.strerror or str(error))
     listed = next_listing(Listing(), inventory, held=frozenset()).entries

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from accelet.accelerators.device import HEALTHY, Device, DeviceId, Health, UnitId
 from accelet.accelerators.edits import DeviceNode
-from accelet.accelerators.files.backend import Files, FilesSettings
+from accelet.accelerators.files.backend import FilesSettings
 from accelet.accelerators.intel.gpu import IntelGpu, IntelGpuSettings
 from accelet.accelerators.intel.scan import CardScan
 from accelet.accelerators.inventory import Inventory
@@ -71,7 +71,7 @@ def files(*units: str, shares: int = 1, name: str = "squat.ai/file") -> ServedRe
         for unit in units
         for share in range(shares)
     )
-    return ServedResource(name, Files(FilesSettings(paths=("/dev/x",))), Inventory(devices))
+    return ServedResource(name, FilesSettings(paths=("/dev/x",)).backend(), Inventory(devices))
 
 
 _healths = st.sampled_from([HEALTHY, Health("the driver says so")])

@@ -1,6 +1,7 @@
 """When hardware is scanned, and what the service is told of it."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from accelet.accelerators.device import Device, DeviceId, Health, UnitId
 from accelet.accelerators.inventory import Inventory, Skipped
+from accelet.accelerators.reading.hardwarereads import SCAN_MOST_S
 from accelet.node.discovery import (
     HINT_GATHER_S,
     LOOK_FRESH_S,
@@ -43,7 +45,7 @@ def test_look_from_before_a_hint_is_no_answer_to_it() -> None:
 
 class Counts:
     def __init__(self) -> None:
-        self.scans = self.failures = self.skipped = self.warnings = 0
+        self.scans = self.failures = self.skipped = self.warnings = self.unanswered = 0
 
     def observe_scan(self, seconds: float) -> None:
         self.scans += 1
@@ -51,8 +53,8 @@ class Counts:
     def count_scan_failure(self) -> None:
         self.failures += 1
 
-    def set_found(self, *, skipped: int, warnings: int) -> None:
-        self.skipped, self.warnings = skipped, warnings
+    def set_found(self, *, skipped: int, warnings: int, unanswered: int) -> None:
+        self.skipped, self.warnings, self.unanswered = skipped, warnings, unanswered
 
 
 class Hardware:
@@ -60,8 +62,11 @@ class Hardware:
 
     def __init__(self) -> None:
         self.state: Inventory | OSError = FOUND
+        self.answers = threading.Event()
+        self.answers.set()
 
     def scan(self) -> Inventory:
+        assert self.answers.wait(60)
         if isinstance(self.state, OSError):
             raise self.state
         return self.state
@@ -74,6 +79,7 @@ class Watched:
         self,
         locks: UnitLocks | None = None,
         explain_unusable: Callable[[Inventory], str | None] = lambda _: None,
+        scan_most_s: float = SCAN_MOST_S,
     ) -> None:
         self.hardware, self.counts = Hardware(), Counts()
         self.told: asyncio.Queue[Scan] = asyncio.Queue()
@@ -84,6 +90,7 @@ class Watched:
             take=self._take,
             explain_unusable=explain_unusable,
             metrics=self.counts,
+            scan_most_s=scan_most_s,
         )
 
     async def _take(self, scan: Scan) -> None:
@@ -122,6 +129,37 @@ async def test_unit_of_which_a_scan_cannot_tell_what_it_is_stays_with_unknown_he
         assert (device.unit, device.health) == (unit, Health("who knows", is_unknown=True))
     watched.hardware.state = Inventory(skipped=(Skipped("/sys/a", "no-driver", "unbound", unit),))
     assert (await watched.scan()).inventory.devices == ()
+
+
+async def test_scan_that_hangs_fails_in_time_and_is_waited_for_by_nobody_else() -> None:
+    watched = Watched(scan_most_s=1.0)
+    await watched.scan()
+    watched.hardware.answers.clear()
+    problem = "reading the hardware's files did not end within 1 s: see the kernel log for what hangs"
+    try:
+        for _ in range(3):
+            scan = await watched.scan()
+            assert scan.problem == problem
+            (device,) = scan.inventory.devices
+            reason = f"the node's devices cannot be scanned: {problem}"
+            assert device.health == Health(reason, is_unknown=True)
+        assert watched.counts.failures == 3
+    finally:
+        watched.hardware.answers.set()
+    async with asyncio.timeout(60):
+        while (await watched.scan()).problem is not None:  # noqa: ASYNC110 - its thread tells nobody when it ends
+            await asyncio.sleep(0.01)
+    assert await watched.scan() == Scan(FOUND)
+
+
+async def test_hardware_that_does_not_answer_is_counted() -> None:
+    watched = Watched()
+    watched.hardware.state = Inventory(FOUND.devices, unanswered=("/sys/class/drm/card3",))
+    await watched.scan()
+    assert watched.counts.unanswered == 1
+    watched.hardware.state = FOUND
+    await watched.scan()
+    assert watched.counts.unanswered == 0
 
 
 async def test_what_is_left_to_others_is_not_counted_as_skipped() -> None:

@@ -1,13 +1,14 @@
 """Finds the TPU chips of a host from its PCI bus."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from accelet.accelerators.device import Device, UnitId
 from accelet.accelerators.edits import DeviceNode
 from accelet.accelerators.hostfiles import exists_on_host
 from accelet.accelerators.inventory import Inventory, Skipped
+from accelet.accelerators.reading.hardwarereads import NO_ANSWER
 from accelet.accelerators.tpu.chips import Chip, find_foreign, join_functions
 from accelet.accelerators.tpu.generation import DeviceFiles
 from accelet.accelerators.tpu.hostslice import FoundChips, decide
@@ -16,36 +17,65 @@ from accelet.accelerators.tpu.scanning.sysfs import (
     PCI_DEVICES,
     VFIO_DRIVER,
     Function,
+    FunctionReads,
     Unreadable,
-    read_functions,
 )
 from accelet.accelerators.tpu.seenhost import SeenHost, remember_host
 from accelet.accelerators.tpu.statements import TPU_ENV_PATH, Statements, statements_of_tpu_env
 from accelet.accelerators.tpu.table import GOOGLE_VENDOR
 
 
-def scan_chips(root: Path, settings: Statements, labels: Statements, seen: SeenHost | None) -> Inventory:
-    """Reads sysfs, /dev and /etc/tpu below `root`; `settings` and `labels` say more about the host.
+@dataclass(frozen=True, slots=True)
+class ChipScan:
+    """What one look at the bus found; `devices` are those of `chips`, in the same order."""
 
-    `seen` is the host as it was before.
+    chips: tuple[Chip, ...] = ()
+    devices: tuple[Device, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    unanswered: tuple[str, ...] = ()
 
-    Raises:
-        OSError: the PCI bus could not be listed.
+
+class ChipFinder:
+    """Looks for the chips of one node, again and again; not safe for use by several threads at once."""
+
+    def __init__(self) -> None:
+        self._functions = FunctionReads()
+
+    def __call__(self, root: Path) -> ChipScan:
+        """Reads sysfs and /dev below `root`.
+
+        Raises:
+            OSError: the PCI bus could not be listed.
+        """
+        functions: list[Function] = []
+        skipped: list[Skipped] = []
+        unanswered: list[str] = []
+        for found in self._functions.read(root):
+            path, unit = f"/{PCI_DEVICES}/{found.address}", UnitId(found.address.as_id)
+            if isinstance(found, Unreadable):
+                skipped.append(Skipped(path, found.code, found.reason, unit))
+                unanswered += [path] if found.code == NO_ANSWER else []
+            elif (foreign := find_foreign(found)) is not None:
+                skipped.append(Skipped(path, "not-a-tpu", foreign, unit))
+            else:
+                functions.append(found)
+                unanswered += [] if found.answers else [path]
+        chips = tuple(join_functions(_number_accels(root, functions)))
+        devices = tuple(_make_device(root, chip) for chip in chips)
+        return ChipScan(chips, devices, tuple(skipped), tuple(unanswered))
+
+
+def describe_host(
+    root: Path, found: ChipScan, settings: Statements, labels: Statements, seen: SeenHost | None
+) -> Inventory:
+    """What the chips that were found make of the host; reads /etc/tpu below `root`.
+
+    `settings` and `labels` say more about the host. `seen` is the host as it was before.
     """
-    functions: list[Function] = []
-    skipped: list[Skipped] = []
-    for found in read_functions(root):
-        path, unit = f"/{PCI_DEVICES}/{found.address}", UnitId(found.address.as_id)
-        if isinstance(found, Unreadable):
-            skipped.append(Skipped(path, found.code, found.reason, unit))
-        elif (foreign := find_foreign(found)) is not None:
-            skipped.append(Skipped(path, "not-a-tpu", foreign, unit))
-        else:
-            functions.append(found)
-    chips = join_functions(_number_accels(root, functions))
-    devices = tuple(_make_device(root, chip) for chip in chips)
-    inventory = Inventory(devices=devices, skipped=tuple(skipped), warnings=tuple(_warn(chips)))
-    return _with_slice(root, inventory, chips, (settings, labels), seen)
+    inventory = Inventory(
+        found.devices, found.skipped, warnings=tuple(_warn(found.chips)), unanswered=found.unanswered
+    )
+    return _with_slice(root, inventory, found.chips, (settings, labels), seen)
 
 
 def _number_accels(root: Path, functions: Sequence[Function]) -> list[Function]:

@@ -1,15 +1,18 @@
 """Google's functions on a host's PCI bus, as sysfs describes them."""
 
+import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from accelet.accelerators.device import HEALTHY, Health
 from accelet.accelerators.hostfiles import is_folder, read_link_name, read_names, read_numa_node, read_text
 from accelet.accelerators.pci import PciAddress
-from accelet.accelerators.pciconfig import read_config_health
+from accelet.accelerators.reading.hardwarereads import NO_ANSWER, HardwareReads, unanswered_health
+from accelet.accelerators.reading.pciconfig import read_config_health
 from accelet.accelerators.tpu.table import GOOGLE_VENDOR, KNOWN_CHIPS
 
 PCI_DEVICES: Final = "sys/bus/pci/devices"
@@ -25,7 +28,8 @@ class Function:
 
     `pci_class` is the whole class (`0x120000`), `iommu_group` and `accel` the numbers behind `/dev/vfio` and
     `/dev/accel`.
-    `config_health` is how well it answers on the bus. `group_strangers` are others in its IOMMU group,
+    `config_health` is how well it answers on the bus; where it no longer `answers` at all, the rest is as it
+    was last seen. `group_strangers` are others in its IOMMU group,
     without bridges and functions of its own slot.
     """
 
@@ -38,6 +42,7 @@ class Function:
     iommu_group: int | None = None
     accel: int | None = None
     config_health: Health = HEALTHY
+    answers: bool = True
     group_strangers: tuple[str, ...] = ()
 
 
@@ -50,28 +55,60 @@ class Unreadable:
     reason: str
 
 
-def read_functions(root: Path) -> list[Function | Unreadable]:
-    """Every PCI function of Google's below `root`, in order of address.
+_Entry = tuple[PciAddress, int]
+"""An address on the bus, and the inode that tells its entry from the next one at that address."""
 
-    Raises:
-        OSError: the bus as a whole cannot be listed, other than for not being there.
-    """
+
+class FunctionReads:
+    """Reads Google's functions one by one, and remembers each in case that it does not answer one day."""
+
+    def __init__(self) -> None:
+        self._reads = HardwareReads()
+        self._last: Mapping[_Entry, Function | Unreadable | None] = {}
+
+    def read(self, root: Path) -> list[Function | Unreadable]:
+        """Every PCI function of Google's below `root`, in order of address.
+
+        One that does not answer is as it was last seen, with that fault; one that never did may be a TPU's.
+
+        Raises:
+            OSError: the bus as a whole cannot be listed, other than for not being there.
+        """
+        entries = _list_functions(root)
+        accels = _accels_by_address(root)
+        reads = {one: partial(_read_if_googles, root, one[0], accels.get(one[0])) for one in entries}
+        answers = self._reads.ask(reads)
+        seen = {one: answers[one] if one in answers else self._without_answer(one) for one in entries}
+        self._last = seen
+        return [found for found in seen.values() if found is not None]
+
+    def _without_answer(self, entry: _Entry) -> Function | Unreadable | None:
+        unanswered = unanswered_health("chip")
+        if entry not in self._last:
+            return Unreadable(entry[0], NO_ANSWER, unanswered.reason or "")
+        last = self._last[entry]
+        return replace(last, config_health=unanswered, answers=False) if isinstance(last, Function) else last
+
+
+def _list_functions(root: Path) -> list[_Entry]:
     try:
-        names = [entry.name for entry in (root / PCI_DEVICES).iterdir()]
+        with os.scandir(root / PCI_DEVICES) as entries:
+            named = [(PciAddress.parse(entry.name), entry.inode()) for entry in entries]
     except FileNotFoundError:
         return []
-    accels = _accels_by_address(root)
-    found: list[Function | Unreadable] = []
-    for address in sorted(filter(None, map(PciAddress.parse, names))):
-        folder = root / PCI_DEVICES / str(address)
-        vendor = read_text(folder / "vendor")
-        if vendor == GOOGLE_VENDOR:
-            found.append(_read_function(root, address, accels.get(address)))
-        elif (vendor is None or not _ID.fullmatch(vendor)) and _may_be_a_chip(folder):
-            shown = "cannot be read" if vendor is None else f"reads {vendor[:32]!r}"
-            reason = f"its PCI vendor {shown}, so nobody can tell whether it is a TPU"
-            found.append(Unreadable(address, "unreadable-vendor", reason))
-    return found
+    return sorted((address, inode) for address, inode in named if address is not None)
+
+
+def _read_if_googles(root: Path, address: PciAddress, accel: int | None) -> Function | Unreadable | None:
+    folder = root / PCI_DEVICES / str(address)
+    vendor = read_text(folder / "vendor")
+    if vendor == GOOGLE_VENDOR:
+        return _read_function(root, address, accel)
+    if (vendor is None or not _ID.fullmatch(vendor)) and _may_be_a_chip(folder):
+        shown = "cannot be read" if vendor is None else f"reads {vendor[:32]!r}"
+        reason = f"its PCI vendor {shown}, so nobody can tell whether it is a TPU"
+        return Unreadable(address, "unreadable-vendor", reason)
+    return None
 
 
 def _may_be_a_chip(folder: Path) -> bool:

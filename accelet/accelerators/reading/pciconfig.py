@@ -12,7 +12,8 @@ def read_config_health(config: Path, vendor: str, unit: str) -> Health:
 
     `vendor` is the id it has to have (`0x8086`), `unit` what people call it (`card`). A function that has
     left the bus reads as all ones. Healthy also where the file is not there, or not ours to read; unknown
-    where reading it fails.
+    where reading it fails. Blocks for as long as the function takes to answer: call it where that is bounded
+    (`HardwareReads`).
     """
     try:
         with config.open("rb") as file:

@@ -1,0 +1,1 @@
+"""How the hardware of a host is read, though it may not answer."""
