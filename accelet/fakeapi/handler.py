@@ -149,6 +149,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _write(self, place: Place, body: Any, *, dry_run: bool) -> Json:
         state, resource, key, sub = self._api.state, place.resource, place.key, place.subresource
+        if not sub and self.command in ("POST", "PUT"):
+            for mutate in self._api.mutations:
+                body = mutate(resource, body)
         match self.command, place.name, sub:
             case "POST", None, _:
                 return state.create(resource, key[0], body, dry_run=dry_run, subresource="")

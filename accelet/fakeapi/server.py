@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -9,6 +10,7 @@ from typing import Self
 from accelet.fakeapi.faults import Fault
 from accelet.fakeapi.handler import HttpServer, SeenRequest
 from accelet.fakeapi.history import Key
+from accelet.fakeapi.lifecycle import Json
 from accelet.fakeapi.reviews import Authority
 from accelet.fakeapi.state import State
 
@@ -18,7 +20,8 @@ class FakeApi:
 
     Watches are `lag_s` behind; lists and reads never are. `clock_ahead_s` is by how much the clock is ahead
     by which reviews are answered, `authority` what they say, `version` what /version says. `logs` are what
-    pods wrote, by namespace and name; who follows one gets no more than is there.
+    pods wrote, by namespace and name; who follows one gets no more than is there. `mutations` are what
+    admission does to each object that is created or replaced: from its resource and itself to what is kept.
     """
 
     def __init__(self, *, token: str | None = None, bookmark_s: float = 0.05) -> None:
@@ -26,6 +29,7 @@ class FakeApi:
         self.faults: list[Fault] = []
         self.seen: list[SeenRequest] = []
         self.logs: dict[Key, bytes] = {}
+        self.mutations: list[Callable[[str, Json], Json]] = []
         self.token = token
         self.bookmark_s: float | None = bookmark_s
         self.sends_gone_as_event = True

@@ -10,12 +10,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from accelet.dra.pool import DevicePool
+from accelet.dra.publishing.serverform import NO_REWRITES, Rewrites, content_of, is_kept
 from accelet.dra.publishing.slices import divide, render
 from accelet.kube.apiresources import Body
-from accelet.kube.errors import QuantityError
-from accelet.kube.quantity import parse_quantity
 
 _INDEX = re.compile(r"([0-9a-f]{5})-")
+
+
+def index_of(name: str) -> int | None:
+    """A slice's place in its pool, by its name or what its name begins with."""
+    match = _INDEX.match(name)
+    return int(match[1], 16) if match else None
+
+
+def generation_of(spec: Mapping[str, object]) -> int:
+    pool = spec.get("pool")
+    generation = pool.get("generation") if isinstance(pool, Mapping) else None
+    return generation if isinstance(generation, int) else 0
+
+
+def spec_of(body: Body) -> Mapping[str, object]:
+    spec = body["spec"]
+    assert isinstance(spec, Mapping)
+    return spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +47,11 @@ class Published:
 
     @property
     def index(self) -> int | None:
-        match = _INDEX.match(self.name)
-        return int(match[1], 16) if match else None
+        return index_of(self.name)
 
     @property
     def generation(self) -> int:
-        pool = self.spec.get("pool")
-        generation = pool.get("generation") if isinstance(pool, Mapping) else None
-        return generation if isinstance(generation, int) else 0
+        return generation_of(self.spec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +75,20 @@ class Difference:
         return not (self.delete or self.replace or self.create)
 
 
-def compare(pool: DevicePool, published: Sequence[Published], owner: str) -> Difference:
+def compare(
+    pool: DevicePool, published: Sequence[Published], owner: str, rewrites: Rewrites = NO_REWRITES
+) -> Difference:
     """From `published`, all slices of this driver on this node, to the slices of `pool`.
 
-    `owner` is the UID of the Node.
+    `owner` is the UID of the Node, `rewrites` the forms in which the server keeps what it was sent.
     """
     parts = divide(pool)
+
+    def is_same(index: int, body: Body) -> bool:
+        old, spec = kept[index], spec_of(body)
+        sent, found = content_of(spec, owner), content_of(old.spec, old.owner)
+        return generation_of(spec) == old.generation and is_kept(sent, found, rewrites.get(index))
+
     kept: dict[int, Published] = {}
     obsolete = []
     for one in sorted(published, key=lambda slice_: slice_.name):
@@ -82,9 +104,7 @@ def compare(pool: DevicePool, published: Sequence[Published], owner: str) -> Dif
 
     current = max(newest, 1)
     changed = [
-        index
-        for index, body in enumerate(bodies(current))
-        if index not in kept or not _is_same(body, kept[index], owner)
+        index for index, body in enumerate(bodies(current)) if index not in kept or not is_same(index, body)
     ]
     if not changed:
         return Difference(delete=tuple(obsolete))
@@ -103,33 +123,6 @@ def compare(pool: DevicePool, published: Sequence[Published], owner: str) -> Dif
     )
 
 
-def comparable(value: object, key: str = "") -> object:
-    """A part of a slice's spec in a form in which equal contents are equal.
-
-    Amounts as numbers, since the API server writes `1k` for `1000`; without the times it sets itself, and
-    without what is empty.
-    """
-    if isinstance(value, Mapping):
-        items = {name: comparable(part, name) for name, part in value.items() if name != "timeAdded"}
-        return {name: part for name, part in items.items() if not _is_empty(part)}
-    if isinstance(value, list | tuple):
-        return [comparable(part, key) for part in value]
-    if isinstance(value, str) and key in {"value", "default", "min", "max", "step", "validValues"}:
-        try:
-            return parse_quantity(value)
-        except QuantityError:
-            return value
-    return value
-
-
-def _is_empty(part: object) -> bool:
-    return part is None or part is False or (isinstance(part, str | Mapping | list) and not part)
-
-
-def _is_same(body: Body, old: Published, owner: str) -> bool:
-    return old.owner == owner and comparable(body["spec"]) == comparable(old.spec)
-
-
 def _owned(body: Body, node: str, owner: str) -> Body:
     metadata = body["metadata"]
     assert isinstance(metadata, Mapping)
@@ -141,8 +134,7 @@ def _take_over(body: Body, old: Published, owner: str) -> Body:
     """The new content under the old name, only over the version that was read; old taints keep their
     times.
     """
-    spec = body["spec"]
-    assert isinstance(spec, Mapping)
+    spec = spec_of(body)
     node = str(spec["nodeName"])
     metadata = _owned(body, node, owner)["metadata"]
     assert isinstance(metadata, Mapping)

@@ -5,8 +5,10 @@ Which fields it knows depends on feature gates that nothing tells: only its answ
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
-from accelet.dra.pool import DevicePool, PoolDevice
+from accelet.dra.pool import MILLICORES, Capacity, CounterSet, DevicePool, DeviceTaint, PoolDevice
+from accelet.runtime.backoff import Backoff
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +98,42 @@ def _disjoint(devices: list[PoolDevice]) -> list[PoolDevice]:
             taken |= device.atoms
         kept.append(device)
     return kept
+
+
+PROBE = PoolDevice(
+    "probe",
+    "gpu",
+    frozenset(),
+    attributes=MappingProxyType({"type": "probe"}),
+    counter_set="probe",
+    counters=MappingProxyType({"parts": 1}),
+    capacities=MappingProxyType({MILLICORES: Capacity(1000, 1000, 10, 10)}),
+    is_shareable=True,
+    taints=(DeviceTaint("probe", "NoSchedule"),),
+)
+"""A device that has each field that a server may drop. It is sent to be answered, never to be kept."""
+
+
+def probe_pool(driver: str, node: str) -> DevicePool:
+    """A pool whose slices need every feature."""
+    return DevicePool(driver, node, (CounterSet("probe", PROBE.counters),), (PROBE,))
+
+
+@dataclass(frozen=True, slots=True)
+class Probing:
+    """When a server that dropped fields is asked again, by a clock in seconds; None: nothing was dropped.
+
+    In an upgrade one answer of an older server says nothing of those that will be there. The waits double,
+    so that servers which differ for long have slices rewritten rarely.
+    """
+
+    backoff: Backoff
+    due_s: float | None = None
+
+    def dropped(self, now_s: float) -> "Probing":
+        """Fields were dropped, by an answer to what was published or to what was only asked."""
+        return Probing(self.backoff.failed(), now_s + self.backoff.wait_s)
+
+    def kept_all(self) -> "Probing":
+        """Everything is kept. Waits after the next drop go on from these."""
+        return replace(self, due_s=None)

@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hypothesis import given
@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from accelet.dra.names import GPU_DRIVER
 from accelet.dra.pool import DevicePool, DeviceTaint
 from accelet.dra.publishing.build import build_pool
-from accelet.dra.publishing.difference import Difference, Published, compare
-from accelet.dra.publishing.features import ALL, Features, limit_pool, read_features
+from accelet.dra.publishing.difference import Difference, Published, compare, index_of
+from accelet.dra.publishing.features import ALL, Features, Probing, limit_pool, probe_pool, read_features
 from accelet.dra.publishing.served import ServedResource
+from accelet.dra.publishing.serverform import NO_REWRITES, after_answer, content_of, describe_rewrite
 from accelet.dra.publishing.slices import divide, render_all
+from accelet.runtime.backoff import Backoff
 from tests.unit.dra.apirules import faults, number
 from tests.unit.dra.strategies import GIB, gpu, gpus, small_gpu_nodes
 
@@ -24,8 +26,11 @@ NODE = "node-uid"
 class Server:
     """The slices of an API server, which keeps what it is given in a form of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, admit: Callable[[dict[str, Any]], None] = lambda _body: None) -> None:
+        """`admit` changes what is written, as admission does."""
         self.slices: dict[str, dict[str, Any]] = {}
+        self.rewrites = NO_REWRITES
+        self._admit = admit
         self._count = 0
 
     def apply(self, difference: Difference) -> None:
@@ -48,7 +53,7 @@ class Server:
                 body["metadata"]["uid"],
                 body["metadata"]["resourceVersion"],
                 body["spec"],
-                body["metadata"]["ownerReferences"][0]["uid"],
+                _owner_of(body),
             )
             for name, body in self.slices.items()
         ]
@@ -58,6 +63,12 @@ class Server:
 
     def _store(self, name: str, uid: str, body: dict[str, Any]) -> None:
         self._count += 1
+        sent = content_of(copy.deepcopy(body["spec"]), _owner_of(body))
+        self._admit(body)
+        kept = content_of(body["spec"], _owner_of(body))
+        index = index_of(name)
+        assert index is not None
+        self.rewrites = after_answer(self.rewrites, index, sent, kept)
         metadata = body["metadata"] | {"name": name, "uid": uid, "resourceVersion": str(self._count)}
         self.slices[name] = body | {"metadata": metadata}
 
@@ -70,6 +81,10 @@ class Server:
                 if capacity["value"] == "1000":
                     capacity["value"] = "1k"
         return taken
+
+
+def _owner_of(body: Mapping[str, Any]) -> str:
+    return next((str(one["uid"]) for one in body["metadata"].get("ownerReferences", ())), "")
 
 
 def pool_of(resource: ServedResource) -> DevicePool:
@@ -141,6 +156,94 @@ def test_two_generations_are_never_both_complete(one: ServedResource, other: Ser
                 for b in latest
             ]
             assert told in (contents(pool_of(one)), contents(pool_of(other)))
+
+
+def _add_an_attribute(body: dict[str, Any]) -> None:
+    for device in body["spec"].get("devices", ()):
+        device["attributes"]["example.com/rack"] = {"string": "r1"}
+
+
+def _lose_the_owner(body: dict[str, Any]) -> None:
+    body["metadata"].pop("ownerReferences", None)
+
+
+def _lose_the_first_device(body: dict[str, Any]) -> None:
+    body["spec"]["devices"] = body["spec"].get("devices", [])[1:]
+
+
+_admissions = st.sampled_from([_add_an_attribute, _lose_the_owner, _lose_the_first_device])
+
+
+@given(st.lists(small_gpu_nodes, min_size=1, max_size=4), _admissions)
+def test_what_admission_makes_of_slices_is_written_once_and_then_left(
+    nodes: Sequence[ServedResource], admit: Callable[[dict[str, Any]], None]
+) -> None:
+    server = Server(admit)
+    for node in nodes:
+        pool = pool_of(node)
+        server.apply(compare(pool, server.published(), NODE, server.rewrites))
+        assert compare(pool, server.published(), NODE, server.rewrites).is_empty
+
+
+@given(small_gpu_nodes, _admissions, st.data())
+def test_what_somebody_changes_beside_admission_is_mended(
+    node: ServedResource, admit: Callable[[dict[str, Any]], None], data: st.DataObject
+) -> None:
+    server, pool = Server(admit), pool_of(node)
+    server.apply(compare(pool, server.published(), NODE))
+    name = data.draw(st.sampled_from(sorted(server.slices)))
+    before = copy.deepcopy(server.slices[name]["spec"])
+    server.slices[name]["spec"]["devices"] = [{"name": "by-hand"}]
+    difference = compare(pool, server.published(), NODE, server.rewrites)
+    assert not difference.is_empty
+    server.apply(difference)
+    assert server.slices[name]["spec"] == before
+
+
+def test_what_admission_changes_is_told_by_its_place() -> None:
+    sent = {"devices": [{"name": "a", "attributes": {"x": {"int": 1}}}], "pool": {"generation": 1}}
+    changes: list[tuple[dict[str, Any], str]] = [
+        ({"attributes": {"x": {"int": 2}}}, "it changes spec.devices[0].attributes.x.int"),
+        ({"attributes": {"x": {"int": 1}, "y": {"int": 1}}}, "it adds spec.devices[0].attributes.y"),
+        ({"attributes": {}}, "it removes spec.devices[0].attributes"),
+    ]
+    for change, said in changes:
+        kept = {**sent, "devices": [{"name": "a", **change}]}
+        assert describe_rewrite(content_of(sent, NODE), content_of(kept, NODE)) == said
+    assert describe_rewrite(content_of(sent, NODE), content_of(sent, "")) == "it changes the owner"
+    more = {**sent, "devices": [*sent["devices"], {"name": "b"}]}
+    assert describe_rewrite(content_of(sent, NODE), content_of(more, NODE)) == "it adds spec.devices[1]"
+
+
+def test_a_server_that_dropped_fields_is_asked_again_after_waits_that_double() -> None:
+    probing = Probing(Backoff(60.0, 900.0))
+    assert probing.due_s is None
+    waits = []
+    for _ in range(6):
+        probing = probing.dropped(1000.0)
+        assert probing.due_s is not None
+        waits.append(probing.due_s - 1000.0)
+    assert waits == [60, 120, 240, 480, 900, 900]
+    assert probing.kept_all().due_s is None
+    assert probing.kept_all().dropped(0.0).due_s == 900
+
+
+def test_each_field_that_a_server_drops_shows_in_its_answer_to_the_probe() -> None:
+    bodies = render_all(probe_pool(GPU_DRIVER, "node-1"))
+    assert faults([_stored(body) for body in bodies]) == []
+    for kept in (ALL, Features(counters=False), Features(shares=False), Features(taints=False)):
+        seen = ALL
+        for body in bodies:
+            seen &= read_features(body["spec"], drop(body, kept)["spec"])
+        assert seen == kept
+
+
+def _stored(body: Mapping[str, Any]) -> dict[str, Any]:
+    server = Server()
+    owned = {**body["metadata"], "ownerReferences": [{"uid": NODE}]}
+    server.apply(Difference(create=({**body, "metadata": owned},)))
+    (stored,) = server.bodies()
+    return stored
 
 
 def test_a_single_changed_slice_keeps_the_generation() -> None:
