@@ -15,7 +15,7 @@ from accelet.scheduler.gangs.levels import (
 )
 from accelet.scheduler.gangs.placeholders import PLACEHOLDERS, is_placeholder
 from accelet.scheduler.gangs.podgroups import POD_GROUP, PodGroupTerms
-from accelet.scheduler.gangs.rank import SPARK_ROLE, rank_of
+from accelet.scheduler.gangs.rank import SPARK_ROLE, index_of, rank_of
 from accelet.scheduler.gangs.rankslices import UNLIKE_SLICES, SliceTerms, read_slices
 from accelet.scheduler.gangs.workload import Workload
 
@@ -264,6 +264,21 @@ class Owners:
         owner = next((owner for owner in pod.owners if owner.is_controller and owner.kind == "Job"), None)
         return self.get("Job", pod.namespace, owner.name) if owner else None
 
+    def has_no_use_for(self, gang: GangKey, pod: Pod) -> bool:
+        """Whether the index of a pod is beyond those that its Job, or the gang's owner, has by now.
+
+        Its controller removes such a pod a moment later: of an elastic Job that was made smaller, say.
+        """
+        found = index_of(pod)
+        if found is None:
+            return False
+        group, index = found
+        job = self.job_of(pod)
+        if job is not None and "" in job.indexes:
+            return index >= job.indexes[""]
+        owner = self.maker_of_all(gang, pod)
+        return owner is not None and index >= owner.indexes.get(group, index + 1)
+
     def suspended(self) -> Sequence[Workload]:
         """The Jobs that we have suspended."""
         return [self._by_kind[key] for key in self._suspended]
@@ -316,7 +331,8 @@ def make_gang(
 
     `asked` says what a pod asks for: who makes gangs anew all the time need not work it out each time.
     """
-    members = [pod for pod in pods if not pod.is_terminal and pod.deleted_s is None]
+    there = (pod for pod in pods if not pod.is_terminal and pod.deleted_s is None)
+    members = [pod for pod in there if not owners.has_no_use_for(key, pod)]
     if not any(is_gated(pod, prefix) for pod in members):
         return None
     workload = owners.maker_of_all(key, members[0])

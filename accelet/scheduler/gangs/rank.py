@@ -48,6 +48,20 @@ def rank_of(pod: Pod, groups: Sequence[str] = ()) -> Rank:
     return order, group, job, 1, prefix, number, pod.name
 
 
+def index_of(pod: Pod) -> tuple[str, int] | None:
+    """The kind of pod that it is, in its job, and its number among these; None of one without a number.
+
+    A pod of a Job alone is of a kind without a name, one of a JobSet of that of its replicated Job.
+    """
+    number = next((found for label in _INDEXES if (found := _index(pod, label)) is not None), None)
+    if number is None:
+        return None
+    group = pod.labels.get(JOBSET_GROUP) or next(
+        (pod.labels[one] for one in _GROUPS if one in pod.labels), ""
+    )
+    return group if JOBSET_GROUP in pod.labels else group.lower(), number
+
+
 def has_index(rank: Rank) -> bool:
     """Whether the rank is from an index, which is at its place before the last."""
     return rank[3] == 0

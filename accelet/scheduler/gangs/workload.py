@@ -1,7 +1,9 @@
 """What an owner of pods says about their number."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 
 from accelet.kube.errors import MalformedObjectError
 from accelet.kube.objects import RawObject, Wire, WireMetadata, WireObject, read_object
@@ -32,6 +34,12 @@ from accelet.scheduler.gangs.podgroups import (
 )
 from accelet.scheduler.gangs.staging import JobStage, WireDependency, WireJobState, count_indexes, pods_now
 
+_NO_INDEXES: Mapping[str, int] = MappingProxyType({})
+
+
+def no_indexes() -> Mapping[str, int]:
+    return _NO_INDEXES
+
 
 @dataclass(frozen=True, slots=True)
 class Workload:
@@ -43,7 +51,9 @@ class Workload:
     that are made now; `done` more are not needed any more, since they have succeeded or failed for good. A
     Job ends `deadline_s` after `started_s` at the latest, if it says so, and has
     `job_terms`. `is_queued` says that Kueue admits it.
-    A PodGroup has no size of its own but `pod_group`.
+    A PodGroup has no size of its own but `pod_group`. Where its pods are numbered, `indexes` has how many
+    numbers there are of each of its kinds of pods, that of a Job without a name: pods beyond are on their way
+    out.
     """
 
     kind: str
@@ -60,6 +70,7 @@ class Workload:
     job_terms: JobTerms | None = None
     is_queued: bool = False
     pod_group: PodGroupTerms | None = None
+    indexes: Mapping[str, int] = field(default_factory=no_indexes)
 
     @property
     def ends_by_s(self) -> float | None:
@@ -76,6 +87,7 @@ class _WireReplicas(Wire, frozen=True):
 class _WireJobSpec(Wire, frozen=True):
     parallelism: int | None = None
     completions: int | None = None
+    completion_mode: str | None = None
 
 
 class _WireJobTemplate(Wire, frozen=True):
@@ -99,6 +111,7 @@ _WireGroups = dict[str, _WireReplicas] | None
 class _WireSpec(Wire, frozen=True):
     parallelism: int | None = None
     completions: int | None = None
+    completion_mode: str | None = None
     active_deadline_seconds: int | None = None
     suspend: bool | None = None
     backoff_limit: int | None = None
@@ -141,6 +154,7 @@ class _WireWorkload(WireObject, frozen=True):
     status: _WireStatus | None = None
 
 
+_INDEXED = "Indexed"
 _LONGEST_S = 2**31
 _MANY = 2**31 - 1
 """The API server's `backoffLimit` of a Job that limits the retries of each index."""
@@ -188,7 +202,22 @@ def parse_workload(raw: RawObject, kind: str = "") -> Workload:
         job_terms=_job_terms(metadata, spec, status) if kind == "Job" else None,
         is_queued=is_queued(metadata.labels or {}),
         pod_group=group,
+        indexes=_indexes(kind, spec),
     )
+
+
+def _indexes(kind: str, spec: _WireSpec) -> Mapping[str, int]:
+    """How many indexes there are by kind of pods, where their controllers number them so."""
+    found: dict[str, int] = {}
+    if kind == "Job" and spec.completion_mode == _INDEXED and spec.completions is not None:
+        found[""] = spec.completions
+    for job in spec.replicated_jobs or ():
+        of_job = job.template.spec
+        if of_job.completion_mode == _INDEXED and of_job.completions is not None:
+            found[job.name] = of_job.completions
+    for name, group in (_replicas(spec) or {}).items():
+        found[name.lower()] = 1 if group.replicas is None else group.replicas
+    return found
 
 
 def _pod_group_terms(name: str, spec: _WireSpec) -> PodGroupTerms:
@@ -206,8 +235,9 @@ def _size_with_head(kind: str, spec: _WireSpec) -> tuple[int, tuple[str, ...]] |
     return None
 
 
-def _size(kind: str, spec: _WireSpec, status: _WireStatus) -> tuple[int | None, tuple[str, ...]]:
-    replicas = (
+def _replicas(spec: _WireSpec) -> _WireGroups:
+    """The kinds of pods of a Kubeflow job."""
+    return (
         spec.pytorch_replica_specs
         or spec.tf_replica_specs
         or spec.mpi_replica_specs
@@ -215,6 +245,10 @@ def _size(kind: str, spec: _WireSpec, status: _WireStatus) -> tuple[int | None, 
         or spec.xgb_replica_specs
         or spec.paddle_replica_specs
     )
+
+
+def _size(kind: str, spec: _WireSpec, status: _WireStatus) -> tuple[int | None, tuple[str, ...]]:
+    replicas = _replicas(spec)
     if replicas:
         sizes = {name: 1 if group.replicas is None else group.replicas for name, group in replicas.items()}
         groups = tuple(sorted((group.lower() for group in replicas), key=group_order))

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from accelet.kube.errors import MalformedObjectError
 from accelet.kube.objects import Condition, Owner
 from accelet.kube.podparser import parse_pod
+from accelet.kube.pods import Pod
 from accelet.scheduler.cluster.shape import shape_of
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import GANG_SIZE, GATE_PREFIX, Gang, find_gangs
@@ -395,3 +397,67 @@ def test_an_answer_that_comes_late_takes_back_nothing() -> None:
         assert (known.done, known.resource_version) == (1, "6")
     state.renew_workload(replace(answer, resource_version="7"))
     assert state.job("ml", "train") == answer
+
+
+def _indexed(completions: int, **more: object) -> Workload:
+    spec = {"parallelism": completions, "completions": completions, "completionMode": "Indexed", **more}
+    return _parsed("Job", "j", spec)
+
+
+def _parsed(kind: str, name: str, spec: Mapping[str, object]) -> Workload:
+    return parse_workload(
+        json.dumps({"metadata": {"name": name, "namespace": "ml"}, "spec": spec}).encode(), kind
+    )
+
+
+def _of_job(index: int, job: str = "j", **labels: str) -> Pod:
+    return pod(
+        f"{job}-{index}",
+        labels={_JOB: job, **labels},
+        annotations={_INDEX: str(index)},
+        owner=Owner("Job", job, f"uid-{job}", is_controller=True),
+    )
+
+
+def test_pods_whose_index_is_beyond_the_completions_of_their_job_are_not_waited_for() -> None:
+    pods = [_of_job(index) for index in range(6)]
+    gang = _only(*pods, workloads=[_indexed(4)])
+    assert _names(gang) == [f"j-{index}" for index in range(4)]
+    assert (gang.size, gang.missing) == (4, 0)
+    assert _names(_only(*pods, workloads=[_indexed(4, completionMode="NonIndexed")])) == [
+        one.name for one in pods
+    ]
+    assert _names(_only(*pods)) == [one.name for one in pods]
+
+
+def test_a_pod_that_its_job_has_no_use_for_is_no_gang() -> None:
+    assert not find_gangs([_of_job(5)], [_indexed(4)])
+
+
+def test_of_each_job_of_a_jobset_its_own_completions_count() -> None:
+    template = {"parallelism": 2, "completions": 2, "completionMode": "Indexed"}
+    jobs = [{"name": name, "replicas": 1, "template": {"spec": template}} for name in "ab"]
+    owner = _parsed("JobSet", "s", {"replicatedJobs": jobs})
+    pods = [_of_job(index, f"s-{name}-0", **{_SET: "s", _GROUP: name}) for name in "ab" for index in range(3)]
+    assert _names(_only(*pods, workloads=[owner])) == ["s-a-0-0", "s-a-0-1", "s-b-0-0", "s-b-0-1"]
+    larger = replace(_indexed(3), name="s-b-0")
+    assert _names(_only(*pods, workloads=[owner, larger]))[-1] == "s-b-0-2"
+
+
+def test_replicas_beyond_those_of_an_elastic_kubeflow_job_are_not_waited_for() -> None:
+    owner = _parsed("PyTorchJob", "t", {"pytorchReplicaSpecs": {"Worker": {"replicas": 2}}})
+    pods = [
+        pod(f"t-worker-{index}", labels={_KUBEFLOW: "t", _TYPE: "worker", _REPLICA: str(index)})
+        for index in range(4)
+    ]
+    assert _names(_only(*pods, workloads=[owner])) == ["t-worker-0", "t-worker-1"]
+
+
+def test_a_job_that_is_made_smaller_has_its_gang_made_anew() -> None:
+    state = SchedulerState(Scheme(), GATE_PREFIX)
+    state.set_workload(_indexed(6))
+    for index in range(6):
+        state.set_pod(_of_job(index))
+    assert [len(gang.pods) for gang in state.gangs()] == [6]
+    state.set_workload(_indexed(4))
+    assert [len(gang.pods) for gang in state.gangs()] == [4]
