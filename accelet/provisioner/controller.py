@@ -190,12 +190,12 @@ class Controller:
             return None
         if why_not_asked(owner, self._settings.demand) is not None:
             return None
-        derived = derive_slices(owner, self._settings.node_labels)
+        derived = derive_slices(owner, self._settings.node_labels, self._settings.pod_labels)
         for refused in derived.refused:
             job = f"{refused.replicated_job}: " if refused.replicated_job else ""
             self._events.refuse(owner, job + refused.reason)
         for wanted in derived.slices:
-            order = order_for(spec_of(wanted), self._settings)
+            order = order_for(spec_of(wanted), owner.namespace, self._settings)
             if isinstance(order, Refusal):
                 self._events.refuse(owner, order.reason)
                 return None
@@ -283,7 +283,7 @@ class Controller:
         if isinstance(view.machines, Refusal):
             return Failure(Trouble.INVALID, view.machines.reason)
         attempt = Attempt(Tier.parse(record.tier), record.zone)
-        identity = Identity(record.pool, request.uid, self._cluster)
+        identity = Identity(record.pool, request.uid, self._cluster, request.namespace)
         plan = plan_pool(request.spec, view.machines, attempt, identity, self._settings)
         if isinstance(plan, Refusal):
             return Failure(Trouble.INVALID, plan.reason)

@@ -56,7 +56,7 @@ def plan_offline(
         if owner.is_finished or owner.is_deleted:
             refused.append(RefusedSlices(str(owner), None, why_not_asked(owner, "all") or ""))
             continue
-        derived = derive_slices(owner, settings.node_labels)
+        derived = derive_slices(owner, settings.node_labels, settings.pod_labels)
         refused += [
             RefusedSlices(str(owner), template.replicated_job, template.reason)
             for template in derived.refused
@@ -79,11 +79,11 @@ def _plan(
     wanted: WantedSlice, provider: ProviderName, settings: ProvisionerSettings
 ) -> PlannedSlice | Refusal:
     spec = spec_of(wanted)
-    order = order_for(spec, settings)
+    order = order_for(spec, wanted.owner.namespace, settings)
     if isinstance(order, Refusal):
         return order
     uid = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{wanted.owner.namespace}/{wanted.name}"))
-    identity = Identity(pool_name(wanted.name, uid, 1), uid, cluster="")
+    identity = Identity(pool_name(wanted.name, uid, 1), uid, cluster="", namespace=wanted.owner.namespace)
     pool = plan_pool(spec, wanted.machines, order.attempts[0], identity, settings)
     if isinstance(pool, Refusal):
         return pool

@@ -1,6 +1,7 @@
 """From what a SliceRequest asks for to the pools that are tried for it, one after the other."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -8,7 +9,7 @@ import msgspec
 
 from accelet.kinds.slicerequest import SliceRequestSpec
 from accelet.provisioner.pools.machines import Asked, Machines, PlacementPolicy, Refusal, choose_machines
-from accelet.provisioner.pools.plan import PoolPlan
+from accelet.provisioner.pools.plan import PoolPlan, billing_labels
 from accelet.provisioner.pools.tiers import Attempt, Order, Tier, TierError, Wishes, order_attempts
 from accelet.provisioner.settings import NodeSettings, ProvisionerSettings
 
@@ -18,11 +19,12 @@ _POLICY: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A pool's name, and who it is made for: the request's UID and the cluster's mark."""
+    """A pool's name, and who it is made for: the request's UID and namespace, and the cluster's mark."""
 
     pool: str
     uid: str
     cluster: str
+    namespace: str = ""
 
 
 def machines_of(spec: SliceRequestSpec) -> Machines | Refusal:
@@ -33,12 +35,16 @@ def machines_of(spec: SliceRequestSpec) -> Machines | Refusal:
     return choose_machines(asked)
 
 
-def order_for(spec: SliceRequestSpec, settings: ProvisionerSettings) -> Order | Refusal:
-    """Where a slice is to be tried, or why nowhere."""
+def order_for(spec: SliceRequestSpec, namespace: str, settings: ProvisionerSettings) -> Order | Refusal:
+    """Where a slice of a namespace is to be tried, or why nowhere."""
     chosen = settings.class_named(spec.slice_class)
-    if chosen is None:
-        known = ", ".join(one.name for one in settings.classes) or "none"
-        return Refusal(f"there is no slice class {str(spec.slice_class)[:80]!r}; there are: {known}")
+    if chosen is None or (chosen.namespaces and namespace not in chosen.namespaces):
+        open_to = [one.name for one in settings.classes if not one.namespaces or namespace in one.namespaces]
+        known = ", ".join(open_to) or "none"
+        return Refusal(
+            f"there is no slice class {str(spec.slice_class)[:80]!r} for the namespace {namespace}; "
+            f"there are: {known}"
+        )
     foreign = [key for key in spec.node_labels if key not in settings.allowed_labels]
     if foreign:
         return Refusal(f"the label {foreign[0][:80]} is not in the settings' node_labels")
@@ -79,6 +85,7 @@ def plan_pool(
         placement_policy=policy,
         slice_class=spec.slice_class,
         given=_given(spec, settings),
+        billing=_billing(spec, identity.namespace),
     )
 
 
@@ -89,6 +96,12 @@ def fingerprint_of(spec: SliceRequestSpec, settings: ProvisionerSettings) -> str
         return ""
     plan = plan_pool(spec, machines, _UNKNOWN, Identity("", "", ""), settings)
     return "" if isinstance(plan, Refusal) else plan.fingerprint
+
+
+def _billing(spec: SliceRequestSpec, namespace: str) -> Mapping[str, str]:
+    if spec.owner is None:
+        return billing_labels(namespace, "", "")
+    return billing_labels(namespace, spec.owner.kind, spec.owner.name)
 
 
 def _given(spec: SliceRequestSpec, settings: ProvisionerSettings) -> str:

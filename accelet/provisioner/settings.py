@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from accelet.provisioner.demand.selectors import COPIED_LABELS
+from accelet.provisioner.demand.selectors import COPIED_LABELS, is_googles
 from accelet.provisioner.demand.slices import Demand
 from accelet.provisioner.pools.tiers import Tier, TierError
 from accelet.runtime.settings import Contradiction, read_settings_file
@@ -32,7 +32,8 @@ _LabelKey = Annotated[
 class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What the machines of a pool are given, and no author of a pod may choose. Empty is GKE's default.
 
-    `networks` are `NETWORK:SUBNETWORK`. `version` is the nodes' GKE version.
+    `networks` are `NETWORK:SUBNETWORK`. `version` is the nodes' GKE version. `confidential_storage` takes a
+    disk type that can be encrypted so, and a `boot_disk_kms_key`. Secure boot brings integrity monitoring.
     """
 
     service_account: str = ""
@@ -43,15 +44,19 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     networks: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     secure_boot: bool = False
+    confidential_storage: bool = False
     version: str = ""
     pods_per_node: Annotated[int, msgspec.Meta(ge=8, le=256)] = 15
 
     def problems(self) -> Sequence[Contradiction]:
-        return [
+        mistakes = [
             Contradiction(("networks", index), "must be NETWORK:SUBNETWORK")
             for index, network in enumerate(self.networks)
             if network.count(":") != 1 or not all(network.split(":"))
         ]
+        if self.confidential_storage and not self.boot_disk_kms_key:
+            mistakes.append(Contradiction(("confidential_storage",), "needs a boot_disk_kms_key"))
+        return mistakes
 
 
 class GkeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,9 +123,13 @@ class ClusterApiSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SliceClass(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job may choose by name with the annotation accelet.dev/slice-class."""
+    """What a job may choose by name with the annotation accelet.dev/slice-class.
+
+    `namespaces` are those whose jobs may; none named are all.
+    """
 
     name: _Name
+    namespaces: tuple[_Name, ...] = ()
     tiers: tuple[str, ...] = ()
     zones: tuple[str, ...] = ()
     node: NodeSettings = NodeSettings()
@@ -133,9 +142,10 @@ class ProvisionerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What can be set.
 
     Without `tiers` and `zones` the pods' node selectors choose. `node_labels` are labels that pods may
-    insist on and have put on their nodes. `paused` begins nothing new, and goes on giving back. `poll_s` is
-    how often the pools are listed while some come or go, `most_operations` how many may at one time. The
-    other times are those of `accelet.provisioner.deciding.view.Times`.
+    insist on and have put on their nodes, `pod_labels` those of their own that are copied there. `paused`
+    begins nothing new, and goes on giving back. `poll_s` is how often the pools are listed while some come
+    or go, `most_operations` how many may at one time. The other times are those of
+    `accelet.provisioner.deciding.view.Times`.
     """
 
     version: Literal["v1"]
@@ -145,6 +155,7 @@ class ProvisionerSettings(msgspec.Struct, frozen=True, kw_only=True):
     zones: tuple[str, ...] = ()
     order: Literal["tier-first", "zone-first"] = "tier-first"
     node_labels: tuple[_LabelKey, ...] = ()
+    pod_labels: tuple[_LabelKey, ...] = ()
     classes: tuple[SliceClass, ...] = ()
     limits: LimitSettings = LimitSettings()
     paused: bool = False
@@ -170,6 +181,12 @@ class ProvisionerSettings(msgspec.Struct, frozen=True, kw_only=True):
             for index, name in enumerate(names)
             if name in names[:index]
         ]
+        mistakes += [
+            Contradiction((field, index), f"{key}: only Google puts labels of google.com on nodes")
+            for field in ("node_labels", "pod_labels")
+            for index, key in enumerate(getattr(self, field))
+            if is_googles(key)
+        ]
         return mistakes
 
     def lacks(self) -> Sequence[str]:
@@ -185,7 +202,7 @@ class ProvisionerSettings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def allowed_labels(self) -> frozenset[str]:
         """The labels that a request may have on its nodes."""
-        return frozenset(self.node_labels) | COPIED_LABELS
+        return frozenset((*self.node_labels, *self.pod_labels)) | COPIED_LABELS
 
     def class_named(self, name: str | None) -> SliceClass | None:
         """The class of that name, the general settings as one for None; None if there is no such class."""

@@ -220,7 +220,7 @@ class ProvisionerState:
             uid=request.uid,
             record=request.record,
             machines=machines_of(request.spec),
-            order=order_for(request.spec, self.settings),
+            order=order_for(request.spec, request.namespace, self.settings),
             listed=listed,
             now_s=now_s,
             members=tuple(self._member(one, listed, now_s) for one in others),

@@ -126,12 +126,12 @@ class BookingKeeper:
         let_run = with_booked_pods(owner, booked)
         if isinstance(let_run, Refusal):
             return let_run
-        derived = derive_slices(let_run, settings.node_labels)
+        derived = derive_slices(let_run, settings.node_labels, settings.pod_labels)
         for refused in derived.refused:
             job = f"{refused.replicated_job}: " if refused.replicated_job else ""
             return Refusal(job + refused.reason)
         for wanted in derived.slices:
-            order = order_for(spec_of(wanted), settings)
+            order = order_for(spec_of(wanted), wanted.owner.namespace, settings)
             if isinstance(order, Refusal):
                 return order
         return derived.slices or Refusal("its pods ask for no TPUs, and no other machines are made")

@@ -202,6 +202,7 @@ def _read_template(
         "metadata": {
             "name": owner.metadata.name,
             "namespace": owner.metadata.namespace,
+            "labels": pods.labels,
             "annotations": pods.annotations,
         },
         "spec": spec.template.spec,

@@ -7,8 +7,9 @@ from typing import Final
 
 from accelet.kube.objects import no_labels
 from accelet.kube.pods import Pod
+from accelet.provisioner.demand.capacity import CAPACITY_LABELS, read_tier
 from accelet.provisioner.pools.machines import Refusal
-from accelet.provisioner.pools.tiers import SPOT_TAINT, Tier, TierError, Wishes, tolerates_spot
+from accelet.provisioner.pools.tiers import Wishes, tolerates_spot
 
 ACCELERATOR: Final = "cloud.google.com/gke-tpu-accelerator"
 TOPOLOGY: Final = "cloud.google.com/gke-tpu-topology"
@@ -17,8 +18,6 @@ ICI_RESILIENCY: Final = "cloud.google.com/gke-tpu-ici-resiliency"
 LOCATION_HINT: Final = "cloud.google.com/gke-location-hint"
 NODE_POOL: Final = "cloud.google.com/gke-nodepool"
 PLACEMENT_POLICY: Final = "cloud.google.com/placement-policy-name"
-RESERVATION_NAME: Final = "cloud.google.com/reservation-name"
-RESERVATION_PROJECT: Final = "cloud.google.com/reservation-project"
 ZONE: Final = "topology.kubernetes.io/zone"
 MACHINE_TYPE: Final = "node.kubernetes.io/instance-type"
 JOB_KEY: Final = "job-key"
@@ -28,7 +27,7 @@ SLICE_LABELS: Final = ("accelet.dev/slice", "accelet.dev/slice-set")
 _HANDLED: Final = frozenset(
     (
         *(ACCELERATOR, TOPOLOGY, CHIP_COUNT, ICI_RESILIENCY, MACHINE_TYPE, PLACEMENT_POLICY, ZONE),
-        *(SPOT_TAINT, RESERVATION_NAME, RESERVATION_PROJECT),
+        *CAPACITY_LABELS,
         *(JOB_KEY, NAMESPACED_JOB, *SLICE_LABELS),
     )
 )
@@ -72,22 +71,13 @@ def read_insisted(pod: Pod, allowed: Collection[str]) -> Insisted | Refusal:
     selector = node_selector(pod)
     labels: dict[str, str] = {}
     for key, value in sorted(selector.items()):
-        if key == NODE_POOL:
-            return Refusal(f"the pods insist on the node pool {value[:_SHOWN]!r}; a new one has a new name")
-        if key in _GIVEN and value not in _GIVEN[key]:
-            return Refusal(
-                f"the pods insist on {key}={value[:_SHOWN]}, and TPU machines are {_GIVEN[key][0]}"
-            )
-        if key in COPIED_LABELS or key in allowed:
-            if len(value) > _LONGEST_VALUE:
-                return Refusal(f"{key} has a value of {len(value)} characters; a label has at most 63")
+        is_copied = key in COPIED_LABELS or key in allowed
+        objection = _judge_label(key, value, is_copied=is_copied)
+        if objection is not None:
+            return objection
+        if is_copied:
             labels[key] = value
-        elif key not in _HANDLED and key not in _GIVEN:
-            return Refusal(
-                f"the pods insist on the label {key[:_SHOWN]}={value[:_SHOWN]}, which a new pool would not "
-                "have; an administrator can allow it in node_labels"
-            )
-    tier = _read_tier(selector)
+    tier = read_tier(selector)
     if isinstance(tier, Refusal):
         return tier
     return Insisted(
@@ -97,6 +87,34 @@ def read_insisted(pod: Pod, allowed: Collection[str]) -> Insisted | Refusal:
         ici_resiliency=selector.get(ICI_RESILIENCY),
         placement_policy=selector.get(PLACEMENT_POLICY),
         labels=labels,
+    )
+
+
+def is_googles(key: str) -> bool:
+    """Whether a label's key is in Google's domain: Google alone puts such labels on nodes."""
+    domain = key.partition("/")[0] if "/" in key else ""
+    return domain == "google.com" or domain.endswith(".google.com")
+
+
+def _judge_label(key: str, value: str, *, is_copied: bool) -> Refusal | None:
+    """Why no new pool's nodes would have this label, if they would not."""
+    if key == NODE_POOL:
+        return Refusal(f"the pods insist on the node pool {value[:_SHOWN]!r}; a new one has a new name")
+    if key in _GIVEN and value not in _GIVEN[key]:
+        return Refusal(f"the pods insist on {key}={value[:_SHOWN]}, and TPU machines are {_GIVEN[key][0]}")
+    if is_copied and len(value) > _LONGEST_VALUE:
+        return Refusal(f"{key} has a value of {len(value)} characters; a label has at most 63")
+    if is_copied or key in _HANDLED or key in _GIVEN:
+        return None
+    what = f"{key[:_SHOWN]}={value[:_SHOWN]}"
+    if is_googles(key):
+        return Refusal(
+            f"the pods insist on {what}: only Google puts labels of google.com on nodes; "
+            "take it out of the node selector"
+        )
+    return Refusal(
+        f"the pods insist on the label {what}, which a new pool would not "
+        "have; an administrator can allow it in node_labels"
     )
 
 
@@ -121,19 +139,3 @@ def judge_binding(pod: Pod, namespace: str, job: str, *, is_exclusive: bool) -> 
 def job_key(namespace: str, job: str) -> str:
     """As JobSet's controller has it: the SHA-1 of `namespace/job`."""
     return hashlib.sha1(f"{namespace}/{job}".encode(), usedforsecurity=False).hexdigest()
-
-
-def _read_tier(selector: Mapping[str, str]) -> Tier | Refusal | None:
-    name, spot = selector.get(RESERVATION_NAME), selector.get(SPOT_TAINT)
-    if name is not None and spot == "true":
-        return Refusal("the pods insist on a reservation and on spot machines; choose one")
-    if spot not in (None, "true"):
-        return Refusal(f"{SPOT_TAINT} must be true or absent, not {spot[:_SHOWN]!r}")
-    if name is None:
-        return Tier("spot") if spot else None
-    project = selector.get(RESERVATION_PROJECT)
-    path = f"projects/{project}/reservations/{name}" if project else name
-    try:
-        return Tier.parse(f"reservation:{path}")
-    except TierError:
-        return Refusal(f"{path[:_SHOWN]!r} is no reservation's name")

@@ -87,12 +87,19 @@ class Derived:
     refused: tuple[RefusedTemplate, ...] = ()
 
 
-def derive_slices(owner: JobOwner, allowed_labels: Collection[str] = ()) -> Derived:
-    """The slices that `owner` would need to run, whether or not it asks for them now."""
+def derive_slices(
+    owner: JobOwner, allowed_labels: Collection[str] = (), copied_labels: Collection[str] = ()
+) -> Derived:
+    """The slices that `owner` would need to run, whether or not it asks for them now.
+
+    `allowed_labels` are those of nodes that its pods may insist on, `copied_labels` those of the pods
+    themselves that their nodes get too.
+    """
+    copied = frozenset(copied_labels)
     wanted: list[WantedSlice] = []
     refused: list[RefusedTemplate] = []
     for template in owner.templates:
-        found = _derive_template(owner, template, allowed_labels, len(wanted))
+        found = _derive_template(owner, template, allowed_labels, copied, len(wanted))
         if isinstance(found, Refusal):
             refused.append(RefusedTemplate(owner, template.replicated_job, found.reason))
         else:
@@ -139,7 +146,7 @@ def _is_disabled(owner: JobOwner) -> bool:
 
 
 def _derive_template(
-    owner: JobOwner, template: JobTemplate, allowed: Collection[str], before: int
+    owner: JobOwner, template: JobTemplate, allowed: Collection[str], copied: frozenset[str], before: int
 ) -> list[WantedSlice] | Refusal:
     machines = _choose(template, allowed)
     if machines is None or template.replicas <= 0 or template.parallelism <= 0:
@@ -149,6 +156,8 @@ def _derive_template(
     if before + template.replicas > MOST_SLICES:
         return Refusal(f"it asks for {before + template.replicas} slices; at most {MOST_SLICES} can be had")
     chosen, insisted, chips = machines
+    copies = {key: value for key, value in template.pod.labels.items() if key in copied}
+    insisted = replace(insisted, labels={**copies, **insisted.labels})
     said = {**owner.annotations, **template.annotations}
     is_exclusive = _selects_by_job(owner, template)
     slices = []

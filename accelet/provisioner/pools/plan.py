@@ -1,6 +1,7 @@
 """One pool as it is to be made: what every provider makes its own request of."""
 
 import hashlib
+import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ NOT_READY: Final = Taint("accelet.dev/slice-not-ready", "NoSchedule", "true")
 
 _DIGITS: Final = string.digits + string.ascii_lowercase
 _NAME_PART: Final = 20
+_NOT_IN_BILLS: Final = re.compile(r"[^a-z0-9_-]")
+_LONGEST_BILLED: Final = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,8 @@ class PoolPlan:
     `mark` is the UID of its SliceRequest, `cluster` that of ours, empty where none is known. `labels` are
     put on the nodes beside the marks. `placement_policy` is the workload policy's name where the machines
     need one. `slice_class` names settings an administrator gave, None for the general ones; `given` is what
-    these are, as far as they are not the defaults.
+    these are, as far as they are not the defaults. `billing` are labels for the bill, which say for whom it
+    was made: they are no part of what a pool is.
     """
 
     name: str
@@ -44,6 +48,7 @@ class PoolPlan:
     placement_policy: str | None = None
     slice_class: str | None = None
     given: str = ""
+    billing: Mapping[str, str] = field(default_factory=no_labels)
 
     @property
     def fingerprint(self) -> str:
@@ -67,6 +72,14 @@ class PoolPlan:
     def taints(self) -> tuple[Taint, ...]:
         spot = (Taint(SPOT_TAINT, "NoSchedule", "true"),) if self.attempt.tier.kind == "spot" else ()
         return (NOT_READY, *spot)
+
+
+def billing_labels(namespace: str, kind: str, name: str) -> Mapping[str, str]:
+    """For whom a pool is made, as labels of Compute Engine: values of at most 63 of [a-z0-9_-]."""
+    said = {"accelet-namespace": namespace, "accelet-owner-kind": kind, "accelet-owner": name}
+    return {
+        key: _NOT_IN_BILLS.sub("-", value.lower())[:_LONGEST_BILLED] for key, value in said.items() if value
+    }
 
 
 def pool_name(request: str, uid: str, attempt: int) -> str:

@@ -11,9 +11,13 @@ from accelet.kube.errors import MalformedObjectError
 from accelet.provisioner.demand.owners import JobOwner, parse_job, parse_job_set
 from accelet.provisioner.demand.slices import Derived, derive_slices, why_not_asked
 from accelet.provisioner.pools.tiers import Tier, Wishes
+from accelet.provisioner.settings import ProvisionerSettings
 from tests.unit.provisioner.manifests import ACCELERATOR, PROVISION, TOPOLOGY, job, job_set, job_spec
 
 SPOT = "cloud.google.com/gke-spot"
+FLEX = "cloud.google.com/gke-flex-start"
+PROVISIONING = "cloud.google.com/gke-provisioning"
+RESERVATION = "cloud.google.com/reservation"
 
 
 def _job(**changes: Any) -> JobOwner:
@@ -96,6 +100,19 @@ def test_node_affinity_says_as_much_as_a_node_selector() -> None:
         ({"selector": {SPOT: "yes"}}, "must be true or absent, not 'yes'"),
         ({"selector": {SPOT: "true", "cloud.google.com/reservation-name": "r"}}, "choose one"),
         ({"selector": {"cloud.google.com/reservation-name": "a b"}}, "'a b' is no reservation's name"),
+        ({"selector": {FLEX: "true"}}, "insist on flex-start machines"),
+        ({"selector": {"cloud.google.com/gke-queued": "true"}}, "insist on flex-start machines"),
+        ({"selector": {PROVISIONING: "flex-start"}}, "insist on flex-start machines"),
+        ({"selector": {PROVISIONING: "cheap"}}, "must be spot or standard, not 'cheap'"),
+        ({"selector": {PROVISIONING: "standard", SPOT: "true"}}, "choose one"),
+        (
+            {"selector": {"cloud.google.com/gke-sandbox": "a"}},
+            "only Google puts labels of google.com on nodes",
+        ),
+        ({"selector": {f"{RESERVATION}-blocks": "b"}}, "and name no reservation"),
+        ({"selector": {f"{RESERVATION}-affinity": "any"}}, "needs a reservation"),
+        ({"selector": {f"{RESERVATION}-name": "r", f"{RESERVATION}-affinity": "any"}}, "must be specific"),
+        ({"selector": {f"{RESERVATION}-name": "r", f"{RESERVATION}-subblocks": "s"}}, "name no block"),
         ({"selector": {"job-key": "0" * 40}}, "insist on a job-key that is not that of the Job ml/train"),
         (
             {"selector": {"cloud.google.com/gke-location-hint": "x" * 64}},
@@ -135,6 +152,49 @@ def test_selectors_of_capacity_are_requirements() -> None:
 
     assert spot.slices[0].insisted.wishes == Wishes(Tier("spot"), "us-east5-b")
     assert reserved.slices[0].insisted.wishes.tier == Tier("reservation", "projects/p/reservations/r")
+
+
+@pytest.mark.parametrize(
+    ("selector", "tier"),
+    [
+        ({PROVISIONING: "spot"}, "spot"),
+        ({PROVISIONING: "spot", SPOT: "true"}, "spot"),
+        ({PROVISIONING: "standard"}, "on-demand"),
+        ({f"{RESERVATION}-affinity": "none"}, "on-demand"),
+        ({f"{RESERVATION}-affinity": "none", SPOT: "true"}, "spot"),
+        ({f"{RESERVATION}-name": "r", f"{RESERVATION}-affinity": "specific"}, "reservation:r"),
+        ({f"{RESERVATION}-name": "r", f"{RESERVATION}-blocks": "b"}, "reservation:r/reservationBlocks/b"),
+        (
+            {
+                f"{RESERVATION}-name": "r",
+                f"{RESERVATION}-project": "p",
+                f"{RESERVATION}-blocks": "b",
+                f"{RESERVATION}-subblocks": "s",
+            },
+            "reservation:projects/p/reservations/r/reservationBlocks/b/reservationSubBlocks/s",
+        ),
+    ],
+)
+def test_every_label_by_which_gke_names_capacity_is_understood(selector: dict[str, str], tier: str) -> None:
+    (wanted,) = derive_slices(_job(selector=selector)).slices
+
+    assert str(wanted.insisted.wishes.tier) == tier
+
+
+@pytest.mark.parametrize("selector", [{FLEX: "true"}, {PROVISIONING: "flex-start"}])
+def test_the_advice_to_pods_that_insist_on_flex_start_leads_to_a_slice(selector: dict[str, str]) -> None:
+    told = _reason(derive_slices(_job(selector=selector)))
+    assert told.endswith(f"select {SPOT}, a reservation or neither")
+
+    for followed in ({SPOT: "true"}, {f"{RESERVATION}-name": "r"}, {}):
+        assert len(derive_slices(_job(selector=followed)).slices) == 1
+
+
+def test_advice_to_allow_a_label_is_never_given_for_what_no_setting_takes() -> None:
+    for key in ("cloud.google.com/gke-sandbox", "google.com/own", "example.com/team"):
+        told = _reason(derive_slices(_job(selector={key: "a"})))
+        settings = ProvisionerSettings(version="v1", node_labels=(key,))
+        assert ("node_labels" in told) == (settings.problems() == [])
 
 
 def test_labels_of_nodes_are_the_administrators_to_allow() -> None:

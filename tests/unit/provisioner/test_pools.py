@@ -11,12 +11,20 @@ from accelet.kube.selection import Toleration
 from accelet.provisioner.demand.owners import parse_job, parse_job_set
 from accelet.provisioner.demand.requests import spec_of
 from accelet.provisioner.demand.slices import WantedSlice, derive_slices
-from accelet.provisioner.planning import Identity, order_for, plan_pool
-from accelet.provisioner.pools.machines import Refusal
+from accelet.provisioner.planning import Identity, machines_of, order_for, plan_pool
+from accelet.provisioner.pools.machines import Machines, Refusal
 from accelet.provisioner.pools.plan import PoolPlan, pool_name
-from accelet.provisioner.pools.tiers import Attempt, Tier, TierError, Wishes, order_attempts, tolerates_spot
+from accelet.provisioner.pools.tiers import (
+    Attempt,
+    Order,
+    Tier,
+    TierError,
+    Wishes,
+    order_attempts,
+    tolerates_spot,
+)
 from accelet.provisioner.providers.bodies import render_body
-from accelet.provisioner.settings import NodeSettings, ProvisionerSettings, SliceClass
+from accelet.provisioner.settings import GkeSettings, NodeSettings, ProvisionerSettings, SliceClass
 from tests.unit.provisioner.manifests import job, job_set
 
 SPOT, ON_DEMAND = Tier("spot"), Tier("on-demand")
@@ -29,7 +37,7 @@ def _wanted(**changes: Any) -> WantedSlice:
 
 def _plan(wanted: WantedSlice, number: int = 0, settings: ProvisionerSettings = DEFAULT) -> PoolPlan:
     spec = spec_of(wanted)
-    order = order_for(spec, settings)
+    order = order_for(spec, wanted.owner.namespace, settings)
     assert not isinstance(order, Refusal), order
     identity = Identity(pool_name(wanted.name, "a-uid", number), "a-uid", "a-cluster")
     plan = plan_pool(spec, wanted.machines, order.attempts[number % len(order.attempts)], identity, settings)
@@ -152,11 +160,83 @@ def test_nobody_but_a_class_chooses_the_nodes_identity() -> None:
     wanted = derive_slices(parse_job_set(raw)).slices[0]
     body = render_body(_plan(wanted, settings=settings), "gke", settings)
     raw["metadata"]["annotations"] = {"accelet.dev/slice-class": "none of these"}
-    unknown = order_for(spec_of(derive_slices(parse_job_set(raw)).slices[0]), settings)
+    unknown = order_for(spec_of(derive_slices(parse_job_set(raw)).slices[0]), "ml", settings)
 
     assert isinstance(body, dict)
     assert body["nodePool"]["config"]["serviceAccount"] == "sa@p"
-    assert unknown == Refusal("there is no slice class 'none of these'; there are: big")
+    assert unknown == Refusal("there is no slice class 'none of these' for the namespace ml; there are: big")
+
+
+def test_a_class_is_open_to_the_namespaces_it_names_and_others_are_not_told_of_it() -> None:
+    mine, everybodys = SliceClass(name="mine", namespaces=("ml",)), SliceClass(name="everybodys")
+    settings = ProvisionerSettings(version="v1", classes=(mine, everybodys))
+    raw = job_set()
+    raw["metadata"]["annotations"] = {"accelet.dev/slice-class": "mine"}
+    spec = spec_of(derive_slices(parse_job_set(raw)).slices[0])
+
+    assert isinstance(order_for(spec, "ml", settings), Order)
+    assert order_for(spec, "others", settings) == Refusal(
+        "there is no slice class 'mine' for the namespace others; there are: everybodys"
+    )
+
+
+def test_pods_labels_that_the_settings_name_are_on_their_nodes() -> None:
+    settings = ProvisionerSettings(version="v1", pod_labels=("example.com/team",))
+    raw = job()
+    raw["spec"]["template"]["metadata"] = {"labels": {"example.com/team": "vision", "app": "train"}}
+    wanted = derive_slices(parse_job(raw), settings.node_labels, settings.pod_labels).slices[0]
+
+    assert wanted.insisted.labels == {"example.com/team": "vision"}
+    assert isinstance(order_for(spec_of(wanted), "ml", settings), Order)
+    body = render_body(_plan(wanted, settings=settings), "gke", settings)
+    assert isinstance(body, dict)
+    assert body["nodePool"]["config"]["labels"]["example.com/team"] == "vision"
+
+
+def test_bills_say_for_whom_a_pool_was_made_and_its_kind_is_the_same() -> None:
+    settings = ProvisionerSettings(version="v1")
+    spec, other = spec_of(_wanted(name="Train.2" + "x" * 90)), spec_of(_wanted(name="other"))
+    machines = machines_of(spec)
+    assert isinstance(machines, Machines)
+    plans = [
+        plan_pool(one, machines, Attempt(Tier("on-demand"), ""), Identity("p", "u", "", "ml"), settings)
+        for one in (spec, other)
+    ]
+
+    assert isinstance(plans[0], PoolPlan)
+    assert isinstance(plans[1], PoolPlan)
+    body = render_body(plans[0], "gke", settings)
+    assert isinstance(body, dict)
+    assert body["nodePool"]["config"]["resourceLabels"] == {
+        "accelet-namespace": "ml",
+        "accelet-owner-kind": "job",
+        "accelet-owner": "train-2" + "x" * 56,
+    }
+    assert plans[0].fingerprint == plans[1].fingerprint
+
+
+def test_what_only_google_says_of_nodes_is_no_setting() -> None:
+    keys = ("google.com/tpu", "cloud.google.com/gke-flex-start", "example.com/team", "mygoogle.com/a")
+    for field in ("node_labels", "pod_labels"):
+        settings = ProvisionerSettings(version="v1", **{field: keys})  # type: ignore[arg-type]
+        told = [(one.field, one.sentence) for one in settings.problems()]
+        assert [path for path, _ in told] == [(field, 0), (field, 1)]
+
+
+def test_disks_are_confidential_with_a_key_alone() -> None:
+    key = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
+    node = NodeSettings(confidential_storage=True, boot_disk_kms_key=key, secure_boot=True)
+    settings = ProvisionerSettings(version="v1", gke=GkeSettings(node=node))
+    body = render_body(_plan(_wanted(), settings=settings), "gke", settings)
+
+    assert isinstance(body, dict)
+    config = body["nodePool"]["config"]
+    assert config["enableConfidentialStorage"] is True
+    assert config["shieldedInstanceConfig"] == {"enableSecureBoot": True, "enableIntegrityMonitoring": True}
+    assert node.problems() == []
+    assert [one.field for one in NodeSettings(confidential_storage=True).problems()] == [
+        ("confidential_storage",)
+    ]
 
 
 def test_labels_that_gke_would_not_take_are_refused() -> None:

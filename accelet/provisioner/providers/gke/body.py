@@ -78,7 +78,11 @@ def _config(plan: PoolPlan, node: NodeSettings) -> dict[str, Any]:
     if node.tags:
         config["tags"] = list(node.tags)
     if node.secure_boot:
-        config["shieldedInstanceConfig"] = {"enableSecureBoot": True}
+        config["shieldedInstanceConfig"] = {"enableSecureBoot": True, "enableIntegrityMonitoring": True}
+    if node.confidential_storage:
+        config["enableConfidentialStorage"] = True
+    if plan.billing:
+        config["resourceLabels"] = dict(plan.billing)
     return config
 
 
