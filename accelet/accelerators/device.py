@@ -66,6 +66,7 @@ class Device:
     (`0000:03:00.0`), `pci_device` the PCI device id (`0x56c0`), `model` its kind by the name people use
     (`v5e`), `driver` the kernel driver the unit is bound to, None where nothing says so. `tile` is set
     where the device is a single tile; `tile_count` and `memory_bytes` are those of the whole unit.
+    `parent` is the physical function that a virtual one (SR-IOV) is a part of.
     `numa_nodes` is empty where the node is unknown.
     """
 
@@ -86,3 +87,4 @@ class Device:
     share: int | None = None
     memory_bytes: int | None = None
     links: tuple[TileLink, ...] = ()
+    parent: UnitId | None = None

@@ -61,7 +61,13 @@ class DraDrivers:
         options = DriverOptions(
             name, self._node_name, shared.root, shared.paths.root, self._cdi, _read_boot_id()
         )
-        driver = NodeDriver(options, self._connect, self._holders.held_units, shared.metrics.dra)
+        driver = NodeDriver(
+            options,
+            self._connect,
+            self._holders.held_units,
+            shared.metrics.dra,
+            served_units=lambda: shared.locks.units,
+        )
         self._drivers[name] = driver
         run = supervise(name, driver.run, shared.metrics.node.of(name).count_fault)
         tasks.create_task(run, name=name)

@@ -47,6 +47,11 @@ class UnitLocks:
         devices = tuple(device for device in inventory.devices if device.unit not in reasons)
         return replace(inventory, devices=devices, skipped=inventory.skipped + skipped)
 
+    @property
+    def units(self) -> frozenset[UnitId]:
+        """What the resources of this process serve, in whatever way."""
+        return frozenset(self._holder)
+
     def release(self, resource: str) -> None:
         """The resource is served no more."""
         self._let_go(unit for unit, holder in self._holder.items() if holder == resource)

@@ -26,6 +26,7 @@ class Card:
     fabric a card is on, not which of its tiles is linked to which. `by_path_links` are the host paths of
     its links in /dev/dri/by-path; `has_by_path_folder` says whether the host has that folder.
     `management_nodes` are those of its management engine, by which firmware and sensors are read.
+    `parent` is the physical function that a virtual one is a part of.
     """
 
     unit: UnitId
@@ -43,6 +44,7 @@ class Card:
     by_path_links: tuple[str, ...] = ()
     has_by_path_folder: bool = False
     management_nodes: tuple[DeviceNode, ...] = ()
+    parent: UnitId | None = None
 
     @property
     def counted_driver(self) -> str:
@@ -90,6 +92,7 @@ def _offer_card(card: Card, unit: Granularity, shares: int, by_path: ByPath) -> 
                 share=share,
                 memory_bytes=card.memory_bytes,
                 links=card.links,
+                parent=card.parent,
             )
 
 

@@ -40,6 +40,7 @@ class CardFolder:
     root: Path
     name: str
     warnings: list[str] = field(default_factory=list)
+    _missing_tiles: list[int] = field(default_factory=list, init=False)
 
     @property
     def host_path(self) -> str:
@@ -80,6 +81,7 @@ class CardFolder:
             ),
             has_by_path_folder=is_folder(self.root / BY_PATH_FOLDER[1:]),
             management_nodes=tuple(self._management_nodes()),
+            parent=self._parent(),
         )
 
     def guess_unit(self) -> UnitId:
@@ -150,6 +152,10 @@ class CardFolder:
             or PciAddress.parse(Path(os.path.realpath(self.folder)).parent.parent.name)
         )
 
+    def _parent(self) -> UnitId | None:
+        address = PciAddress.parse(read_link_name(self.folder / "device/physfn") or "")
+        return None if address is None else UnitId(address.as_id)
+
     def _shape(self, pci: PciAddress | None) -> tuple[int, int | None, Kind | None]:
         """Tiles, memory in bytes, and kind.
 
@@ -168,15 +174,24 @@ class CardFolder:
         elif pci and (pci.domain, pci.bus, pci.device) == _INTEGRATED_BUS_DEVICE:
             kind = "integrated"
         if xe_tiles:
-            return len(xe_tiles), sum(memory or 0 for memory in xe_memory) or None, kind
-        gts = self._tiles("gt", "gt")
-        tile_count = max(1, len(gts)) if kind == "discrete" else 1
+            return self._count(xe_tiles), sum(memory or 0 for memory in xe_memory) or None, kind
+        gts = self._tiles("gt", "gt") if kind == "discrete" else []
+        tile_count = self._count(gts)
         return tile_count, tile_memory * tile_count if tile_memory else None, kind
+
+    def _count(self, tiles: list[str]) -> int:
+        """How many tiles the card has: by the last one's number, so that none takes the name of another."""
+        numbers = {int(re.sub("[^0-9]", "", name)) for name in tiles} or {0}
+        count = min(max(numbers) + 1, MOST_TILES)
+        self._missing_tiles.extend(sorted(set(range(count)) - numbers))
+        return count
 
     def _health(self, nodes: list[str], present: list[str]) -> Health:
         render = [node for node in nodes if "/renderD" in node]
         if render and not set(render) & set(present):
             return Health(f"its render node {render[0]} is gone; programs cannot compute without it")
+        if self._missing_tiles:
+            return Health(f"its tile {self._missing_tiles[0]} is not there, and later ones are")
         return self._pci_health()
 
     def _pci_health(self) -> Health:
@@ -201,6 +216,7 @@ class CardFolder:
     def _tiles(self, path: str, prefix: str) -> list[str]:
         """Entries that are numbered tiles, at most as many as a card can have."""
         tiles = [name for name in self._names(path) if re.fullmatch(rf"{prefix}[0-9]{{1,3}}", name)]
+        tiles.sort(key=lambda name: int(name.removeprefix(prefix)))
         if len(tiles) > MOST_TILES:
             self.warnings.append(
                 f"{self.host_path}/{path} has {len(tiles)} tiles; no more than {MOST_TILES} count"

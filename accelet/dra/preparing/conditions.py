@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from accelet.accelerators.device import UnitId
 from accelet.dra.errors import ClaimError
+from accelet.dra.pool import Atom
 from accelet.dra.preparing.claim import RESOURCE_CLAIMS, parse_claim
 from accelet.dra.preparing.entry import Entry
 from accelet.dra.preparing.hold import DeviceHold
@@ -52,12 +52,12 @@ class DeviceCondition:
 
 
 def find_conditions(
-    raw: RawObject, driver: str, entry: Entry, sick: Mapping[UnitId, str], now: str
+    raw: RawObject, driver: str, entry: Entry, sick: Mapping[Atom, str], now: str
 ) -> tuple[DeviceCondition, ...] | None:
     """What the claim is to say of the devices that `entry` holds; None where it says so already.
 
     Devices that never fell ill are not spoken of; nothing is said in a claim that is another by now, or was
-    allocated anew. `sick` are units and why; `now` is RFC 3339.
+    allocated anew. `sick` are parts of hardware and why; `now` is RFC 3339.
     """
     try:
         claim = parse_claim(raw, driver)
@@ -118,9 +118,9 @@ def _said(raw: RawObject, driver: str) -> Mapping[Place, StatusCondition]:
 
 
 def _ready(
-    hold: DeviceHold, sick: Mapping[UnitId, str], before: StatusCondition | None, now: str
+    hold: DeviceHold, sick: Mapping[Atom, str], before: StatusCondition | None, now: str
 ) -> StatusCondition | None:
-    reasons = sorted({sick[unit] for unit, _ in hold.atoms if unit in sick})
+    reasons = sorted({sick[atom] for atom in hold.atoms if atom in sick})
     if reasons:
         message = f"{hold.device} is ill: {'; '.join(reasons)}"[:LONGEST_MESSAGE]
         ready = StatusCondition(READY, "False", "DeviceUnhealthy", message)

@@ -15,7 +15,7 @@ from accelet.dra.preparing.claim import AllocatedClaim
 from accelet.dra.preparing.consumers import ConsumerPod
 from accelet.dra.preparing.entry import Entry, PreparedDevice
 from accelet.dra.preparing.grant import Hardware, describe_with
-from accelet.dra.preparing.hold import DeviceHold, explain_conflict, holds_of
+from accelet.dra.preparing.hold import DeviceHold, explain_conflict, explain_parent_held, holds_of
 from accelet.dra.preparing.opaque import environment_of
 from accelet.dra.preparing.views import (
     Environment,
@@ -29,10 +29,14 @@ from accelet.dra.preparing.views import (
 
 @dataclass(frozen=True)
 class DriverOffer:
-    """What one driver has on this node."""
+    """What one driver has on this node.
+
+    `elsewhere` are units that claims hold and no resource of the driver has, though they are on the node.
+    """
 
     pool: DevicePool
     hardware: Hardware
+    elsewhere: frozenset[UnitId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +55,15 @@ class Decision:
 
 @dataclass(frozen=True)
 class Wanted:
-    """A claim whose allocation was understood, before anything is decided."""
+    """A claim whose allocation was understood, before anything is decided.
+
+    `parents` are the physical functions of virtual ones that it is to hold.
+    """
 
     claim: AllocatedClaim
     holds: tuple[DeviceHold, ...]
     settings: Mapping[str, Environment]
+    parents: frozenset[UnitId] = frozenset()
 
     @property
     def requests(self) -> tuple[str, ...]:
@@ -63,7 +71,8 @@ class Wanted:
 
     @property
     def units(self) -> frozenset[UnitId]:
-        return frozenset(unit for hold in self.holds for unit, _ in hold.atoms)
+        """All hardware that nobody else may hold by then, in whole or in part."""
+        return frozenset(unit for hold in self.holds for unit, _ in hold.atoms) | self.parents
 
 
 def understand(claim: AllocatedClaim, offer: DriverOffer) -> Wanted:
@@ -87,7 +96,11 @@ def understand_again(claim: AllocatedClaim, entry: Entry, offer: DriverOffer) ->
 
 
 def _wanted(claim: AllocatedClaim, holds: tuple[DeviceHold, ...], offer: DriverOffer) -> Wanted:
-    return Wanted(claim, holds, environment_of(claim.configs, offer.pool.driver, claim.results))
+    units = {unit for hold in holds if hold.is_exclusive for unit, _ in hold.atoms}
+    inventory = offer.hardware.inventory.by_unit
+    found = (inventory[unit][0].parent for unit in units & inventory.keys())
+    parents = frozenset(parent for parent in found if parent is not None)
+    return Wanted(claim, holds, environment_of(claim.configs, offer.pool.driver, claim.results), parents)
 
 
 def explain_stale(entry: Entry, offer: DriverOffer, boot: str) -> str | None:
@@ -100,12 +113,17 @@ def explain_stale(entry: Entry, offer: DriverOffer, boot: str) -> str | None:
         return "the node was started anew since"
     if offer.hardware.backend is None:
         return None
-    units = {unit for hold in entry.holds for unit, _ in hold.atoms}
+    atoms = {atom for hold in entry.holds for atom in hold.atoms}
     inventory = offer.hardware.inventory.by_unit
+    units = {unit for unit, _ in atoms} - offer.elsewhere
     if gone := sorted(units - inventory.keys()):
         return f"{gone[0]} is not there any more"
+    if any(unit in units and tile >= inventory[unit][0].tile_count for unit, tile in atoms):
+        return "a tile of it is not there any more"
     now = {(node.host_path, node.container_path) for unit in units for node in inventory[unit][0].nodes}
-    return None if now == nodes_in(entry.cdi) else "its device files are others by now"
+    recorded = nodes_in(entry.cdi)
+    is_same = now <= recorded if units != {unit for unit, _ in atoms} else now == recorded
+    return None if is_same else "its device files are others by now"
 
 
 def may_set_environment(wanted: Wanted, offer: DriverOffer) -> bool:
@@ -144,7 +162,8 @@ def decide(
     """
     claim = wanted.claim
     others = [entry for entry in entries if entry.key != (claim.uid, claim.digest)]
-    if conflict := explain_conflict(wanted.holds, [entry.holder for entry in others]):
+    holders = [entry.holder for entry in others]
+    if conflict := explain_conflict(wanted.holds, holders) or explain_parent_held(wanted.parents, holders):
         raise NotYetError(conflict)
     describe = partial(describe_with, offer.hardware, wanted.holds, wanted.settings)
     owned = pods if claim.owner is not None or claim.is_extended else None

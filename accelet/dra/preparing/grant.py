@@ -24,6 +24,12 @@ class Hardware:
     backend: Backend | None
     inventory: Inventory
 
+    @property
+    def units(self) -> frozenset[UnitId]:
+        """All units, and the physical functions of virtual ones."""
+        parents = (device.parent for device in self.inventory.devices if device.parent is not None)
+        return frozenset(self.inventory.by_unit) | frozenset(parents)
+
     def edits(self, holds: Sequence[DeviceHold], environment: Environment) -> ContainerEdits:
         """What a container with these devices gets; `environment` is what is set for it beside.
 
@@ -50,6 +56,9 @@ class Hardware:
             for unit, tile in hold.atoms:
                 held.setdefault(unit, set()).add(tile)
         counts = {unit: self._device(unit).tile_count for unit in held}
+        for unit, tiles in held.items():
+            if gone := sorted(tile for tile in tiles if tile >= counts[unit]):
+                raise ClaimError(f"{unit} has no tile {gone[0]} any more")
         return {unit: frozenset(tiles) for unit, tiles in held.items() if len(tiles) < counts[unit]}
 
 

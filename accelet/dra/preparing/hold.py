@@ -9,6 +9,7 @@ from accelet.dra.errors import ClaimError
 from accelet.dra.names import is_numbered
 from accelet.dra.pool import Atom, DevicePool, PoolDevice
 from accelet.dra.preparing.claim import AllocatedClaim, Result
+from accelet.dra.publishing.keeping import HeldDevice
 
 _SAID = 3
 """A sentence names no more parts than these."""
@@ -90,12 +91,42 @@ def explain_conflict(holds: Iterable[DeviceHold], others: Collection[Holder]) ->
     return None
 
 
-def explain_held(holds: Iterable[DeviceHold], by_plugin: Collection[UnitId]) -> str | None:
-    """Why `holds` cannot be held beside what containers hold by the device plugin; None where they can."""
-    wanted = {unit for hold in holds if hold.is_exclusive for unit, _ in hold.atoms}
+def explain_parent_held(parents: Collection[UnitId], others: Collection[Holder]) -> str | None:
+    """Why virtual functions of these physical ones cannot be held; None where they can."""
+    for holder in others:
+        for hold in holder.holds:
+            if hold.is_exclusive and (found := {unit for unit, _ in hold.atoms} & set(parents)):
+                claim = holder.claim
+                return f"{min(found)}, whose virtual function it is, is still held by the claim {claim}"
+    return None
+
+
+def explain_held(
+    holds: Iterable[DeviceHold], parents: Collection[UnitId], by_plugin: Collection[UnitId]
+) -> str | None:
+    """Why `holds` cannot be held beside what containers hold by the device plugin; None where they can.
+
+    `parents` are the physical functions of virtual ones among them.
+    """
+    wanted = {unit for hold in holds if hold.is_exclusive for unit, _ in hold.atoms} | set(parents)
     if common := sorted(wanted & set(by_plugin)):
         return f"{common[0]} is still held by a pod that came by it as an extended resource of this node"
     return None
+
+
+def held_devices(holds: Iterable[DeviceHold]) -> tuple[HeldDevice, ...]:
+    """What these holds have of each device, by its name."""
+    found: dict[str, HeldDevice] = {}
+    for hold in holds:
+        known = found.get(hold.device) or HeldDevice(hold.device, frozenset(), is_exclusive=False)
+        found[hold.device] = HeldDevice(
+            hold.device,
+            known.atoms | hold.atoms,
+            is_exclusive=known.is_exclusive or hold.is_exclusive,
+            is_shared=known.is_shared or hold.share is not None,
+            limits={**known.limits, **hold.limits},
+        )
+    return tuple(found.values())
 
 
 def _find_conflict(hold: DeviceHold, others: Collection[DeviceHold]) -> str | None:

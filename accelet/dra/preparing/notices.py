@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from accelet.accelerators.device import UnitId
+from accelet.accelerators.steadyhealth import SteadyHealth
+from accelet.dra.pool import Atom
 from accelet.dra.preparing.entry import Entry
 from accelet.dra.publishing.served import ServedResource
 
@@ -22,27 +23,32 @@ class HealthNotice:
     note: str
 
 
-def sick_units(resources: Iterable[ServedResource]) -> Mapping[UnitId, str]:
-    """The units that are ill or gone, and why."""
-    return {
-        unit: reason
+def sick_parts(
+    resources: Iterable[ServedResource], missing: Mapping[Atom, SteadyHealth]
+) -> Mapping[Atom, str]:
+    """The parts of hardware that are unhealthy or gone, and why; `missing` are those no resource has."""
+    present = {
+        (unit, tile): reason
         for one in resources
         for unit, devices in one.inventory.by_unit.items()
         if (reason := devices[0].health.reason) is not None
+        for tile in range(devices[0].tile_count)
     }
+    gone = {atom: one.health.reason for atom, one in missing.items() if one.health.reason is not None}
+    return {**present, **gone}
 
 
 def find_notices(
-    entries: Iterable[Entry], sick: Mapping[UnitId, str], told: ToldDevices
+    entries: Iterable[Entry], sick: Mapping[Atom, str], told: ToldDevices
 ) -> tuple[tuple[HealthNotice, ...], ToldDevices]:
     """What is to be said now, and what was said then. A claim that gave its devices back is told nothing."""
-    held: dict[tuple[str, str], tuple[Entry, set[UnitId]]] = {}
+    held: dict[tuple[str, str], tuple[Entry, set[Atom]]] = {}
     for entry in entries:
         for hold in entry.holds:
-            _, units = held.setdefault((entry.uid, hold.device), (entry, set()))
-            units.update(unit for unit, _ in hold.atoms)
+            _, atoms = held.setdefault((entry.uid, hold.device), (entry, set()))
+            atoms |= hold.atoms
     reasons = {
-        key: sorted({sick[unit] for unit in units if unit in sick}) for key, (_, units) in held.items()
+        key: sorted({sick[atom] for atom in atoms if atom in sick}) for key, (_, atoms) in held.items()
     }
     ill = frozenset(key for key, found in reasons.items() if found)
     changed = [key for key in held if (key in ill) != (key in told)]

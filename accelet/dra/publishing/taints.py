@@ -1,6 +1,6 @@
 """Which units claims are kept off, and why."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from accelet.accelerators.device import UnitId
@@ -14,28 +14,32 @@ STILL_HELD: Final = "still-held"
 
 
 def taints_of(
-    resources: Iterable[ServedResource],
+    resources: Sequence[ServedResource],
     *,
     failed: Collection[UnitId] = (),
-    lost: Collection[UnitId] = (),
     held_by_device_plugin: Collection[UnitId] = (),
     still_held: Collection[UnitId] = (),
+    held: Collection[UnitId] = (),
 ) -> Mapping[UnitId, tuple[DeviceTaint, ...]]:
     """The taints of each unit, one for each dimension.
 
-    Claims are kept off unhealthy units, and off `lost` ones, which disappeared while they are held. A unit's
-    resource says what becomes of its holders once it has `failed` for good.
-    `still_held` are units prepared for allocations that are none any more.
+    Claims are kept off unhealthy units. A unit's resource says what becomes of its holders once it has
+    `failed` for good. `still_held` are units prepared for allocations that are none any more, `held` all that
+    claims hold. Claims are kept off virtual functions too whose physical one is held.
     """
     found: dict[UnitId, list[DeviceTaint]] = {}
-    for one in units_of(tuple(resources)):
+    for one in units_of(resources):
         effect: Effect = one.resource.failed if one.unit in failed else "NoSchedule"
-        if one.unit in lost:
-            found[one.unit] = [DeviceTaint(LOST, effect)]
-        elif not one.device.health.is_healthy:
+        if not one.device.health.is_healthy:
             found[one.unit] = [DeviceTaint(UNHEALTHY, effect)]
-    dimensions = ((HELD_BY_DEVICE_PLUGIN, held_by_device_plugin), (STILL_HELD, still_held))
-    for key, units in dimensions:
+    by_plugin = {*held_by_device_plugin, *_functions_of(held_by_device_plugin, resources)}
+    by_claims = {*still_held, *_functions_of({*still_held, *held}, resources)}
+    for key, units in ((HELD_BY_DEVICE_PLUGIN, by_plugin), (STILL_HELD, by_claims)):
         for unit in units:
             found.setdefault(unit, []).append(DeviceTaint(key, "NoSchedule"))
     return {unit: tuple(taints) for unit, taints in found.items()}
+
+
+def _functions_of(held: Collection[UnitId], resources: Sequence[ServedResource]) -> Iterator[UnitId]:
+    """The virtual functions of held physical ones, which are parts of what is held."""
+    return (one.unit for one in units_of(resources) if one.device.parent in held)

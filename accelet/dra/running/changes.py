@@ -77,9 +77,9 @@ class RecordChanges:
 
     @property
     def units(self) -> frozenset[UnitId]:
-        """All hardware that the driver has, as far as it was looked at."""
+        """All hardware that the driver has or that is a part of it, as far as it was looked at."""
         offer = self._offer()
-        return frozenset() if offer is None else frozenset(offer.hardware.inventory.by_unit)
+        return frozenset() if offer is None else offer.hardware.units
 
     async def make(self, change: Change) -> Outcomes:
         """What became of the change; nobody is told before it is on disk.
@@ -156,7 +156,7 @@ class RecordChanges:
         )
         if isinstance(grant.held, NotYetError):
             raise grant.held
-        if reason := explain_held(wanted.holds, grant.held):
+        if reason := explain_held(wanted.holds, wanted.parents, grant.held):
             raise NotYetError(reason)
         entries = draft.entries.values()
         decision = decide(wanted, offer, entries=entries, pods=read.pods, beside=beside, boot=self._boot)

@@ -34,8 +34,10 @@ class Claims:
         driver: str,
         held_units: HeldUnits,
         patience_s: float = PATIENCE_S,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`held_units` is asked right before each grant."""
+        """`held_units` is asked right before each grant; `changed` is called when others may be prepared."""
+        self._changed = changed
         self._reader, self._changes = reader, changes
         self._patience_s = patience_s
         self._held_units = held_units
@@ -46,6 +48,7 @@ class Claims:
         """The outcome for each claim, by UID. Waits for what will pass, all claims side by side."""
         with self._seconds.time():
             outcomes = await self._prepare(refs, time.monotonic() + self._patience_s)
+        self._changed()
         for ref in refs:
             if isinstance(error := outcomes[ref.uid], DraError):
                 self._refused.inc()
@@ -72,6 +75,7 @@ class Claims:
         except DraError as error:
             _log.error("cannot unprepare", claims=len(refs), reason=str(error))
             return {ref.uid: error for ref in refs}
+        self._changed()
         return {ref.uid: None for ref in refs}
 
     async def _grant(self, reads: Mapping[str, ReadClaim]) -> Outcomes:

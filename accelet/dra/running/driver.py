@@ -1,7 +1,7 @@
 """One driver on one node: what it offers, its sockets, its slices and its record, kept in line."""
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,18 +11,20 @@ from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.steadyhealth import HealthByUnit, follow_units, steady_inventory
 from accelet.dra.errors import DraError, NotYetError
 from accelet.dra.metrics import DraMetrics
-from accelet.dra.pool import DevicePool
+from accelet.dra.pool import Atom, DevicePool
 from accelet.dra.preparing.decide import DriverOffer
 from accelet.dra.preparing.entry import Entry
 from accelet.dra.preparing.grant import hardware_of
-from accelet.dra.preparing.notices import sick_units
+from accelet.dra.preparing.hold import held_devices
+from accelet.dra.preparing.notices import sick_parts
 from accelet.dra.publishing.build import build_pool
-from accelet.dra.publishing.keeping import is_gone, keep_held
+from accelet.dra.publishing.keeping import newest_only
 from accelet.dra.publishing.served import ServedResource
 from accelet.dra.publishing.taints import taints_of
 from accelet.dra.running.changes import RecordChanges
 from accelet.dra.running.claimreader import ClaimReader
 from accelet.dra.running.claims import Claims, HeldUnits
+from accelet.dra.running.heldhardware import HeldHardware
 from accelet.dra.running.lateapi import Connect, LateApi
 from accelet.dra.running.messages import health_of
 from accelet.dra.running.places import Places
@@ -36,6 +38,9 @@ from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from accelet.runtime.logs import Log
 
 HELD_LOOK_S = 5.0
+
+GATHER_S = 0.1
+"""How long further news is waited for before holders are looked at."""
 
 REGISTRATION_S = 10.0
 """How long the first slices wait for the kubelet, which looks for new drivers each second."""
@@ -65,9 +70,14 @@ class NodeDriver:
         held_units: HeldUnits,
         metrics: DraMetrics,
         *,
+        served_units: Callable[[], Collection[UnitId]] = frozenset,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """By `clock` goes how long hardware has been bad."""
+        """`served_units` are those that any resource of the agent serves, in whatever way.
+
+        By `clock` goes how long hardware has been bad.
+        """
+        self._served_units = served_units
         self._options = options
         self._clock = clock
         self._held_units = held_units
@@ -80,17 +90,24 @@ class NodeDriver:
         self._by_plugin: frozenset[UnitId] = frozenset()
         self._looked_at: frozenset[str] = frozenset()
         self._unlooked = asyncio.Event()
-        self._prepared: frozenset[UnitId] = frozenset()
+        self._held = HeldHardware()
         self._offer: DriverOffer | None = None
         self._told_left_out: tuple[str, ...] = ()
-        self._sick: Mapping[UnitId, str] = {}
+        self._sick: Mapping[Atom, str] = {}
         self._events = ClaimEvents(connect, options.node)
         self._conditions = ClaimConditions(connect, options.driver)
         self.publisher = Publisher(connect, options.driver, options.node)
         api = LateApi(connect)
         changes = RecordChanges(self._records, lambda: self._offer, root=options.root, boot=options.boot)
         reader = ClaimReader(api, options.driver)
-        claims = Claims(reader, changes, held_units=held_units, metrics=metrics, driver=options.driver)
+        claims = Claims(
+            reader,
+            changes,
+            held_units=held_units,
+            metrics=metrics,
+            driver=options.driver,
+            changed=self._unlooked.set,
+        )
         self._reconciler = ClaimReconciler(options.driver, self._records, claims, api)
         self._sockets = Sockets(options.kubelet, options.cdi, options.driver, claims)
 
@@ -109,20 +126,37 @@ class NodeDriver:
 
     def take(self, served: ServedResource) -> Inventory:
         """What the last look at a resource's hardware found; returns it as healthy as all looks say."""
-        before = self._served.get(served.name)
-        found = served.inventory
-        if before is not None:
-            found = keep_held(before.inventory, found, self._prepared)
-        health = follow_units(self._health.get(served.name, {}), found, self._clock.now_s())
-        steady = steady_inventory(found, health)
+        now_s, before = self._clock.now_s(), self._health_of_units
+        known = {**self._held.units, **self._health.get(served.name, {})}
+        health = follow_units(known, served.inventory, now_s)
+        steady = steady_inventory(served.inventory, health)
         self._health = {**self._health, served.name: health}
-        self._served = {**self._served, served.name: replace(served, inventory=steady)}
-        sick = sick_units(self._served.values())
+        others = {name: one for name, one in self._served.items() if name != served.name}
+        self._served = {**others, served.name: replace(served, inventory=steady)}  # the last look comes last
+        if self._has_looked:
+            self._held.look(self._resources, self._served_units(), before, now_s)
+        self._note_sick()
+        self._refresh()
+        return steady
+
+    @property
+    def _has_looked(self) -> bool:
+        """Whether each resource was looked at: before that nothing is known to be missing."""
+        return self._expected <= self._served.keys()
+
+    @property
+    def _resources(self) -> tuple[ServedResource, ...]:
+        return newest_only(tuple(self._served.values()))
+
+    @property
+    def _health_of_units(self) -> HealthByUnit:
+        return {unit: one for units in self._health.values() for unit, one in units.items()}
+
+    def _note_sick(self) -> None:
+        sick = sick_parts(self._resources, self._held.health)
         if sick != self._sick:
             self._sick = sick
             self._unlooked.set()  # who holds it is told
-        self._refresh()
-        return steady
 
     async def run(self) -> None:
         """Serves for ever."""
@@ -153,28 +187,26 @@ class NodeDriver:
 
         What containers may hold by the device plugin is not offered before it was looked at.
         """
-        if self._expected - self._served.keys():
+        if not self._has_looked:
             return
         if self._served.keys() - self._looked_at:
             self._unlooked.set()
             return
         options = self._options
-        resources = tuple(self._served[name] for name in sorted(self._served))
-        pool = build_pool(options.driver, options.node, resources)
-        gone = [unit for one in resources for unit in one.inventory.by_unit if is_gone(one.inventory, unit)]
-        steady = {unit: one for units in self._health.values() for unit, one in units.items()}
-        healths = {unit: one.health for unit, one in steady.items()}
+        resources = tuple(sorted(self._resources, key=lambda one: one.name))
+        steady = self._health_of_units
         taints = taints_of(
             resources,
             failed={unit for unit, one in steady.items() if one.has_failed},
-            lost=gone,
             held_by_device_plugin=self._by_plugin,
             still_held=self._reconciler.outdated,
+            held=self._held.exclusive,
         )
-        pool = pool.with_taints(taints)
-        self._offer = DriverOffer(pool, hardware_of(resources))
+        pool = self._held.keep_in(build_pool(options.driver, options.node, resources), taints)
+        self._offer = DriverOffer(pool, hardware_of(resources), self._held.elsewhere)
         self._report_left_out(pool)
         self.publisher.publish(pool)
+        healths = {unit: one.health for unit, one in steady.items()}
         self._sockets.tell_health(tuple(health_of(pool, healths)))
 
     async def _follow_holders(self) -> None:
@@ -182,6 +214,7 @@ class NodeDriver:
             with suppress(TimeoutError):
                 async with asyncio.timeout(HELD_LOOK_S):
                     await self._unlooked.wait()
+                    await asyncio.sleep(GATHER_S)  # claims come together
             self._unlooked.clear()
             await self._look_at_holders()
 
@@ -193,15 +226,15 @@ class NodeDriver:
             _log.error("cannot look after prepared claims", driver=self._options.driver, reason=str(error))
             return
         self._metrics.prepared.labels(self._options.driver).set(len(entries))
+        if self._has_looked:
+            held = held_devices(hold for entry in entries.values() for hold in entry.holds)
+            self._held.hold(held, self._resources, self._served_units(), self._clock.now_s())
+            self._note_sick()
         self._events.tell(entries.values(), self._sick)
         self._tell_conditions(entries.values())
-        self._prepared = frozenset(
-            unit for entry in entries.values() for hold in entry.holds for unit, _ in hold.atoms
-        )
         served = self._served
-        units = {unit for one in served.values() for unit in one.inventory.by_unit}
         try:
-            self._by_plugin = await self._held_units(units)
+            self._by_plugin = await self._held_units(hardware_of(tuple(served.values())).units)
         except NotYetError as error:
             _log.warning("cannot look at holders", driver=self._options.driver, reason=str(error))
             return
@@ -210,7 +243,7 @@ class NodeDriver:
 
     def _tell_conditions(self, entries: Collection[Entry]) -> None:
         """Not before all was looked at once: what was not looked at is neither ill nor well."""
-        if not self._expected - self._served.keys():
+        if self._has_looked:
             self._conditions.tell(entries, self._sick)
 
     def _report_left_out(self, pool: DevicePool) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from accelet.accelerators.device import Health, UnitId
+from accelet.accelerators.device import Device, Health, UnitId
 from accelet.accelerators.errors import ScanError
 from accelet.accelerators.inventory import Inventory
 from accelet.dra.errors import StateError
@@ -39,13 +39,19 @@ def has_record(kubelet: Path, driver: str) -> bool:
 
 
 def keep_off(inventory: Inventory, held: Mapping[UnitId, str]) -> Inventory:
-    """The inventory with all devices of these units unhealthy: they were given out in the other way."""
-    if held.keys().isdisjoint(inventory.by_unit):
+    """The inventory with all devices of these units unhealthy: they were given out in the other way.
+
+    So are the virtual functions of one of them.
+    """
+    if not held:
         return inventory
-    devices = tuple(
-        replace(device, health=Health(f"the claim {held[device.unit]} holds it (serve: dra)"))
-        if device.unit in held
-        else device
-        for device in inventory.devices
-    )
-    return replace(inventory, devices=devices)
+    return replace(inventory, devices=tuple(_keep_off(device, held) for device in inventory.devices))
+
+
+def _keep_off(device: Device, held: Mapping[UnitId, str]) -> Device:
+    if device.unit in held:
+        return replace(device, health=Health(f"the claim {held[device.unit]} holds it (serve: dra)"))
+    if device.parent is not None and device.parent in held:
+        claim = held[device.parent]
+        return replace(device, health=Health(f"the claim {claim} holds its physical function (serve: dra)"))
+    return device

@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
-from accelet.accelerators.device import UnitId
+from accelet.dra.pool import Atom
 from accelet.dra.preparing.claim import RESOURCE_CLAIMS
 from accelet.dra.preparing.conditions import find_conditions, render_conditions
 from accelet.dra.preparing.entry import Entry
@@ -22,8 +22,8 @@ LOOK_S: Final = 600.0
 
 _log = Log(__name__)
 
-Held = Mapping[tuple[str, str], tuple[Entry, frozenset[UnitId]]]
-"""Prepared claims, and which units that they hold are ill."""
+Held = Mapping[tuple[str, str], tuple[Entry, frozenset[Atom]]]
+"""Prepared claims, and which parts that they hold are ill."""
 
 
 class ClaimConditions:
@@ -35,18 +35,18 @@ class ClaimConditions:
     def __init__(self, connect: Connect, driver: str) -> None:
         self._connect, self._driver = connect, driver
         self._held: Held | None = None
-        self._sick: Mapping[UnitId, str] = {}
+        self._sick: Mapping[Atom, str] = {}
         self._unsaid: set[tuple[str, str]] = set()
         self._wake = asyncio.Event()
         self._failing = Failing(_log, "cannot write the status of claims", tells_each=True, named="reason")
 
-    def tell(self, entries: Iterable[Entry], sick: Mapping[UnitId, str]) -> None:
+    def tell(self, entries: Iterable[Entry], sick: Mapping[Atom, str]) -> None:
         """From here on this is what claims hold, and what of it is ill.
 
         At first every claim is looked at, as an earlier agent may have left words; later what changed.
         """
         before, self._sick = self._held, sick
-        self._held = {entry.key: (entry, _units(entry) & sick.keys()) for entry in entries}
+        self._held = {entry.key: (entry, _atoms(entry) & sick.keys()) for entry in entries}
         for key, (_, ill) in self._held.items():
             if before is None or ill != (before[key][1] if key in before else frozenset()):
                 self._unsaid.add(key)
@@ -104,5 +104,5 @@ class ClaimConditions:
                 )
 
 
-def _units(entry: Entry) -> frozenset[UnitId]:
-    return frozenset(unit for hold in entry.holds for unit, _ in hold.atoms)
+def _atoms(entry: Entry) -> frozenset[Atom]:
+    return frozenset(atom for hold in entry.holds for atom in hold.atoms)

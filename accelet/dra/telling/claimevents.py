@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from accelet.accelerators.device import UnitId
+from accelet.dra.pool import Atom
 from accelet.dra.preparing.claim import RESOURCE_CLAIMS
 from accelet.dra.preparing.entry import Entry
 from accelet.dra.preparing.notices import HealthNotice, ToldDevices, find_notices
@@ -30,7 +30,7 @@ class ClaimEvents:
         finally:
             self._recorder = None
 
-    def tell(self, entries: Iterable[Entry], sick: Mapping[UnitId, str]) -> None:
+    def tell(self, entries: Iterable[Entry], sick: Mapping[Atom, str]) -> None:
         """Compares what claims hold with what is ill; before there is a way, it is not yet said."""
         if self._recorder is None:
             return

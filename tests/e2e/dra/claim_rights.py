@@ -30,7 +30,7 @@ from tests.e2e.dra.site import CLAIMS, DEPLOY
 GPU = "gpu.accelet.dev"
 HERE, THERE = "claim-rights-a", "claim-rights-b"
 CARD = "gpu-0000-03-00-0"
-SICK = {UnitId("0000-03-00.0"): "it is too hot"}
+SICK = {(UnitId("0000-03-00.0"), 0): "it is too hot"}
 TRIED = f"{CLAIMS}/claim-rights/status?dryRun=All"
 POLICY = "accelet-agent-dra-claims"
 ACCOUNT = "/api/v1/namespaces/kube-system/serviceaccounts/accelet-agent"

@@ -160,6 +160,22 @@ class TestShape:
         listed = to_list_message(next_listing(Listing(), inventory, held=frozenset())).devices
         assert sorted(len(device.topology.nodes) for device in listed) == [0, 1]
 
+    @pytest.mark.parametrize(("gone", "left"), [("tile1", 1), ("tile0", 2)])
+    def test_a_tile_keeps_its_number_when_another_is_gone(self, tmp_path: Path, gone: str, left: int) -> None:
+        """Where an earlier one is gone, how Level Zero numbers the others is not known."""
+        write_gpus(tmp_path, [Gpu(0, "0000:03:00.0", driver="xe", tiles=2)])
+        shutil.rmtree(tmp_path / "sys/class/drm/card0/device" / gone)
+        (device,) = look(tmp_path).devices
+        assert device.tile_count == left
+        reason = None if left == 1 else "its tile 0 is not there, and later ones are"
+        assert device.health.reason == reason
+
+    def test_a_virtual_function_names_its_physical_one(self, tmp_path: Path) -> None:
+        write_gpus(tmp_path, [Gpu(0, "0000:03:00.0", numvfs=1), Gpu(1, "0000:03:00.1")])
+        (tmp_path / "sys/class/drm/card1/device/physfn").symlink_to("../0000:03:00.0")
+        (device,) = look(tmp_path).devices
+        assert (device.unit, device.parent) == ("0000-03-00.1", "0000-03-00.0")
+
     def test_no_card_has_more_tiles_than_a_card_can_have(self, tmp_path: Path) -> None:
         write_gpus(
             tmp_path, [Gpu(0, "0000:03:00.0", driver="xe", tiles=70, vram=GIB), Gpu(1, "0000:04:00.0")]

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accelet.accelerators.device import Device, UnitId
 from accelet.accelerators.edits import DeviceNode
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.tpu.settings import TpuSettings
-from accelet.dra.errors import ClaimError, DraError
+from accelet.dra.errors import ClaimError, DraError, NotYetError
 from accelet.dra.preparing.cdi import nodes_in
 from accelet.dra.preparing.claim import parse_claim
 from accelet.dra.preparing.entry import Entry
@@ -191,6 +192,49 @@ async def test_a_pod_that_must_not_use_it_is_refused_though_the_claim_is_prepare
     refused = (await node.prepare(CARD))[CARD]
     assert isinstance(refused, ClaimError)
     assert "gpu.intel.com/i915 by the device plugin beside the claim" in str(refused)
+
+
+def _function_of(unit: UnitId, bus: int) -> tuple[Device, ...]:
+    return tuple(replace(one, parent=unit) for one in gpu(bus))
+
+
+async def test_a_virtual_function_is_given_to_nobody_while_a_claim_holds_its_card(tmp_path: Path) -> None:
+    node = Node(tmp_path, gpus(gpu(3)))
+    first = await node.prepare(CARD)
+    unit = gpu(3)[0].unit
+    divided = gpus(_function_of(unit, 4), _function_of(unit, 5))
+    touch_nodes(tmp_path, divided)
+    node.offer = replace(an_offer(divided), elsewhere=frozenset({unit}))
+    functions = ["gpu-0000-04-00-0", "gpu-0000-05-00-0"]
+    node.objects.devices |= {name: name for name in functions}
+    refused = (await node.prepare(functions[0]))[functions[0]]
+    assert isinstance(refused, NotYetError)
+    assert str(refused) == f"{unit}, whose virtual function it is, is still held by the claim ml/{CARD}"
+    assert await node.prepare(CARD) == first
+    await node.unprepare(CARD)
+    assert all(isinstance(one, tuple) for one in (await node.prepare(*functions)).values())
+
+
+async def test_a_virtual_function_is_given_to_no_claim_while_a_pod_has_its_card(tmp_path: Path) -> None:
+    unit = gpu(3)[0].unit
+
+    async def held(units: Collection[UnitId]) -> frozenset[UnitId]:
+        assert unit in units
+        return frozenset({unit})
+
+    node = Node(tmp_path, gpus(_function_of(unit, 4)), held_units=held)
+    refused = (await node.prepare("gpu-0000-04-00-0"))["gpu-0000-04-00-0"]
+    assert str(refused).startswith(f"{unit} is still held by a pod")
+
+
+async def test_a_tile_that_is_gone_is_given_again_to_nobody(tmp_path: Path) -> None:
+    """The mask would show another tile, or all."""
+    node = Node(tmp_path, gpus(gpu(3, tiles=2)))
+    await node.prepare(f"{CARD}-tile-1")
+    node.offer = an_offer(gpus(gpu(3, tiles=1)))
+    refused = (await node.prepare(f"{CARD}-tile-1"))[f"{CARD}-tile-1"]
+    assert isinstance(refused, ClaimError)
+    assert str(refused) == "0000-03-00.0 has no tile 1 any more"
 
 
 _looks = st.lists(

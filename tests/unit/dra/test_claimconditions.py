@@ -17,7 +17,7 @@ from accelet.kube.errors import NotFoundError, UnavailableError
 
 GPU = "gpu.accelet.dev"
 UNIT = UnitId("0000-03-00.0")
-SICK = {UNIT: "it is too hot"}
+SICK = {(UNIT, 0): "it is too hot"}
 CARD = "gpu-0000-03-00-0"
 
 

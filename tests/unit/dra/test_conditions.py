@@ -36,7 +36,8 @@ def entry() -> Entry:
 
 def applied(raw: bytes, sick: Mapping[UnitId, str], now: str) -> list[dict[str, Any]] | None:
     """The devices of the claim's status as they are to be; None where nothing is to be written."""
-    conditions = find_conditions(raw, GPU, entry(), sick, now)
+    parts = {(unit, tile): reason for unit, reason in sick.items() for tile in range(2)}
+    conditions = find_conditions(raw, GPU, entry(), parts, now)
     if conditions is None:
         return None
     body: Any = json.loads(json.dumps(render_conditions(entry(), GPU, conditions)))

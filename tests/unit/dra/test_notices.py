@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.accelerators.device import UnitId
+from accelet.dra.pool import Atom
 from accelet.dra.preparing.entry import Entry
 from accelet.dra.preparing.hold import DeviceHold
 from accelet.dra.preparing.notices import ToldDevices, find_notices
@@ -29,20 +30,21 @@ any_entry = st.builds(
     answers=st.just(()),
     cdi=st.just(""),
 )
-_sick = st.dictionaries(_units, st.sampled_from(["too hot", "gone"]))
+_parts = st.tuples(_units, st.integers(0, 1))
+_sick = st.dictionaries(_parts, st.sampled_from(["too hot", "gone"]))
 
 
-def _ill(entries: list[Entry], sick: Mapping[UnitId, str]) -> set[tuple[str, str]]:
+def _ill(entries: list[Entry], sick: Mapping[Atom, str]) -> set[tuple[str, str]]:
     return {
         (entry.uid, hold.device)
         for entry in entries
         for hold in entry.holds
-        if any(unit in sick for unit, _ in hold.atoms)
+        if any(atom in sick for atom in hold.atoms)
     }
 
 
 @given(st.lists(st.tuples(st.lists(any_entry, max_size=3), _sick), max_size=6))
-def test_what_was_said_last_of_a_device_is_so(looks: list[tuple[list[Entry], Mapping[UnitId, str]]]) -> None:
+def test_what_was_said_last_of_a_device_is_so(looks: list[tuple[list[Entry], Mapping[Atom, str]]]) -> None:
     """Nothing is said twice, and nothing that is so is left unsaid."""
     told: ToldDevices = frozenset()
     for entries, sick in looks:
