@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accelet.kubelet.paths import KubeletPaths, SocketIdentity, identify_socket
+from accelet.node.callsunderway import FINISH_S, CallsUnderWay
 from accelet.node.server import ServeError, SocketServer
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.logs import Log
@@ -67,11 +68,11 @@ class Ending(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RegistrationState:
-    """What readiness tells of a resource; `since` is a Unix time."""
+    """What readiness tells of a resource; `since_s` is by time.monotonic."""
 
     is_registered: bool
     reason: str
-    since: float
+    since_s: float
 
 
 class Plugin:
@@ -86,8 +87,10 @@ class Plugin:
         metrics: ResourceMetrics,
         *,
         before_registration: Callable[[], Awaitable[None]] | None = None,
+        calls: CallsUnderWay | None = None,
     ) -> None:
-        """`before_registration` is awaited each time."""
+        """`before_registration` is awaited each time. `calls` counts those of all resources."""
+        self._calls = calls
         self._manager = manager
         self._log = _log.bind(resource=manager.rules.resource)
         self._allocator = allocator
@@ -99,7 +102,7 @@ class Plugin:
         self._kubelet: SocketIdentity | None = None
         self._is_distrusted = False
         self.wake = asyncio.Event()
-        self.state = RegistrationState(is_registered=False, reason="starting", since=time.time())
+        self.state = RegistrationState(is_registered=False, reason="starting", since_s=time.monotonic())
 
     @property
     def resource(self) -> str:
@@ -173,7 +176,8 @@ class Plugin:
             self._manager, self._allocator, self._root, self._metrics, self.wake.set
         )
         directory = self._paths.device_plugins
-        server = SocketServer(directory / make_socket_name(directory, self.resource), [service])
+        server = SocketServer(directory / make_socket_name(directory, self.resource), [service], self._calls)
+        finish_s = FINISH_S
         try:
             await server.start()
             self._service = service
@@ -181,6 +185,8 @@ class Plugin:
             if ending is None:
                 self._metrics.count_registration("ok")
                 ending = await self._watch(service, server, patience_s)
+            if ending in (Ending.STREAM_ENDED, Ending.KUBELET_REPLACED):
+                finish_s = 0.0  # whoever called has gone, and the next kubelet waits
             return self._end(ending, _SENTENCES[ending]), service.had_stream
         except ServeError as error:
             return self._end(Ending.NOT_SERVED, str(error)), False
@@ -190,7 +196,7 @@ class Plugin:
             return self._end(ending, str(error)), False
         finally:
             self._service = None
-            await server.stop()
+            await server.stop(finish_s=finish_s)
 
     async def _register(self, server: SocketServer) -> Ending | None:
         """Registers; says why it is of no use any more to wait for this kubelet's answer."""
@@ -245,7 +251,7 @@ class Plugin:
         self._metrics.set_registered(is_registered=is_registered)
         if (is_registered, reason) == (self.state.is_registered, self.state.reason):
             return
-        self.state = RegistrationState(is_registered, reason, time.time())
+        self.state = RegistrationState(is_registered, reason, time.monotonic())
         if is_registered:
             self._log.info("registered")
         elif reason == STOPPED:

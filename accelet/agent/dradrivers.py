@@ -67,6 +67,7 @@ class DraDrivers:
             self._holders.held_units,
             shared.metrics.dra,
             served_units=lambda: shared.locks.units,
+            calls=shared.calls,
         )
         self._drivers[name] = driver
         run = supervise(name, driver.run, shared.metrics.node.of(name).count_fault)

@@ -98,7 +98,7 @@ class Agent:
             self._cards.refresh,
             self._tell_health,
             self._ailments,
-            options.node_ip,
+            node_ip=options.node_ip,
         )
         self._sensors = CardSensors(
             options.root,
@@ -140,10 +140,29 @@ class Agent:
             self._watch_hardware(watcher)
             self._config_file.watch_with(watcher)
             try:
-                await self._serve(config)
+                await self._serve_and_finish(config)
             finally:
                 if self._api is not None:
                     self._api.close()
+
+    async def _serve_and_finish(self, config: AgentConfig) -> None:
+        """Serves until it is cancelled, and then until the kubelet's calls are answered, as far as that goes.
+
+        Everything that answers need goes on meanwhile: the watch of the pods, the kubelet's records.
+        """
+        serving = asyncio.create_task(self._serve(config), name="serving")
+        try:
+            await asyncio.wait([serving])
+        except asyncio.CancelledError:
+            if not await self._shared.calls.finished():
+                _log.warning("ends with calls of the kubelet unanswered", calls=self._shared.calls.count)
+            raise
+        finally:
+            serving.cancel()
+            while not serving.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([serving])
+        serving.result()
 
     async def _serve(self, config: AgentConfig) -> None:
         async with task_group() as tasks:

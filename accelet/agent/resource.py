@@ -90,6 +90,7 @@ class DevicePluginResource:
             shared.paths,
             self._metrics,
             before_registration=None if self._identity is None else self._identity.before_registration,
+            calls=shared.calls,
         )
         socket = shared.paths.pod_resources_socket
         self._ended_pods = EndedPods(lambda: PodResources(socket), self._plugin.repeat_list)
@@ -146,7 +147,8 @@ class DevicePluginResource:
         if not self._has_devices.is_set():
             return Check(self.name, is_ok=True, detail="no such device on this node")
         state = self._plugin.state
-        return Check(self.name, state.is_registered, f"{state.reason} for {time.time() - state.since:.0f} s")
+        since_s = time.monotonic() - state.since_s
+        return Check(self.name, state.is_registered, f"{state.reason} for {since_s:.0f} s")
 
     async def screened(self) -> None:
         """Waits, if there are devices, until it is known which pods were admitted without them."""

@@ -1,7 +1,7 @@
 """What the agent's process needs of a resource, whatever it is served by, and what it gives to each."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from accelet.agent.config import ResourceConfig
 from accelet.agent.metrics import AgentMetrics
 from accelet.kubelet.paths import KubeletPaths
 from accelet.node.audit import Audited
+from accelet.node.callsunderway import CallsUnderWay
 from accelet.node.inventorymemory import InventoryMemory
 from accelet.node.kubeletrecords import KubeletRecords
 from accelet.node.publishing.cards import CardSource
@@ -84,7 +85,8 @@ class SharedParts:
     `node_ip` the node's address where it is known.
 
     `refresh_cards` is to be called when the cards, or who holds them, were looked at and may be others,
-    `tell_health` after each scan. `ailments` are what others know to be wrong with units.
+    `tell_health` after each scan. `ailments` are what others know to be wrong with units. `calls` counts the
+    kubelet's calls to all of them.
     """
 
     root: Path
@@ -97,4 +99,5 @@ class SharedParts:
     refresh_cards: Callable[[], None]
     tell_health: TellHealth
     ailments: Ailments
+    calls: CallsUnderWay = field(default_factory=CallsUnderWay)
     node_ip: str | None = None

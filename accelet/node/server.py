@@ -10,6 +10,7 @@ from typing import Protocol
 import grpc
 
 from accelet.kubelet.paths import MAX_SOCKET_PATH
+from accelet.node.callsunderway import FINISH_S, CallsUnderWay, CountCalls
 
 _GRACE_S = 0.5
 
@@ -36,16 +37,21 @@ class SocketServer:
     gRPC's C core takes over a path in use without a word and later unlinks it by name.
     """
 
-    def __init__(self, path: Path, services: Sequence[SocketService]) -> None:
+    def __init__(
+        self, path: Path, services: Sequence[SocketService], calls: CallsUnderWay | None = None
+    ) -> None:
+        """`calls` counts the calls of several servers together."""
         self.path = path
+        self._calls = CallsUnderWay(calls)
         self._services = tuple(services)
         self._starting: asyncio.Task[None] | None = None
         self._server = grpc.aio.server(
+            interceptors=[CountCalls(self._calls)],
             options=[
                 # A GetPreferredAllocation for tens of thousands of ids is larger than the default 4 MiB.
                 ("grpc.max_receive_message_length", -1),
                 ("grpc.http2.max_ping_strikes", 0),
-            ]
+            ],
         )
         for service in self._services:
             service.add_to(self._server)
@@ -69,22 +75,25 @@ class SocketServer:
         self._starting = asyncio.create_task(self._server.start())
         await asyncio.shield(self._starting)
 
-    async def stop(self) -> None:
-        """Ends the streams, lets calls under way finish for a moment, removes the socket file.
+    async def stop(self, *, finish_s: float = FINISH_S) -> None:
+        """Lets calls under way finish for up to `finish_s`, ends the streams, removes the socket file.
 
-        To be called also when `start` was cut short. Whoever is cancelled while waiting for it, even twice,
-        leaves an end that takes its course.
+        The streams end last: a kubelet that sees its stream end drops the calls beside it. To be called also
+        when `start` was cut short. Whoever is cancelled while waiting for it, even twice, leaves an end that
+        takes its course.
         """
         # In a task of its own: on Python 3.11 gRPC's stop can swallow the cancellation of whoever awaits it.
-        stopping = asyncio.create_task(self._end())
+        stopping = asyncio.create_task(self._end(finish_s))
         try:
             await asyncio.wait([stopping])
         except asyncio.CancelledError:
             await asyncio.wait([stopping])
             raise
 
-    async def _end(self) -> None:
+    async def _end(self, finish_s: float) -> None:
         try:
+            if self._calls.count:
+                await self._calls.finished(finish_s)
             await asyncio.gather(*(service.close() for service in self._services))
         finally:
             if self._starting is not None:

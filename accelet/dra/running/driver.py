@@ -34,6 +34,7 @@ from accelet.dra.running.records import ClaimRecords
 from accelet.dra.running.sockets import Sockets
 from accelet.dra.telling.claimconditions import ClaimConditions
 from accelet.dra.telling.claimevents import ClaimEvents
+from accelet.node.callsunderway import CallsUnderWay
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from accelet.runtime.logs import Log
 
@@ -72,10 +73,11 @@ class NodeDriver:
         *,
         served_units: Callable[[], Collection[UnitId]] = frozenset,
         clock: Clock = SYSTEM_CLOCK,
+        calls: CallsUnderWay | None = None,
     ) -> None:
         """`served_units` are those that any resource of the agent serves, in whatever way.
 
-        By `clock` goes how long hardware has been bad.
+        By `clock` goes how long hardware has been bad. `calls` counts those of all services.
         """
         self._served_units = served_units
         self._options = options
@@ -109,7 +111,7 @@ class NodeDriver:
             changed=self._unlooked.set,
         )
         self._reconciler = ClaimReconciler(options.driver, self._records, claims, api)
-        self._sockets = Sockets(options.kubelet, options.cdi, options.driver, claims)
+        self._sockets = Sockets(options.kubelet, options.cdi, options.driver, claims, calls)
 
     @property
     def problem(self) -> str | None:

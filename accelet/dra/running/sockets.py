@@ -15,6 +15,7 @@ from accelet.dra.running.services import (
     HealthV1Alpha1,
     Registration,
 )
+from accelet.node.callsunderway import CallsUnderWay
 from accelet.node.server import ServeError, SocketServer
 from accelet.runtime.logs import Log
 
@@ -27,7 +28,11 @@ _log = Log(__name__)
 class Sockets:
     """Serves while `run` runs; `problem` says why the driver is not registered, if it is not."""
 
-    def __init__(self, kubelet: Path, cdi: Path, driver: str, claims: Claims) -> None:
+    def __init__(
+        self, kubelet: Path, cdi: Path, driver: str, claims: Claims, calls: CallsUnderWay | None = None
+    ) -> None:
+        """`calls` counts those of all services of the process."""
+        self._calls = calls
         self._kubelet, self._cdi, self._driver, self._claims = kubelet, cdi, driver, claims
         self._told: tuple[Health, ...] = ()
         self._news = HealthNews()
@@ -63,6 +68,7 @@ class Sockets:
         service = SocketServer(
             places.service_socket,
             [DraV1(claims), DraV1Beta1(claims), HealthV1(news), HealthV1Alpha1(news)],
+            self._calls,
         )
         registration = SocketServer(
             places.registration_socket, [Registration(self._driver, str(places.service_socket), self._note)]

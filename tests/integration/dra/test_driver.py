@@ -1,10 +1,12 @@
 """A driver on its node: what it publishes, what it prepares, what it refuses, what it keeps."""
 
+import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 from accelet.dra.running.places import Places
-from accelet.fakeapi.faults import Answer, Fault
+from accelet.fakeapi.faults import Answer, Fault, HoldBack
 from tests.integration.dra.world import CONFIG, NODE, World, a_node, an_agent, result, until
 from tests.unit.dra.apirules import faults
 
@@ -238,3 +240,22 @@ def _devices(agent: object, health: str) -> float | None:
     registry = agent.metrics.registry  # type: ignore[attr-defined]
     labels = {"resource": "gpu.intel.com/i915", "health": health}
     return registry.get_sample_value("accelet_devices", labels)  # type: ignore[no-any-return]
+
+
+async def test_prepare_under_way_is_answered_before_the_agent_ends(folder: Path) -> None:
+    async with a_node(folder) as world, AsyncExitStack() as stack:
+        await stack.enter_async_context(an_agent(world))
+        await world.register()
+        claim, held = world.claim("tile", result(TILE_1)), HoldBack()
+        world.api.faults.append(Fault(held, method="GET", path="/resourceclaims/tile"))
+        preparing = asyncio.create_task(world.prepare(claim))
+        try:
+            assert await asyncio.to_thread(held.is_made.wait, 30)
+            ending = asyncio.create_task(stack.aclose())
+            await asyncio.wait([ending, preparing], timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+            assert not ending.done()
+            assert not preparing.done()
+        finally:
+            held.released.set()
+        assert (await preparing)["tile"].error == ""
+        await ending

@@ -3,13 +3,15 @@
 import asyncio
 import json
 import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from accelet.kubelet.checkpoint import Checkpoint, Known, read_checkpoint
 from accelet.kubelet.errors import CheckpointError
-from accelet.kubelet.paths import KubeletPaths
+from accelet.kubelet.paths import KubeletPaths, SocketIdentity, identify_socket
 from accelet.node.kubeletrecords import KubeletRecords
 
 EMPTY = json.dumps({"Data": {"PodDeviceEntries": [], "RegisteredDevices": {"r/x": []}}, "Checksum": 1})
@@ -97,3 +99,80 @@ async def test_who_gives_up_waiting_keeps_nobody_from_the_file(paths: KubeletPat
         assert await records.checkpoint() is not None
     finally:
         may_end.set()
+
+
+HOUR_NS = 3_600_000_000_000
+
+
+class WallClock:
+    """A clock that is set: what it says of files is what it said when they came to be."""
+
+    def __init__(self) -> None:
+        self.ahead_ns = 0
+        self._stamped: dict[SocketIdentity, int] = {}
+        self._last_ns = 0
+
+    def now_ns(self) -> int:
+        return time.time_ns() + self.ahead_ns
+
+    def identify(self, path: Path) -> SocketIdentity | None:
+        found = identify_socket(path)
+        if found is None:
+            return None
+        return replace(found, changed_ns=found.changed_ns + self._stamped.setdefault(found, self.ahead_ns))
+
+    def write(self, path: Path, text: str = EMPTY) -> None:
+        """Another file in its place, with a later time than any before: the kernel's clock goes in steps."""
+        fresh, written = path.with_name("fresh"), None
+        while written is None or written.changed_ns <= self._last_ns:
+            fresh.write_text(text)
+            fresh.rename(path)
+            written = identify_socket(path)
+        self._last_ns = written.changed_ns
+        self.identify(path)
+
+
+def records_by(clock: WallClock, paths: KubeletPaths) -> KubeletRecords:
+    return KubeletRecords(paths, identify=clock.identify, wall_ns=clock.now_ns)
+
+
+async def test_what_the_kubelet_wrote_is_of_this_kubelet_also_after_the_clock_was_set_back(
+    paths: KubeletPaths,
+) -> None:
+    clock = WallClock()
+    clock.write(paths.checkpoint)
+    clock.write(paths.registration_socket)
+    records = records_by(clock, paths)
+    assert not await records.knows("r/x"), "a former kubelet wrote that"
+    clock.ahead_ns = -HOUR_NS
+    clock.write(paths.checkpoint)
+    assert await records.knows("r/x")
+
+
+@pytest.mark.parametrize("ahead_ns", [-HOUR_NS, 0, HOUR_NS])
+async def test_what_a_former_kubelet_wrote_is_not_of_this_one_however_the_clock_was_set(
+    paths: KubeletPaths, ahead_ns: int
+) -> None:
+    clock = WallClock()
+    clock.write(paths.registration_socket)
+    clock.write(paths.checkpoint)
+    records = records_by(clock, paths)
+    assert await records.knows("r/x")
+    clock.write(paths.checkpoint)  # which nobody has read when the kubelet ends
+    clock.ahead_ns = ahead_ns
+    clock.write(paths.registration_socket)
+    for _ in range(2):
+        assert not await records.knows("r/x")
+    clock.write(paths.checkpoint)
+    assert await records.knows("r/x")
+
+
+@pytest.mark.parametrize("ahead_ns", [-HOUR_NS, 0, HOUR_NS])
+async def test_agent_that_starts_later_goes_by_the_times_of_the_files(
+    paths: KubeletPaths, ahead_ns: int
+) -> None:
+    clock = WallClock()
+    clock.write(paths.registration_socket)
+    clock.write(paths.checkpoint)
+    clock.ahead_ns = ahead_ns
+    assert await records_by(clock, paths).knows("r/x")
