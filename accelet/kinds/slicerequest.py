@@ -107,7 +107,7 @@ class SliceRequestStatus(_Part, frozen=True, kw_only=True):
     pool where it was another's before. `noRoom`: it waits for room below the limits.
     `came` is how many machines came in this phase, `progressAt` when the last one did. `heldAt` is when it
     was whole for the first time and began to wait for its set. `doubtedAt` is since when the provider's list
-    speaks against its pool.
+    speaks against its pool. `askedEndAt` is when the provider was last asked to delete the pool.
     """
 
     phase: Phase = "Pending"
@@ -133,6 +133,7 @@ class SliceRequestStatus(_Part, frozen=True, kw_only=True):
     progress_at: _Time | None = None
     held_at: _Time | None = None
     doubted_at: _Time | None = None
+    asked_end_at: _Time | None = None
     hosts: Annotated[str, Meta(max_length=15)] = ""
     conditions: Annotated[tuple[SliceCondition, ...], Meta(max_length=16)] = ()
 

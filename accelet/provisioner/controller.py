@@ -19,6 +19,7 @@ from accelet.provisioner.deciding.view import (
     Create,
     Delete,
     Discard,
+    Evict,
     Finish,
     Open,
     SliceRecord,
@@ -260,6 +261,9 @@ class Controller:
                 await self._writer.open(request, nodes)
             case Close(nodes):
                 await self._writer.close(request.uid, nodes, view.now_s)
+            case Evict(nodes):
+                await self._writer.evict(nodes)
+                return again_s
             case Discard():
                 await self._writer.discard(request)
             case Finish():

@@ -57,6 +57,8 @@ class SliceEvents:
         if bool(before.doubt) != bool(after.doubt):
             sound = f"{request.name}: the provider's list agrees with its machines again"
             self._say_finding(request, "PoolInDoubt", after.doubt, "PoolFound", sound)
+        if after.staying and not before.staying:
+            self._say_finding(request, "PodsRemain", after.staying, "", "")
         if bool(before.silent) != bool(after.silent):
             again = f"{request.name}: the provider answers again"
             self._say_finding(request, "ProviderSilent", after.silent, "ProviderAnswers", again)

@@ -1,10 +1,11 @@
 """Nodes of slices: what we read of them, and the patches that open and close them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from accelet.kinds.slicerequest import SliceOwner
 from accelet.kube.nodes import Node
+from accelet.kube.pods import Pod
 from accelet.kube.selection import Taint
 from accelet.provisioner.deciding.view import SliceNode
 from accelet.provisioner.demand.selectors import JOB_KEY, NAMESPACED_JOB, SLICE_LABELS, job_key
@@ -19,6 +20,9 @@ EXCLUSIVE_TAINT: Final = Taint("alpha.jobset.sigs.k8s.io/no-schedule", "NoSchedu
 
 _LONGEST_LABEL: Final = 63
 
+
+_STUCK_S: Final = 30.0
+"""For the clocks of the API server and ours to differ."""
 
 REBINDINGS: Final = 3
 _A_MINUTE_S: Final = 60.0
@@ -55,8 +59,23 @@ def binding_labels(request: SliceRequest) -> Mapping[str, str]:
     return {key: value for key, value in labels.items() if len(value) <= _LONGEST_LABEL}
 
 
-def see_node(node: Node, pool: str, labels: Mapping[str, str], *, has_pods: bool) -> SliceNode:
-    """A Node as decisions see it; `labels` are those that it should have."""
+def is_work(pod: Pod) -> bool:
+    """Whether a pod keeps its node from being deleted: not ended, and neither mirror nor of a DaemonSet."""
+    is_own = pod.is_mirror or any(owner.is_controller and owner.kind == "DaemonSet" for owner in pod.owners)
+    return not (is_own or pod.is_terminal)
+
+
+def is_stuck(end_s: float | None, node: Node | None, now_s: float) -> bool:
+    """Whether a pod is only there since its kubelet is not: deleted, past its grace, on a Node not Ready.
+
+    `end_s` is the pod's deletionTimestamp, which has its grace in it; None for one that is not deleted.
+    """
+    is_over = end_s is not None and now_s >= end_s + _STUCK_S
+    return is_over and (node is None or not node.is_ready)
+
+
+def see_node(node: Node, pool: str, labels: Mapping[str, str], pods: Iterable[str]) -> SliceNode:
+    """A Node as decisions see it; `labels` are those that it should have, `pods` those that keep it."""
     is_cordoned = node.unschedulable and CORDONED_BY in node.annotations
     is_kept = any(taint.key == NOT_READY.key for taint in node.taints)
     chips = node.allocatable.get(TPU, 0)
@@ -68,7 +87,7 @@ def see_node(node: Node, pool: str, labels: Mapping[str, str], *, has_pods: bool
         is_open=not (is_cordoned or is_kept),
         is_bound=all(node.labels.get(key) == labels.get(key) for key in _BINDING),
         closed_s=_read_time(node.annotations.get(CORDONED_AT)) if is_cordoned or is_kept else None,
-        has_pods=has_pods,
+        pods=tuple(pods),
     )
 
 

@@ -18,7 +18,8 @@ _NO_SERVICE: Final = "ServiceMissing"
 _DRIFT: Final = "Drifted"
 _SILENT: Final = "ProviderSilent"
 _DOUBT: Final = "PoolInDoubt"
-_OURS: Final = frozenset((_READY, _NO_SERVICE, _DRIFT, _SILENT, _DOUBT))
+_STAYING: Final = "PodsRemain"
+_OURS: Final = frozenset((_READY, _NO_SERVICE, _DRIFT, _SILENT, _DOUBT, _STAYING))
 _MOST_TEXT: Final = 1024
 
 
@@ -72,6 +73,8 @@ class SliceRequest:
             held_s=_seconds(status.held_at),
             doubted_s=_seconds(status.doubted_at),
             doubt=self._found(_DOUBT),
+            asked_end_s=_seconds(status.asked_end_at),
+            staying=self._found(_STAYING),
             no_service=self._found(_NO_SERVICE),
             drift=self._found(_DRIFT),
             silent=self._found(_SILENT),
@@ -146,6 +149,7 @@ def status_of(record: SliceRecord, hosts: str, before: SliceRequestStatus) -> di
         progress_at=_time(record.progress_s),
         held_at=_time(record.held_s),
         doubted_at=_time(record.doubted_s),
+        asked_end_at=_time(record.asked_end_s),
         hosts=hosts,
         conditions=(
             ready,
@@ -153,6 +157,7 @@ def status_of(record: SliceRecord, hosts: str, before: SliceRequestStatus) -> di
             *_finding(before, _DRIFT, record.drift),
             *_finding(before, _SILENT, record.silent),
             *_finding(before, _DOUBT, record.doubt),
+            *_finding(before, _STAYING, record.staying),
             *(one for one in before.conditions if one.type not in _OURS),
         ),
     )

@@ -169,6 +169,7 @@ class ProvisionerSettings(msgspec.Struct, frozen=True, kw_only=True):
     park_s: _Seconds = 0.0
     lag_s: _Seconds = 60.0
     rest_s: _Seconds = 300.0
+    evict_s: _Seconds | None = None
     gke: GkeSettings = GkeSettings()
     simulated: SimulatedPools = SimulatedPools()
     cluster_api: ClusterApiSettings = ClusterApiSettings()

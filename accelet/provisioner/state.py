@@ -20,7 +20,7 @@ from accelet.provisioner.deciding.view import (
 )
 from accelet.provisioner.demand.owners import JobOwner
 from accelet.provisioner.demand.slices import why_not_asked
-from accelet.provisioner.nodes import binding_labels, see_node
+from accelet.provisioner.nodes import binding_labels, is_stuck, is_work, see_node
 from accelet.provisioner.parked import ParkedBook
 from accelet.provisioner.planning import fingerprint_of, machines_of, order_for
 from accelet.provisioner.pools.machines import Machines, Refusal
@@ -66,7 +66,9 @@ class ProvisionerState:
         self._counted_list: PoolList | None = None
         self._pools_of: dict[str, frozenset[str]] = {}
         self._pods: dict[Key, str] = {}
-        self._used: dict[str, set[Key]] = defaultdict(set)
+        self._used: dict[str, dict[Key, float | None]] = defaultdict(dict)
+        """By node the pods that count as work, with the time by which each is to be gone."""
+
         self._of_pool: dict[str, set[str]] = defaultdict(set)
         self._times = Times(
             join_s=settings.join_s,
@@ -77,6 +79,7 @@ class ProvisionerState:
             park_s=settings.park_s,
             lag_s=settings.lag_s,
             rest_s=settings.rest_s,
+            evict_s=settings.evict_s,
         )
         self._limits = Limits(settings.limits.slices, settings.limits.chips)
 
@@ -154,14 +157,16 @@ class ProvisionerState:
         """
         node = pod.node_name if pod is not None and is_work(pod) else None
         former = self._pods.pop(key, None)
+        end_s = None
         if former is not None:
-            self._used[former].discard(key)
+            end_s = self._used[former].pop(key, None)
             if not self._used[former]:
                 del self._used[former]
-        if node is not None:
+        if node is not None and pod is not None:
             self._pods[key] = node
-            self._used[node].add(key)
-        changed = {name for name in (former, node) if name is not None} if former != node else set()
+            self._used[node][key] = pod.deleted_s
+        is_news = former != node or (pod is not None and pod.deleted_s != end_s)
+        changed = {name for name in (former, node) if name is not None} if is_news else set()
         found = (self.nodes[name].labels.get(self.pool_label) for name in changed if name in self.nodes)
         return {pool for pool in found if pool is not None}
 
@@ -334,10 +339,17 @@ class ProvisionerState:
 
     def _seen(self, view: SlicesView, labels: Mapping[str, str]) -> tuple[SliceNode, ...]:
         return tuple(
-            see_node(self.nodes[name], pool, labels, has_pods=name in self._used)
+            see_node(self.nodes[name], pool, labels, self._work_on(name, view.now_s))
             for pool in dict.fromkeys((*(pool.name for pool in view.pools), view.record.pool))
             for name in sorted(self._of_pool.get(pool, ()))
         )
+
+    def _work_on(self, name: str, now_s: float) -> list[str]:
+        """The pods that keep a node, as NAMESPACE/NAME."""
+        node, used = self.nodes[name], self._used.get(name)
+        if not used:
+            return []
+        return ["/".join(key) for key, end_s in used.items() if not is_stuck(end_s, node, now_s)]
 
     def _why_unnamed(self, request: SliceRequest) -> str:
         """What the workers' names lack in DNS, empty if nothing or if nobody knows."""
@@ -398,12 +410,6 @@ class ProvisionerState:
             pools |= self._pools_of.get(one.status.mark, frozenset()) & {one.status.pool}
         pools -= self._given(one)
         return Counted(one.uid, one.set_key, one.spec.slice_set.size, self._chips[one.uid], one.record, pools)
-
-
-def is_work(pod: Pod) -> bool:
-    """Whether a pod keeps its node from being deleted: not ended, and neither mirror nor of a DaemonSet."""
-    is_own = pod.is_mirror or any(owner.is_controller and owner.kind == "DaemonSet" for owner in pod.owners)
-    return not (is_own or pod.is_terminal)
 
 
 def marks_of(listed: PoolList | None) -> Iterable[str]:

@@ -1,7 +1,8 @@
 """Writes to the API server what was decided; repeating any of it does no harm."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
@@ -10,19 +11,30 @@ import msgspec
 from accelet.control.status import check_kept, status_patch
 from accelet.control.writer import FencedWriter
 from accelet.kinds.slicerequest import SLICE_REQUESTS
-from accelet.kube.apiresources import NODES, PODS
+from accelet.kube.apiresources import NODES, PODS, eviction_of
 from accelet.kube.client import Client
-from accelet.kube.errors import ConflictError, ExistsError, NotFoundError
+from accelet.kube.errors import (
+    ConflictError,
+    ExistsError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    TooManyError,
+)
 from accelet.kube.nodes import Node, parse_node
 from accelet.kube.objects import RawObject
 from accelet.kube.podparser import parse_pod
+from accelet.kube.pods import Pod
 from accelet.provisioner.deciding.view import SliceRecord
 from accelet.provisioner.demand.requests import request_body
 from accelet.provisioner.demand.slices import WantedSlice
-from accelet.provisioner.nodes import binding_labels, close_patch, open_patch
+from accelet.provisioner.nodes import binding_labels, close_patch, is_stuck, is_work, open_patch
 from accelet.provisioner.record import SliceRequest, finalizer_patch, parse_request, status_of
-from accelet.provisioner.state import ProvisionerState, is_work
+from accelet.provisioner.state import ProvisionerState
+from accelet.runtime.logs import Log
 from accelet.runtime.tasks import task_group
+
+_log = Log(__name__)
 
 _AT_ONCE: Final = 4
 """Nodes of one slice that are written at one time: half of what the client sends at all."""
@@ -91,11 +103,42 @@ class SliceWriter:
 
     async def has_work(self, nodes: Iterable[str]) -> bool:
         """Whether a pod runs on one of the nodes, as the API server has it at this moment."""
+        return any([pods async for pods in self._list_work(nodes)])
+
+    async def evict(self, nodes: Iterable[str]) -> None:
+        """Asks for the eviction of the pods on these nodes that are not ending yet.
+
+        Where a disruption budget forbids one now, the next call asks again.
+        """
+        async for pods in self._list_work(nodes):
+            for pod in pods:
+                if pod.deleted_s is None:
+                    await self._evict(pod)
+
+    async def _evict(self, pod: Pod) -> None:
+        eviction = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod.name, "namespace": pod.namespace},
+            "deleteOptions": {"preconditions": {"uid": pod.uid}},
+        }
+        try:
+            await self._writer.create(eviction_of(pod.name), pod.namespace, eviction)
+        except (TooManyError, ConflictError, NotFoundError):
+            return
+        except (ForbiddenError, InvalidError) as error:
+            key = f"{pod.namespace}/{pod.name}"
+            _log.warning("pod is not evicted; see deploy/provisioner/eviction", pod=key, error=str(error))
+
+    async def _list_work(self, nodes: Iterable[str]) -> AsyncIterator[list[Pod]]:
+        """The pods on each node that keep it, as the API server has them at this moment."""
         for name in nodes:
+            node, found, now_s = self._state.nodes.get(name), list[Pod](), time.time()
             async for page in self._client.list_pages(PODS, None, {"fieldSelector": f"spec.nodeName={name}"}):
-                if any(is_work(parse_pod(item)) for item in page.items):
-                    return True
-        return False
+                pods = (parse_pod(item, keeps_environment=False) for item in page.items)
+                found += [one for one in pods if is_work(one) and not is_stuck(one.deleted_s, node, now_s)]
+            if found:
+                yield found
 
     async def _patch_nodes(self, nodes: Iterable[str], patch_of: Callable[[Node], dict[str, object]]) -> None:
         """A few at a time, each as it is known when its turn comes."""

@@ -11,7 +11,7 @@ from accelet.provisioner.deciding.attempts import fail, give_way, must_move_on, 
 from accelet.provisioner.deciding.findings import note_findings
 from accelet.provisioner.deciding.losing import judge_pool, why_against
 from accelet.provisioner.deciding.parking import keep_parked, let_go, retire_or_park, reuse
-from accelet.provisioner.deciding.retire import left, retire
+from accelet.provisioner.deciding.retire import is_ending, left, retire
 from accelet.provisioner.deciding.view import Create, Discard, Finish, Open, SliceRecord, SlicesView, Step
 from accelet.provisioner.pools.machines import Refusal
 
@@ -227,17 +227,30 @@ def _open(view: SlicesView) -> Step | None:
 
 def _take_back(view: SlicesView) -> Step:
     """Somebody wants it again while it is being given back."""
-    record, pool = replace(view.record, parked_s=0.0, taker=""), view.pool
-    if pool is not None and pool.state not in ("failed", "deleting"):
+    record = replace(view.record, parked_s=0.0, taker="")
+    if view.is_sound and is_ending(view):
+        return Step(record, None, _POLL_S)
+    if view.is_sound:
         phase: Phase = "Joining" if record.mark else "Creating"
         return Step(record.enter(phase, "is wanted again", view.now_s, sent=True, sent_s=view.now_s))
     return Step(record.enter("Failing", "was wanted again too late", view.now_s, tried=0))
 
 
+def _has_healed(view: SlicesView) -> bool:
+    """Whether a slice that was Ready and then lost works again: its pods may still run there.
+
+    One that was never Ready is not taken back: it may have been given up for the sake of its set.
+    """
+    record, pool = view.record, view.pool
+    was_ready = record.tried == 0 and not is_ending(view)
+    return was_ready and pool is not None and pool.state == "running" and view.is_whole
+
+
 def _give_up(view: SlicesView) -> Step:
     record, pool = view.record, view.pool
     if pool is not None and pool.state != "deleting":
-        return retire(view, pool, record)
+        is_healed = _has_healed(view)
+        return Step(record.enter("Ready", "", view.now_s)) if is_healed else retire(view, pool, record)
     if pool is None and not _is_surely_absent(view):
         return Step(record, None, _absent_in(view))
     if pool is not None and record.mark:  # only this record tells whose it is until it is gone

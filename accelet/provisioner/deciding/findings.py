@@ -5,10 +5,12 @@ from typing import Final
 
 from accelet.provisioner.deciding.losing import doubt_of
 from accelet.provisioner.deciding.retire import left
-from accelet.provisioner.deciding.view import SliceRecord, SlicesView, Step
+from accelet.provisioner.deciding.view import LEAVING, SliceRecord, SlicesView, Step
 
 _ASKING: Final = frozenset(("Creating", "Joining", "Failing", "Releasing"))
 """Phases that end by what the provider tells."""
+
+_NAMED: Final = 3
 
 
 def note_findings(view: SlicesView, step: Step) -> Step:
@@ -18,16 +20,31 @@ def note_findings(view: SlicesView, step: Step) -> Step:
     whose workers it names. That the provider is silent concerns those that wait for it.
     """
     doubt = doubt_of(view, step.record) if step.record.pool == view.record.pool else ""
-    record = replace(step.record, silent=_silence(view, step.record), doubt=doubt)
+    silent, staying = _silence(view, step.record), _staying(view, step.record)
+    record = replace(step.record, silent=silent, doubt=doubt, staying=staying)
+    left_s, again_s = left(view, record.since_s, view.times.lag_s), step.again_s
+    soon_s = min(left_s, left_s if again_s is None else again_s) if left_s > 0 else again_s
+    if record.phase in LEAVING:
+        again_s = soon_s
     if record.phase != "Ready":
         is_held = record.phase == "Repairing"
         kept = record if is_held else replace(record, no_service="", drift="")
-        return replace(step, record=kept)
-    no_service, again_s = view.no_service, step.again_s
-    left_s = left(view, record.since_s, view.times.lag_s)
+        return Step(kept, step.action, again_s)
+    no_service = view.no_service
     if no_service and not record.no_service and left_s > 0:
-        no_service, again_s = "", min(left_s, left_s if again_s is None else again_s)
+        no_service, again_s = "", soon_s
     return Step(replace(record, no_service=no_service, drift=_drift(view)), step.action, again_s)
+
+
+def _staying(view: SlicesView, record: SliceRecord) -> str:
+    """The pods that a pool on its way out still waits for, once it has waited for a while."""
+    if record.phase not in LEAVING or left(view, record.since_s, view.times.lag_s) > 0:
+        return ""
+    pods = sorted(pod for node in view.nodes_of(record.pool) for pod in node.pods)
+    if not pods:
+        return ""
+    more = f" and {len(pods) - _NAMED} more" if len(pods) > _NAMED else ""
+    return f"waits for pods to end: {', '.join(pods[:_NAMED])}{more}"
 
 
 def _silence(view: SlicesView, record: SliceRecord) -> str:

@@ -1,7 +1,9 @@
 """How a pool is deleted: its nodes closed, looked at again, and only then."""
 
+from dataclasses import replace
+
 from accelet.control.walltime import left_s
-from accelet.provisioner.deciding.view import Close, Delete, SliceRecord, SlicesView, Step
+from accelet.provisioner.deciding.view import Close, Delete, Evict, SliceRecord, SlicesView, Step
 from accelet.provisioner.pools.pool import NodePool
 
 _PODS_AGAIN_S = 30.0
@@ -17,17 +19,33 @@ def retire(view: SlicesView, pool: NodePool, record: SliceRecord) -> Step:
     opened = tuple(node.name for node in nodes if node.closed_s is None or node.is_open)
     if opened:
         return Step(record, Close(opened))
-    busy = [node.name for node in nodes if node.has_pods]
+    busy = tuple(node.name for node in nodes if node.has_pods)
     if busy and not view.is_forced:
         pods = f"pods still run on {len(busy)} of its {len(nodes)} nodes"
         if pods not in record.why:
             record = record.say(f"{record.why[:900].partition('; pods still run')[0]}; {pods}")
-        return Step(record, None, _PODS_AGAIN_S)
+        return Step(record, _evict(view, record, busy), _PODS_AGAIN_S)
     closed_s = max((node.closed_s or 0.0 for node in nodes), default=0.0)
     wait_s = left(view, closed_s, view.times.settle_s)
     if wait_s > 0 and nodes:
         return Step(record, None, wait_s)
+    if pool.name == record.pool and not 0.0 <= view.now_s - record.asked_end_s < view.times.lag_s / 2:
+        record = replace(record, asked_end_s=view.now_s)
     return Step(record, Delete(pool.name, tuple(node.name for node in nodes)), _DELETE_AGAIN_S)
+
+
+def _evict(view: SlicesView, record: SliceRecord, nodes: tuple[str, ...]) -> Evict | None:
+    """Has the pods on these nodes evicted where the slice is lost and the settings say so."""
+    evict_s = view.times.evict_s
+    if evict_s is None or record.phase != "Failing" or left(view, record.since_s, evict_s) > 0:
+        return None
+    return Evict(nodes)
+
+
+def is_ending(view: SlicesView) -> bool:
+    """Whether the provider may be about to delete the pool although the list does not say so yet."""
+    record = view.record
+    return record.asked_end_s > 0.0 and view.listed.asked_s - record.asked_end_s < 1.5 * view.times.lag_s
 
 
 def left(view: SlicesView, since_s: float, limit_s: float) -> float:

@@ -19,6 +19,7 @@ class Times:
     `settle_s`: between closing nodes and deleting them, for bindings under way to show. `park_s`: how long a
     slice that nobody wants is kept for the next one, 0 for not at all. `lag_s`: after which a list has what
     was made before. `rest_s`: after all attempts failed, doubled each round up to `longest_rest_s`.
+    `evict_s`: after which pods are evicted that still run on a slice that is lost, None for never.
     """
 
     join_s: float = 900.0
@@ -30,10 +31,14 @@ class Times:
     lag_s: float = 60.0
     rest_s: float = 300.0
     longest_rest_s: float = 1800.0
+    evict_s: float | None = None
 
 
 GATHERING: Final = frozenset(("Joining", "Joined"))
 """Phases in which a slice that was whole still waits for its set."""
+
+LEAVING: Final = frozenset(("Failing", "Releasing"))
+"""Phases in which a pool is on its way out."""
 
 COMING: Final = frozenset(("Joining", "Joined", "Ready", "Repairing"))
 
@@ -51,7 +56,8 @@ class SliceRecord:
     `came` is the most machines that have offered their chips in this phase, and `progress_s` when the last
     of them came, 0 for not since the phase began. `held_s` is when the slice first was whole and began to
     wait for its set, 0 for not yet. `doubted_s` is since when the provider's list speaks against its pool, 0
-    while it does not, and `doubt` the sentence on that.
+    while it does not, and `doubt` the sentence on that. `asked_end_s` is when the provider was last asked to
+    delete the pool, 0 for not in this phase. `staying` names the pods that keep a pool from being deleted.
     """
 
     phase: Phase = "Pending"
@@ -81,11 +87,19 @@ class SliceRecord:
     held_s: float = 0.0
     doubted_s: float = 0.0
     doubt: str = ""
+    asked_end_s: float = 0.0
+    staying: str = ""
 
     def enter(self, phase: Phase, why: str, now_s: float, **changes: object) -> "SliceRecord":
         """The record in another phase, from now on."""
-        begun = {"came": 0, "progress_s": 0.0, "held_s": self.held_s if phase in GATHERING else 0.0}
-        entered = {**begun, "doubted_s": self.doubted_s if phase in COMING else 0.0, **changes}
+        begun: dict[str, object] = {
+            "came": 0,
+            "progress_s": 0.0,
+            "asked_end_s": 0.0,
+            "held_s": self.held_s if phase in GATHERING else 0.0,
+        }
+        begun["doubted_s"] = self.doubted_s if phase in COMING else 0.0
+        entered = {**begun, **changes}
         return replace(self, phase=phase, why=why, since_s=now_s, **entered)  # type: ignore[arg-type]  # of this class
 
     def say(self, why: str) -> "SliceRecord":
@@ -97,7 +111,7 @@ class SliceNode:
     """One Node of a pool.
 
     `is_open`: pods may come, by its taint and cordon. `is_bound`: it has our labels. `closed_s` is when we
-    closed it, None if we did not. `has_pods`: some that are no DaemonSet's, and have not ended.
+    closed it, None if we did not. `pods` are those that keep it from being deleted, as NAMESPACE/NAME.
     """
 
     name: str
@@ -107,7 +121,11 @@ class SliceNode:
     is_open: bool = False
     is_bound: bool = False
     closed_s: float | None = None
-    has_pods: bool = False
+    pods: tuple[str, ...] = ()
+
+    @property
+    def has_pods(self) -> bool:
+        return bool(self.pods)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +273,13 @@ class Close:
 
 
 @dataclass(frozen=True, slots=True)
+class Evict:
+    """Have the pods on these nodes evicted, as their disruption budgets allow it."""
+
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Delete:
     """Delete this pool, if a list newer than this decision shows no pod on these nodes."""
 
@@ -272,7 +297,7 @@ class Finish:
     """Take the finalizer off: nothing is left."""
 
 
-Action = Create | Open | Close | Delete | Discard | Finish
+Action = Create | Open | Close | Evict | Delete | Discard | Finish
 
 
 @dataclass(frozen=True, slots=True)

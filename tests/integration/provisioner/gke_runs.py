@@ -35,12 +35,15 @@ async def provisioner_on_gke(
     *,
     adopt: bool = False,
     park_s: float = 0.0,
+    repair_s: float = 1200.0,
+    evict_s: float | None = None,
     behind: Callable[[Provider], Provider] = lambda provider: provider,
 ) -> AsyncIterator[None]:
     """`behind` makes what the provisioner asks instead of the provider itself."""
     kubeconfig = world.api.write_kubeconfig(folder / "kubeconfig")
     cluster_settings = msgspec.structs.replace(SETTINGS.gke, adopt=adopt)
     settings = msgspec.structs.replace(SETTINGS, gke=cluster_settings, park_s=park_s)
+    settings = msgspec.structs.replace(settings, repair_s=repair_s, evict_s=evict_s)
 
     def make(surface: Surface, cluster: str) -> Provider:
         transport = Transport(gke.url, NoTokens())

@@ -255,6 +255,26 @@ async def test_pools_of_the_original_that_are_not_adopted_are_left_alone(
             assert set(gke.state.pools) == others
 
 
+async def test_pods_that_outlive_a_machine_of_their_slice_are_named_and_evicted_where_that_is_set(
+    world: World, gke: FakeGke, tmp_path: Path
+) -> None:
+    """One pod hangs in a collective, the other is past its grace on the dead Node."""
+    with machines(gke.state, world.state):
+        async with provisioner_on_gke(world, gke, tmp_path, repair_s=0.2):
+            world.ask("train", replicas=1, topology="2x4", pods=2)
+            await eventually(lambda: world.running("train") == 2, within_s=30)
+            (former,) = gke.state.pools
+            world.lose(f"{former}-0")
+            await eventually(lambda: "PodsRemain" in world.reasons(), within_s=30)
+            named = f"waits for pods to end: ml/train.{former}-1"
+            await eventually(lambda: world.conditions("PodsRemain") == [named], within_s=30)
+            assert set(gke.state.pools) == {former}
+        async with provisioner_on_gke(world, gke, tmp_path, repair_s=0.2, evict_s=0.0):
+            await eventually(lambda: former not in gke.state.pools, within_s=30)
+            await eventually(lambda: world.phases() == ["Ready"] and world.running("train") >= 2, within_s=30)
+    assert world.partial == []
+
+
 class _Outage:
     """Whether no provider answers, of whichever leader."""
 
@@ -330,14 +350,6 @@ async def test_a_provider_that_falls_silent_is_told_of_where_slices_wait_for_it_
 async def test_a_slice_that_works_outlives_lists_that_speak_against_its_pool(
     world: World, gke: FakeGke, tmp_path: Path, status: str
 ) -> None:
-    def doubted() -> list[str]:
-        return [
-            condition["status"]
-            for one in world.objects(REQUESTS)
-            for condition in (one.get("status") or {}).get("conditions", ())
-            if condition["type"] == "PoolInDoubt"
-        ]
-
     with machines(gke.state, world.state):
         async with provisioner_on_gke(world, gke, tmp_path):
             world.ask("train")
@@ -348,10 +360,10 @@ async def test_a_slice_that_works_outlives_lists_that_speak_against_its_pool(
             else:
                 gke.state.hidden = set(pools)
             world.ask("other", replicas=1)  # something comes, so that pools are listed often
-            await eventually(lambda: doubted() == ["True", "True"], within_s=30)
+            await eventually(lambda: len(world.conditions("PoolInDoubt")) == 2, within_s=30)
             assert (world.phases("train"), world.running("train")) == (["Ready", "Ready"], 8)
             gke.state.slandered, gke.state.hidden = {}, set()
-            await eventually(lambda: doubted() == ["False", "False"], within_s=30)
+            await eventually(lambda: world.conditions("PoolInDoubt") == [], within_s=30)
             await eventually(lambda: {"PoolInDoubt", "PoolFound"} <= world.reasons())
             assert world.phases("train") == ["Ready", "Ready"]
             assert pools < set(gke.state.pools)

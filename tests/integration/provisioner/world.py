@@ -52,6 +52,16 @@ class World:
                     PODS, ("ml", pod["metadata"]["name"]), "merge-patch", {"status": {"phase": "Failed"}}
                 )
 
+    def lose(self, node: str) -> None:
+        """The machine dies; its pod was deleted an hour ago and nobody ends it."""
+        status = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+        self.state.patch(NODES, ("", node), "merge-patch", status)
+        for pod in self.objects(PODS):
+            if pod["spec"]["nodeName"] == node:
+                ending = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
+                key = ("ml", pod["metadata"]["name"])
+                self.state.patch(PODS, key, "merge-patch", {"metadata": ending})
+
     def objects(self, resource: str) -> list[Json]:
         found: list[Json] = self.state.list(resource, {}, None)["items"]
         return found
@@ -61,6 +71,15 @@ class World:
             (one.get("status") or {}).get("phase", "Pending")
             for one in self.objects(REQUESTS)
             if one["metadata"]["name"].startswith(name)
+        ]
+
+    def conditions(self, kind: str) -> list[str]:
+        """The messages of the conditions of this kind that are True."""
+        return [
+            condition["message"]
+            for one in self.objects(REQUESTS)
+            for condition in (one.get("status") or {}).get("conditions", ())
+            if (condition["type"], condition["status"]) == (kind, "True")
         ]
 
     def notes(self) -> list[str]:

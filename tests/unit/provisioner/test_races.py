@@ -12,6 +12,7 @@
 | an owner is back between release and deletion | test_an_owner_that_is_back_has_its_nodes_opened_again |
 | the provider repairs or upgrades a pool | test_a_pool_at_which_the_provider_works_is_not_lost |
 | a list lacks a pool, or says for a moment that it failed | test_one_list_that_speaks_against_a_pool_… |
+| a lost machine comes back after its time | test_a_lost_machine_that_comes_back_while_pods_run_… |
 | somebody deletes a pool, takes machines or its marks | test_what_somebody_takes_away_is_replaced |
 | somebody edits a Node's labels | test_labels_are_put_back_on_that_node, and only a few times a minute |
 | the pool's name is taken by another's | test_a_name_that_another_pool_has_is_told_and_another_is_taken |
@@ -41,11 +42,19 @@ from accelet.kube.nodes import Node, parse_node
 from accelet.provisioner.deciding.attempts import after_create
 from accelet.provisioner.deciding.decide import decide
 from accelet.provisioner.deciding.losing import judge_pool
-from accelet.provisioner.deciding.view import Close, Create, Delete, Open, SliceRecord, SlicesView
+from accelet.provisioner.deciding.view import (
+    Close,
+    Create,
+    Delete,
+    Open,
+    SliceNode,
+    SliceRecord,
+    SlicesView,
+)
 from accelet.provisioner.demand.owners import parse_job
 from accelet.provisioner.demand.requests import spec_of
 from accelet.provisioner.demand.slices import derive_slices
-from accelet.provisioner.nodes import REBINDINGS, Rebindings
+from accelet.provisioner.nodes import REBINDINGS, Rebindings, is_stuck
 from accelet.provisioner.pools.pool import Failure, PoolList, PoolState, Trouble
 from accelet.provisioner.record import parse_request
 from accelet.provisioner.settings import ProvisionerSettings
@@ -290,6 +299,116 @@ def test_what_somebody_takes_away_is_replaced() -> None:
     assert view.record.pool != pool
 
 
+def _lost(world: World) -> SliceNode:
+    """Has a machine of the running slice lost for longer than it may; its pods run on at the others."""
+    lost = next(iter(world.nodes.values()))
+    lost.ready = False
+    while world.requests[UID].record.phase != "Failing":
+        _turn(world, 60.0)
+    return next(node for node in _view(world).nodes if node.name == lost.name)
+
+
+def test_a_lost_machine_that_comes_back_while_pods_run_has_its_slice_taken_back() -> None:
+    world = _world("Ready")
+    _turn(world, 1.0)
+    lost, before = _lost(world), world.requests[UID].record
+    _turn(world, 600.0)
+    assert not any(node.open for node in world.nodes.values())
+
+    world.nodes[lost.name].ready = True
+    _turn(world, 1.0)
+
+    record = world.requests[UID].record
+    assert (record.phase, record.pool, record.attempt) == ("Ready", before.pool, 1)
+    assert all(node.open and node.pods for node in world.nodes.values())
+
+
+def test_a_slice_is_not_taken_back_that_was_given_up_for_its_set() -> None:
+    view = _view(_world("Ready"))
+    for why in ("its set found no spot capacity and goes on", "its set came no nearer to being whole"):
+        record = view.record.enter("Failing", why, view.now_s, tried=1)
+        assert decide(replace(view, record=record)).record.phase == "Failing"
+
+
+def test_nor_is_one_whose_pool_the_provider_may_be_deleting_already() -> None:
+    view = _view(_world("Ready"))
+    closed = tuple(replace(node, is_open=False, closed_s=view.now_s - 60.0, pods=()) for node in view.nodes)
+    asked = view.record.enter("Failing", "a machine was lost", view.now_s, tried=0, asked_end_s=view.now_s)
+    step = decide(replace(view, record=asked, nodes=closed))
+    assert (step.record.phase, step.action) == ("Failing", Delete(asked.pool, tuple(n.name for n in closed)))
+    wanted_again = replace(asked, phase="Releasing")
+    assert decide(replace(view, record=wanted_again, nodes=closed)).record.phase == "Releasing"
+    later = replace(view, now_s=view.now_s + 2 * LAG_S, record=wanted_again, nodes=closed)
+    taken_back = decide(replace(later, listed=replace(view.listed, asked_s=later.now_s)))
+    assert taken_back.record.phase == "Creating", "the deletion was refused, and it is there still"
+
+
+def test_the_pods_that_keep_a_lost_slice_are_named() -> None:
+    world = _world("Ready")
+    _turn(world, 1.0)
+    _lost(world)
+    _turn(world, 61.0)
+    _turn(world)
+    record = world.requests[UID].record
+    assert record.staying == "waits for pods to end: ns/p, ns/p"
+    many = tuple(f"ml/p-{number}" for number in range(7))
+    view = _view(world)
+    nodes = (replace(view.nodes[0], pods=many), *(replace(node, pods=()) for node in view.nodes[1:]))
+    told = decide(replace(view, nodes=nodes)).record.staying
+    assert told == "waits for pods to end: ml/p-0, ml/p-1, ml/p-2 and 4 more"
+    for node in world.nodes.values():
+        node.pods = 0
+    _turn(world)
+    assert world.requests[UID].record.staying == ""
+
+
+@pytest.mark.parametrize("evict_s", [None, 0.0, 600.0])
+def test_pods_on_a_lost_slice_are_evicted_only_as_the_settings_say(evict_s: float | None) -> None:
+    world = _world("Ready")
+    _turn(world, 1.0)
+    world.times = replace(world.times, evict_s=evict_s)
+    _lost(world)
+    lost_s = world.requests[UID].record.since_s
+    while any(node.pods for node in world.nodes.values()) and world.now_s < lost_s + 7200.0:
+        _turn(world, 30.0)
+    if evict_s is None:
+        assert world.now_s >= lost_s + 7200.0
+        return
+    assert evict_s <= world.now_s - lost_s <= evict_s + 120.0
+    while world.requests[UID].record.phase != "Ready":
+        assert world.now_s < lost_s + 7200.0
+        _turn(world, 30.0)
+    assert world.requests[UID].record.attempt == 2
+
+
+def test_the_pods_of_a_slice_that_nobody_wants_are_not_evicted() -> None:
+    world = _world("Ready")
+    _turn(world, 1.0)
+    world.times = replace(world.times, evict_s=0.0)
+    world.requests[UID].unwanted = "its owner is gone"
+    for _ in range(100):
+        _turn(world, 60.0)
+    assert all(node.pods for node in world.nodes.values())
+
+
+@given(
+    st.none() | st.floats(0.0, 2e9), st.sampled_from(("True", "False", "Unknown", "gone")), st.floats(0, 2e9)
+)
+def test_a_pod_keeps_its_node_unless_it_is_past_its_grace_where_no_kubelet_is(
+    end_s: float | None, ready: str, now_s: float
+) -> None:
+    node = None
+    if ready != "gone":
+        status = {"conditions": [{"type": "Ready", "status": ready}]}
+        node = parse_node({"metadata": {"name": "n"}, "spec": {}, "status": status})
+    if is_stuck(end_s, node, now_s):
+        assert end_s is not None
+        assert now_s > end_s
+        assert ready != "True"
+    elif end_s is not None and now_s > end_s + 60.0:
+        assert ready == "True"
+
+
 def test_labels_are_put_back_on_that_node() -> None:
     view = _view(_world("Ready"))
     stripped = replace(view.nodes[0], is_bound=False)
@@ -313,10 +432,10 @@ def test_nodes_are_bound_anew_a_few_times_a_minute(pauses: list[float]) -> None:
 
 def test_a_new_machine_under_an_old_name_is_closed_first() -> None:
     view = _view(_world("Ready"))
-    closed = tuple(
-        replace(node, is_open=False, closed_s=view.now_s - 60.0, has_pods=False) for node in view.nodes
+    closed = tuple(replace(node, is_open=False, closed_s=view.now_s - 60.0, pods=()) for node in view.nodes)
+    record = replace(
+        view.record, phase="Releasing", since_s=view.now_s - 3600.0, asked_end_s=view.now_s - 1.0
     )
-    record = replace(view.record, phase="Releasing", since_s=view.now_s - 3600.0)
     view = replace(view, record=record, unwanted="its owner is gone", nodes=closed)
     assert decide(view).action == Delete(view.record.pool, tuple(node.name for node in closed))
     new = replace(closed[0], closed_s=None)

@@ -15,6 +15,7 @@ from accelet.provisioner.deciding.view import (
     Create,
     Delete,
     Discard,
+    Evict,
     Finish,
     Member,
     Open,
@@ -141,10 +142,10 @@ class World:
     def check_findings(self, view: SlicesView, step: Step) -> None:
         """What is only noted changes nothing that is done. What a slice is parked and taken by is no note."""
         before = view.record
-        noted = (before.no_service, before.drift, before.silent, before.doubt, view.no_service, view.silent)
+        noted = (before.no_service, before.drift, before.silent, view.no_service, view.silent)
         if not any(noted) and not view.fingerprint:
             return
-        record = replace(before, no_service="", drift="", silent="", doubt="")
+        record = replace(before, no_service="", drift="", silent="")
         fingerprint = "" if record.phase in ("Ready", "Repairing") else view.fingerprint
         plain = decide(replace(view, record=record, no_service="", silent="", fingerprint=fingerprint))
         assert step.record.phase == plain.record.phase
@@ -177,13 +178,8 @@ class World:
                     return
                 after = after_create(thought.view, thought.view.record, failure)
                 self.write(request, thought.version, after)
-            case Open(nodes):
-                for node in self.some(nodes):
-                    node.open, node.bound, node.closed_s, node.owner = True, True, None, request.uid
-            case Close(nodes):
-                self.check_own(request, {self.nodes[name].pool for name in nodes if name in self.nodes})
-                for node in self.some(nodes):
-                    node.open, node.closed_s = False, self.now_s
+            case Open(nodes) | Close(nodes) | Evict(nodes):
+                self.perform_on_nodes(request, action, list(self.some(nodes)))
             case Delete(pool, nodes):
                 self.check_own(request, {pool})
                 self.delete(pool, nodes)
@@ -192,6 +188,18 @@ class World:
             case Finish():
                 assert not self.live_pools(request), "a pool is leaked"
                 del self.requests[request.uid]
+
+    def perform_on_nodes(self, request: SimRequest, action: Action, nodes: list[SimNode]) -> None:
+        if isinstance(action, Close):
+            self.check_own(request, {node.pool for node in nodes})
+        for node in nodes:
+            match action:
+                case Open():
+                    node.open, node.bound, node.closed_s, node.owner = True, True, None, request.uid
+                case Close():
+                    node.open, node.closed_s = False, self.now_s
+                case _:
+                    node.pods = 0
 
     def some(self, names: Iterable[str]) -> Iterable[SimNode]:
         """The nodes, until a crash."""
@@ -335,7 +343,7 @@ class World:
     def seen(self, node: SimNode, request: SimRequest) -> SliceNode:
         chips, is_bound = 4 if node.ready else 0, node.bound and node.owner == request.uid
         return SliceNode(
-            node.name, node.pool, node.ready, chips, node.open, is_bound, node.closed_s, node.pods > 0
+            node.name, node.pool, node.ready, chips, node.open, is_bound, node.closed_s, ("ns/p",) * node.pods
         )
 
     def is_whole(self, request: SimRequest) -> bool:
