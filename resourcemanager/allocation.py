@@ -68,17 +68,22 @@ def allocate(
     ids = sorted(set(requested))
     if not ids:
         return Refusal(
-            "empty-request", f"the kubelet asked for no device of {resource}; create the pod again"
+            "empty-request",
+            f"the call asks for no device of {resource}, as no kubelet does; find out who calls the agent",
         )
     for device in ids:
         entry = listing.entries.get(device)
         if entry is None:
             return Refusal(
-                "unknown-device", f"{resource} has no device {device} on this node; create the pod again"
+                "unknown-device",
+                f"{resource} has no device {device} on this node any more; create the pod again, for which"
+                " the kubelet will choose another",
             )
         if not entry.health.is_healthy:
             return Refusal(
-                "unhealthy-device", f"device {device} of {resource} is unhealthy: {entry.health.reason}"
+                "unhealthy-device",
+                f"device {device} of {resource} is unhealthy ({entry.health.reason}); create the pod again,"
+                " for which the kubelet will choose another",
             )
     devices = inventory.in_order(set(ids))
     if is_distinct and (shared := _two_of_one_unit(devices)):

@@ -12,6 +12,7 @@ from accelet.assignments.nodecards import capacity_names
 from accelet.kube.objects import NO_AMOUNTS
 from accelet.runtime.excerpts import printable
 from resourcemanager.allocation import NOTHING_KNOWN, WHOLE, Allocation, Notice, Refusal
+from resourcemanager.giving.advice import advise
 from resourcemanager.giving.conflicts import assigned_parts, find_conflict, whole_parts
 from resourcemanager.giving.policies import Policies
 from resourcemanager.matching.inquiry import Match, NoProof
@@ -49,12 +50,13 @@ def follow(
     except AssignmentError as error:
         return Refusal("bad-assignment", f"container {found.owner.container}: {error}")
     if misfit := explain_misfit(target, request.devices):
-        return _with_misfit(misfit, found, give_whole, policies)
+        advice = advise(found, target, request.devices, surroundings)
+        return _with_misfit(misfit, advice, found, give_whole, policies)
     parts = assigned_parts(pieces, surroundings.inventory)
     taken = find_conflict(parts, found.owner.pod_uid, surroundings)
     said = f"container {found.owner.container}: {taken}"
     if taken and policies.on_conflict == "refuse":
-        return Refusal("conflict", said)
+        return Refusal("conflict", f"{said}; have the scheduler choose another card for it")
     notices = [Notice("conflict", said)] if taken else []
     return _explain(_give(found, give, target.tiles), f"assigned {target.text}", notices)
 
@@ -69,17 +71,17 @@ def _give_whole(
     taken = find_conflict(parts, known.owner.pod_uid if known else None, surroundings)
     said = f"container {known.owner.container}: {taken}" if known else f"{taken}"
     if taken and policies.on_conflict == "refuse":
-        return Refusal("conflict", f"{said}; have the scheduler choose a card for it")
+        return Refusal("conflict", f"{said}; have a scheduler that writes assignments choose a card for it")
     given = _give(known, give, WHOLE) if known else give(WHOLE, NOTHING_KNOWN)
     return _explain(given, "", [Notice("conflict", said)] if taken else [])
 
 
 def _with_misfit(
-    misfit: str, found: Match, give_whole: GiveWhole, policies: Policies
+    misfit: str, advice: str, found: Match, give_whole: GiveWhole, policies: Policies
 ) -> Allocation | Refusal:
     sentence = f"container {found.owner.container}: {misfit}"
     if policies.on_mismatch == "strict":
-        return Refusal("mismatch", f"{sentence}; create the pod again")
+        return Refusal("mismatch", f"{sentence}; {advice}")
     said = Notice("mismatch", f"{sentence}; it was given what the kubelet chose, whole")
     reason = "the kubelet chose other devices than those assigned"
     return _explain(give_whole(), reason, [said])

@@ -67,12 +67,20 @@ def test_devices_are_given_in_order_of_hardware() -> None:
 
 def test_unknown_device_is_refused() -> None:
     refused = ask(manager(device("a")), "z")
-    assert refused == Refusal("unknown-device", "a.b/gpu has no device z on this node; create the pod again")
+    assert refused == Refusal(
+        "unknown-device",
+        "a.b/gpu has no device z on this node any more; create the pod again, for which the kubelet will"
+        " choose another",
+    )
 
 
 def test_unhealthy_device_is_refused_with_its_reason() -> None:
     refused = ask(manager(device("a", health=Health("it is too hot"))), "a")
-    assert refused == Refusal("unhealthy-device", "device a of a.b/gpu is unhealthy: it is too hot")
+    assert refused == Refusal(
+        "unhealthy-device",
+        "device a of a.b/gpu is unhealthy (it is too hot); create the pod again, for which the kubelet will"
+        " choose another",
+    )
 
 
 def test_device_that_is_gone_is_refused_with_its_reason() -> None:
