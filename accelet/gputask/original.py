@@ -10,6 +10,12 @@ from accelet.gputask.objects.task import GpuTask
 from accelet.kinds.gputask import GPU_TASKS, MOST_WHY
 from accelet.kinds.originaltask import MOST_CARDS, ORIGINAL_TASKS, OriginalTaskSpec, OriginalTaskStatus
 from accelet.kube.errors import QuantityError
+from accelet.kube.naming import (
+    label_key_problem,
+    label_value_problem,
+    namespace_problem,
+    subdomain_problem,
+)
 from accelet.kube.objects import ObjectKey, RawObject, WireObject, read_object
 from accelet.kube.quantity import parse_quantity
 from accelet.kube.writing.ownership import owner_reference
@@ -119,7 +125,10 @@ def convert_original(raw: dict[str, Any], options: OriginalOptions) -> dict[str,
         *([] if len(name) <= 50 and _NAME.fullmatch(name) else [_name_problem(name)]),
         *(f"spec.{key} is unknown" for key in map(str, spec) if key not in _FIELDS),
         *(problem for key in ("memory", "cpu") if (problem := _amount_problem(key, texts[key]))),
-        *([] if texts["gpu"] else ["spec.gpu is empty: name the model of the cards"]),
+        *_model_problems(texts["gpu"]),
+        *_priority_problems(texts["priority"]),
+        *_option_problems(options),
+        *_metadata_problems(metadata),
         *([] if _count(texts["gpu-amount"]) else [_count_problem(texts["gpu-amount"])]),
     ]
     if problems:
@@ -137,6 +146,52 @@ def convert_original(raw: dict[str, Any], options: OriginalOptions) -> dict[str,
             **priority,
         },
     }
+
+
+def _model_problems(model: str) -> list[str]:
+    """The model becomes the value of a label, by which the pods choose nodes."""
+    if not model:
+        return ["spec.gpu is empty: name the model of the cards"]
+    problem = label_value_problem(model)
+    return [f"spec.gpu is no value of a label: {problem}"] if problem else []
+
+
+def _priority_problems(priority: str) -> list[str]:
+    problem = subdomain_problem(priority) if priority else ""
+    return [f"spec.priority is no name of a PriorityClass: {problem}"] if problem else []
+
+
+def _option_problems(options: OriginalOptions) -> list[str]:
+    of_label, of_resource = label_key_problem(options.label), label_key_problem(options.resource)
+    if not of_resource and "/" not in options.resource:
+        of_resource = f"{excerpt(options.resource, 80)} has no domain, as nvidia.com/gpu has"
+    return [
+        *([f"the label of nodes has no name of one: {of_label}"] if of_label else []),
+        *([f"the resource of cards is none: {of_resource}"] if of_resource else []),
+    ]
+
+
+def _metadata_problems(metadata: dict[str, Any]) -> list[str]:
+    """What is wrong with what is taken over as it is."""
+    problems = []
+    namespace = metadata.get("namespace") or "default"
+    if not isinstance(namespace, str):
+        problems.append("metadata.namespace is no text")
+    elif problem := namespace_problem(namespace):
+        problems.append(f"metadata.namespace: {problem}")
+    for part in ("labels", "annotations"):
+        said = metadata.get(part) or {}
+        if not isinstance(said, dict) or not all(
+            isinstance(one, str) for pair in said.items() for one in pair
+        ):
+            problems.append(f"metadata.{part} must be texts by texts")
+            continue
+        problems += [
+            f"metadata.{part}: {problem}"
+            for key, value in said.items()
+            if (problem := label_key_problem(key) or (label_value_problem(value) if part == "labels" else ""))
+        ]
+    return problems
 
 
 def _text(value: Any) -> str:

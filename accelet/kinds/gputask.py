@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from accelet.kinds.definition import GROUP, Column, Definition, Scale
 from accelet.kube.apiresources import ApiResource
+from accelet.kube.naming import LABEL_VALUE, QUALIFIED_NAME
 
 GPU_TASKS: Final = ApiResource("GPUTask", "gputasks", GROUP, "v1alpha1")
 
@@ -48,6 +49,7 @@ _Sentence = Annotated[str, Meta(max_length=MOST_WHY)]
 _Text = Annotated[str, Meta(max_length=32768)]
 _Path = Annotated[str, Meta(min_length=1, max_length=1024, pattern="^/")]
 _LabelKey = Annotated[str, Meta(max_length=_LONGEST_LABEL)]
+_LabelValue = Annotated[str, Meta(max_length=63, pattern=LABEL_VALUE)]
 _Seconds = Annotated[int, Meta(ge=1, le=31_536_000)]
 _Count = Annotated[int, Meta(ge=0)]
 _Amount = Annotated[str, Meta(max_length=32)] | int
@@ -218,9 +220,9 @@ class TaskMoves(_Part, frozen=True, kw_only=True):
 class TaskToleration(_Part, frozen=True, kw_only=True):
     """As of a pod."""
 
-    key: _LabelKey | None = None
+    key: Annotated[str, Meta(max_length=_LONGEST_LABEL, pattern=QUALIFIED_NAME)] | None = None
     operator: Literal["Exists", "Equal"] | None = None
-    value: _Word | None = None
+    value: _LabelValue | None = None
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
     toleration_seconds: Annotated[int, Meta(ge=0, le=31_536_000)] | None = None
 
@@ -247,9 +249,9 @@ class GPUTaskSpec(_Part, frozen=True, kw_only=True):
     grace_seconds: Annotated[int, Meta(ge=0, le=86_400)] = 30
     suspend: bool = False
     priority_class_name: _Name | None = None
-    queue: Annotated[str, Meta(min_length=1, max_length=63)] | None = None
+    queue: Annotated[str, Meta(min_length=1, max_length=63, pattern=LABEL_VALUE)] | None = None
     service_account_name: _Name | None = None
-    node_selector: Annotated[dict[_LabelKey, _Word], Meta(max_length=32)] = {}
+    node_selector: Annotated[dict[_LabelKey, _LabelValue], Meta(max_length=32)] = {}
     tolerations: Annotated[tuple[TaskToleration, ...], Meta(max_length=32)] = ()
     move: TaskMoves | None = None
 
@@ -299,8 +301,11 @@ class GPUTaskSpec(_Part, frozen=True, kw_only=True):
                 "fatalExitCodes must differ from each other",
             ),
             (
-                f"!has(self.nodeSelector) || self.nodeSelector.all(key, key.size() <= {_LONGEST_LABEL})",
-                f"the name of a label has at most {_LONGEST_LABEL} letters",
+                (
+                    "!has(self.nodeSelector) || self.nodeSelector.all(key,"
+                    f" key.size() <= {_LONGEST_LABEL} && key.matches('{QUALIFIED_NAME}'))"
+                ),
+                "a key of nodeSelector must be the name of a label, as example.com/model",
             ),
         ]
 

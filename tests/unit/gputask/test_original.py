@@ -1,5 +1,6 @@
 """GPUTasks of falldio.com/v1 become ours, or one sentence for each thing that is wrong with them."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -56,6 +57,10 @@ def test_the_five_fields_mean_what_they_meant() -> None:
         ({"gpu_amount": "0"}, "must be a whole number from 1 to 64"),
         ({"gpu_amount": True}, "must be a whole number from 1 to 64"),
         ({"gpus": "1"}, "spec.gpus is unknown"),
+        ({"gpu": "NVIDIA A100 80GB"}, 'spec.gpu is no value of a label: "NVIDIA A100 80GB" may have letters'),
+        ({"gpu": "a" * 64}, "is longer than 63 characters"),
+        ({"gpu": "-a100"}, "begins and ends with a letter or digit"),
+        ({"priority": "High Priority"}, "spec.priority is no name of a PriorityClass"),
     ],
 )
 def test_what_made_the_original_panic_is_a_sentence_and_exit_code_2(
@@ -86,6 +91,41 @@ def test_image_label_and_resource_can_be_said() -> None:
     assert spec["cards"]["resource"] == "nvidia.com/gpu"
 
 
+@pytest.mark.parametrize(
+    ("metadata", "sentence"),
+    [
+        ({"labels": {"team": "the best"}}, 'metadata.labels: "the best" may have letters'),
+        ({"labels": {"a b/c": "x"}}, 'metadata.labels: the part of "a b/c" before the slash'),
+        ({"labels": {"x": 1}}, "metadata.labels must be texts by texts"),
+        ({"annotations": {"a b": "any text at all"}}, 'metadata.annotations: "a b" may have'),
+        ({"namespace": "My Team"}, 'metadata.namespace: "My Team" must be at most 63 of a-z'),
+        ({"namespace": 7}, "metadata.namespace is no text"),
+    ],
+)
+def test_what_the_api_server_would_refuse_is_a_sentence(metadata: dict[str, Any], sentence: str) -> None:
+    body = original()
+    result = run(yaml.safe_dump({**body, "metadata": {**body["metadata"], **metadata}}))
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert sentence in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "value", "sentence"),
+    [
+        ("--gpu-label", "gpu model", "the label of nodes has no name of one"),
+        ("--gpu-label", "example.com/", "has no name"),
+        ("--gpu-resource", "gpu", '"gpu" has no domain, as nvidia.com/gpu has'),
+        ("--gpu-resource", "nvidia com/gpu", "the resource of cards is none"),
+    ],
+)
+def test_options_that_no_task_could_have_are_refused(word: str, value: str, sentence: str) -> None:
+    result = run(yaml.safe_dump(original()), word, value)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert sentence in result.stderr
+
+
 _ANY = st.none() | st.booleans() | st.integers() | st.text(max_size=30) | st.lists(st.integers(), max_size=2)
 
 
@@ -99,3 +139,5 @@ def test_whatever_was_written_is_a_task_of_ours_or_sentences(spec: dict[str, Any
         assert told
     else:
         msgspec.convert(body["spec"], GPUTaskSpec)
+        (value,) = body["spec"]["nodeSelector"].values()
+        assert re.fullmatch("([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", value)
