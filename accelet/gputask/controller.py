@@ -175,8 +175,8 @@ class Controller:
                 await self._writer.delete_job(job)
             case SetSuspended() | SetReplicas() | SetDeadline():
                 await self._writer.change_job(action)
-            case AskWhy(job, again_s):
-                self._state.reports[task.uid] = await self._writer.ask_why(job, view.now_s, again_s)
+            case AskWhy():
+                self._state.reports[task.uid] = await self._writer.ask_why(action, view.now_s)
             case AskToSave() | AdvanceMove() | DeleteMove():
                 await self._move(view, action)
             case ReadEnds(job):

@@ -1,6 +1,6 @@
 """Writes to the API server what was decided; repeating any of it does no harm."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -10,11 +10,12 @@ import msgspec
 
 from accelet.control.status import check_kept, status_patch
 from accelet.control.writer import FencedWriter
-from accelet.gputask.deciding.said import read_events
+from accelet.gputask.deciding.said import read_events, read_pod_events
 from accelet.gputask.deciding.status import to_json
 from accelet.gputask.deciding.view import (
     AdvanceMove,
     AskToSave,
+    AskWhy,
     CreateJob,
     EndsRead,
     JobReport,
@@ -41,7 +42,7 @@ from accelet.kinds.move import MOVES, Move, parse_move
 from accelet.kube.apiresources import JOBS, PODS, ApiResource
 from accelet.kube.client import Client
 from accelet.kube.errors import ConflictError, ExistsError, NotFoundError
-from accelet.kube.objects import WireObject, read_object
+from accelet.kube.objects import RawObject, WireObject, read_object
 from accelet.kube.writing.disruption import BUDGETS, DisruptionBudget, parse_budget, why_forbidden
 
 EVENTS_OF_CORE: Final = ApiResource("Event", "events")
@@ -182,11 +183,19 @@ class TaskWriter:
         with suppress(NotFoundError, ConflictError):
             await self._writer.delete(GPU_TASKS, *task.key, uid=task.uid, propagation="Background")
 
-    async def ask_why(self, job: TaskJob, now_s: float, again_s: float) -> JobReport:
-        """What the Events of a Job say."""
-        query = {"fieldSelector": f"involvedObject.uid={job.uid}", "limit": _MOST_EVENTS}
-        page = await self._client.list_page(EVENTS_OF_CORE, job.namespace, query)
-        return read_events(page.items, job.uid, now_s, again_s)
+    async def ask_why(self, wanted: AskWhy, now_s: float) -> JobReport:
+        """What the Events of a Job say, and those of a pod that does not start."""
+        job, pod = wanted.job, wanted.pod
+        events = await self._list_events(job.namespace, job.uid)
+        report = read_events(events, job.uid, now_s, wanted.again_s)
+        if pod is None:
+            return report
+        said = read_pod_events(await self._list_events(pod.namespace, pod.uid))
+        return replace(report, pod_uid=pod.uid, starting=said)
+
+    async def _list_events(self, namespace: str, uid: str) -> Sequence[RawObject]:
+        query = {"fieldSelector": f"involvedObject.uid={uid}", "limit": _MOST_EVENTS}
+        return (await self._client.list_page(EVENTS_OF_CORE, namespace, query)).items
 
     async def advance_move(self, wanted: AdvanceMove, now_s: float) -> None:
         """Writes down that a Move has come to a phase; not if it has changed meanwhile."""

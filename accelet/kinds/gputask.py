@@ -305,7 +305,7 @@ class GPUTaskSpec(_Part, frozen=True, kw_only=True):
                     "!has(self.nodeSelector) || self.nodeSelector.all(key,"
                     f" key.size() <= {_LONGEST_LABEL} && key.matches('{QUALIFIED_NAME}'))"
                 ),
-                "a key of nodeSelector must be the name of a label, as example.com/model",
+                "a key of nodeSelector must be the name of a label, as a.com/model, of at most 317 letters",
             ),
         ]
 

@@ -14,6 +14,7 @@ from accelet.gputask.deciding.ends import (
     lost_ranks,
 )
 from accelet.gputask.deciding.moving import clear_moves, go_on
+from accelet.gputask.deciding.starting import silent_pod
 from accelet.gputask.deciding.view import (
     AskWhy,
     CreateJob,
@@ -163,10 +164,11 @@ def _steer(view: TaskView, job: TaskJob) -> TaskStep:
 
 
 def _inquire(view: TaskView, job: TaskJob) -> TaskStep:
-    """Asks why ranks are missing or held, which a Job's status does not say."""
+    """Asks why ranks are missing, held or do not start, which neither their Job nor their pods say."""
     is_short = job.active + job.terminating + job.succeeded < job.parallelism
     is_held = not view.noted and any(pod.is_gated for pod in view.own_pods)
-    if not is_short and not is_held:
+    silent = silent_pod(view.own_pods)
+    if not (is_short or is_held or silent is not None):
         return TaskStep(view.record)
     report = view.present_report
     if report is None:
@@ -174,6 +176,10 @@ def _inquire(view: TaskView, job: TaskJob) -> TaskStep:
     else:
         since_s, patience_s = report.asked_s, report.again_s
         next_s = min(report.again_s * 2, _LONGEST_ASK_S)
+    if silent is not None and not (is_short or is_held):
+        if report is None or report.pod_uid != silent.uid:
+            patience_s, next_s = view.times.quiet_s, _FIRST_ASK_S
+        since_s = max(since_s, silent.accepted_s)
     if (wait_s := view.left_s(since_s + patience_s, patience_s)) > 0:
         return TaskStep(view.record, None, wait_s)
-    return TaskStep(view.record, AskWhy(job, next_s))
+    return TaskStep(view.record, AskWhy(job, next_s, silent))

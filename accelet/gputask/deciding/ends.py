@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from accelet.gputask.deciding.starting import say_end, say_refusal
 from accelet.gputask.deciding.view import TaskRecord, TaskView
 from accelet.gputask.objects.jobs import JobCondition, TaskJob
 from accelet.gputask.objects.pods import TaskPod
@@ -72,7 +73,7 @@ def _judge_refusals(view: TaskView, refused: list[TaskPod]) -> AttemptEnd:
     named = lasting or refused[0]
     return AttemptEnd(
         "disrupted" if lasting is None and is_forgiven else "failed",
-        f"a kubelet did not admit rank {named.rank}: {named.refusal}",
+        say_refusal(named)[:_MOST_TEXT],
     )
 
 
@@ -183,7 +184,4 @@ def _failed_pods(view: TaskView) -> list[TaskPod]:
 def _failed_text(failed: list[TaskPod]) -> str:
     """Which ranks failed, by the lowest whose program ran."""
     pod = next((pod for pod in failed if not pod.refusal), None)
-    if pod is None:
-        return ""
-    end = "failed" if pod.exit_code is None else f"ended with exit code {pod.exit_code}"
-    return f"rank {pod.rank} {end}"
+    return "" if pod is None else say_end(pod)[:_MOST_TEXT]

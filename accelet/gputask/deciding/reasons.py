@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Literal
 
+from accelet.gputask.deciding.starting import why_unscheduled, why_unstarted
 from accelet.gputask.deciding.view import TaskRecord, TaskView
 from accelet.gputask.objects.jobs import TaskJob
 from accelet.gputask.objects.pods import TaskPod
@@ -12,7 +13,6 @@ from accelet.kinds.gputask import TaskPhase
 from accelet.kinds.move import Move
 
 _Truth = Literal["True", "False", "Unknown"]
-_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 _REPORTED = 900
 _PHASES: Final[Mapping[str, TaskPhase]] = {
     "Admitted": "Suspended",
@@ -161,7 +161,8 @@ def _not_placed(view: TaskView, job: TaskJob, placed: int) -> ConditionWord:
     is_short = job.active + job.terminating + job.succeeded < job.parallelism
     if is_short and report is not None and report.refused:
         return ConditionWord("Placed", "False", "PodsRefused", report.refused[:_REPORTED])
-    if waiting := view.noted or (report.waiting if report is not None else ""):
+    unscheduled = "" if view.noted else why_unscheduled(view.own_pods)
+    if waiting := view.noted or unscheduled or (report.waiting if report is not None else ""):
         return ConditionWord("Placed", "False", "Waiting", waiting[:_REPORTED])
     if (move := _moving(view)) is not None:
         return _left(move)
@@ -181,9 +182,10 @@ def _running(view: TaskView, job: TaskJob) -> ConditionWord:
     least = min(view.task.least, job.parallelism) if view.task.is_elastic else job.parallelism
     if ready + _done(view, job) >= least:
         return ConditionWord("Running", "True", "Running")
-    stuck = next((pod for pod in live if pod.waiting in _IMAGE), None)
-    if stuck is not None:
-        return ConditionWord("Running", "False", "ImagePull", f"rank {stuck.rank}: {stuck.waiting}")
+    report = view.present_report
+    pod_uid, said = (report.pod_uid, report.starting) if report is not None else ("", "")
+    if (unstarted := why_unstarted(live, pod_uid, said)) is not None:
+        return ConditionWord("Running", "False", unstarted.reason, unstarted.text[:_REPORTED])
     return ConditionWord("Running", "False", "Starting", f"{ready} of {job.parallelism} ranks are ready")
 
 

@@ -82,13 +82,18 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """What the Events of a Job said when they were read last: why ranks are missing or held."""
+    """What the Events of a Job said when they were read last: why ranks are missing or held.
+
+    `starting` is what those of the pod `pod_uid` said: why its container does not run.
+    """
 
     job_uid: str
     asked_s: float
     again_s: float
     refused: str = ""
     waiting: str = ""
+    pod_uid: str = ""
+    starting: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,10 +260,11 @@ class SetDeadline:
 
 @dataclass(frozen=True, slots=True)
 class AskWhy:
-    """Read the Events of this Job."""
+    """Read the Events of this Job, and of a pod that has a node and does not start."""
 
     job: TaskJob
     again_s: float
+    pod: TaskPod | None = None
 
 
 @dataclass(frozen=True, slots=True)

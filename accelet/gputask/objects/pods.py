@@ -19,6 +19,10 @@ from accelet.kube.objects import (
 from accelet.kube.writing.ownership import controller_of
 
 _LONGEST_UID = 63
+_LONGEST_WORD = 63
+_LONGEST_TEXT = 400
+_BEGIN_KEPT = 100
+"""Of a longer text its end is kept too, where runtimes say what it comes from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +31,10 @@ class TaskPod:
 
     `job_uid` is of the Job that controls it, empty for one that was orphaned. `is_disrupted`: it was evicted,
     preempted, or lost with its node. `refusal` is why its kubelet did not admit it, in a word, empty if it
-    did. `waiting` is why its container does not start, `exit_code` how it ended. `asked_by` is the Move for
-    which its program was asked to save, `saved_for` that for which it says it has.
+    did, and `refusal_text` in its sentence. `waiting` is why its container does not start, `exit_code` and
+    `end_reason` how it ended, `waiting_text` and `end_text` the runtime's sentences. `unscheduled` is why
+    kube-scheduler has no node for it. `accepted_s` is when its kubelet saw it, in seconds since the epoch.
+    `asked_by` is the Move for which its program was asked to save, `saved_for` that for which it says it has.
     `wait` is why it has no node, as the scheduler says. `ends_by_s` is when one that is deleted should have
     ended, in seconds since the epoch, 0 for any other.
     """
@@ -46,8 +52,14 @@ class TaskPod:
     is_deleted: bool = False
     is_disrupted: bool = False
     refusal: str = ""
+    refusal_text: str = ""
     waiting: str = ""
+    waiting_text: str = ""
     exit_code: int | None = None
+    end_reason: str = ""
+    end_text: str = ""
+    unscheduled: str = ""
+    accepted_s: float = 0.0
     asked_by: str = ""
     saved_for: str = ""
     wait: WaitingReason | None = None
@@ -79,10 +91,17 @@ class _WireSpec(Wire, frozen=True):
 
 class _WireWaiting(Wire, frozen=True):
     reason: str | None = None
+    message: str | None = None
 
 
 class _WireTerminated(Wire, frozen=True):
     exit_code: int | None = None
+    reason: str | None = None
+    message: str | None = None
+
+
+class _WireCondition(WireCondition, frozen=True):
+    message: str | None = None
 
 
 class _WireState(Wire, frozen=True):
@@ -97,7 +116,9 @@ class _WireContainer(Wire, frozen=True):
 class _WireStatus(Wire, frozen=True):
     phase: str | None = None
     reason: str | None = None
-    conditions: list[WireCondition] | None = None
+    message: str | None = None
+    conditions: list[_WireCondition] | None = None
+    init_container_statuses: list[_WireContainer] | None = None
     container_statuses: list[_WireContainer] | None = None
     start_time: datetime | None = None
 
@@ -118,8 +139,10 @@ def parse_pod(raw: RawObject) -> TaskPod:
     annotations = metadata.annotations or {}
     owner = controller_of(read_owners(metadata.owner_references))
     states = [one.state for one in status.container_statuses or () if one.state is not None]
-    waiting = next((one.waiting.reason for one in states if one.waiting and one.waiting.reason), "")
+    before = [one.state for one in status.init_container_statuses or () if one.state is not None]
+    waits = next((one.waiting for one in [*before, *states] if one.waiting and one.waiting.reason), None)
     ended = next((one.terminated for one in states if one.terminated), None)
+    refusal = _refusal(status)
     return TaskPod(
         namespace=share_text(metadata.namespace or "default"),
         name=metadata.name,
@@ -133,9 +156,15 @@ def parse_pod(raw: RawObject) -> TaskPod:
         is_ready="Ready" in held,
         is_deleted=metadata.deletion_timestamp is not None,
         is_disrupted="DisruptionTarget" in held,
-        refusal=share_text(_refusal(status)),
-        waiting=share_text(waiting[:63]),
+        refusal=share_text(refusal),
+        refusal_text=_sentence(status.message) if refusal else "",
+        waiting=share_text((waits.reason or "")[:_LONGEST_WORD]) if waits is not None else "",
+        waiting_text=_sentence(waits.message) if waits is not None else "",
         exit_code=ended.exit_code if ended is not None else None,
+        end_reason=share_text((ended.reason or "")[:_LONGEST_WORD]) if ended is not None else "",
+        end_text=_sentence(ended.message) if ended is not None else "",
+        unscheduled=_unscheduled(status),
+        accepted_s=status.start_time.timestamp() if status.start_time is not None else 0.0,
         asked_by=share_text(annotations.get(SAVE, "").partition(" ")[0][:_LONGEST_UID]),
         saved_for=share_text(annotations.get(SAVED, "")[:_LONGEST_UID]),
         wait=parse_waiting(annotations.get(WAITING_ANNOTATION, "")),
@@ -148,7 +177,21 @@ def parse_pod(raw: RawObject) -> TaskPod:
 def _refusal(status: _WireStatus) -> str:
     """Kubelets give the pods that they do not admit a phase and a reason, and their containers no status."""
     is_refused = status.phase == "Failed" and not status.container_statuses
-    return (status.reason or "")[:63] if is_refused else ""
+    return (status.reason or "")[:_LONGEST_WORD] if is_refused else ""
+
+
+def _unscheduled(status: _WireStatus) -> str:
+    """What kube-scheduler says in the condition PodScheduled of a pod for which it has no node."""
+    said = (one for one in status.conditions or () if one.type == "PodScheduled" and one.status == "False")
+    return next((_sentence(one.message) for one in said if one.reason == "Unschedulable"), "")
+
+
+def _sentence(text: str | None) -> str:
+    """What somebody says, on one line and of bounded length."""
+    line = " ".join((text or "")[:65_536].split())
+    if len(line) <= _LONGEST_TEXT:
+        return line
+    return f"{line[:_BEGIN_KEPT]} … {line[_BEGIN_KEPT - _LONGEST_TEXT + 3 :]}"
 
 
 def _rank(text: str) -> int | None:

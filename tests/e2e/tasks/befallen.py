@@ -95,7 +95,7 @@ async def test_a_rank_out_of_memory_is_an_incident(user: Client, namespace: str,
     await until("it ended", has_ended)
     status = await status_of(user, namespace, "hungry")
     assert _counts(status) == ("Failed", 2, 2, 0)
-    assert status["why"] == "rank 0 ended with exit code 137"
+    assert status["why"].endswith("ended with exit code 137")
 
 
 async def test_a_preempted_rank_and_a_lost_node_cost_no_retry(  # noqa: PLR0917 - fixtures
