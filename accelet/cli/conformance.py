@@ -47,6 +47,13 @@ _WORDS = {Status.PASS: "passed", Status.FAIL: "failed", Status.SKIP: "not judged
 @click.option("--kubelet-version", default="1.36", show_default=True, type=click.Choice(list(VERSIONS)))
 @click.option("--unplug-command", metavar="CMD", help="Takes device {device} away from the plugin.")
 @click.option("--replug-command", metavar="CMD", help="Gives device {device} back.")
+@click.option(
+    "--host-root",
+    default="/",
+    show_default=True,
+    metavar="DIR",
+    help="Where the host's files are, if the plugin was told of another place; may name {root}.",
+)
 @click.option("--only", metavar="IDS", help="Only these checks, R1,L4 for instance.")
 @click.option(
     "--jobs", default=1, show_default=True, type=click.IntRange(1), help="How many checks run at a time."
@@ -68,6 +75,7 @@ def command(
     kubelet_version: str,
     unplug_command: str | None,
     replug_command: str | None,
+    host_root: str,
     only: str | None,
     jobs: int,
     mount_namespace: bool,
@@ -75,8 +83,8 @@ def command(
 ) -> None:
     """Checks what a device plugin or a DRA driver owes the kubelet, from outside, in any language.
 
-    Each check starts the plugin anew, with a fake kubelet of its own. Exit codes: 0 nothing failed, 1 a
-    check failed, 2 the arguments are wrong.
+    Each check starts the plugin anew, with a fake kubelet of its own. Exit codes: 0 something passed and
+    nothing failed, 1 a check failed, 2 the arguments are wrong, 3 no check could be judged.
     """
     if (unplug_command is None) != (replug_command is None):
         raise click.UsageError("give --unplug-command and --replug-command together")
@@ -103,6 +111,7 @@ def command(
                     version=kubelet_version,
                     resource=resource,
                     hardware=hardware,
+                    host_root=host_root,
                     jobs=jobs,
                     done=done,
                 )
@@ -113,7 +122,15 @@ def command(
         click.echo(json.dumps({"checks": [_plain(result) for result in results]}, indent=2))
     else:
         _show(results, "DRA driver conformance" if is_driver else "Device plugin conformance")
-    raise SystemExit(1 if any(result.status is Status.FAIL for result in results) else 0)
+    raise SystemExit(exit_code(results))
+
+
+def exit_code(results: Sequence[Result]) -> int:
+    """0 if something passed and nothing failed, 1 if a check failed, 3 if none could be judged."""
+    found = {result.status for result in results}
+    if Status.FAIL in found:
+        return 1
+    return 0 if Status.PASS in found else 3
 
 
 def _driver_checks(

@@ -11,6 +11,7 @@ from accelet.fakekubelet.behaviour import KubeletVersion
 from accelet.fakekubelet.claims.cdi import NO_EDITS, CdiEdits
 from accelet.fakekubelet.claims.claimapi import ClaimApi
 from accelet.fakekubelet.clock import Clock
+from accelet.fakekubelet.devices.devicemanager import PluginOptions
 from accelet.fakekubelet.devices.options import NO_OPTIONS, ContainerOptions
 from accelet.fakekubelet.faults import Faults
 from accelet.fakekubelet.pods import Container, Pod, PodUid
@@ -112,13 +113,17 @@ class PodRecord:
 
 @dataclass(frozen=True, slots=True)
 class RegisterCall:
-    """One call of Register as it came in. `deadline_s` is how long the caller waits; None for ever."""
+    """One call of Register as it came in. `deadline_s` is how long the caller waits; None for ever.
+
+    `options` are those of the request, None where it has none. No kubelet looks at them.
+    """
 
     at: float
     resource: str
     version: str
     endpoint: str
     deadline_s: float | None
+    options: PluginOptions | None = None
 
 
 AdmissionHook = Callable[[Pod], Rejection | None]

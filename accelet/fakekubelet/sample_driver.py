@@ -230,14 +230,19 @@ class SampleDriver(
     # ResourceSlices.
 
     async def publish(self) -> None:
-        """Keeps one ResourceSlice at the API server, whoever removes it."""
+        """Keeps its ResourceSlices at the API server, whoever removes them."""
         selector = f"spec.nodeName={self.places.node},spec.driver={DRIVER}"
         while True:
             with suppress(KubeError):
                 page = await self.client.list_page(SLICES, None, {"fieldSelector": selector})
                 if not page.items:
-                    await self.client.create(SLICES, None, self.slice())
+                    for one in self.slices():
+                        await self.client.create(SLICES, None, one)
             await asyncio.sleep(POLL_S)
+
+    def slices(self) -> list[Json]:
+        """All of its pool."""
+        return [self.slice()]
 
     def slice(self) -> Json:
         return {

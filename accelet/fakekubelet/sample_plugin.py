@@ -2,8 +2,9 @@
 
     python -m accelet.fakekubelet.sample_plugin --dir DIR --devices FOLDER
 
-Each file in FOLDER is a device: its name is the id, its text `healthy` (or why it is not), and, where it
-is known, ` numa=N`. Taking a file away unplugs the device.
+Each file in FOLDER is a device: its name is the id, its text begins with `healthy` (or why it is not).
+`numa=N` in the text names its NUMA node, `node=PATH` a device file of the host, `cdi=NAME` a CDI device:
+containers are given both. Taking a file away unplugs the device.
 """
 
 import argparse
@@ -49,6 +50,7 @@ class SamplePlugin(rpc.DevicePluginServicer):
         self.folder = folder
         self.devices = devices
         self.held_back: dict[str, api.Device] = {}
+        self.texts: dict[str, str] = {}
         self.listed = self.scan()
         self.changed = asyncio.Event()
         self.stream_ended = asyncio.Event()
@@ -64,7 +66,7 @@ class SamplePlugin(rpc.DevicePluginServicer):
         return [self.held_back[device] for device in sorted(self.held_back)]
 
     def read(self, path: Path) -> api.Device:
-        text = path.read_text()
+        text = self.texts[path.name] = path.read_text()
         node = re.search(r"\bnuma=(\d+)", text)
         # Without a known node there must be no topology at all; an empty one means something else.
         topology = api.TopologyInfo(nodes=[api.NUMANode(ID=int(node[1]))]) if node else None
@@ -135,17 +137,30 @@ class SamplePlugin(rpc.DevicePluginServicer):
         return sorted(set(ids) - healthy)
 
     def answer(self, ids: Sequence[str]) -> api.ContainerAllocateResponse:
+        """Every path is absolute and is there; no two devices share one in the container."""
         return api.ContainerAllocateResponse(
             envs={"SAMPLE_DEVICES": ",".join(ids)},
             mounts=[
                 api.Mount(
-                    container_path=f"/run/sample/{device}",
-                    host_path=str(self.devices / device),
-                    read_only=True,
+                    container_path=f"/run/sample/{device}", host_path=str(self.file(device)), read_only=True
                 )
                 for device in ids
             ],
+            devices=[
+                api.DeviceSpec(container_path=f"/dev/sample/{device}", host_path=path, permissions="rw")
+                for device in ids
+                for path in self.said(device, "node")
+            ],
+            cdi_devices=[api.CDIDevice(name=name) for device in ids for name in self.said(device, "cdi")],
         )
+
+    def file(self, device: str) -> Path:
+        """The file that is this device."""
+        return self.devices / device
+
+    def said(self, device: str, word: str) -> list[str]:
+        """What the device's text has after `word=`, as it was read last."""
+        return re.findall(rf"\b{word}=(\S+)", self.texts.get(self.file(device).name, ""))
 
     async def PreStartContainer(  # noqa: N802 - the wire's name
         self, request: api.PreStartContainerRequest, context: _Context

@@ -4,56 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-
-class _Strict(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    pass
-
-
-class _Node(_Strict, frozen=True):
-    path: str
-    host_path: str | None = None
-    type: str | None = None
-    major: int | None = None
-    minor: int | None = None
-    file_mode: int | None = None
-    permissions: str | None = None
-    uid: int | None = None
-    gid: int | None = None
-
-
-class _Mount(_Strict, frozen=True):
-    host_path: str
-    container_path: str
-    options: list[str] | None = None
-    type: str | None = None
-
-
-class _Edits(_Strict, frozen=True):
-    env: list[str] | None = None
-    device_nodes: list[_Node] | None = None
-    net_devices: list[dict[str, Any]] | None = None
-    hooks: list[dict[str, Any]] | None = None
-    mounts: list[_Mount] | None = None
-    intel_rdt: dict[str, Any] | None = None
-    additional_gids: list[int] | None = None
-
-
-class _CdiDevice(_Strict, frozen=True):
-    name: str
-    container_edits: _Edits
-    annotations: dict[str, str] | None = None
-
-
-class _File(_Strict, frozen=True):
-    cdi_version: str
-    kind: str
-    devices: list[_CdiDevice]
-    annotations: dict[str, str] | None = None
-    container_edits: _Edits | None = None
+from accelet.fakekubelet.claims.cdirules import CdiFile, Edits, file_faults
 
 
 class UnresolvableError(Exception):
@@ -76,22 +31,25 @@ class CdiDevices:
     """The CDI devices of some folders as they are now. What is in a later folder counts."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
-        self._edits: dict[str, Sequence[_Edits]] = {}
+        self._edits: dict[str, Sequence[Edits]] = {}
         self.problems: dict[Path, str] = {}
         for folder in folders:
             self._edits |= self._read(folder)
 
-    def _read(self, folder: Path) -> dict[str, Sequence[_Edits]]:
-        found: dict[str, Sequence[_Edits]] = {}
+    def _read(self, folder: Path) -> dict[str, Sequence[Edits]]:
+        found: dict[str, Sequence[Edits]] = {}
         doubled: set[str] = set()
         for path in sorted(folder.glob("*")):
             decode = {".json": msgspec.json.decode, ".yaml": msgspec.yaml.decode}.get(path.suffix)
             if decode is None:
                 continue
             try:
-                file: _File = decode(path.read_bytes(), type=_File)
+                file: CdiFile = decode(path.read_bytes(), type=CdiFile)
             except (OSError, msgspec.MsgspecError) as error:
                 self.problems[path] = str(error)  # the runtime leaves out the whole file
+                continue
+            if faults := file_faults(file):
+                self.problems[path] = faults[0]  # and this one
                 continue
             common = [] if file.container_edits is None else [file.container_edits]
             for device in file.devices:

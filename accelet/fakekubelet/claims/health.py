@@ -56,3 +56,7 @@ class HealthCache:
             for key, each in self._by_driver.get(driver, {}).items()
             if now - each.said_at <= each.timeout_s
         }
+
+    def timeouts(self, driver: str) -> dict[tuple[str, str], float]:
+        """For how many seconds what was said last holds, by pool and device, whether it is over or not."""
+        return {key: each.timeout_s for key, each in self._by_driver.get(driver, {}).items()}

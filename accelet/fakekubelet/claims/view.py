@@ -56,6 +56,12 @@ class DriverView:
         now = self._node.clock.now()
         return claims.drivers.health.words(self.driver, now) if claims is not None else {}
 
+    @property
+    def health_lasts_s(self) -> Mapping[tuple[str, str], float]:
+        """For how many seconds what was said last of each device holds, by pool and name."""
+        claims = self._claims()
+        return claims.drivers.health.timeouts(self.driver) if claims is not None else {}
+
     async def connected(self, *, times: int = 1, timeout_s: float = 10.0) -> None:
         """Returns once it is connected and has been registered `times` times in all.
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import time
 from pathlib import Path
 from typing import Final
 
@@ -13,9 +14,11 @@ from accelet.fakekubelet.conformance.bench import (
     Bench,
     Check,
     FailedError,
+    LateError,
     SkippedError,
     last_words,
 )
+from accelet.fakekubelet.conformance.load import effort_of_session
 from accelet.fakekubelet.faults import Refuse
 from accelet.fakekubelet.resource import ResourceView
 from accelet.fakekubelet.trace import StillWaitingError
@@ -30,7 +33,8 @@ _DIAL_RETRY_S: Final = 0.7
 async def registers(bench: Bench) -> str:
     await bench.kubelet.start()
     plugin = await bench.launch()
-    coming = asyncio.create_task(bench.richest())
+    began = time.monotonic()
+    coming = asyncio.create_task(bench.patiently(bench.richest))
     ending = asyncio.create_task(plugin.wait())
     try:
         await asyncio.wait({coming, ending}, return_when=asyncio.FIRST_COMPLETED)
@@ -38,7 +42,8 @@ async def registers(bench: Bench) -> str:
             raise FailedError(f"it ended with {ending.result()} and {last_words(plugin.output())}")
         view = coming.result()
     except StillWaitingError:
-        raise FailedError(f"{_what_is_missing(bench)}; it runs and {last_words(plugin.output())}") from None
+        missing = _what_is_missing(bench, time.monotonic() - began)
+        raise FailedError(f"{missing}; it runs and {last_words(plugin.output())}") from None
     finally:
         for task in (coming, ending):
             task.cancel()
@@ -46,19 +51,22 @@ async def registers(bench: Bench) -> str:
     return f"{view.resource} with {len(view.last_list)} devices"
 
 
-def _what_is_missing(bench: Bench) -> str:
+def _what_is_missing(bench: Bench, waited_s: float) -> str:
     others = sorted({call.resource for call in bench.kubelet.register_calls} - {bench.resource})
     if bench.resource is None:
-        return f"nothing registered and listed in {PATIENCE_S:g} s"
+        return f"nothing registered and listed in {waited_s:.0f} s"
     instead = f"; what registered is {', '.join(others)}" if others else ""
-    return f"{bench.resource} did not register and list in {PATIENCE_S:g} s{instead}"
+    return f"{bench.resource} did not register and list in {waited_s:.0f} s{instead}"
 
 
 async def serves_first(bench: Bench) -> str:
     view = await bench.ready()
     took = _seconds_between(bench, "register", "registered", view)
     if took >= _DIAL_RETRY_S:
-        raise FailedError(f"the kubelet could connect only after {took:.2f} s: serve before calling Register")
+        raise LateError(
+            f"the kubelet could connect only after {took:.2f} s: serve before calling Register",
+            took - _DIAL_RETRY_S,
+        )
     return f"answered after {took * 1000:.0f} ms"
 
 
@@ -88,14 +96,16 @@ async def _registers_within(bench: Bench, view: ResourceView, before: int, secon
     began = bench.kubelet.trace.events[-1].t
     call = await bench.next_call(view, before, _GIVING_UP_S)
     if call is None:
-        raise FailedError(f"it did not register in {_GIVING_UP_S:g} s after {after}")
+        late_by_s = _GIVING_UP_S - seconds
+        raise LateError(f"it did not register in {_GIVING_UP_S:g} s after {after}", late_by_s)
     came = next(
         event.t
         for event in bench.kubelet.trace
         if event.event == "register" and event.resource == view.resource and event.t >= began
     )
-    if came - began > seconds:
-        raise FailedError(f"it registered {came - began:.2f} s after {after}; {seconds:g} s are allowed")
+    if (took := came - began) > seconds:
+        text = f"it registered {took:.2f} s after {after}; {seconds:g} s are allowed"
+        raise LateError(text, took - seconds)
     return f"after {(came - began) * 1000:.0f} ms"
 
 
@@ -109,27 +119,50 @@ async def waits_for_a_kubelet(bench: Bench) -> str:
     try:
         await bench.first_resource()
     except StillWaitingError:
-        raise FailedError(f"it did not register in {PATIENCE_S:g} s after the kubelet had come") from None
+        text = f"it did not register in {PATIENCE_S:g} s after the kubelet had come"
+        raise LateError(text, PATIENCE_S - 6) from None
     came = next(event.t for event in bench.kubelet.trace if event.event == "register")
-    if came - began > 6:
-        raise FailedError(f"it registered {came - began:.1f} s after the kubelet had come; 6 s are allowed")
+    if (took := came - began) > 6:
+        text = f"it registered {took:.1f} s after the kubelet had come; 6 s are allowed"
+        raise LateError(text, took - 6)
     return f"{(came - began) * 1000:.0f} ms after the kubelet"
 
 
 async def is_quiet_while_it_waits(bench: Bench) -> str:
-    await bench.kubelet.start()
-    await bench.kubelet.stop()
-    plugin = await bench.launch()
+    """A killed kubelet leaves its socket file behind, and connections to it are refused.
+
+    The plugin is measured once it has been registered and listed, so that its start does not count.
+    """
+    await bench.ready()
     pid = bench.needed_pid()
+    await bench.kubelet.stop()
     await asyncio.sleep(1.5)
-    before = _cpu_seconds(pid)
+    before, waited, began = _cpu_seconds(pid), effort_of_session(pid), time.monotonic()
     await asyncio.sleep(2)
-    if plugin.exit_code is not None:
-        raise FailedError(f"with a dead kubelet.sock it ended with {plugin.exit_code}")
+    took = time.monotonic() - began
+    if (code := bench.plugin.exit_code) is not None:
+        raise FailedError(f"when kubelet.sock was dead it ended with {code}")
     used = _cpu_seconds(pid) - before
-    if used > 0.3:
-        raise FailedError(f"it used {used:.2f} s of processor time in 2 s against a dead kubelet.sock")
-    return f"{used:.2f} s of processor time in 2 s"
+    # On a busy machine who spins gets little: what counts is how much it took of what it could have had.
+    could = max(took / 4, took - effort_of_session(pid).since(waited).waited_s)
+    if used > 0.15 * could:
+        raise FailedError(
+            f"it used {used:.2f} s of processor time in {could:.1f} s against a dead kubelet.sock"
+        )
+    await bench.plugin.kill()
+    await _bears_a_dead_socket(bench)
+    return f"{used:.2f} s of processor time in {could:.1f} s"
+
+
+async def _bears_a_dead_socket(bench: Bench) -> None:
+    """Raises FailedError if a plugin that finds a dead socket at its start does not wait for a kubelet."""
+    plugin = await bench.launch()
+    ending = asyncio.create_task(plugin.wait())
+    await asyncio.wait([ending], timeout=1.5)
+    if ending.done():
+        raise FailedError(f"with a dead kubelet.sock it ended with {ending.result()}")
+    ending.cancel()
+    await asyncio.gather(ending, return_exceptions=True)
 
 
 def _cpu_seconds(pid: int) -> float:
@@ -173,9 +206,14 @@ async def takes_no_for_an_answer(bench: Bench) -> str:
     await bench.kubelet.start()
     bench.kubelet.faults.register.inject(Refuse('the ResourceName "x" is invalid'))
     await bench.launch()
-    trace = bench.kubelet.trace
+
+    async def called(timeout_s: float) -> None:
+        await bench.kubelet.trace.until(
+            lambda: bool(bench.kubelet.register_calls), "a Register", timeout_s=timeout_s
+        )
+
     try:
-        await trace.until(lambda: bool(bench.kubelet.register_calls), "a Register", timeout_s=PATIENCE_S)
+        await bench.patiently(called)
     except StillWaitingError:
         raise SkippedError("it does not register (see R1)") from None
     await asyncio.sleep(3)
@@ -192,7 +230,7 @@ async def tries_again(bench: Bench) -> str:
     bench.kubelet.faults.register.inject(Refuse("busy", grpc.StatusCode.UNAVAILABLE), times=1)
     await bench.launch()
     try:
-        await bench.first_resource()
+        await bench.patiently(bench.first_resource)
     except StillWaitingError:
         if not bench.kubelet.register_calls:
             raise SkippedError("it does not register (see R1)") from None
@@ -273,13 +311,35 @@ async def takes_newer_messages(bench: Bench) -> str:
     await bench.kubelet.start()
     await bench.launch()
     try:
-        view = bench.kubelet.resource(bench.resource or await bench.first_resource())
-        await view.devices(timeout_s=PATIENCE_S)
+        await bench.patiently(bench.richest)
     except StillWaitingError:
         if bench.kubelet.register_calls:
             raise FailedError("it does not answer when a request has a field it does not know") from None
         raise SkippedError("it does not register (see R1)") from None
     return "ignores fields it does not know"
+
+
+async def says_its_options_once(bench: Bench) -> str:
+    """The options of Register are those of GetDevicePluginOptions, or are left out.
+
+    The kubelet looks at the latter alone (pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go, Register,
+    ignores the former), and so a difference means that one of them is not what is done.
+    """
+    view = await bench.ready()
+    told = bench.calls(view)[-1].options
+    if told is None:
+        return "Register names none"
+    if told != view.options:
+        wrong = [
+            word
+            for word, one, other in (
+                ("pre_start_required", told.pre_start_required, view.options.pre_start_required),
+                ("get_preferred_allocation_available", told.prefers, view.options.prefers),
+            )
+            if one != other
+        ]
+        raise FailedError(f"Register and GetDevicePluginOptions differ in {' and '.join(wrong)}")
+    return "the same in Register and GetDevicePluginOptions"
 
 
 async def keeps_resources_apart(bench: Bench) -> str:
@@ -318,4 +378,5 @@ REGISTERING: Final[tuple[Check[Bench], ...]] = (
     Check("R15", "leaks no files over kubelet restarts", leaks_nothing, needs_process=True),
     Check("R16", "understands a newer kubelet", takes_newer_messages),
     Check("R17", "keeps its resources apart", keeps_resources_apart),
+    Check("R18", "says the same options when it registers and when asked", says_its_options_once),
 )

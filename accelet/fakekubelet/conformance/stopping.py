@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from accelet.fakekubelet.conformance.bench import PATIENCE_S, Bench, Check, FailedError, SkippedError, timed
+from accelet.fakekubelet.conformance.bench import PATIENCE_S, Bench, Check, FailedError, LateError, timed
 
 _KUBELETS_OWN: Final = {"kubelet.sock", "kubelet_internal_checkpoint"}
 
@@ -18,15 +18,15 @@ async def ends_soon(bench: Bench) -> str:
     try:
         took = await timed(asyncio.wait_for(bench.plugin.wait(), PATIENCE_S))
     except TimeoutError:
-        raise FailedError(f"{PATIENCE_S:g} s after SIGTERM it still ran") from None
+        raise LateError(f"{PATIENCE_S:g} s after SIGTERM it still ran", PATIENCE_S - 2) from None
     if took > 2:
-        raise FailedError(f"it took {took:.1f} s to end after SIGTERM; 2 s are allowed")
+        raise LateError(f"it took {took:.1f} s to end after SIGTERM; 2 s are allowed", took - 2)
     return f"after {took * 1000:.0f} ms"
 
 
 async def takes_its_socket_along(bench: Bench) -> str:
     await bench.ready()
-    await _terminated(bench)
+    await bench.ended(see="S1")
     left = sorted(path.name for path in _sockets(bench.kubelet.plugins_dir))
     if left:
         raise FailedError(f"after SIGTERM it left {', '.join(left)} behind")
@@ -35,7 +35,7 @@ async def takes_its_socket_along(bench: Bench) -> str:
 
 async def leaves_no_litter(bench: Bench) -> str:
     await bench.ready()
-    await _terminated(bench)
+    await bench.ended(see="S1")
     folder = bench.kubelet.plugins_dir
     left = sorted(
         path.name
@@ -45,14 +45,6 @@ async def leaves_no_litter(bench: Bench) -> str:
     if left:
         raise FailedError(f"it left {', '.join(left)} in the folder: a kubelet takes that for a checkpoint")
     return "nothing"
-
-
-async def _terminated(bench: Bench) -> None:
-    await bench.plugin.terminate()
-    try:
-        await asyncio.wait_for(bench.plugin.wait(), PATIENCE_S)
-    except TimeoutError:
-        raise SkippedError("it does not end (see S1)") from None
 
 
 def _sockets(folder: Path) -> Iterator[Path]:
@@ -86,7 +78,7 @@ async def leaves_strangers_alone(bench: Bench) -> str:
         await bench.plugin.kill()
         await bench.launch()
         await bench.back(view, 2)
-        await _terminated(bench)
+        await bench.ended(see="S1")
         lost = [name for name in ("stranger", "stranger.sock") if not (folder / name).exists()]
     if lost:
         raise FailedError(f"it removed {', '.join(lost)}, which others had put there")

@@ -88,7 +88,7 @@ class PluginClient:
             answer = await _answer(self._stub.GetDevicePluginOptions(self._aged(api.Empty())))
         except CallError as error:
             raise DialError(f"failed to get device plugin options: {error}") from error
-        return PluginOptions(answer.pre_start_required, answer.get_preferred_allocation_available)
+        return plugin_options(answer)
 
     async def lists(self) -> AsyncIterator[list[PluginDevice]]:
         """Each list that the plugin sends, until the stream ends.
@@ -188,6 +188,11 @@ def go_errors() -> Iterator[None]:
         if task is None or task.cancelling():
             raise
         raise CallError(grpc.StatusCode.CANCELLED, "grpc: the client connection is closing") from None
+
+
+def plugin_options(said: api.DevicePluginOptions) -> PluginOptions:
+    """A plugin's options from their message."""
+    return PluginOptions(said.pre_start_required, said.get_preferred_allocation_available)
 
 
 def _device(device: api.Device) -> PluginDevice:

@@ -13,7 +13,7 @@ import grpc.aio
 from accelet.fakekubelet.devices.checkpointfile import CheckpointFile
 from accelet.fakekubelet.devices.devicemanager import AllocationError, DeviceManager, Endpoint
 from accelet.fakekubelet.node import Node, RegisterCall
-from accelet.fakekubelet.services.plugin import CallError, DialError, PluginClient
+from accelet.fakekubelet.services.plugin import CallError, DialError, PluginClient, plugin_options
 from accelet.kubelet.api import deviceplugin_pb2 as api
 from accelet.kubelet.api import deviceplugin_pb2_grpc as rpc
 from accelet.kubelet.resourcename import explain_bad_resource_name
@@ -179,6 +179,7 @@ class Registration(rpc.RegistrationServicer):
                 request.version,
                 request.endpoint,
                 context.time_remaining(),
+                plugin_options(request.options) if request.HasField("options") else None,
             )
         )
         await self._node.faults.register.suffer(self._node.clock, context)

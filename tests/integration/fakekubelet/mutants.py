@@ -5,6 +5,7 @@ import contextlib
 import os
 import socket
 import sys
+import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -201,7 +202,22 @@ class ChokesOnNewFields(SamplePlugin):
         return self.options()
 
 
+@fails("R18")
+class SaysOtherOptionsWhenItRegisters(SamplePlugin):
+    def registration(self) -> api.RegisterRequest:
+        request = super().registration()
+        request.options.pre_start_required = False
+        return request
+
+
 # Listing
+
+
+class Renamed(SamplePlugin):
+    """Its ids begin with the names of its files."""
+
+    def file(self, device: str) -> Path:
+        return self.devices / device[: len("dev-0")]
 
 
 @fails("L1")
@@ -215,7 +231,7 @@ class ListsLate(SamplePlugin):
 
 
 @fails("L2")
-class NumbersItsGenerations(SamplePlugin):
+class NumbersItsGenerations(Renamed):
     generation = 0
 
     async def live(self, seen: tuple[int, int]) -> None:
@@ -243,7 +259,7 @@ class NumbersItsGenerations(SamplePlugin):
 
 
 @fails("L3")
-class DrawsItsIds(SamplePlugin):
+class DrawsItsIds(Renamed):
     def __init__(self, folder: Path, devices: Path) -> None:
         self.drawn = uuid.uuid4().hex[:6]
         super().__init__(folder, devices)
@@ -267,7 +283,7 @@ class RepeatsItself(SamplePlugin):
 
 
 @fails("L5")
-class HasColonsInItsIds(SamplePlugin):
+class HasColonsInItsIds(Renamed):
     def scan(self) -> list[api.Device]:
         found = super().scan()
         return [api.Device(ID=f"{device.ID}:x", health=device.health) for device in found]
@@ -291,7 +307,7 @@ class InventsAWord(SamplePlugin):
 class SendsAnEmptyTopology(SamplePlugin):
     def read(self, path: Path) -> api.Device:
         device = super().read(path)
-        device.topology.SetInParent()
+        device.topology.CopyFrom(api.TopologyInfo())
         return device
 
 
@@ -318,6 +334,42 @@ class DropsWhatIsGone(SamplePlugin):
     def scan(self) -> list[api.Device]:
         self.held_back = {}
         return super().scan()
+
+
+@fails("L12")
+class HasAnUnknownNumaNode(SamplePlugin):
+    """What sysfs says of a device without a node, taken for one."""
+
+    def read(self, path: Path) -> api.Device:
+        device = super().read(path)
+        device.topology.CopyFrom(api.TopologyInfo(nodes=[api.NUMANode(ID=-1)]))
+        return device
+
+
+@fails("L12")
+class HasANumaNodeThatTheHostHasNot(SamplePlugin):
+    def read(self, path: Path) -> api.Device:
+        device = super().read(path)
+        device.topology.CopyFrom(api.TopologyInfo(nodes=[api.NUMANode(ID=64)]))
+        return device
+
+
+@fails("L13")
+class DropsAllForOne(SamplePlugin):
+    """When a device is gone its look fails, and it lists what it has lost alone."""
+
+    def scan(self) -> list[api.Device]:
+        found = super().scan()
+        gone = [device for device in found if not self.file(device.ID).exists()]
+        return gone or found
+
+
+@fails("L13")
+class TakesAllForUnhealthy(SamplePlugin):
+    def scan(self) -> list[api.Device]:
+        found = super().scan()
+        is_whole = all(self.file(device.ID).exists() for device in found)
+        return found if is_whole else [self.gone(device) for device in found]
 
 
 # Allocating
@@ -503,6 +555,142 @@ class RemembersACancelledCall(SamplePlugin):
         return await super().Allocate(request, context)
 
 
+@fails("A16")
+class PrefersSlowly(SamplePlugin):
+    async def GetPreferredAllocation(  # noqa: N802
+        self, request: api.PreferredAllocationRequest, context: Context
+    ) -> api.PreferredAllocationResponse:
+        await asyncio.sleep(0.3)
+        return await super().GetPreferredAllocation(request, context)
+
+
+# What containers are given
+
+
+@fails("G1")
+class GivesARelativeHostPath(SamplePlugin):
+    def answer(self, ids: Sequence[str]) -> api.ContainerAllocateResponse:
+        answer = super().answer(ids)
+        for device in answer.devices:
+            device.host_path = device.host_path.lstrip("/")
+        return answer
+
+
+@fails("G1")
+class GivesAPathWithANul(SamplePlugin):
+    def answer(self, ids: Sequence[str]) -> api.ContainerAllocateResponse:
+        answer = super().answer(ids)
+        for mount in answer.mounts:
+            mount.container_path += "\0"
+        return answer
+
+
+@fails("G1")
+class MountsOverTheRoot(SamplePlugin):
+    def answer(self, ids: Sequence[str]) -> api.ContainerAllocateResponse:
+        answer = super().answer(ids)
+        answer.mounts.add(container_path="/", host_path=str(self.devices))
+        return answer
+
+
+@fails("G2")
+class GivesEveryDeviceTheSamePath(SamplePlugin):
+    """Each alone is right; a container of two has one of them."""
+
+    def answer(self, ids: Sequence[str]) -> api.ContainerAllocateResponse:
+        answer = super().answer(ids)
+        for mount in answer.mounts:
+            mount.container_path = "/run/sample/device"
+        return answer
+
+
+@fails("G2")
+class MountsOverItsDevice(SamplePlugin):
+    def answer(self, ids: Sequence[str]) -> api.ContainerAllocateResponse:
+        answer = super().answer(ids)
+        for mount, device in zip(answer.mounts, answer.devices, strict=True):
+            mount.container_path = f"{device.container_path}/"
+        return answer
+
+
+@fails("G3")
+class WantsToExecuteADevice(SamplePlugin):
+    def answer(self, ids: Sequence[str]) -> api.ContainerAllocateResponse:
+        answer = super().answer(ids)
+        for device in answer.devices:
+            device.permissions = "rwx"
+        return answer
+
+
+@fails("G3")
+class LeavesPermissionsOut(SamplePlugin):
+    def answer(self, ids: Sequence[str]) -> api.ContainerAllocateResponse:
+        answer = super().answer(ids)
+        for device in answer.devices:
+            device.permissions = ""
+        return answer
+
+
+@fails("G4")
+class NamesACdiDeviceWithoutItsKind(SamplePlugin):
+    def answer(self, ids: Sequence[str]) -> api.ContainerAllocateResponse:
+        answer = super().answer(ids)
+        for device in answer.cdi_devices:
+            device.name = device.name.partition("=")[2]
+        return answer
+
+
+@fails("G4")
+class NamesACdiDeviceInAnAnnotation(SamplePlugin):
+    def answer(self, ids: Sequence[str]) -> api.ContainerAllocateResponse:
+        answer = super().answer(ids)
+        answer.annotations["cdi.k8s.io/sample"] = "example.com/sample=dev-0, example.com/sample=dev-1"
+        return answer
+
+
+@fails("G5")
+class PutsAnEqualsSignIntoAName(SamplePlugin):
+    def answer(self, ids: Sequence[str]) -> api.ContainerAllocateResponse:
+        answer = super().answer(ids)
+        answer.envs["SAMPLE=DEVICES"] = "1"
+        return answer
+
+
+@fails("G5")
+class PutsANulIntoAValue(SamplePlugin):
+    def answer(self, ids: Sequence[str]) -> api.ContainerAllocateResponse:
+        answer = super().answer(ids)
+        answer.envs["SAMPLE_DEVICES"] = "\0".join(ids)
+        return answer
+
+
+@fails("G6")
+class GivesADeviceThatIsNotThere(SamplePlugin):
+    def answer(self, ids: Sequence[str]) -> api.ContainerAllocateResponse:
+        answer = super().answer(ids)
+        for device in answer.devices:
+            device.host_path = "/dev/no-such-device"
+        return answer
+
+
+@fails("G6")
+class GivesAFileForADevice(SamplePlugin):
+    def answer(self, ids: Sequence[str]) -> api.ContainerAllocateResponse:
+        answer = super().answer(ids)
+        for device in answer.devices:
+            device.host_path = str(self.file(ids[0]))
+        return answer
+
+
+@fails("G6")
+class MountsWhatIsNotThere(SamplePlugin):
+    def answer(self, ids: Sequence[str]) -> api.ContainerAllocateResponse:
+        answer = super().answer(ids)
+        for mount in answer.mounts:
+            mount.host_path += "-library"
+        return answer
+
+
 # Stopping
 
 
@@ -546,10 +734,20 @@ class ClearsTheWholeFolder(SamplePlugin):
                 path.unlink()
 
 
+class StartsSlowly(SamplePlugin):
+    """Correct: it has much to do before it can begin."""
+
+    def __init__(self, folder: Path, devices: Path) -> None:
+        end = time.process_time() + 3
+        while time.process_time() < end:
+            pass
+        super().__init__(folder, devices)
+
+
 # Two resources in one process
 
 
-class _Half(SamplePlugin):
+class _Half(Renamed):
     """One of two resources, with devices of its own."""
 
     def __init__(self, folder: Path, devices: Path, letter: str) -> None:
@@ -559,7 +757,8 @@ class _Half(SamplePlugin):
 
     def scan(self) -> list[api.Device]:
         return [
-            api.Device(ID=f"{device.ID}.{self.letter}", health=device.health) for device in super().scan()
+            api.Device(ID=f"{device.ID}.{self.letter}", health=device.health, topology=device.topology)
+            for device in super().scan()
         ]
 
 
@@ -607,6 +806,6 @@ class SharesIdsBetweenResources(TwoResources):
 
 if __name__ == "__main__":
     wanted = sys.argv.pop(1)
-    every: list[type[SamplePlugin]] = [*MUTANTS, TwoResources]
+    every: list[type[SamplePlugin]] = [*MUTANTS, TwoResources, StartsSlowly]
     chosen = next(mutant for mutant in every if mutant.__name__ == wanted)
     sys.exit(asyncio.run(main(chosen)))

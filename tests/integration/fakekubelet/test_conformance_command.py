@@ -122,6 +122,26 @@ def test_a_resource_that_is_not_registered_is_told_with_those_that_are(devices: 
     assert "what registered is example.com/sample" in detail
 
 
+def test_a_run_that_judged_nothing_is_no_success(devices: Path) -> None:
+    done = conformance("--plugin-command", f"{SAMPLE} {devices}", "--only", "L10,R17", "--json")
+    assert {check["status"] for check in json.loads(done.stdout)["checks"]} == {"skip"}
+    assert done.returncode == 3
+
+
+def test_the_hosts_files_may_be_in_a_folder(devices: Path, root: Path) -> None:
+    (root / "host" / "dev").mkdir(parents=True)
+    (root / "host" / "dev" / "card0").touch()
+    for device in devices.iterdir():
+        device.write_text("healthy node=/dev/card0")
+    only = ["--plugin-command", f"{SAMPLE} {devices}", "--only", "G6", "--json"]
+    there = json.loads(conformance(*only, "--host-root", str(root / "host")).stdout)["checks"][0]
+    # The sample's mounts are of this machine, and so absent in that folder.
+    assert there["status"] == "fail"
+    assert "card0" not in there["detail"]
+    absent = json.loads(conformance(*only).stdout)["checks"][0]
+    assert absent["detail"] == "/dev/card0 is not on the host"
+
+
 def test_what_was_not_seen_is_not_judged(devices: Path) -> None:
     done = conformance("--plugin-command", f"{SAMPLE} {devices}", "--only", "R1,L7,A13,A14", "--json")
     found = {check["id"]: check["status"] for check in json.loads(done.stdout)["checks"]}
