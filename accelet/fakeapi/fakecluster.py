@@ -29,5 +29,9 @@ class FakeCluster:
     def create(self, plural: str, namespace: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         return self._api.state.create(_PATHS[plural], namespace, dict(body))
 
+    def allocate(self, namespace: str, name: str, results: Sequence[Mapping[str, Any]]) -> None:
+        status = {"status": {"allocation": {"devices": {"results": [dict(result) for result in results]}}}}
+        self._api.state.patch(_PATHS["resourceclaims"], (namespace, name), "merge-patch", status)
+
     def delete(self, plural: str, namespace: str, name: str) -> None:
         self._api.state.delete(_PATHS[plural], (namespace, name), None)

@@ -545,6 +545,16 @@ class ReadsAllCdiFiles(SampleDriver):
         return await super().prepare(ref)
 
 
+@fails("P16")
+class KnowsItsClaimsByUid(SampleDriver):
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.known: dict[str, list[Json]] = {}
+
+    async def results(self, ref: ClaimRef) -> list[Json]:
+        return self.known.setdefault(ref.uid, await super().results(ref))
+
+
 @fails("U1")
 class LeavesItsFiles(SampleDriver):
     async def unprepare(self, ref: ClaimRef) -> None:

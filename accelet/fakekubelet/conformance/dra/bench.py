@@ -51,6 +51,9 @@ class Cluster(Protocol):
         """Makes a pod or ResourceClaim (`pods`, `resourceclaims`), and gives it as it is stored."""
         ...
 
+    def allocate(self, namespace: str, name: str, results: Sequence[Json]) -> None:
+        """Gives a ResourceClaim other devices, as if it had been deallocated and allocated again."""
+
     def delete(self, plural: str, namespace: str, name: str) -> None: ...
 
 

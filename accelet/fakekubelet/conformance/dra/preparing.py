@@ -320,6 +320,28 @@ async def leaves_foreign_files(bench: DraBench) -> str:
     return f"{len(foreign)} files of others are as they were"
 
 
+async def answers_for_what_is_allocated_now(bench: DraBench) -> str:
+    """A claim keeps its uid when it is deallocated and allocated again, and has other devices then.
+
+    That happens to a named claim whose pod was deleted by force: nobody unprepares it first
+    (pkg/controller/resourceclaim/controller.go deallocates when nobody has it reserved). A driver may refuse
+    it until then; the devices of before are another claim's by now.
+    """
+    view = await bench.ready()
+    one, two = bench.allocation(view, 2)
+    ref = bench.claim(view, results=[one])
+    await bench.prepared(view, ref)
+    bench.cluster.allocate(ref.namespace, ref.name, [two])
+    answer = await bench.asked(view, ref)
+    if answer.error:
+        return f"it refuses it: {answer.error}"
+    if (one["pool"], one["device"]) in {(device.pool, device.device) for device in answer.devices}:
+        raise FailedError(
+            f"the claim was given {two['device']} instead of {one['device']}, and it still answers the latter"
+        )
+    return "the devices of now"
+
+
 def _refuse_changed(foreign: Mapping[Path, bytes]) -> None:
     for path, content in foreign.items():
         if not path.exists():
@@ -405,6 +427,7 @@ PREPARING: Final[tuple[Check[DraBench], ...]] = (
     Check("P13", "answers for the claims it is asked for, and no others", answers_for_what_is_asked),
     Check("P14", "prepares and unprepares within 2 s", prepares_soon),
     Check("P15", "leaves CDI files of others alone", leaves_foreign_files),
+    Check("P16", "answers for the devices that are allocated now", answers_for_what_is_allocated_now),
     Check("U1", "unprepares a claim and leaves nothing", unprepares),
     Check("U2", "unprepares what it does not know", unprepares_what_it_does_not_know),
     Check("U3", "unprepares a claim that has been deleted", unprepares_without_the_claim),
