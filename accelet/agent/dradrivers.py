@@ -40,8 +40,8 @@ class DraDrivers:
     def __init__(self, node_name: str, cdi: Path, shared: SharedParts, connect: Connect) -> None:
         self._node_name, self._cdi, self._shared, self._connect = node_name, cdi, shared, connect
         self._drivers: dict[str, NodeDriver] = {}
-        pod_resources = PodResources(shared.paths.pod_resources_socket)
-        self._holders = PluginHolders(shared.records, pod_resources)
+        self._pod_resources = PodResources(shared.paths.pod_resources_socket)
+        self._holders = PluginHolders(shared.records, self._pod_resources)
 
     def apply(self, resources: Sequence[ResourceConfig], tasks: asyncio.TaskGroup) -> None:
         """Starts what has resources from here on, and tells each driver which they are."""
@@ -67,6 +67,7 @@ class DraDrivers:
             self._holders.held_units,
             shared.metrics.dra,
             served_units=lambda: shared.locks.units,
+            shown_pods=self._pod_resources.list_all,
             calls=shared.calls,
         )
         self._drivers[name] = driver

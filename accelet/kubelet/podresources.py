@@ -40,11 +40,21 @@ _CHANNEL_OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimRecord:
+    """A resource claim that a container uses, and the CDI devices it was given by it."""
+
+    namespace: str
+    name: str
+    cdi_ids: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class ContainerRecord:
-    """A container the kubelet shows, with its device ids by resource name."""
+    """A container the kubelet shows, with its device ids by resource name, and its claims."""
 
     name: str
     devices: Mapping[str, frozenset[str]]
+    claims: tuple[ClaimRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +184,17 @@ def _pod(pod: pb.PodResources) -> PodRecord:
         namespace=pod.namespace,
         name=pod.name,
         containers=tuple(
-            ContainerRecord(container.name, _devices(container.devices)) for container in pod.containers
+            ContainerRecord(
+                container.name, _devices(container.devices), tuple(map(_claim, container.dynamic_resources))
+            )
+            for container in pod.containers
         ),
     )
+
+
+def _claim(claim: pb.DynamicResource) -> ClaimRecord:
+    ids = (device.name for one in claim.claim_resources for device in one.cdi_devices)
+    return ClaimRecord(claim.claim_namespace, claim.claim_name, frozenset(ids))
 
 
 def _devices(devices: Iterable[pb.ContainerDevices]) -> Mapping[str, frozenset[str]]:

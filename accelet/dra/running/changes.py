@@ -10,6 +10,7 @@ from typing import Final
 from accelet.accelerators.device import UnitId
 from accelet.accelerators.folders import prepare_folders, restore_folders
 from accelet.dra.errors import ClaimError, DraError, NotYetError
+from accelet.dra.preparing.abandoned import EntryKey
 from accelet.dra.preparing.cdi import mounts_in, nodes_in
 from accelet.dra.preparing.decide import (
     Decision,
@@ -27,7 +28,7 @@ from accelet.dra.preparing.hold import explain_held
 from accelet.dra.preparing.views import OtherClaim
 from accelet.dra.running.claimreader import ReadClaim
 from accelet.dra.running.groups import Groups
-from accelet.dra.running.records import ClaimRecords
+from accelet.dra.running.records import ClaimRecords, Entries
 from accelet.runtime.logs import Log
 
 _log = Log(__name__)
@@ -59,7 +60,14 @@ class Forget:
     uids: frozenset[str]
 
 
-Change = Grant | Forget
+@dataclass(frozen=True)
+class GiveUp:
+    """Allocations that nobody has, as the look showed that began last."""
+
+    keys: frozenset[EntryKey]
+
+
+Change = Grant | Forget | GiveUp
 
 
 class RecordChanges:
@@ -74,12 +82,17 @@ class RecordChanges:
         self._records, self._offer = records, offer
         self._root, self._boot = root, boot
         self._groups = Groups(self._make)
+        self._given_since: set[EntryKey] = set()
 
     @property
     def units(self) -> frozenset[UnitId]:
         """All hardware that the driver has or that is a part of it, as far as it was looked at."""
         offer = self._offer()
         return frozenset() if offer is None else offer.hardware.units
+
+    def begin_look(self) -> None:
+        """From here on it is looked which allocations nobody has."""
+        self._given_since.clear()
 
     async def make(self, change: Change) -> Outcomes:
         """What became of the change; nobody is told before it is on disk.
@@ -109,8 +122,8 @@ class RecordChanges:
         files of that come; then the record tells that it is completed. Each step may be repeated.
         """
         before = self._records.read()
-        back = {uid for change in changes if isinstance(change, Forget) for uid in change.uids}
-        self._records.remove_cdi([entry for entry in before.values() if entry.uid in back])
+        back = {key for change in changes for key in self._given_back(change, before)}
+        self._records.remove_cdi([before[key] for key in sorted(back)])
         draft = _Draft(dict(before), {})
         outcomes = [self._apply(change, draft) for change in changes]
         if draft.entries != before:
@@ -124,11 +137,21 @@ class RecordChanges:
 
     def _apply(self, change: Change, draft: "_Draft") -> Outcomes:
         match change:
-            case Forget(uids):
-                draft.forget(uids)
+            case Forget() | GiveUp():
+                draft.forget(self._given_back(change, draft.entries))
                 return _NOTHING
             case Grant():
                 return self._grant(change, draft)
+
+    def _given_back(self, change: Change, entries: Entries) -> list[EntryKey]:
+        """Which entries go by a change. One that was given again since the look began is somebody's."""
+        match change:
+            case Forget(uids):
+                return [key for key, entry in entries.items() if entry.uid in uids]
+            case GiveUp(keys):
+                return sorted((keys & entries.keys()) - self._given_since)
+            case Grant():
+                return []
 
     def _grant(self, grant: Grant, draft: "_Draft") -> Outcomes:
         offer = self._offer()
@@ -139,6 +162,7 @@ class RecordChanges:
             try:
                 known = draft.entries.get((read.claim.uid, read.claim.digest))
                 outcomes[uid] = self._grant_one(read, known, grant, offer, draft)
+                self._given_since.add((read.claim.uid, read.claim.digest))
             except (ClaimError, NotYetError) as error:
                 outcomes[uid] = error
         return outcomes
@@ -224,8 +248,8 @@ class _Draft:
     entries: dict[tuple[str, str], Entry]
     decided: dict[tuple[str, str], Entry]
 
-    def forget(self, uids: Collection[str]) -> None:
-        for key in [key for key, entry in self.entries.items() if entry.uid in uids]:
+    def forget(self, keys: Collection[EntryKey]) -> None:
+        for key in keys:
             del self.entries[key]
             self.decided.pop(key, None)
 

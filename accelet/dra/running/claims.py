@@ -8,7 +8,8 @@ from typing import Final, TypeVar
 from accelet.accelerators.device import UnitId
 from accelet.dra.errors import DraError, NotYetError
 from accelet.dra.metrics import DraMetrics
-from accelet.dra.running.changes import Forget, Grant, Outcomes, Prepared, RecordChanges
+from accelet.dra.preparing.abandoned import EntryKey
+from accelet.dra.running.changes import Forget, GiveUp, Grant, Outcomes, Prepared, RecordChanges
 from accelet.dra.running.claimreader import LOOK_S, ClaimReader, ClaimRef, ReadClaim
 from accelet.runtime.logs import Log
 
@@ -83,6 +84,19 @@ class Claims:
             return await self._changes.make(Grant(reads, await self._find_held()))
         except DraError as error:
             return dict.fromkeys(reads, error)
+
+    def begin_look(self) -> None:
+        """From here on it is looked which allocations nobody has."""
+        self._changes.begin_look()
+
+    async def give_up(self, keys: Collection[EntryKey]) -> None:
+        """Undoes what is prepared of these allocations, but for those given again since the look began.
+
+        Raises:
+            DraError: the record cannot be changed.
+        """
+        await self._changes.make(GiveUp(frozenset(keys)))
+        self._changed()
 
     async def _find_held(self) -> Collection[UnitId] | NotYetError:
         try:

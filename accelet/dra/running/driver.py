@@ -29,7 +29,7 @@ from accelet.dra.running.lateapi import Connect, LateApi
 from accelet.dra.running.messages import health_of
 from accelet.dra.running.places import Places
 from accelet.dra.running.publisher import Publisher
-from accelet.dra.running.reconciler import ClaimReconciler
+from accelet.dra.running.reconciler import ClaimReconciler, ShownPods, show_nothing
 from accelet.dra.running.records import ClaimRecords
 from accelet.dra.running.sockets import Sockets
 from accelet.dra.telling.claimconditions import ClaimConditions
@@ -72,10 +72,12 @@ class NodeDriver:
         metrics: DraMetrics,
         *,
         served_units: Callable[[], Collection[UnitId]] = frozenset,
+        shown_pods: ShownPods = show_nothing,
         clock: Clock = SYSTEM_CLOCK,
         calls: CallsUnderWay | None = None,
     ) -> None:
-        """`served_units` are those that any resource of the agent serves, in whatever way.
+        """`served_units` are those that any resource of the agent serves, in whatever way. `shown_pods` are
+        the pods that the kubelet shows: without it nothing is undone that was not unprepared.
 
         By `clock` goes how long hardware has been bad. `calls` counts those of all services.
         """
@@ -93,6 +95,7 @@ class NodeDriver:
         self._looked_at: frozenset[str] = frozenset()
         self._unlooked = asyncio.Event()
         self._held = HeldHardware()
+        self._still_held: frozenset[UnitId] = frozenset()
         self._offer: DriverOffer | None = None
         self._told_left_out: tuple[str, ...] = ()
         self._sick: Mapping[Atom, str] = {}
@@ -110,7 +113,7 @@ class NodeDriver:
             driver=options.driver,
             changed=self._unlooked.set,
         )
-        self._reconciler = ClaimReconciler(options.driver, self._records, claims, api)
+        self._reconciler = ClaimReconciler(options.driver, self._records, claims, api, shown_pods)
         self._sockets = Sockets(options.kubelet, options.cdi, options.driver, claims, calls)
 
     @property
@@ -201,7 +204,7 @@ class NodeDriver:
             resources,
             failed={unit for unit, one in steady.items() if one.has_failed},
             held_by_device_plugin=self._by_plugin,
-            still_held=self._reconciler.outdated,
+            still_held=self._still_held,
             held=self._held.exclusive,
         )
         pool = self._held.keep_in(build_pool(options.driver, options.node, resources), taints)
@@ -228,6 +231,7 @@ class NodeDriver:
             _log.error("cannot look after prepared claims", driver=self._options.driver, reason=str(error))
             return
         self._metrics.prepared.labels(self._options.driver).set(len(entries))
+        self._still_held = self._reconciler.outdated(entries.values())
         if self._has_looked:
             held = held_devices(hold for entry in entries.values() for hold in entry.holds)
             self._held.hold(held, self._resources, self._served_units(), self._clock.now_s())

@@ -1,35 +1,51 @@
 """What is prepared, compared with the claims there are and the files there must be."""
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
 from accelet.accelerators.device import UnitId
 from accelet.dra.errors import ClaimError, DraError
+from accelet.dra.preparing.abandoned import (
+    EntryKey,
+    Verdict,
+    count_looks,
+    find_abandoned,
+    find_used,
+)
 from accelet.dra.preparing.claim import RESOURCE_CLAIMS, parse_claim
 from accelet.dra.preparing.entry import Entry
-from accelet.dra.running.claimreader import Api, ClaimRef
+from accelet.dra.running.claimreader import Api
 from accelet.dra.running.claims import Claims
 from accelet.dra.running.records import ClaimRecords, Entries
 from accelet.kube.errors import KubeError, NotFoundError
+from accelet.kubelet.errors import PodResourcesError
+from accelet.kubelet.podresources import PodRecord
 from accelet.runtime.logs import Log
 
 CLAIMS_S = 600.0
 FILES_S = 60.0
 
-LOOKS_TO_FORGET = 2
-"""A claim must be gone at so many looks in a row: the kubelet may still end its containers."""
+ShownPods = Callable[[], Awaitable[Collection[PodRecord]]]
+"""All pods that the kubelet shows; raises PodResourcesError."""
 
 _log = Log(__name__)
+
+
+async def show_nothing() -> Collection[PodRecord]:
+    """Where the kubelet is not asked: whether anybody has an allocation cannot be told."""
+    return ()
 
 
 class ClaimReconciler:
     """Keeps one driver's record true while `run` runs."""
 
-    def __init__(self, driver: str, records: ClaimRecords, claims: Claims, api: Api) -> None:
+    def __init__(
+        self, driver: str, records: ClaimRecords, claims: Claims, api: Api, shown_pods: ShownPods
+    ) -> None:
         self._driver, self._records, self._claims, self._api = driver, records, claims, api
-        self._gone: Mapping[tuple[str, str], int] = {}
-        self.outdated: frozenset[UnitId] = frozenset()
-        """Units prepared for allocations that are none any more, and not given back yet."""
+        self._shown_pods = shown_pods
+        self._looks: Mapping[EntryKey, int] = {}
+        self._outdated: frozenset[EntryKey] = frozenset()
 
     async def run(self) -> None:
         """Looks at files each minute and at claims every ten, at once to begin with, for ever."""
@@ -54,24 +70,30 @@ class ClaimReconciler:
             _log.warning("CDI files mended", driver=self._driver, written=written, removed=len(swept))
 
     async def compare(self) -> None:
-        """Undoes what was prepared of claims that are gone for good."""
+        """Undoes what was prepared of allocations that nobody has any more."""
+        self._claims.begin_look()
         entries = await self._records.do(self._records.read)
-        outdated: set[UnitId] = set()
-        gone: dict[tuple[str, str], int] = {}
-        for key, entry in entries.items():
-            match await self._judge(entry):
-                case "gone":
-                    gone[key] = self._gone.get(key, 0) + 1
-                    outdated |= _units(entry)
-                case "outdated":
-                    outdated |= _units(entry)
-        self._gone = gone
-        self.outdated = frozenset(outdated)
-        lost = [entries[key] for key, looks in gone.items() if looks >= LOOKS_TO_FORGET]
-        if lost:
-            await self._forget(lost)
+        verdicts: dict[EntryKey, Verdict] = {key: await self._judge(one) for key, one in entries.items()}
+        self._outdated = frozenset(key for key, one in verdicts.items() if one in ("outdated", "gone"))
+        used = await self._find_used([entries[key] for key in self._outdated])
+        self._looks = count_looks(self._looks, verdicts, used)
+        if abandoned := find_abandoned(self._looks):
+            await self._give_up([entries[key] for key in sorted(abandoned)])
 
-    async def _judge(self, entry: Entry) -> str:
+    def outdated(self, entries: Iterable[Entry]) -> frozenset[UnitId]:
+        """Units of these entries that are prepared for allocations that are none any more."""
+        return frozenset(unit for entry in entries if entry.key in self._outdated for unit in _units(entry))
+
+    async def _find_used(self, suspects: Collection[Entry]) -> frozenset[EntryKey] | None:
+        if not suspects:
+            return frozenset()
+        try:
+            return find_used(suspects, await self._shown_pods())
+        except PodResourcesError as error:
+            _log.warning("cannot tell who uses claims", driver=self._driver, reason=str(error))
+            return None
+
+    async def _judge(self, entry: Entry) -> Verdict:
         try:
             raw = await self._api.get(RESOURCE_CLAIMS, entry.namespace, entry.name)
         except NotFoundError:
@@ -86,15 +108,15 @@ class ClaimReconciler:
             return "gone"
         return "current" if claim.digest == entry.digest else "outdated"
 
-    async def _forget(self, lost: Collection[Entry]) -> None:
-        for entry in lost:
+    async def _give_up(self, abandoned: Sequence[Entry]) -> None:
+        for entry in abandoned:
             _log.warning(
-                "a claim is gone and was never unprepared; undone",
+                "a claim's allocation is gone and was never unprepared; undone",
                 driver=self._driver,
                 claim=f"{entry.namespace}/{entry.name}",
                 uid=entry.uid,
             )
-        await self._claims.unprepare([ClaimRef(entry.namespace, entry.name, entry.uid) for entry in lost])
+        await self._claims.give_up([entry.key for entry in abandoned])
 
     def _mend(self) -> tuple[int, list[str]]:
         entries: Entries = self._records.read()
