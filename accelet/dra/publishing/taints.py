@@ -1,16 +1,18 @@
 """Which units claims are kept off, and why."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from accelet.accelerators.device import UnitId
-from accelet.dra.pool import DeviceTaint, Effect
+from accelet.dra.pool import DevicePool, DeviceTaint, Effect
 from accelet.dra.publishing.served import ServedResource, units_of
 
 UNHEALTHY: Final = "unhealthy"
 LOST: Final = "lost"
 HELD_BY_DEVICE_PLUGIN: Final = "held-by-device-plugin"
 STILL_HELD: Final = "still-held"
+NO_RECORD: Final = "record-unreadable"
 
 
 def taints_of(
@@ -38,6 +40,13 @@ def taints_of(
         for unit in units:
             found.setdefault(unit, []).append(DeviceTaint(key, "NoSchedule"))
     return {unit: tuple(taints) for unit, taints in found.items()}
+
+
+def close_pool(pool: DevicePool) -> DevicePool:
+    """The pool with no device open to new claims, monitors included: the driver would refuse them all."""
+    closed = DeviceTaint(NO_RECORD, "NoSchedule")
+    devices = (replace(one, taints=(*one.taints, closed)) for one in pool.devices)
+    return replace(pool, devices=tuple(devices))
 
 
 def _functions_of(held: Collection[UnitId], resources: Sequence[ServedResource]) -> Iterator[UnitId]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from accelet.accelerators.device import UnitId
 from accelet.accelerators.folders import prepare_folders, restore_folders
-from accelet.dra.errors import ClaimError, DraError, NotYetError
+from accelet.dra.errors import ClaimError, DraError, NotYetError, StateError
 from accelet.dra.preparing.abandoned import EntryKey
 from accelet.dra.preparing.cdi import mounts_in, nodes_in
 from accelet.dra.preparing.decide import (
@@ -83,6 +83,7 @@ class RecordChanges:
         self._root, self._boot = root, boot
         self._groups = Groups(self._make)
         self._given_since: set[EntryKey] = set()
+        self._owed: frozenset[str] = frozenset()
 
     @property
     def units(self) -> frozenset[UnitId]:
@@ -103,8 +104,37 @@ class RecordChanges:
         """
         return await self._groups.do(change)
 
+    async def forget_unread(self, uids: frozenset[str]) -> bool:
+        """Gives claims back, by UID, while the record cannot be read; False, and nothing done, where it can.
+
+        Their CDI files go. If the record can be read again later, what is in it of them goes then.
+
+        Raises:
+            NotYetError: another agent keeps the record.
+            StateError: a CDI file cannot be removed.
+        """
+        return await self._records.do(lambda: self._forget_unread(uids))
+
+    def _forget_unread(self, uids: frozenset[str]) -> bool:
+        try:
+            self._records.read()
+        except StateError:
+            self._records.remove_cdi_of(uids)
+            self._owed |= uids
+            return True
+        return False
+
     async def _make(self, changes: Sequence[Change]) -> Sequence[Outcomes | Exception]:
-        return await self._records.do(lambda: self._make_locked(changes))
+        return await self._records.do(lambda: self._make_owed(changes))
+
+    def _make_owed(self, changes: Sequence[Change]) -> Sequence[Outcomes | Exception]:
+        """The changes, after those that could not be made while the record could not be read."""
+        if self._owed:
+            (outcome,) = self._make_locked([Forget(self._owed)])
+            if isinstance(outcome, Exception):
+                return [outcome] * len(changes)
+            self._owed = frozenset()
+        return self._make_locked(changes)
 
     def _make_locked(self, changes: Sequence[Change]) -> Sequence[Outcomes | Exception]:
         """All together; where that fails, one by one, so that none fails for another's sake."""

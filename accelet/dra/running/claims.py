@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, TypeVar
 
 from accelet.accelerators.device import UnitId
-from accelet.dra.errors import DraError, NotYetError
+from accelet.dra.errors import DraError, NotYetError, StateError
 from accelet.dra.metrics import DraMetrics
 from accelet.dra.preparing.abandoned import EntryKey
 from accelet.dra.running.changes import Forget, GiveUp, Grant, Outcomes, Prepared, RecordChanges
@@ -70,9 +70,19 @@ class Claims:
         return done
 
     async def unprepare(self, refs: Sequence[ClaimRef]) -> Mapping[str, DraError | None]:
-        """Undoes what is prepared of each claim, by UID; nothing prepared is nothing to undo."""
+        """Undoes what is prepared of each claim, by UID; nothing prepared is nothing to undo.
+
+        A record that cannot be read keeps no claim: a node with such a record is to be drained, and the drain
+        ends with the last Unprepare.
+        """
+        uids = frozenset(ref.uid for ref in refs)
         try:
-            await self._changes.make(Forget(frozenset(ref.uid for ref in refs)))
+            try:
+                await self._changes.make(Forget(uids))
+            except StateError as error:
+                if not await self._changes.forget_unread(uids):
+                    raise
+                _log.warning("unprepared without the record", claims=len(refs), reason=str(error))
         except DraError as error:
             _log.error("cannot unprepare", claims=len(refs), reason=str(error))
             return {ref.uid: error for ref in refs}

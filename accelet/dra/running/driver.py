@@ -9,7 +9,7 @@ from pathlib import Path
 from accelet.accelerators.device import UnitId
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.steadyhealth import HealthByUnit, follow_units, steady_inventory
-from accelet.dra.errors import DraError, NotYetError
+from accelet.dra.errors import DraError, NotYetError, StateError
 from accelet.dra.metrics import DraMetrics
 from accelet.dra.pool import Atom, DevicePool
 from accelet.dra.preparing.decide import DriverOffer
@@ -20,7 +20,7 @@ from accelet.dra.preparing.notices import sick_parts
 from accelet.dra.publishing.build import build_pool
 from accelet.dra.publishing.keeping import newest_only
 from accelet.dra.publishing.served import ServedResource
-from accelet.dra.publishing.taints import taints_of
+from accelet.dra.publishing.taints import close_pool, taints_of
 from accelet.dra.running.changes import RecordChanges
 from accelet.dra.running.claimreader import ClaimReader
 from accelet.dra.running.claims import Claims, HeldUnits
@@ -39,6 +39,9 @@ from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from accelet.runtime.logs import Log
 
 HELD_LOOK_S = 5.0
+
+MENDED_LOOK_S = 1.0
+"""How often it is looked whether a record that could not be read has gone or can be."""
 
 GATHER_S = 0.1
 """How long further news is waited for before holders are looked at."""
@@ -96,6 +99,7 @@ class NodeDriver:
         self._unlooked = asyncio.Event()
         self._held = HeldHardware()
         self._still_held: frozenset[UnitId] = frozenset()
+        self._record_problem: str | None = None
         self._offer: DriverOffer | None = None
         self._told_left_out: tuple[str, ...] = ()
         self._sick: Mapping[Atom, str] = {}
@@ -119,7 +123,7 @@ class NodeDriver:
     @property
     def problem(self) -> str | None:
         """Why it does not serve; None where it does."""
-        return self._sockets.problem or self.publisher.problem
+        return self._record_problem or self._sockets.problem or self.publisher.problem
 
     def expect(self, resources: Collection[str]) -> None:
         """Nothing is published before each of these has been looked at; others are no longer served."""
@@ -208,6 +212,8 @@ class NodeDriver:
             held=self._held.exclusive,
         )
         pool = self._held.keep_in(build_pool(options.driver, options.node, resources), taints)
+        if self._record_problem is not None:
+            pool = close_pool(pool)
         self._offer = DriverOffer(pool, hardware_of(resources), self._held.elsewhere)
         self._report_left_out(pool)
         self.publisher.publish(pool)
@@ -217,7 +223,7 @@ class NodeDriver:
     async def _follow_holders(self) -> None:
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(HELD_LOOK_S):
+                async with asyncio.timeout(HELD_LOOK_S if self._record_problem is None else MENDED_LOOK_S):
                     await self._unlooked.wait()
                     await asyncio.sleep(GATHER_S)  # claims come together
             self._unlooked.clear()
@@ -227,17 +233,14 @@ class NodeDriver:
         """Who holds what: claims by our own record, containers by the kubelet's."""
         try:
             entries = await self._records.do(self._records.read)
+        except StateError as error:
+            self._note_record(str(error))
         except DraError as error:
             _log.error("cannot look after prepared claims", driver=self._options.driver, reason=str(error))
             return
-        self._metrics.prepared.labels(self._options.driver).set(len(entries))
-        self._still_held = self._reconciler.outdated(entries.values())
-        if self._has_looked:
-            held = held_devices(hold for entry in entries.values() for hold in entry.holds)
-            self._held.hold(held, self._resources, self._served_units(), self._clock.now_s())
-            self._note_sick()
-        self._events.tell(entries.values(), self._sick)
-        self._tell_conditions(entries.values())
+        else:
+            self._note_record(None)
+            self._take_prepared(entries.values())
         served = self._served
         try:
             self._by_plugin = await self._held_units(hardware_of(tuple(served.values())).units)
@@ -246,6 +249,32 @@ class NodeDriver:
             return
         self._looked_at = frozenset(served) & self._expected
         self._refresh()
+
+    def _take_prepared(self, entries: Collection[Entry]) -> None:
+        """What claims hold, by the record."""
+        self._metrics.prepared.labels(self._options.driver).set(len(entries))
+        self._still_held = self._reconciler.outdated(entries)
+        if self._has_looked:
+            held = held_devices(hold for entry in entries for hold in entry.holds)
+            self._held.hold(held, self._resources, self._served_units(), self._clock.now_s())
+            self._note_sick()
+        self._events.tell(entries, self._sick)
+        self._tell_conditions(entries)
+
+    def _note_record(self, problem: str | None) -> None:
+        """Why the record of prepared claims cannot be read, None where it can.
+
+        Without it nobody knows what is held: nothing is prepared, and no new claim is to come here.
+        """
+        if problem is not None:
+            record = Places(self._options.kubelet, self._options.cdi, self._options.driver, "").checkpoint
+            problem = f"{problem}. Nothing is prepared until the node was drained and {record} removed"
+        if problem != self._record_problem:
+            if problem is None:
+                _log.info("prepares claims again", driver=self._options.driver)
+            else:
+                _log.error("cannot prepare claims", driver=self._options.driver, reason=problem)
+        self._record_problem = problem
 
     def _tell_conditions(self, entries: Collection[Entry]) -> None:
         """Not before all was looked at once: what was not looked at is neither ill nor well."""

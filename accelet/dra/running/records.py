@@ -139,6 +139,22 @@ class ClaimRecords:
                 path = self._cdi_path(entry)
                 raise StateError(f"the CDI file {path} cannot be removed: {error.strerror}") from error
 
+    def remove_cdi_of(self, uids: Collection[str]) -> None:
+        """Removes all CDI files of these claims, by UID, whatever the record says of them.
+
+        Raises:
+            StateError: one cannot be removed.
+        """
+        prefix = file_prefix(self._places.driver)
+        for path in sorted(self._places.cdi.glob(f"{prefix}*.json")):
+            uid, _, _ = path.stem.removeprefix(prefix).rpartition("-")
+            if uid not in uids:
+                continue
+            try:
+                remove_whole(path)
+            except OSError as error:
+                raise StateError(f"the CDI file {path} cannot be removed: {error.strerror}") from error
+
     def sweep(self, entries: Entries) -> list[str]:
         """Removes CDI files of this driver that no entry has; their names.
 
