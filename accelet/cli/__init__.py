@@ -12,6 +12,10 @@ _COMMANDS: Final = {
     "agent": ("accelet.cli.agent", "Serve this node's devices to its kubelet."),
     "devices": ("accelet.cli.devices", "Show what would be advertised, and what was skipped and why."),
     "explain": ("accelet.cli.explain", "Say which devices and tiles a pod's containers have, and why."),
+    "unprepare": (
+        "accelet.cli.subcommands.unprepare",
+        "Free what a node holds for a claim that nothing unprepares.",
+    ),
     "doctor": ("accelet.cli.doctor", "Say what is wrong on a node or in a cluster, and how to mend it."),
     "demo": ("accelet.cli.demo", "Watch the agent serve a simulated node."),
     "fake-kubelet": ("accelet.cli.fake_kubelet", "Run a kubelet to test device plugins against."),

@@ -58,3 +58,17 @@ def count_looks(
 def find_abandoned(looks: Mapping[EntryKey, int]) -> frozenset[EntryKey]:
     """The allocations that are given up now."""
     return frozenset(key for key, count in looks.items() if count >= LOOKS_TO_FORGET)
+
+
+def explain_kept(verdict: Verdict, *, is_used: bool | None) -> str | None:
+    """Why a person should not undo an allocation by hand; None where nobody has it by now.
+
+    `is_used` is what the kubelet shows of containers that have it, None where it cannot be told.
+    """
+    if verdict == "current":
+        return "the claim is allocated so: delete the pods that use it, and the kubelet unprepares it"
+    if verdict == "unknown":
+        return "the API server does not say whether the claim is allocated so"
+    if is_used is None:
+        return "the kubelet does not say whether a container has it"
+    return "a container on this node has it" if is_used else None

@@ -36,6 +36,23 @@ async def show_nothing() -> Collection[PodRecord]:
     return ()
 
 
+async def ask_verdict(api: Api, driver: str, entry: Entry) -> Verdict:
+    """What the API server has of an entry's allocation."""
+    try:
+        raw = await api.get(RESOURCE_CLAIMS, entry.namespace, entry.name)
+    except NotFoundError:
+        return "gone"
+    except KubeError:
+        return "unknown"
+    try:
+        claim = parse_claim(raw, driver)
+    except ClaimError:
+        return "outdated"
+    if claim.uid != entry.uid:
+        return "gone"
+    return "current" if claim.digest == entry.digest else "outdated"
+
+
 class ClaimReconciler:
     """Keeps one driver's record true while `run` runs."""
 
@@ -73,7 +90,9 @@ class ClaimReconciler:
         """Undoes what was prepared of allocations that nobody has any more."""
         self._claims.begin_look()
         entries = await self._records.do(self._records.read)
-        verdicts: dict[EntryKey, Verdict] = {key: await self._judge(one) for key, one in entries.items()}
+        verdicts: dict[EntryKey, Verdict] = {
+            key: await ask_verdict(self._api, self._driver, one) for key, one in entries.items()
+        }
         self._outdated = frozenset(key for key, one in verdicts.items() if one in ("outdated", "gone"))
         used = await self._find_used([entries[key] for key in self._outdated])
         self._looks = count_looks(self._looks, verdicts, used)
@@ -92,21 +111,6 @@ class ClaimReconciler:
         except PodResourcesError as error:
             _log.warning("cannot tell who uses claims", driver=self._driver, reason=str(error))
             return None
-
-    async def _judge(self, entry: Entry) -> Verdict:
-        try:
-            raw = await self._api.get(RESOURCE_CLAIMS, entry.namespace, entry.name)
-        except NotFoundError:
-            return "gone"
-        except KubeError:
-            return "unknown"
-        try:
-            claim = parse_claim(raw, self._driver)
-        except ClaimError:
-            return "outdated"
-        if claim.uid != entry.uid:
-            return "gone"
-        return "current" if claim.digest == entry.digest else "outdated"
 
     async def _give_up(self, abandoned: Sequence[Entry]) -> None:
         for entry in abandoned:
