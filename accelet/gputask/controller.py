@@ -31,7 +31,7 @@ from accelet.gputask.events import TaskEvents
 from accelet.gputask.metrics import TaskMetrics
 from accelet.gputask.objects.task import GpuTask
 from accelet.gputask.state import TaskState
-from accelet.gputask.writer import Taken, TaskWriter
+from accelet.gputask.writer import TaskWriter, Unmade
 from accelet.kinds.gputask import GPUTaskStatus
 from accelet.kube.errors import ApiError, ForbiddenError, InvalidError, NotFoundError
 from accelet.kube.objects import ObjectKey
@@ -148,7 +148,7 @@ class Controller:
     async def _act(self, view: TaskView, action: TaskAction) -> float | None:
         task = view.task
         try:
-            taken = await self._perform(view, action)
+            done = await self._perform(view, action)
         except NotFoundError:
             return _PODS_AGAIN_S  # its namespace, or what was to be changed, is gone
         except ApiError as error:
@@ -157,14 +157,14 @@ class Controller:
             self._hinder(view, action, error)
             return 0.0
         self._clear(task, action)
-        if isinstance(taken, Taken):
-            self._note(view, "NameTaken", taken.sentence, _TAKEN_S)
+        if isinstance(done, Unmade):
+            self._note(view, done.reason, done.sentence, _TAKEN_S)
             return 0.0
         if isinstance(action, CreateJob | SetReplicas | SetSuspended | SetDeadline):
             self._state.obstacles.pop(task.uid, None)
-        return taken
+        return done
 
-    async def _perform(self, view: TaskView, action: TaskAction) -> Taken | float | None:
+    async def _perform(self, view: TaskView, action: TaskAction) -> Unmade | float | None:
         task = view.task
         match action:
             case CreateService():
@@ -186,7 +186,7 @@ class Controller:
                 return _PODS_AGAIN_S
         return _TURN_S
 
-    async def _create_job(self, view: TaskView, action: CreateJob) -> Taken | float:
+    async def _create_job(self, view: TaskView, action: CreateJob) -> Unmade | float:
         task = view.task
         if action.attempt > 1 and await self._writer.has_live_pods(task):
             return _PODS_AGAIN_S  # the watch lags: pods of the last attempt still run

@@ -33,6 +33,7 @@ from accelet.gputask.objects.manifests import (
     suspend_patch,
 )
 from accelet.gputask.objects.names import SAVE, TASK_UID, job_name
+from accelet.gputask.objects.overlay import OverlayError
 from accelet.gputask.objects.pods import parse_pod
 from accelet.gputask.objects.task import GpuTask, parse_kept_task, parse_task
 from accelet.gputask.state import TaskState
@@ -52,10 +53,11 @@ _MOST_EVENTS: Final = "100"
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """An object of this name is there, and is not the task's."""
+class Unmade:
+    """Why an object of a task was not made: its name is another's, or its author's template is refused."""
 
     sentence: str
+    reason: str = "NameTaken"
 
 
 class TaskWriter:
@@ -104,7 +106,7 @@ class TaskWriter:
         self._state.renew_task(now)
         return (now.uid, now.generation, now.approves) == (task.uid, task.generation, task.approves)
 
-    async def create_service(self, task: GpuTask) -> Taken | None:
+    async def create_service(self, task: GpuTask) -> Unmade | None:
         """Makes the task's Service, unless it has one."""
         try:
             raw = await self._writer.create(SERVICES, task.namespace, service_body(task))
@@ -112,26 +114,29 @@ class TaskWriter:
             raw = await self._client.get(SERVICES, task.namespace, task.name)
         service = parse_service(raw)
         if service.owner_uid != task.uid:
-            return Taken(f"a Service of the name {task.name} is there, and is not this task's")
+            return Unmade(f"a Service of the name {task.name} is there, and is not this task's")
         self._state.set_service(service)
         return None
 
-    async def create_job(self, task: GpuTask, wanted: CreateJob) -> Taken | None:
+    async def create_job(self, task: GpuTask, wanted: CreateJob) -> Unmade | None:
         """Makes the Job of an attempt, unless there is one. What it runs is read now: it is not kept."""
         whole = parse_task(await self._client.get(GPU_TASKS, *task.key))
         if whole.uid != task.uid:
-            return Taken("another task has its name by now")
+            return Unmade("another task has its name by now")
         # The deadline was decided by the task as it was seen, and an edit since is to be noticed.
         seen = msgspec.structs.replace(whole.spec, deadline_seconds=task.spec.deadline_seconds)
         whole = replace(whole, spec=seen)
-        body = job_body(whole, wanted.attempt, self._gate_prefix, wanted.deadline_s, self._cluster_domain)
+        try:
+            body = job_body(whole, wanted.attempt, self._gate_prefix, wanted.deadline_s, self._cluster_domain)
+        except OverlayError as error:
+            return Unmade(str(error), "TemplateRefused")
         try:
             raw = await self._writer.create(JOBS, task.namespace, body)
         except ExistsError:
             raw = await self._client.get(JOBS, task.namespace, job_name(task.name, wanted.attempt))
         job = parse_job(raw)
         if job.owner_uid != task.uid:
-            return Taken(f"a Job of the name {job.name} is there, and is not this task's")
+            return Unmade(f"a Job of the name {job.name} is there, and is not this task's")
         self._state.set_job(job)
         return None
 

@@ -40,6 +40,9 @@ MOST_TEXT: Final = 65_536
 An API server stores at most 1.5 MiB, and may write six bytes for a letter.
 """
 
+_SOURCE_LETTERS: Final = 512
+"""What a `valueFrom` counts among these: the most it may have."""
+
 _LONGEST_LABEL: Final = 317
 
 _Time = Annotated[datetime, Meta(tz=True)]
@@ -53,6 +56,16 @@ _LabelValue = Annotated[str, Meta(max_length=63, pattern=LABEL_VALUE)]
 _Seconds = Annotated[int, Meta(ge=1, le=31_536_000)]
 _Count = Annotated[int, Meta(ge=0)]
 _Amount = Annotated[str, Meta(max_length=32)] | int
+
+_Id = Annotated[int, Meta(ge=0, le=2_147_483_647)]
+_Capabilities = Annotated[
+    tuple[Annotated[str, Meta(pattern="^[A-Z_]{1,32}$", max_length=32)], ...], Meta(max_length=32)
+]
+
+SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - a mount of the container, by its own name
+
+_RESERVED: Final = "^(accelet[.]dev/|gas-|batch[.]kubernetes[.]io/|controller-uid$|job-name$)"
+"""Labels and annotations that accelet or the Job controller write."""
 
 _CardNames = Annotated[
     tuple[Annotated[str, Meta(pattern="^card[0-9]{1,4}$", max_length=8)], ...], Meta(max_length=64)
@@ -109,11 +122,50 @@ class TaskCards(_Part, frozen=True, kw_only=True):
         ]
 
 
+class TaskKey(_Part, frozen=True, kw_only=True):
+    """One entry of a Secret or a ConfigMap."""
+
+    name: _Name
+    key: _Name
+    optional: bool = False
+
+
+class TaskField(_Part, frozen=True, kw_only=True):
+    """A field of the pod, as of a pod's `fieldRef`."""
+
+    field_path: Annotated[str, Meta(min_length=1, max_length=512)]
+
+
+class TaskValueSource(_Part, frozen=True, kw_only=True):
+    """Where the value of a variable comes from, as of a pod."""
+
+    secret_key_ref: TaskKey | None = None
+    config_map_key_ref: TaskKey | None = None
+    field_ref: TaskField | None = None
+
+    @staticmethod
+    def rules() -> Sequence[tuple[str, str]]:
+        return [
+            (
+                (
+                    "[has(self.secretKeyRef), has(self.configMapKeyRef), has(self.fieldRef)]"
+                    ".filter(one, one).size() == 1"
+                ),
+                "a value comes from one of secretKeyRef, configMapKeyRef and fieldRef",
+            )
+        ]
+
+
 class TaskVariable(_Part, frozen=True, kw_only=True):
-    """One variable of the environment; `$(NAME)` in it stands for another."""
+    """One variable of the environment; `$(NAME)` in its value stands for another."""
 
     name: _Name
     value: _Text = ""
+    value_from: TaskValueSource | None = None
+
+    @staticmethod
+    def rules() -> Sequence[tuple[str, str]]:
+        return [("!has(self.valueFrom) || self.value == ''", "a variable has a value or a valueFrom")]
 
 
 class TaskSource(_Part, frozen=True, kw_only=True):
@@ -150,8 +202,65 @@ class TaskVolume(_Part, frozen=True, kw_only=True):
         ]
 
 
+class TaskCapabilities(_Part, frozen=True, kw_only=True):
+    """Linux capabilities, as of a container: `ALL`, `IPC_LOCK`."""
+
+    add: _Capabilities = ()
+    drop: _Capabilities = ()
+
+
+class TaskSeccomp(_Part, frozen=True, kw_only=True):
+    """The seccomp profile, as of a pod."""
+
+    type: Literal["RuntimeDefault", "Unconfined", "Localhost"]
+    localhost_profile: _Name | None = None
+
+    @staticmethod
+    def rules() -> Sequence[tuple[str, str]]:
+        return [
+            (
+                "(self.type == 'Localhost') == has(self.localhostProfile)",
+                "localhostProfile belongs to the type Localhost, and to no other",
+            )
+        ]
+
+
+class TaskContainerSecurity(_Part, frozen=True, kw_only=True):
+    """What the container's processes may do, as of a container; goes before the pod's."""
+
+    run_as_user: _Id | None = None
+    run_as_group: _Id | None = None
+    run_as_non_root: bool | None = None
+    allow_privilege_escalation: bool | None = None
+    read_only_root_filesystem: bool | None = None
+    capabilities: TaskCapabilities | None = None
+    seccomp_profile: TaskSeccomp | None = None
+
+
+class TaskPodSecurity(_Part, frozen=True, kw_only=True):
+    """As whom the pod's processes run, as of a pod."""
+
+    run_as_user: _Id | None = None
+    run_as_group: _Id | None = None
+    run_as_non_root: bool | None = None
+    fs_group: _Id | None = None
+    fs_group_change_policy: Literal["OnRootMismatch", "Always"] | None = None
+    supplemental_groups: Annotated[tuple[_Id, ...], Meta(max_length=32)] = ()
+    seccomp_profile: TaskSeccomp | None = None
+
+
+class TaskPullSecret(_Part, frozen=True, kw_only=True):
+    """A Secret with which the image is pulled."""
+
+    name: _Name
+
+
 class TaskContainer(_Part, frozen=True, kw_only=True):
-    """The program. `cpu` and `memory` are asked for and not exceeded."""
+    """The program. `cpu` and `memory` are asked for and not exceeded, and so are `resources`.
+
+    `resources` are others than these two and the cards: `rdma/hca`, `vpc.amazonaws.com/efa`, `hugepages-2Mi`.
+    `shmSize` is the size of /dev/shm, which is memory.
+    """
 
     image: Annotated[str, Meta(min_length=1, max_length=512)]
     command: Annotated[tuple[_Text, ...], Meta(max_length=128)] = ()
@@ -162,17 +271,51 @@ class TaskContainer(_Part, frozen=True, kw_only=True):
     working_dir: _Path | None = None
     cpu: _Amount | None = None
     memory: _Amount | None = None
+    resources: Annotated[dict[_LabelKey, _Amount], Meta(max_length=8)] = {}
+    shm_size: _Amount | None = None
+    security_context: TaskContainerSecurity | None = None
 
     @staticmethod
     def rules() -> Sequence[tuple[str, str]]:
         letters = (
             "(has(self.command) ? self.command.map(one, one.size()).sum() : 0)"
             " + (has(self.args) ? self.args.map(one, one.size()).sum() : 0)"
-            " + (has(self.env) ? self.env.map(one, one.name.size() + one.value.size()).sum() : 0)"
+            " + (has(self.env) ? self.env.map(one, one.name.size() + one.value.size()"
+            f" + (has(one.valueFrom) ? {_SOURCE_LETTERS} : 0)).sum() : 0)"
         )
         return [
             *amount_rules("cpu"),
             *amount_rules("memory"),
+            *amount_rules("shmSize"),
+            (
+                (
+                    "!has(self.resources) || self.resources.all(name, name.matches("
+                    "'^([a-z0-9.-]{1,253}/[A-Za-z0-9._-]{1,63}|hugepages-[0-9]+[KMG]i|ephemeral-storage)$'))"
+                ),
+                (
+                    "resources are extended resources as rdma/hca, hugepages-2Mi or ephemeral-storage;"
+                    " cpu and memory have fields of their own"
+                ),
+            ),
+            (
+                "!has(self.resources) || self.resources.all(name, !name.startsWith('gpu.intel.com/'))",
+                "cards and parts of cards are asked for in the task's cards",
+            ),
+            (
+                (
+                    "!has(self.resources) || self.resources.all(name,"
+                    " isQuantity(string(self.resources[name]))"
+                    " && quantity(string(self.resources[name])).isGreaterThan(quantity('0')))"
+                ),
+                "resources must be amounts above 0, as 1 or 8Gi",
+            ),
+            (
+                (
+                    "!has(self.shmSize) || !has(self.volumes)"
+                    f" || self.volumes.all(one, one.mountPath != '{SHARED_MEMORY}')"
+                ),
+                f"{SHARED_MEMORY} is made by shmSize or by a volume",
+            ),
             (
                 f"{letters} <= {MOST_TEXT}",
                 (
@@ -233,7 +376,8 @@ class GPUTaskSpec(_Part, frozen=True, kw_only=True):
     Without a word about `restart` and `rendezvous`, a task of several ranks restarts all of them, and is told
     where they meet. `success: RankZero`: the task has completed when rank 0 has. Where
     there is no room for all ranks, it may begin with `minReplicas` of the lowest. `graceSeconds` is how long
-    the program has to save between SIGTERM and SIGKILL.
+    the program has to save between SIGTERM and SIGKILL. `template` is YAML or JSON, laid over the pods that
+    are made: a pod's `metadata` and `spec`, merged as kubectl's strategic merge patches are.
     """
 
     container: TaskContainer
@@ -253,6 +397,12 @@ class GPUTaskSpec(_Part, frozen=True, kw_only=True):
     service_account_name: _Name | None = None
     node_selector: Annotated[dict[_LabelKey, _LabelValue], Meta(max_length=32)] = {}
     tolerations: Annotated[tuple[TaskToleration, ...], Meta(max_length=32)] = ()
+    image_pull_secrets: Annotated[tuple[TaskPullSecret, ...], Meta(max_length=8)] = ()
+    runtime_class_name: _Name | None = None
+    security_context: TaskPodSecurity | None = None
+    pod_labels: Annotated[dict[_LabelKey, _LabelValue], Meta(max_length=16)] = {}
+    pod_annotations: Annotated[dict[_LabelKey, Annotated[str, Meta(max_length=512)]], Meta(max_length=8)] = {}
+    template: Annotated[str, Meta(max_length=8192)] = ""
     move: TaskMoves | None = None
 
     @staticmethod
@@ -260,6 +410,8 @@ class GPUTaskSpec(_Part, frozen=True, kw_only=True):
         settled = (
             *("container", "cards", "network", "rendezvous", "success", "graceSeconds", "priorityClassName"),
             *("minReplicas", "queue", "serviceAccountName", "nodeSelector", "tolerations"),
+            *("imagePullSecrets", "runtimeClassName", "securityContext", "podLabels", "podAnnotations"),
+            "template",
         )
         return [
             *((_unchanged(name), f"{name} cannot be changed: make another task") for name in settled),
@@ -300,12 +452,29 @@ class GPUTaskSpec(_Part, frozen=True, kw_only=True):
                 ),
                 "fatalExitCodes must differ from each other",
             ),
+            *(
+                (
+                    (
+                        f"!has(self.{field}) || self.{field}.all(key,"
+                        f" key.size() <= {_LONGEST_LABEL} && key.matches('{QUALIFIED_NAME}'))"
+                    ),
+                    f"a key of {field} must be the name of a label, as a.com/model, of at most 317 letters",
+                )
+                for field in ("nodeSelector", "podLabels", "podAnnotations")
+            ),
+            *(
+                (
+                    f"!has(self.{field}) || self.{field}.all(key, !key.matches('{_RESERVED}'))",
+                    f"{field}: accelet writes accelet.dev/, gas- and batch.kubernetes.io/",
+                )
+                for field in ("podLabels", "podAnnotations")
+            ),
             (
                 (
-                    "!has(self.nodeSelector) || self.nodeSelector.all(key,"
-                    f" key.size() <= {_LONGEST_LABEL} && key.matches('{QUALIFIED_NAME}'))"
+                    "!has(self.cards) || !has(self.container.resources)"
+                    " || !(self.cards.resource in self.container.resources)"
                 ),
-                "a key of nodeSelector must be the name of a label, as a.com/model, of at most 317 letters",
+                "the resource of cards is asked for in cards alone",
             ),
         ]
 

@@ -20,7 +20,11 @@ def job_body(
     deadline_s: int | None,
     cluster_domain: str = DEFAULT_CLUSTER_DOMAIN,
 ) -> dict[str, Any]:
-    """The Job of one attempt. In a queue it begins suspended: the queue lets it go."""
+    """The Job of one attempt. In a queue it begins suspended: the queue lets it go.
+
+    Raises:
+        OverlayError: what the task's `template` says cannot be laid over its pods.
+    """
     spec = task.spec
     body: dict[str, Any] = {
         "completionMode": "Indexed",

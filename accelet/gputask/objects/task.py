@@ -93,11 +93,20 @@ def parse_task(raw: RawObject) -> GpuTask:
 
 
 def parse_kept_task(raw: RawObject) -> GpuTask:
-    """The same without what its container runs: it may be a megabyte and a half, and counts for a Job alone.
+    """The same without what its pods are made of: that may be a megabyte, and counts for a Job alone.
 
     Raises:
         MalformedObjectError: a field is not what the kind promises.
     """
     task = parse_task(raw)
     container = TaskContainer(image=task.spec.container.image)
-    return replace(task, spec=msgspec.structs.replace(task.spec, container=container))
+    spec = msgspec.structs.replace(
+        task.spec,
+        container=container,
+        template="",
+        pod_labels={},
+        pod_annotations={},
+        security_context=None,
+        image_pull_secrets=(),
+    )
+    return replace(task, spec=spec)

@@ -12,11 +12,20 @@ from accelet.gputask.objects.launchers import (
     process_environment,
 )
 from accelet.gputask.objects.names import ATTEMPT, CARDS_GATE, GANG_MIN, MAIN, RANK, SAVE, TASK, TASK_UID
+from accelet.gputask.objects.overlay import lay_over
 from accelet.gputask.objects.task import GpuTask
-from accelet.kinds.gputask import TaskCards, TaskContainer, TaskSource, TaskVolume
+from accelet.kinds.gputask import (
+    SHARED_MEMORY,
+    TaskCards,
+    TaskContainer,
+    TaskSource,
+    TaskVariable,
+    TaskVolume,
+)
 
 _LONGEST_GATE = 63
 
+_SHM_VOLUME = "accelet-shm"
 _ASKED_VOLUME = "accelet-asked"
 ASKED_FOLDER = "/run/accelet/task"
 ASKED_FILE = f"{ASKED_FOLDER}/save"
@@ -26,7 +35,11 @@ ASKED_FILE = f"{ASKED_FOLDER}/save"
 def pod_template(
     task: GpuTask, attempt: int, gate_prefix: str, cluster_domain: str = DEFAULT_CLUSTER_DOMAIN
 ) -> dict[str, Any]:
-    """The template as JSON. Each pod has a gang's gate, so that all ranks are placed or none."""
+    """The template as JSON. Each pod has a gang's gate, so that all ranks are placed or none.
+
+    Raises:
+        OverlayError: what the author's own `template` says cannot be laid over it.
+    """
     spec = task.spec
     gates = [{"name": _gate(gate_prefix, task.name)}]
     if spec.cards is not None and _domain(spec.cards) == PARTS_DOMAIN:
@@ -43,14 +56,19 @@ def pod_template(
         "serviceAccountName": spec.service_account_name,
         "nodeSelector": spec.node_selector,
         "tolerations": [msgspec.to_builtins(one) for one in spec.tolerations],
+        "imagePullSecrets": [msgspec.to_builtins(one) for one in spec.image_pull_secrets],
+        "runtimeClassName": spec.runtime_class_name,
+        "securityContext": _as_json(spec.security_context),
         "volumes": [
             *(_volume(index, one) for index, one in enumerate(spec.container.volumes)),
+            *([_shm_volume(spec.container)] if spec.container.shm_size is not None else []),
             *([_asked_volume()] if _is_asked(task) else []),
         ],
     }
     body |= {name: value for name, value in optional.items() if value}
-    labels = {TASK: task.name, TASK_UID: task.uid, ATTEMPT: str(attempt)}
-    return {"metadata": {"labels": labels, "annotations": _annotations(task)}, "spec": body}
+    labels = {**spec.pod_labels, TASK: task.name, TASK_UID: task.uid, ATTEMPT: str(attempt)}
+    annotations = {**spec.pod_annotations, **_annotations(task)}
+    return lay_over({"metadata": {"labels": labels, "annotations": annotations}, "spec": body}, spec.template)
 
 
 def _gate(prefix: str, task: str) -> str:
@@ -85,13 +103,15 @@ def _container(task: GpuTask, attempt: int, cluster_domain: str) -> dict[str, An
     met = [one for one in _rendezvous(task, attempt, cluster_domain) if one["name"] not in given]
     asked = [{"name": "ACCELET_SAVE_FILE", "value": ASKED_FILE}] if _is_asked(task) else []
     folder = [{"name": _ASKED_VOLUME, "mountPath": ASKED_FOLDER, "readOnly": True}] if asked else []
+    shared = [{"name": _SHM_VOLUME, "mountPath": SHARED_MEMORY}] if own.shm_size is not None else []
     optional = {
         "command": list(own.command),
         "args": list(own.args),
         "workingDir": own.working_dir,
-        "env": [*met, *asked, *({"name": one.name, "value": one.value} for one in own.env)],
+        "env": [*met, *asked, *(_variable(one) for one in own.env)],
         "envFrom": [_source(one) for one in own.env_from],
-        "volumeMounts": [*(_mount(index, one) for index, one in enumerate(own.volumes)), *folder],
+        "volumeMounts": [*(_mount(index, one) for index, one in enumerate(own.volumes)), *shared, *folder],
+        "securityContext": _as_json(own.security_context),
     }
     body: dict[str, Any] = {"name": MAIN, "image": own.image}
     body |= {name: value for name, value in optional.items() if value}
@@ -102,7 +122,7 @@ def _container(task: GpuTask, attempt: int, cluster_domain: str) -> dict[str, An
 
 
 def _amounts(own: TaskContainer, cards: TaskCards | None) -> dict[str, str]:
-    asked: dict[str, str | int | None] = {"cpu": own.cpu, "memory": own.memory}
+    asked: dict[str, str | int | None] = {**own.resources, "cpu": own.cpu, "memory": own.memory}
     if cards is not None:
         domain = _domain(cards)
         asked[cards.resource] = cards.cards
@@ -131,6 +151,21 @@ def _is_asked(task: GpuTask) -> bool:
 def _asked_volume() -> dict[str, Any]:
     path = {"apiVersion": "v1", "fieldPath": f"metadata.annotations['{SAVE}']"}
     return {"name": _ASKED_VOLUME, "downwardAPI": {"items": [{"path": "save", "fieldRef": path}]}}
+
+
+def _as_json(part: msgspec.Struct | None) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(part))
+
+
+def _shm_volume(own: TaskContainer) -> dict[str, Any]:
+    """Shared memory of the size that is asked for: a runtime gives 64 MiB, too few for data loaders."""
+    return {"name": _SHM_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": str(own.shm_size)}}
+
+
+def _variable(one: TaskVariable) -> dict[str, Any]:
+    if one.value_from is None:
+        return {"name": one.name, "value": one.value}
+    return {"name": one.name, "valueFrom": msgspec.to_builtins(one.value_from)}
 
 
 def _source(one: TaskSource) -> dict[str, Any]:

@@ -76,7 +76,8 @@ def _most_of_fields(schema: dict[str, Any], letter: int) -> int:
 
 def _frame(texts: dict[str, Any]) -> int:
     """What a list of texts takes beside their letters."""
-    return 2 + int(texts["maxItems"]) * len('{"name":"","value":""},')
+    longest = '{"name":"","value":"","valueFrom":{"configMapKeyRef":{"name":"","key":"","optional":false}}},'
+    return 2 + int(texts["maxItems"]) * len(longest)
 
 
 def _size(value: object) -> int:
