@@ -8,14 +8,14 @@ import msgspec
 
 from accelet.gputask.objects.task import GpuTask
 from accelet.kinds.gputask import GPU_TASKS, MOST_WHY
-from accelet.kinds.originaltask import MOST_CARDS, ORIGINAL_TASKS, OriginalTaskSpec, OriginalTaskStatus
-from accelet.kube.errors import QuantityError
-from accelet.kube.naming import (
+from accelet.kinds.naming import (
     label_key_problem,
     label_value_problem,
     namespace_problem,
     subdomain_problem,
 )
+from accelet.kinds.originaltask import MOST_CARDS, ORIGINAL_TASKS, OriginalTaskSpec, OriginalTaskStatus
+from accelet.kube.errors import QuantityError
 from accelet.kube.objects import ObjectKey, RawObject, WireObject, read_object
 from accelet.kube.quantity import parse_quantity
 from accelet.kube.writing.ownership import owner_reference

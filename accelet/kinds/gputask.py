@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from accelet.kinds.definition import GROUP, Column, Definition, Scale
+from accelet.kinds.naming import LABEL_VALUE, QUALIFIED_NAME
 from accelet.kube.apiresources import ApiResource
-from accelet.kube.naming import LABEL_VALUE, QUALIFIED_NAME
 
 GPU_TASKS: Final = ApiResource("GPUTask", "gputasks", GROUP, "v1alpha1")
 

@@ -51,7 +51,7 @@ class _WireSlice(WireObject, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class PublishingPace:
     """How long to wait after what went wrong, and after the same slices were written again."""
 
     failures: Backoff
@@ -60,7 +60,7 @@ class Pace:
     probes: Backoff
 
 
-PACE = Pace(
+PACE = PublishingPace(
     failures=Backoff(first_s=0.5, most_s=30.0),
     conflicts=Backoff(first_s=0.05, most_s=5.0),
     repeats=Backoff(first_s=0.5, most_s=60.0),
@@ -72,7 +72,13 @@ class Publisher:
     """Writes one driver's pool while `run` runs; failures are tried again and disturb nothing else."""
 
     def __init__(
-        self, connect: Connect, driver: str, node: str, *, clock: Clock = SYSTEM_CLOCK, pace: Pace = PACE
+        self,
+        connect: Connect,
+        driver: str,
+        node: str,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        pace: PublishingPace = PACE,
     ) -> None:
         self._connect, self._driver, self._node = connect, driver, node
         self._clock, self._pace = clock, pace

@@ -12,7 +12,7 @@ from accelet.kube.pods import Pod
 from accelet.kube.selection import HOSTNAME, PodTerm
 from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.layout import Layout
-from accelet.scheduler.cluster.limits import Limit
+from accelet.scheduler.cluster.shape import Limit
 from accelet.scheduler.cluster.usage import UNLIMITED
 
 MOST_RULES = 16

@@ -17,10 +17,9 @@ from accelet.scheduler.cards.needs import CardNeeds, ContainerNeed
 from accelet.scheduler.cards.reasons import describe_memory, describe_need
 from accelet.scheduler.cards.state import CardStates
 from accelet.scheduler.cluster.layout import Layout, Mask
-from accelet.scheduler.cluster.limits import Limit
 from accelet.scheduler.cluster.residents import Residents
 from accelet.scheduler.cluster.room import MOST_SLOTS, Measure, NodeRoom, Runs
-from accelet.scheduler.cluster.shape import PodShape
+from accelet.scheduler.cluster.shape import Limit, PodShape
 from accelet.scheduler.cluster.topology import Ints
 
 _CODE = 60

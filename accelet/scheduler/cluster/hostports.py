@@ -13,8 +13,7 @@ import numpy as np
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import ANY_ADDRESS, HostPort
 from accelet.scheduler.budget import Budget
-from accelet.scheduler.cluster.limits import Limit
-from accelet.scheduler.cluster.shape import PodShape
+from accelet.scheduler.cluster.shape import Limit, PodShape
 from accelet.scheduler.cluster.topology import Ints
 
 Port = tuple[str, int]

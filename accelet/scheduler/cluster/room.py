@@ -11,9 +11,8 @@ from accelet.assignments.assignment import Assignment
 from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.hostports import PortRoom
 from accelet.scheduler.cluster.layout import Layout, Mask
-from accelet.scheduler.cluster.limits import Limit, name_of, with_amounts
 from accelet.scheduler.cluster.residents import Residents
-from accelet.scheduler.cluster.shape import PodShape
+from accelet.scheduler.cluster.shape import Limit, PodShape, name_of, with_amounts
 from accelet.scheduler.cluster.topology import Ints
 
 MOST_SLOTS = 2**20

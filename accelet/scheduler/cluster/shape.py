@@ -1,12 +1,14 @@
-"""What a pod asks of a node, without who asks."""
+"""What a pod asks of a node, without who asks; and rules between pods of one node, as amounts it asks for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from accelet.kube.pods import HostPort, Pod
 from accelet.kube.requests import pod_units
 from accelet.kube.selection import NodeTerm, Toleration
 from accelet.scheduler.cards.needs import CARD_RESOURCES, CardNeeds, read_needs
+from accelet.scheduler.cluster.topology import Ints
 from accelet.scheduler.cluster.usage import UNLIMITED
 from accelet.scheduler.errors import NeedsError
 
@@ -91,3 +93,37 @@ def _shape(pod: Pod, cards: CardNeeds | None) -> PodShape:
             tolerations=frozenset(pod.tolerations),
         ),
     )
+
+
+class Limit(NamedTuple):
+    """An amount, `free` on each leaf, of which each pod to be placed needs one of `needs`, by rank.
+
+    `reason` says for people, behind a number of nodes, why there is too little of it.
+    """
+
+    needs: tuple[int, ...]
+    free: Ints
+    reason: str
+
+
+def leaves_one_a_leaf(limit: Limit) -> bool:
+    """Whether no two of the pods get enough of it on any leaf."""
+    return int(limit.free.max(initial=0)) < 2 * min(limit.needs)
+
+
+def name_of(number: int) -> str:
+    """What a limit is called among the resources; no resource can have such a name."""
+    return f"limit {number}"
+
+
+def with_amounts(shapes: Sequence[PodShape], limits: Sequence[Limit]) -> tuple[PodShape, ...]:
+    """Shapes that ask for what they need of each limit instead of for ports."""
+    found: dict[tuple[PodShape, tuple[int, ...]], PodShape] = {}
+    limited = []
+    for shape, *needs in zip(shapes, *(limit.needs for limit in limits), strict=True):
+        key = shape, tuple(needs)
+        if key not in found:
+            asked = ((name_of(number), need) for number, need in enumerate(needs) if need)
+            found[key] = replace(shape, units=shape.units.union(asked), host_ports=frozenset())
+        limited.append(found[key])
+    return tuple(limited)

@@ -12,8 +12,7 @@ from accelet.kube.pods import Pod
 from accelet.kube.selection import HOSTNAME, SpreadTerm
 from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.layout import Layout
-from accelet.scheduler.cluster.limits import Limit
-from accelet.scheduler.cluster.shape import PodShape
+from accelet.scheduler.cluster.shape import Limit, PodShape
 
 _REASON = "where topology spread allows no more of its pods"
 _MATCHES_A_UNIT = 2

@@ -9,8 +9,8 @@ from accelet.kube.pods import Pod
 from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.apart import limits_within
 from accelet.scheduler.cluster.layout import Layout, Mask
-from accelet.scheduler.cluster.limits import leaves_one_a_leaf
 from accelet.scheduler.cluster.room import Room
+from accelet.scheduler.cluster.shape import leaves_one_a_leaf
 from accelet.scheduler.cluster.spread import spread_within
 from accelet.scheduler.cluster.together import SharedDomains, together_within
 from accelet.scheduler.cluster.topology import ROOT

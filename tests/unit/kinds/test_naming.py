@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelet.kube.naming import (
+from accelet.kinds.naming import (
     LABEL_VALUE,
     QUALIFIED_NAME,
     label_key_problem,
