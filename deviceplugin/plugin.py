@@ -216,7 +216,7 @@ class Plugin:
         """Why the kubelet cannot, or will not, come to our socket; None as far as the files tell."""
         if self._has_new_kubelet():
             return Ending.KUBELET_REPLACED
-        if not server.path.is_socket():
+        if not server.is_in_place:
             return Ending.OWN_SOCKET_GONE
         return None
 
@@ -263,7 +263,7 @@ class Plugin:
 _SENTENCES = {
     Ending.STREAM_ENDED: "the kubelet ended ListAndWatch",
     Ending.NO_STREAM: "the kubelet took the registration and opened no stream",
-    Ending.OWN_SOCKET_GONE: "our socket file was removed",
+    Ending.OWN_SOCKET_GONE: "our socket file was removed or replaced",
     Ending.KUBELET_REPLACED: "the kubelet restarted",
     Ending.AUDIT: "the kubelet's list of devices is not what it was told",
 }

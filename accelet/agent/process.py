@@ -114,6 +114,7 @@ class Agent:
         self._drivers: DraDrivers | None = None
         self._sources: PodSources | None = None
         self._requires_policies = False
+        self._has_begun = False
         self.probe_port: int | None = None
 
     async def run(self) -> None:
@@ -168,6 +169,7 @@ class Agent:
         async with task_group() as tasks:
             self.metrics.config_is_good.set(1)
             await self._apply(config, tasks)
+            self._has_begun = True
             tasks.create_task(self._follow_directory(), name="directory")
             tasks.create_task(Audit(self._options.paths, self._services.audited).run(), name="audit")
             tasks.create_task(self._discarding.run(), name="discarded folders")
@@ -180,7 +182,7 @@ class Agent:
 
     def readiness(self) -> Sequence[Check]:
         """One check a resource, and one for the agent itself."""
-        blocked = self._directory.blocked
+        blocked = self._directory.blocked or ("" if self._has_begun else "the configuration is being applied")
         return [Check("agent", not blocked, blocked or "serving"), *self._services.check()]
 
     async def knows_pods(self) -> None:

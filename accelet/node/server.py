@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -45,6 +46,7 @@ class SocketServer:
         self._calls = CallsUnderWay(calls)
         self._services = tuple(services)
         self._starting: asyncio.Task[None] | None = None
+        self._made: tuple[int, int] | None = None
         self._server = grpc.aio.server(
             interceptors=[CountCalls(self._calls)],
             options=[
@@ -71,9 +73,15 @@ class SocketServer:
         except RuntimeError as error:
             reason = _explain_no_socket(self.path)
             raise ServeError(f"no socket can be made in {self.path.parent}: {reason}") from error
+        self._made = _identify(self.path)
         # Not to be cancelled half-way: gRPC's own task would fail over it, and the server never stop.
         self._starting = asyncio.create_task(self._server.start())
         await asyncio.shield(self._starting)
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the path leads to the socket that was made there, and to nothing else since."""
+        return self._made is not None and _identify(self.path) == self._made
 
     async def stop(self, *, finish_s: float = FINISH_S) -> None:
         """Lets calls under way finish for up to `finish_s`, ends the streams, removes the socket file.
@@ -99,6 +107,18 @@ class SocketServer:
             if self._starting is not None:
                 await asyncio.wait([self._starting])
             await self._server.stop(_GRACE_S)
+
+
+def _identify(path: Path) -> tuple[int, int] | None:
+    """Device and inode of the socket at a path; None where there is none.
+
+    Not its times: whoever labels or chowns a socket leaves it in its place.
+    """
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino) if stat.S_ISSOCK(status.st_mode) else None
 
 
 def _explain_no_socket(path: Path) -> str:

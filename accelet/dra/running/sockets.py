@@ -15,18 +15,23 @@ from accelet.dra.running.services import (
     HealthV1Alpha1,
     Registration,
 )
+from accelet.kubelet.paths import KubeletPaths
 from accelet.node.callsunderway import CallsUnderWay
+from accelet.node.kubeletsocket import explain_no_kubelet
 from accelet.node.server import ServeError, SocketServer
 from accelet.runtime.logs import Log
 
 LOOK_S = 1.0
-"""How often it is looked whether the sockets are still there; kubelets remove none that is served."""
+"""How often it is looked whether the sockets are still there, and whether the kubelet runs.
+
+Kubelets remove no socket that is served, and nothing tells a driver that its kubelet ended.
+"""
 
 _log = Log(__name__)
 
 
 class Sockets:
-    """Serves while `run` runs; `problem` says why the driver is not registered, if it is not."""
+    """Serves while `run` runs."""
 
     def __init__(
         self, kubelet: Path, cdi: Path, driver: str, claims: Claims, calls: CallsUnderWay | None = None
@@ -36,9 +41,15 @@ class Sockets:
         self._kubelet, self._cdi, self._driver, self._claims = kubelet, cdi, driver, claims
         self._told: tuple[Health, ...] = ()
         self._news = HealthNews()
-        self.problem: str | None = "not registered yet"
+        self._problem: str | None = "not registered yet"
+        self._no_kubelet: str | None = None
         self.registered = asyncio.Event()
         """Set once the kubelet has taken the driver for the first time."""
+
+    @property
+    def problem(self) -> str | None:
+        """Why the driver is not registered with a kubelet that runs; None where it is."""
+        return self._problem or self._no_kubelet
 
     def tell_health(self, told: tuple[Health, ...]) -> None:
         self._told = told
@@ -51,9 +62,9 @@ class Sockets:
             try:
                 await self._serve(places)
             except ServeError as error:
-                if self.problem != str(error):
+                if self._problem != str(error):
                     _log.error("cannot serve", resource=self._driver, reason=str(error))
-                self.problem = str(error)
+                self._problem = str(error)
             await asyncio.sleep(LOOK_S)
 
     async def _serve(self, places: Places) -> None:
@@ -73,20 +84,25 @@ class Sockets:
         registration = SocketServer(
             places.registration_socket, [Registration(self._driver, str(places.service_socket), self._note)]
         )
-        self.problem = "waiting for the kubelet to register it"
+        self._problem = "waiting for the kubelet to register it"
         try:
             await service.start()
             await registration.start()
-            while await asyncio.to_thread(_are_there, service.path, registration.path):  # noqa: ASYNC110 - nothing tells
+            while await asyncio.to_thread(self._look, service, registration):  # noqa: ASYNC110 - nothing tells
                 await asyncio.sleep(LOOK_S)
-            _log.warning("a socket was removed; serving anew", resource=self._driver)
+            _log.warning("a socket was removed or replaced; serving anew", resource=self._driver)
         finally:
-            self.problem = "not registered"
+            self._problem = "not registered"
             await registration.stop()
             await service.stop()
 
+    def _look(self, *servers: SocketServer) -> bool:
+        """Looks whether the kubelet runs; whether the sockets are in their places."""
+        self._no_kubelet = explain_no_kubelet(KubeletPaths(self._kubelet).registration_socket)
+        return all(server.is_in_place for server in servers)
+
     def _note(self, problem: str | None) -> None:
-        self.problem = problem
+        self._problem = problem
         if problem is None:
             self.registered.set()
 
@@ -96,7 +112,3 @@ def _make_folders(places: Places) -> None:
     places.registration_folder.mkdir(parents=True, exist_ok=True, mode=0o750)
     for path in places.stale_sockets():
         path.unlink(missing_ok=True)
-
-
-def _are_there(*paths: Path) -> bool:
-    return all(path.exists() for path in paths)

@@ -237,6 +237,14 @@ async def test_socket_that_answers_garbage_is_no_kubelet(folder: Path, config_fi
             await until_ready(running)
 
 
+async def test_an_agent_is_not_ready_before_it_knows_its_resources(folder: Path, config_file: Path) -> None:
+    async with FakeKubelet(folder), agent(folder, config_file) as running:
+        async with asyncio.timeout(30):
+            while not all(check.is_ok for check in running.readiness()):  # noqa: ASYNC110 - at each turn
+                await asyncio.sleep(0)
+        assert GPU in {check.name for check in running.readiness()}
+
+
 async def test_second_agent_waits_for_its_turn(folder: Path, config_file: Path) -> None:
     async with FakeKubelet(folder) as kubelet:
         async with agent(folder, config_file) as first:
