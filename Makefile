@@ -118,8 +118,8 @@ e2e-dra: .venv/.ready ## storms of resource claims, nodes and agents that change
 e2e-provisioner: .venv/.ready ## JobSets by JobSet's own controller through faults and kills of the provisioner, by Kueue's, and what their workers print: root and Go needed
 	@$(BIN)/pytest -m '' --timeout 7200 tests/e2e/slices/workers.py tests/e2e/slices/thorough.py tests/e2e/slices/queued.py tests/e2e/slices/exclusive.py tests/e2e/slices/machines.py
 
-e2e-tasks: .venv/.ready ## 30 GPU tasks and 20 moves while controller and scheduler are killed, what else befalls tasks, and facts about Jobs: root and Go needed
-	@$(BIN)/pytest -m '' --timeout 600 tests/e2e/tasks/killed.py tests/e2e/tasks/moved.py tests/e2e/tasks/improved.py tests/e2e/tasks/relocated.py tests/e2e/tasks/befallen.py tests/e2e/tasks/facts.py
+e2e-tasks: .venv/.ready ## 30 GPU tasks and 20 moves while controller and scheduler are killed, a real torchrun, what else befalls tasks, and facts about Jobs: root, Go and debootstrap needed
+	@$(BIN)/pytest -m '' --timeout 600 tests/e2e/tasks/killed.py tests/e2e/tasks/moved.py tests/e2e/tasks/improved.py tests/e2e/tasks/relocated.py tests/e2e/tasks/torchrun.py tests/e2e/tasks/befallen.py tests/e2e/tasks/facts.py
 
 e2e-kueue: .venv/.ready ## Kueue's own controller asks the scheduler before it lets Jobs run, and holds GPU tasks in its queue; four minutes, root and Go needed
 	@$(BIN)/pytest -m '' --timeout 600 tests/e2e/admission_check.py tests/e2e/tasks/queued.py
