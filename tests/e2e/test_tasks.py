@@ -223,6 +223,72 @@ async def test_every_task_ends_as_its_program_says_though_controller_and_schedul
     assert "ownerReferences" not in after["metadata"]
 
 
+_TOKEN = {"metadata": {"name": "hub"}, "stringData": {"token": "word"}}
+_ADDED = f"""
+spec:
+  hostAliases: [{{ip: 127.0.0.9, hostnames: [peer]}}]
+  initContainers:
+    - name: beside
+      image: {BUSYBOX_IMAGE}
+      command: [sleep, "3600"]
+      restartPolicy: Always
+      securityContext: {{allowPrivilegeEscalation: false, capabilities: {{drop: [ALL]}}}}
+"""
+
+
+async def test_a_task_runs_in_a_restricted_namespace_with_what_its_template_adds(  # noqa: PLR0917 - fixtures
+    node: Node,
+    kubeconfig: Path,
+    user: Client,
+    client: Client,
+    cluster: ControlPlane,
+    namespace: str,
+    tmp_path: Path,
+) -> None:
+    assert node
+    enforced = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    await client.patch(_NAMESPACES, None, namespace, enforced, "merge")
+    await user.create(ApiResource("Secret", "secrets"), namespace, _TOKEN)
+    own = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    script = 'grep -q "127.0.0.9.*peer" /etc/hosts && [ "$TOKEN" = word ] && df /dev/shm | grep -q 8192'
+    task = make_task("safe", script, podLabels={"team": "vision"}, template=_ADDED)
+    task["spec"]["securityContext"] = {
+        "runAsNonRoot": True,
+        "runAsUser": 1000,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    source = {"secretKeyRef": {"name": "hub", "key": "token"}}
+    task["spec"]["container"] |= {
+        "securityContext": own,
+        "shmSize": "8Mi",
+        "env": [{"name": "TOKEN", "valueFrom": source}],
+    }
+    bare = make_task("bare")
+    greedy = make_task("greedy", template="{spec: {nodeName: mine}}")
+    for one in (task, bare, greedy):
+        await user.create(GPU_TASKS, namespace, one)
+
+    async def status(name: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(await user.get(GPU_TASKS, namespace, name)).get("status", {})
+        return found
+
+    async def is_told(name: str, words: str) -> bool:
+        return any(words in one.get("message", "") for one in (await status(name)).get("conditions", ()))
+
+    scheduler = ["scheduler", "--kubeconfig", str(cluster.kubeconfig)]
+    async with running(tmp_path, *scheduler), _controller(kubeconfig, tmp_path):
+        await _until(partial(is_told, "greedy", "template.spec.nodeName: the scheduler chooses the node"))
+        await _until(partial(is_told, "bare", "violates PodSecurity"))
+
+        async def is_over() -> bool:
+            return (await status("safe")).get("phase") in ("Completed", "Failed")
+
+        await _until(is_over)
+    assert (await status("safe"))["phase"] == "Completed", await status("safe")
+    with pytest.raises(InvalidError, match="cannot be changed"):
+        await user.patch(GPU_TASKS, namespace, "safe", {"spec": {"template": "{spec: {}}"}}, "merge")
+
+
 _GPUS = "example.com/gpu"
 
 
