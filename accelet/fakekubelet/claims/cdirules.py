@@ -5,7 +5,7 @@ Source: CDI 1.1.0, pkg/parser/parser.go, pkg/cdi/{spec,device,container-edits}.g
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -13,6 +13,7 @@ _KIND: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?", re.ASCII)
 """A vendor or a class."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?", re.ASCII)
+_LONGEST_CLOSID: Final = 4096
 _DIGITS: Final = frozenset("0123456789")
 _TYPES: Final = ("b", "c", "u", "p")
 _HOOKS: Final = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
@@ -56,15 +57,37 @@ class CdiHook(_Strict, frozen=True):
     timeout: int | None = None
 
 
+class NetDevice(_Strict, frozen=True):
+    """A network interface that moves into a container."""
+
+    host_interface_name: str
+    name: str
+
+
+class IntelRdt(_Strict, frozen=True, rename=None):
+    """Cache and memory bandwidth of a container."""
+
+    closID: str = ""  # noqa: N815 - the file's name
+    l3CacheSchema: str = ""  # noqa: N815 - the file's name
+    memBwSchema: str = ""  # noqa: N815 - the file's name
+    schemata: list[str] | None = None
+    enableMonitoring: bool = False  # noqa: N815 - the file's name
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it says what only CDI 1.1.0 knows."""
+        return self.schemata is not None or self.enableMonitoring
+
+
 class Edits(_Strict, frozen=True):
     """What a device, or every device of a file, does to a container."""
 
     env: list[str] | None = None
     device_nodes: list[DeviceNode] | None = None
-    net_devices: list[dict[str, str]] | None = None
+    net_devices: list[NetDevice] | None = None
     hooks: list[CdiHook] | None = None
     mounts: list[CdiMount] | None = None
-    intel_rdt: dict[str, Any] | None = None
+    intel_rdt: IntelRdt | None = None
     additional_gids: list[int] | None = None
 
     @property
@@ -114,6 +137,8 @@ def explain_bad_device_id(name: str) -> str | None:
 def _kind_fault(kind: str) -> str | None:
     vendor, _, name = kind.partition("/")
     for what, text in (("vendor", vendor), ("class", name)):
+        if len(text) == 1:
+            return f"the {what} {text!r} has one character, at which runtimes with CDI 1.1.0 or older panic"
         if _KIND.fullmatch(text) is None:
             return f"the {what} {text!r} has to begin with a letter and be of letters, digits and _-. alone"
     return None
@@ -163,6 +188,26 @@ def _edit_faults(edits: Edits) -> Iterator[str]:
         if not hook.path:
             yield f"invalid hook {hook.hook_name!r} with empty path"
         yield from _environment_faults(hook.env)
+    if edits.intel_rdt is not None and not _is_closid(edits.intel_rdt.closID):
+        yield "invalid ClosID"
+    yield from _interface_faults(edits.net_devices or ())
+
+
+def _is_closid(text: str) -> bool:
+    """A file's name, or `/` for the root's."""
+    is_name = len(text) < _LONGEST_CLOSID and text not in (".", "..") and not {"/", "\n"} & set(text)
+    return text == "/" or is_name
+
+
+def _interface_faults(devices: Sequence[NetDevice]) -> Iterator[str]:
+    for what, names in (
+        ("HostInterfaceName", [device.host_interface_name for device in devices]),
+        ("Name", [device.name for device in devices]),
+    ):
+        if "" in names:
+            yield f"invalid linux net device, empty {what}"
+        if len(set(names)) < len(names):
+            yield f"invalid linux net device, duplicate {what}"
 
 
 def _node_faults(node: DeviceNode) -> Iterator[str]:
@@ -170,7 +215,7 @@ def _node_faults(node: DeviceNode) -> Iterator[str]:
         yield "invalid (empty) device path"
     if node.type and node.type not in _TYPES:
         yield f"device {node.path!r}: invalid type {node.type!r}"
-    if node.permissions != "none" and set(node.permissions) - set("rwm"):
+    if set(node.permissions) - set("rwm"):
         yield f"device {node.path!r}: invalid permissions {node.permissions!r}"
 
 
@@ -187,8 +232,7 @@ def least_version(file: CdiFile) -> str:
         every.append(file.container_edits)
     needs: Mapping[str, bool] = {
         "1.1.0": any(
-            edits.net_devices or (edits.intel_rdt or {}).keys() & {"schemata", "enableMonitoring"}
-            for edits in every
+            edits.net_devices or (edits.intel_rdt is not None and edits.intel_rdt.is_new) for edits in every
         ),
         "0.7.0": any(edits.intel_rdt is not None or edits.additional_gids for edits in every),
         "0.6.0": bool(file.annotations)

@@ -648,6 +648,15 @@ class NamesACdiDeviceInAnAnnotation(SamplePlugin):
         return answer
 
 
+@fails("G4")
+class HasAClassOfOneLetter(SamplePlugin):
+    def answer(self, ids: Sequence[str]) -> api.ContainerAllocateResponse:
+        answer = super().answer(ids)
+        for device in answer.cdi_devices:
+            device.name = device.name.replace("/sample=", "/s=")
+        return answer
+
+
 @fails("G5")
 class PutsAnEqualsSignIntoAName(SamplePlugin):
     def answer(self, ids: Sequence[str]) -> api.ContainerAllocateResponse:

@@ -384,15 +384,15 @@ async def test_cdi_devices_that_are_nowhere_keep_a_container_waiting(root: Path)
     clock, claims = ManualClock(), Claims()
     kubelet = FakeKubelet(root, clock=clock, claims=claims, cdi_dirs=[root / "cdi"])
     async with kubelet, serving(ScriptedDriver(root)) as driver:
-        driver.devices["one"] = [Device("a", cdi_ids=("x.com/y=a",))]
+        driver.devices["one"] = [Device("a", cdi_ids=("x.com/gpu=a",))]
         await clock.advance(1)
         await kubelet.driver_registered(DRIVER)
         pod = pod_of("one")
         claims.of(pod)
         record = await kubelet.admit(pod)
-        assert record["main"].error == "CDI device injection failed: unresolvable CDI devices x.com/y=a"
+        assert record["main"].error == "CDI device injection failed: unresolvable CDI devices x.com/gpu=a"
         device = {"name": "a", "containerEdits": {"env": ["A=1"], "deviceNodes": [{"path": "/dev/a"}]}}
-        document = {"cdiVersion": "0.6.0", "kind": "x.com/y", "devices": [device]}
+        document = {"cdiVersion": "0.6.0", "kind": "x.com/gpu", "devices": [device]}
         (root / "cdi" / "x.json").write_text(json.dumps(document))
         await clock.advance(11)
         await kubelet.running(record)

@@ -103,6 +103,8 @@ def _good() -> Iterator[tuple[str, list[Json]]]:
     yield "binding conditions", [_device(bindingConditions=["a/b"], bindingFailureConditions=["a/c"])]
     yield "counters", _counting([_uses(a="1")])
     yield "counters of half a unit", _counting([_uses(a="500m")])
+    yield "a driver in capitals", [spec(driver="Sample.example.com")]
+    yield "a key of a domain in capitals", [_attribute({"int": 1}, "Example.com/a")]
     yield "long names", [_device(name=LABEL)]
 
 
@@ -112,6 +114,9 @@ def _bad() -> Iterator[tuple[Rule, str, list[Json]]]:
     yield Rule.POOL, "no node", [spec(nodeName=None)]
     yield Rule.POOL, "two kinds of nodes", [spec(allNodes=True)]
     yield Rule.POOL, "a generation below 0", [spec(pool=spec()["pool"] | {"generation": -1})]
+    yield Rule.POOL, "a device with a node of its own", [_device(nodeName="node-1")]
+    nowhere = spec(nodeName=None, perDeviceNodeSelection=True)
+    yield Rule.POOL, "a device without a node of its own", [nowhere]
     yield Rule.POOL, "failure conditions alone", [_device(bindingFailureConditions=["a/c"])]
     yield (
         Rule.POOL,
@@ -125,6 +130,7 @@ def _bad() -> Iterator[tuple[Rule, str, list[Json]]]:
     yield Rule.SIZE, "17 taints", [_device(taints=[{"key": f"a{n}", "effect": "None"} for n in range(17)])]
     sets = [{"name": f"set-{n}", "counters": {"a": {"value": "1"}}} for n in range(9)]
     yield Rule.SIZE, "9 counter sets", [spec(devices=None, sharedCounters=sets)]
+    yield Rule.SIZE, "no counter of a set", _counting([_uses()])
     yield Rule.SIZE, "an empty counter set", [spec(devices=None, sharedCounters=[{"name": "units"}])]
     yield Rule.NAMES, "a device in capitals", [_device(name="GPU-0")]
     yield Rule.NAMES, "a device of 64 characters", [_device(name=LABEL + "a")]
@@ -132,12 +138,13 @@ def _bad() -> Iterator[tuple[Rule, str, list[Json]]]:
     yield Rule.NAMES, "a key with a dash", [_attribute({"int": 1}, "serial-number")]
     yield Rule.NAMES, "a key of 33 characters", [_attribute({"int": 1}, "a" * 33)]
     yield Rule.NAMES, "a key that begins with a digit", [_attribute({"int": 1}, "2d")]
-    yield Rule.NAMES, "a key of a domain in capitals", [_attribute({"int": 1}, "Example.com/a")]
+    yield Rule.NAMES, "a key of a domain with a dash at its end", [_attribute({"int": 1}, "example.com-/a")]
     yield Rule.NAMES, "a key without a name", [_attribute({"int": 1}, "example.com/")]
     yield Rule.NAMES, "a capacity with a dash", [_device(capacity={"mem-ory": {"value": "1"}})]
     counters = [{"name": "units", "counters": {"Unit_0": {"value": "1"}}}]
     yield Rule.NAMES, "a counter in capitals", [spec(devices=None, sharedCounters=counters)]
-    yield Rule.NAMES, "a driver in capitals", [spec(driver="Sample.example.com")]
+    yield Rule.NAMES, "a consumed counter in capitals", _counting([_uses(A="1")], A={"value": "1"})
+    yield Rule.NAMES, "a driver with a space", [spec(driver="sample driver")]
     yield Rule.NAMES, "a driver of 64 characters", [spec(driver="a" * 64)]
     yield Rule.NAMES, "a pool in capitals", [spec(pool=spec()["pool"] | {"name": "Node"})]
     yield Rule.VALUES, "80 bytes of text", [_attribute({"string": "x" * 80})]

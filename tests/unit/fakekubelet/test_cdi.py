@@ -9,14 +9,14 @@ from accelet.fakekubelet.claims.cdi import CdiDevices, UnresolvableError
 
 
 def write(path: Path, *devices: tuple[str, str], **more: object) -> None:
-    """A file of kind `x.com/y` with these devices, each with a variable of its value."""
+    """A file of kind `x.com/gpu` with these devices, each with a variable of its value."""
     path.parent.mkdir(exist_ok=True)
     listed = [{"name": name, "containerEdits": {"env": [f"V={value}"]}} for name, value in devices]
-    path.write_text(json.dumps({"cdiVersion": "0.6.0", "kind": "x.com/y", "devices": listed, **more}))
+    path.write_text(json.dumps({"cdiVersion": "0.6.0", "kind": "x.com/gpu", "devices": listed, **more}))
 
 
 def value(folders: list[Path], *names: str) -> str:
-    return CdiDevices(folders).inject([f"x.com/y={name}" for name in names]).envs["V"]
+    return CdiDevices(folders).inject([f"x.com/gpu={name}" for name in names]).envs["V"]
 
 
 def test_a_later_folder_counts_and_the_last_device_of_a_container(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_a_device_of_two_files_is_of_none(tmp_path: Path) -> None:
     write(tmp_path / "a.json", ("a", "1"), ("b", "2"))
     write(tmp_path / "b.json", ("a", "3"))
     assert value([tmp_path], "b") == "2"
-    with pytest.raises(UnresolvableError, match=r"unresolvable CDI devices x\.com/y=a"):
+    with pytest.raises(UnresolvableError, match=r"unresolvable CDI devices x\.com/gpu=a"):
         value([tmp_path], "a")
 
 
@@ -42,15 +42,59 @@ def test_a_file_that_is_no_cdi_is_left_out_whole(tmp_path: Path, more: dict[str,
     devices = CdiDevices([tmp_path])
     assert list(devices.problems) == [tmp_path / "a.json"]
     with pytest.raises(UnresolvableError):
-        devices.inject(["x.com/y=a"])
+        devices.inject(["x.com/gpu=a"])
 
 
 def test_yaml_is_read_and_other_files_are_not(tmp_path: Path) -> None:
     write(tmp_path / "a.json", ("a", "1"), containerEdits={"env": ["W=2"], "mounts": []})
     (tmp_path / "b.yaml").write_text(
-        "cdiVersion: 0.6.0\nkind: x.com/z\ndevices: [{name: b, containerEdits: {env: [V=3]}}]\n"
+        "cdiVersion: 0.6.0\nkind: x.com/nic\ndevices: [{name: b, containerEdits: {env: [V=3]}}]\n"
     )
     (tmp_path / ".part").write_text("{")
     devices = CdiDevices([tmp_path])
     assert devices.problems == {}
-    assert dict(devices.inject(["x.com/y=a", "x.com/z=b"]).envs) == {"W": "2", "V": "3"}
+    assert dict(devices.inject(["x.com/gpu=a", "x.com/nic=b"]).envs) == {"W": "2", "V": "3"}
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"cdiVersion": "1.2.0"}, "invalid version '1.2.0'"),
+        ({"cdiVersion": "0.5.0", "annotations": {"a": "b"}}, "the spec version must be at least v0.6.0"),
+        ({"kind": "x/gpu"}, "the vendor 'x' has one character"),
+        ({"kind": "gpu"}, "the class '' has to begin with a letter"),
+        ({"devices": []}, "invalid spec, no devices"),
+        ({"devices": [{"name": "a", "containerEdits": {}}]}, "invalid device 'a', empty device edits"),
+        ({"devices": [{"name": "a b", "containerEdits": {"env": ["A=1"]}}]}, "invalid device name 'a b'"),
+        ({"devices": [{"name": "a", "containerEdits": {"env": ["A=1"]}}] * 2}, "multiple device 'a'"),
+        ({"containerEdits": {"env": ["A"]}}, "invalid environment variable 'A'"),
+        ({"containerEdits": {"deviceNodes": [{"path": ""}]}}, "invalid (empty) device path"),
+        (
+            {"containerEdits": {"deviceNodes": [{"path": "/a", "permissions": "rwx"}]}},
+            "invalid permissions 'rwx'",
+        ),
+        ({"containerEdits": {"deviceNodes": [{"path": "/a", "type": "d"}]}}, "invalid type 'd'"),
+        ({"containerEdits": {"mounts": [{"hostPath": "", "containerPath": "/a"}]}}, "empty host path"),
+        ({"containerEdits": {"hooks": [{"hookName": "start", "path": "/a"}]}}, "invalid hook name 'start'"),
+        ({"cdiVersion": "0.7.0", "containerEdits": {"intelRdt": {"closID": ".."}}}, "invalid ClosID"),
+        (
+            {
+                "cdiVersion": "1.1.0",
+                "containerEdits": {"netDevices": [{"hostInterfaceName": "a", "name": ""}]},
+            },
+            "empty Name",
+        ),
+    ],
+)
+def test_a_file_with_one_fault_is_left_out_whole(tmp_path: Path, more: dict[str, object], why: str) -> None:
+    write(tmp_path / "a.json", ("a", "1"), ("b", "2"), **more)
+    devices = CdiDevices([tmp_path])
+    assert why in devices.problems[tmp_path / "a.json"]
+    with pytest.raises(UnresolvableError):
+        devices.inject(["x.com/gpu=b"])
+
+
+def test_a_fault_of_one_file_is_no_fault_of_another(tmp_path: Path) -> None:
+    write(tmp_path / "a.json", ("a", "1"))
+    write(tmp_path / "b.json", ("b", "2"), devices=[])
+    assert value([tmp_path], "a") == "1"

@@ -24,7 +24,7 @@ JUDGES: tuple[Callable[[Answer], list[str]], ...] = (
     environment_faults,
 )
 
-words = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
+words = st.from_regex(r"[a-z][a-z0-9]{1,8}", fullmatch=True)
 paths = st.lists(words, min_size=1, max_size=3).map(lambda parts: "/" + "/".join(parts))
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
 

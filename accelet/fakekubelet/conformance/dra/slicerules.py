@@ -113,21 +113,34 @@ def _slice_faults(spec: SliceSpec) -> Iterator[Fault]:
     most = MOST_ADVANCED_DEVICES if any(each.is_advanced for each in devices) else MOST_DEVICES
     if len(devices) > most:
         yield Fault(Rule.SIZE, f"a slice has {len(devices)} devices; {most} are allowed")
+    for device in devices:
+        if (
+            why := _selection_fault(device, is_per_device=spec.per_device_node_selection is True)
+        ) is not None:
+            yield Fault(Rule.POOL, f"{device.name} {why}")
     yield from _name_faults(spec)
 
 
+def _selection_fault(device: SliceDevice, *, is_per_device: bool) -> str | None:
+    chosen = [each for each in (device.node_name, device.node_selector, device.all_nodes) if each is not None]
+    if not is_per_device:
+        return "names a node, and perDeviceNodeSelection is not true" if chosen else None
+    if len(chosen) != 1 or "" in chosen or False in chosen:
+        return "has to name one of nodeName, nodeSelector and allNodes"
+    return None
+
+
 def _name_faults(spec: SliceSpec) -> Iterator[Fault]:
-    if not _is_subdomain(spec.driver, _LONGEST_DOMAIN):
+    if not _is_domain(spec.driver):
         yield Fault(
             Rule.NAMES, f"{spec.driver!r} is no name of a driver: a DNS subdomain of up to 63 characters"
         )
     parts = spec.pool.name.split("/")
     if len(spec.pool.name) > _LONGEST_SUBDOMAIN or not all(map(_is_subdomain, parts)):
         yield Fault(Rule.NAMES, f"{spec.pool.name!r} is no name of a pool: DNS subdomains joined by /")
-    for one in spec.shared_counters or ():
-        for name in (one.name, *(one.counters or {})):
-            if _LABEL.fullmatch(name) is None:
-                yield Fault(Rule.NAMES, f"{name!r} is no name of counters: a DNS label")
+    for name in _counter_names(spec):
+        if _LABEL.fullmatch(name) is None:
+            yield Fault(Rule.NAMES, f"{name!r} is no name of counters: a DNS label")
     for device in spec.devices or ():
         if _LABEL.fullmatch(device.name) is None:
             yield Fault(Rule.NAMES, f"{device.name!r} is no name of a device: a DNS label")
@@ -136,14 +149,30 @@ def _name_faults(spec: SliceSpec) -> Iterator[Fault]:
                 yield Fault(Rule.NAMES, f"{device.name}: the key {key!r} {why}")
 
 
+def _counter_names(spec: SliceSpec) -> Iterator[str]:
+    """Of sets and counters, as they are shared and as they are consumed."""
+    for one in spec.shared_counters or ():
+        yield from (one.name, *(one.counters or {}))
+    for device in spec.devices or ():
+        for used in device.consumes_counters or ():
+            yield from (used.counter_set, *(used.counters or {}))
+
+
 def _is_subdomain(text: str, longest: int = _LONGEST_SUBDOMAIN) -> bool:
     return _SUBDOMAIN.fullmatch(text) is not None and len(text) <= longest
 
 
+def _is_domain(text: str) -> bool:
+    """A driver, or the domain of a key: of either case, since both are judged as CSI drivers' names are."""
+    return _is_subdomain(text.lower(), _LONGEST_DOMAIN)
+
+
 def _key_fault(key: str) -> str | None:
-    """Why `key` is no name of an attribute or a capacity. The API server takes `a/b/c`, and means not to."""
+    """Why `key` is no name of an attribute or a capacity. The API server looks at no key of two slashes."""
+    if key.count("/") > 1:
+        return None
     domain, slash, identifier = key.rpartition("/")
-    if slash and not _is_subdomain(domain, _LONGEST_DOMAIN):
+    if slash and not _is_domain(domain):
         return "has a domain that is no DNS subdomain of up to 63 characters"
     if _IDENTIFIER.fullmatch(identifier) is None:
         return "is no C identifier: letters, digits and _ alone"
@@ -195,21 +224,20 @@ def _used_faults(
     if len({one.counter_set for one in used}) != len(used):
         yield Rule.COUNTERS, "names a counter set twice"
     for one in used:
-        if one.counter_set not in there:
-            yield Rule.COUNTERS, f"consumes counters of {one.counter_set!r}, which no slice has"
-            continue
         if not 1 <= len(one.counters or {}) <= _MOST_COUNTERS:
             yield Rule.SIZE, f"consumes {len(one.counters or {})} counters of a set; 1 to 32 are allowed"
         for name, counter in (one.counters or {}).items():
-            if (why := _used_fault(counter.value, there[one.counter_set].get(name))) is not None:
-                yield Rule.COUNTERS, f"consumes {counter.value} of {one.counter_set}/{name}, {why}"
+            if (why := _used_fault(counter.value, there.get(one.counter_set), name)) is not None:
+                yield Rule.COUNTERS, f"consumes {counter.value!r} of {one.counter_set}/{name}, {why}"
 
 
-def _used_fault(wanted: Amount, there: Quantity | None) -> str | None:
+def _used_fault(wanted: Amount, counters: Mapping[str, Quantity] | None, name: str) -> str | None:
     amount = _quantity(wanted)
     if amount is None:
         return "which is no quantity"
-    if there is None:
+    if counters is None:
+        return "a counter set that no slice has"
+    if (there := counters.get(name)) is None:
         return "which is not there"
     return f"of which there is {there}" if amount > there else None
 
@@ -293,8 +321,9 @@ def _condition_faults(device: SliceDevice) -> Iterator[str]:
 
 def _capacity_faults(capacity: Capacity, *, is_shared: bool) -> Iterator[str]:
     value, policy = _quantity(capacity.value), capacity.request_policy
-    if value is None:
-        yield f"is {capacity.value!r}, which is no quantity"
+    odd = [amount for amount in _amounts_of(capacity) if amount is not None and _quantity(amount) is None]
+    if odd or value is None:
+        yield f"has {odd[0]!r}, which is no quantity"
         return
     if policy is None:
         return
@@ -312,13 +341,20 @@ def _capacity_faults(capacity: Capacity, *, is_shared: bool) -> Iterator[str]:
     elif policy.valid_range is not None:
         yield from _range_faults(default, value, policy.valid_range)
     else:
-        yield from _choice_faults(default, value, list(map(_quantity, policy.valid_values or ())))
+        choices = map(_quantity, policy.valid_values or ())
+        yield from _choice_faults(default, value, [choice for choice in choices if choice is not None])
 
 
-def _choice_faults(default: Quantity, most: Quantity, given: list[Quantity | None]) -> Iterator[str]:
-    values = [value for value in given if value is not None]
-    if len(values) != len(given):
-        yield "has a valid value that is no quantity"
+def _amounts_of(capacity: Capacity) -> Iterator[Amount | None]:
+    """All that are in it; the API server refuses a slice for one that is no quantity, wherever it is."""
+    yield capacity.value
+    if (policy := capacity.request_policy) is not None:
+        yield from (policy.default, *(policy.valid_values or ()))
+        if (given := policy.valid_range) is not None:
+            yield from (given.min, given.max, given.step)
+
+
+def _choice_faults(default: Quantity, most: Quantity, values: list[Quantity]) -> Iterator[str]:
     if len(values) > _MOST_VALID_VALUES:
         yield f"has {len(values)} valid values; {_MOST_VALID_VALUES} are allowed"
     if values != sorted(set(values)):
@@ -334,6 +370,7 @@ def _range_faults(default: Quantity, value: Quantity, given: ValidRange) -> Iter
     if least is None:
         yield "has a validRange without min"
         return
+    # Without max 1.36 takes a default above the value, which nothing that asks for no amount could be given.
     if not least <= default <= (value if most is None else most) <= value:
         text = " <= ".join(["min", "default", *(["max"] if most is not None else []), "value"])
         yield f"breaks {text}"
