@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from accelet.gputask.objects.names import RANK, SAVE, SAVED, TASK_UID
+from accelet.gputask.objects.names import MAIN, RANK, SAVE, SAVED, TASK_UID
 from accelet.kinds.gputask import MOST_RANKS
 from accelet.kinds.waiting import WAITING_ANNOTATION, WaitingReason, parse_waiting
 from accelet.kube.objects import (
@@ -110,6 +110,7 @@ class _WireState(Wire, frozen=True):
 
 
 class _WireContainer(Wire, frozen=True):
+    name: str | None = None
     state: _WireState | None = None
 
 
@@ -138,7 +139,9 @@ def parse_pod(raw: RawObject) -> TaskPod:
     held = {one.type for one in status.conditions or () if one.status == "True"}
     annotations = metadata.annotations or {}
     owner = controller_of(read_owners(metadata.owner_references))
-    states = [one.state for one in status.container_statuses or () if one.state is not None]
+    # What a sidecar does counts where the program says nothing.
+    containers = sorted(status.container_statuses or (), key=lambda one: one.name != MAIN)
+    states = [one.state for one in containers if one.state is not None]
     before = [one.state for one in status.init_container_statuses or () if one.state is not None]
     waits = next((one.waiting for one in [*before, *states] if one.waiting and one.waiting.reason), None)
     ended = next((one.terminated for one in states if one.terminated), None)

@@ -149,8 +149,22 @@ MISTAKES: dict[str, Mistake] = {
         _waits("CreateContainerError", "no command specified"),
     ),
     "a path is not one to mount at": Mistake(
-        f"{_RANK}its program cannot be started (RunContainerError): mount",
-        _waits("RunContainerError", 'mount "/x" to rootfs at "/proc/x": cannot be mounted'),
+        'rank 0 could not be started: error mounting "/x" to rootfs at "/proc/x": cannot be mounted because',
+        _ended(
+            "StartError",
+            128,
+            'error mounting "/x" to rootfs at "/proc/x": cannot be mounted because it is inside /proc',
+        ),
+        is_over=True,
+    ),
+    "a working directory is a file": Mistake(
+        "rank 0 could not be started: error during container init: mkdir /bin/sh: not a directory",
+        _ended("StartError", 128, "error during container init: mkdir /bin/sh: not a directory"),
+        is_over=True,
+    ),
+    "a program cannot be started yet": Mistake(
+        f"{_RANK}its program cannot be started (RunContainerError): the runtime is busy",
+        _waits("RunContainerError", "the runtime is busy"),
     ),
     "an image runs as root where it may not": Mistake(
         f"{_RANK}its container cannot be configured (CreateContainerConfigError): container has runAsNonRoot",
@@ -323,6 +337,15 @@ def test_what_was_in_the_way_before_an_image_is_pulled_is_not_told_any_more() ->
     assert read_pod_events([event("FailedMount", 1), event("Started", 2)]) == ""
     assert read_pod_events([event("Started", 1), event("FailedMount", 1)]) == "a volume cannot be mounted: m"
     assert read_pod_events([event("Scheduled", 1), {"reason": 7}]) == ""
+
+
+def test_how_the_program_ended_is_told_and_not_how_a_sidecar_did() -> None:
+    def ended(name: str, code: int) -> dict[str, Any]:
+        return {"name": name, "state": {"terminated": {"exitCode": code, "reason": "Error"}}}
+
+    pod = _pod({"phase": "Failed", "containerStatuses": [ended("agent", 0), ended("main", 7)]})
+
+    assert pod.exit_code == 7
 
 
 def test_of_a_text_that_is_too_long_begin_and_end_are_kept() -> None:
