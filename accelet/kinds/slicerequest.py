@@ -108,6 +108,8 @@ class SliceRequestStatus(_Part, frozen=True, kw_only=True):
     `came` is how many machines came in this phase, `progressAt` when the last one did. `heldAt` is when it
     was whole for the first time and began to wait for its set. `doubtedAt` is since when the provider's list
     speaks against its pool. `askedEndAt` is when the provider was last asked to delete the pool.
+    `refusedAt` is since when the place refuses for a reason that may pass. `wasReady`: it failed after it had
+    been Ready.
     """
 
     phase: Phase = "Pending"
@@ -134,6 +136,8 @@ class SliceRequestStatus(_Part, frozen=True, kw_only=True):
     held_at: _Time | None = None
     doubted_at: _Time | None = None
     asked_end_at: _Time | None = None
+    refused_at: _Time | None = None
+    was_ready: bool = False
     hosts: Annotated[str, Meta(max_length=15)] = ""
     conditions: Annotated[tuple[SliceCondition, ...], Meta(max_length=16)] = ()
 

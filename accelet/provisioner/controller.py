@@ -13,6 +13,7 @@ from accelet.control.workqueue import WorkQueue
 from accelet.provisioner.bookings.keeper import BookingKeeper
 from accelet.provisioner.deciding.attempts import after_create
 from accelet.provisioner.deciding.decide import decide
+from accelet.provisioner.deciding.retire import after_delete
 from accelet.provisioner.deciding.view import (
     Action,
     Close,
@@ -162,6 +163,10 @@ class Controller:
         self._metrics.slices.clear()
         for phase, count in phases.items():
             self._metrics.slices.labels(phase).set(count)
+        problems = Counter(kind for one in self._state.requests.values() for kind, _ in one.problems)
+        self._metrics.problems.clear()
+        for kind, count in problems.items():
+            self._metrics.problems.labels(kind).set(count)
 
     def _see_room(self) -> None:
         """Something ended: who waits for room may have it now."""
@@ -318,16 +323,26 @@ class Controller:
             self._operations.count("delete", failure)
             if failure is not None:
                 _log.warning("pool is not deleted", pool=action.pool, error=failure.sentence)
-            return None
+            return failure
 
-        async def done(_: Failure | None) -> None:
-            return
+        async def done(failure: Failure | None) -> None:
+            if action.pool == view.record.pool:
+                await self._note_delete(uid, view, failure)
 
         def finished(wait_s: float) -> None:
             self._queue.add_after(look, max(wait_s, again_s or _FULL_S))
 
         self._operations.start(uid, delete, done, finished)
         return again_s
+
+    async def _note_delete(self, uid: str, view: SlicesView, failure: Failure | None) -> None:
+        """Writes down that the provider does not delete a pool, or that it does now."""
+        known = self._state.request_with(uid)
+        if known is None or known.record != view.record:
+            return
+        record = after_delete(replace(view, now_s=time.time()), view.record, failure)
+        if record != view.record and await self._writer.write(known, record, view.hosts):
+            self._tell(known, view.record, record)
 
     async def _look_at_orphan(self, uid: str) -> float | None:
         """A pool with our mark whose request is gone: after a while it is given back as any other."""

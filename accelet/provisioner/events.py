@@ -40,6 +40,8 @@ class SliceEvents:
             kind, reason, is_news = "Normal", "SliceAdopted" if is_adopted else "SliceReused", True
         is_waiting = after.phase == "Pending" and bool(after.why) and after.why != before.why
         is_waiting = is_waiting and not after.asks_of
+        if after.phase == "Creating" and after.refused_s and not before.refused_s:
+            kind, reason, is_waiting = "Warning", "SliceWaiting", True
         if not (is_news or is_waiting):
             return
         note = f"{request.name}: {_note(after)}"[:_MOST_NOTE]
@@ -59,6 +61,10 @@ class SliceEvents:
             self._say_finding(request, "PoolInDoubt", after.doubt, "PoolFound", sound)
         if after.staying and not before.staying:
             self._say_finding(request, "PodsRemain", after.staying, "", "")
+        if after.undeletable and not before.undeletable:
+            self._say_finding(request, "DeleteRefused", after.undeletable, "", "")
+        if after.slow and not before.slow:
+            self._say_finding(request, "ProviderSlow", after.slow, "", "")
         if bool(before.silent) != bool(after.silent):
             again = f"{request.name}: the provider answers again"
             self._say_finding(request, "ProviderSilent", after.silent, "ProviderAnswers", again)

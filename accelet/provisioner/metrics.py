@@ -15,6 +15,9 @@ class ProvisionerMetrics:
 
         seconds = (1, 5, 15, 60, 180, 600, 1800, 3600)
         self.slices = gauge("slices", "Slice requests by phase.", "phase")
+        self.problems = gauge(
+            "slices_with_condition", "Slice requests of which something is found, by condition.", "condition"
+        )
         self.attempts = counter("attempts", "Attempts that ended.", "outcome")
         self.ready_seconds = Histogram(
             "accelet_provisioner_ready_seconds",

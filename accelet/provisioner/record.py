@@ -19,7 +19,9 @@ _DRIFT: Final = "Drifted"
 _SILENT: Final = "ProviderSilent"
 _DOUBT: Final = "PoolInDoubt"
 _STAYING: Final = "PodsRemain"
-_OURS: Final = frozenset((_READY, _NO_SERVICE, _DRIFT, _SILENT, _DOUBT, _STAYING))
+_UNDELETABLE: Final = "DeleteRefused"
+_SLOW: Final = "ProviderSlow"
+_OURS: Final = frozenset((_READY, _NO_SERVICE, _DRIFT, _SILENT, _DOUBT, _STAYING, _UNDELETABLE, _SLOW))
 _MOST_TEXT: Final = 1024
 
 
@@ -75,10 +77,20 @@ class SliceRequest:
             doubt=self._found(_DOUBT),
             asked_end_s=_seconds(status.asked_end_at),
             staying=self._found(_STAYING),
+            refused_s=_seconds(status.refused_at),
+            was_ready=status.was_ready,
+            undeletable=self._found(_UNDELETABLE),
+            slow=self._found(_SLOW),
             no_service=self._found(_NO_SERVICE),
             drift=self._found(_DRIFT),
             silent=self._found(_SILENT),
         )
+
+    @property
+    def problems(self) -> tuple[tuple[str, str], ...]:
+        """What is found of it beside how far it is: types and messages of conditions that are True."""
+        found = (one for one in self.status.conditions if one.type in _OURS and one.type != _READY)
+        return tuple((one.type, one.message) for one in found if one.status == "True")
 
     def _found(self, condition: str) -> str:
         known = _condition(self.status, condition)
@@ -150,6 +162,8 @@ def status_of(record: SliceRecord, hosts: str, before: SliceRequestStatus) -> di
         held_at=_time(record.held_s),
         doubted_at=_time(record.doubted_s),
         asked_end_at=_time(record.asked_end_s),
+        refused_at=_time(record.refused_s),
+        was_ready=record.was_ready,
         hosts=hosts,
         conditions=(
             ready,
@@ -158,6 +172,8 @@ def status_of(record: SliceRecord, hosts: str, before: SliceRequestStatus) -> di
             *_finding(before, _SILENT, record.silent),
             *_finding(before, _DOUBT, record.doubt),
             *_finding(before, _STAYING, record.staying),
+            *_finding(before, _UNDELETABLE, record.undeletable),
+            *_finding(before, _SLOW, record.slow),
             *(one for one in before.conditions if one.type not in _OURS),
         ),
     )

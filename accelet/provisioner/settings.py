@@ -169,6 +169,8 @@ class ProvisionerSettings(msgspec.Struct, frozen=True, kw_only=True):
     park_s: _Seconds = 0.0
     lag_s: _Seconds = 60.0
     rest_s: _Seconds = 300.0
+    refused_s: _Seconds = 900.0
+    slow_s: _Seconds = 1800.0
     evict_s: _Seconds | None = None
     gke: GkeSettings = GkeSettings()
     simulated: SimulatedPools = SimulatedPools()

@@ -80,6 +80,8 @@ class ProvisionerState:
             lag_s=settings.lag_s,
             rest_s=settings.rest_s,
             evict_s=settings.evict_s,
+            refused_s=settings.refused_s,
+            slow_s=settings.slow_s,
         )
         self._limits = Limits(settings.limits.slices, settings.limits.chips)
 

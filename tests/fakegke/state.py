@@ -38,8 +38,9 @@ class Pool:
 class Gke:
     """Set its fields to make it behave; `capacity` is by (spot or not, zone), any number where not named.
 
-    `lag_s`: lists show a pool only so long after it was made. `concurrent` operations may run at a time.
-    Lists lack the pools in `hidden`, and say the status in `slandered` of those there.
+    `lag_s`: lists show a pool only so long after it was made. `concurrent` operations may run at a time. Of
+    `forbidden` are "create" and "delete", which the account then has no right to. Lists lack the pools in
+    `hidden`, and say the status in `slandered` of those there.
     """
 
     create_s: float = 0.2
@@ -48,6 +49,7 @@ class Gke:
     concurrent: int = 5
     capacity: dict[tuple[bool, str], int] = field(default_factory=dict)
     quota: int | None = None
+    forbidden: set[str] = field(default_factory=set)
     hidden: set[str] = field(default_factory=set)
     slandered: dict[str, str] = field(default_factory=dict)
     pools: dict[str, Pool] = field(default_factory=dict)
@@ -80,6 +82,7 @@ class Gke:
             name = pool.get("name", "")
             if not name or len(name) > 40:
                 raise RefusedError(400, "INVALID_ARGUMENT", "Node pool name must be at most 40 characters.")
+            self._check_right("create")
             if name in self.pools:
                 raise RefusedError(409, "ALREADY_EXISTS", f"Already exists: node pool {name}.")
             self._check_concurrency()
@@ -100,6 +103,7 @@ class Gke:
     def delete(self, name: str) -> Json:
         with self.lock:
             self._advance()
+            self._check_right("delete")
             pool = self._find(name)
             if pool.status == "PROVISIONING":
                 message = f"Cluster is running incompatible operation operation-{name}."
@@ -114,6 +118,11 @@ class Gke:
             if name not in self.operations:
                 raise RefusedError(404, "NOT_FOUND", f"Not found: operation {name}.")
             return dict(self.operations[name])
+
+    def _check_right(self, right: str) -> None:
+        if right in self.forbidden:
+            message = 'Required "container.clusters.update" permission(s) for "projects/p/locations/l".'
+            raise RefusedError(403, "PERMISSION_DENIED", message)
 
     def _check_concurrency(self) -> None:
         if sum(one["status"] != "DONE" for one in self.operations.values()) >= self.concurrent:

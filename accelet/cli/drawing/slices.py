@@ -38,9 +38,10 @@ def print_slices(output: Output, found: Sequence[SliceRequest]) -> None:
 def _cells(one: SliceRequest) -> Sequence[str]:
     spec, status = one.spec, one.status
     job = spec.owner.job if spec.owner else one.name
+    why = "; ".join(text for text in (status.why, *(found for _, found in one.problems)) if text)
     return (
         *(one.namespace, spec.slice_set.name, job, spec.accelerator, spec.topology),
-        *(status.phase, status.hosts, status.tier, status.zone, status.pool, status.why),
+        *(status.phase, status.hosts, status.tier, status.zone, status.pool, why),
     )
 
 

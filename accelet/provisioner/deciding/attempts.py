@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from accelet.provisioner.deciding.retire import left
 from accelet.provisioner.deciding.view import GATHERING, SliceRecord, SlicesView
 from accelet.provisioner.pools.machines import Refusal
 from accelet.provisioner.pools.plan import pool_name
@@ -20,6 +21,7 @@ def next_attempt(view: SlicesView, record: SliceRecord) -> SliceRecord:
     if index is not None:
         attempt = attempts[index]
         number = record.attempt + 1
+        is_same_place = (record.tier, record.zone) == (str(attempt.tier), attempt.zone)
         return record.enter(
             "Creating",
             f"attempt {index + 1} of {len(attempts)}: {describe(attempt)}",
@@ -33,6 +35,7 @@ def next_attempt(view: SlicesView, record: SliceRecord) -> SliceRecord:
             sent_s=0.0,
             retry_s=0.0,
             refusals=0,
+            refused_s=record.refused_s if is_same_place else 0.0,
             parked_s=0.0,
             asks_of="",
             mark="",
@@ -65,6 +68,7 @@ def rest(view: SlicesView, record: SliceRecord) -> SliceRecord:
         rounds=record.rounds + 1,
         dry_tiers=(),
         retry_s=until_s,
+        refused_s=0.0,
     )
 
 
@@ -115,14 +119,31 @@ def fail(view: SlicesView, record: SliceRecord, why: str) -> SliceRecord:
     return record.enter("Failing", why[:_MOST_WHY], view.now_s, dry_tiers=dry)
 
 
+def fail_to_make(view: SlicesView, record: SliceRecord, failure: Failure | None, why: str) -> SliceRecord:
+    """The record of an attempt whose pool came to nothing; its place is next again if that may pass."""
+    if failure is None or not failure.trouble.may_pass or _is_lasting(view, record):
+        return fail(view, record, why)
+    again = replace(record, tried=max(0, record.tried - 1), refused_s=record.refused_s or view.now_s)
+    return fail(view, again, why)
+
+
+def _is_lasting(view: SlicesView, record: SliceRecord) -> bool:
+    """Whether the place has refused for long enough to be taken at its word."""
+    return record.refused_s > 0.0 and left(view, record.refused_s, view.times.refused_s) <= 0.0
+
+
 def after_create(view: SlicesView, record: SliceRecord, failure: Failure | None) -> SliceRecord:
     """The record after the provider was asked for the pool; None for accepted.
 
     No answer, and a name that exists, say nothing: the list will.
     """
     if failure is None or failure.trouble in (Trouble.UNKNOWN, Trouble.EXISTS):
-        return replace(record, sent=True, sent_s=view.now_s)
-    if failure.trouble.passes:
+        refused_s = 0.0 if failure is None else record.refused_s
+        return replace(record, sent=True, sent_s=view.now_s, refused_s=refused_s)
+    is_lasting = failure.trouble.may_pass and _is_lasting(view, record)
+    if failure.trouble.passes or (failure.trouble.may_pass and not is_lasting):
+        if failure.trouble.may_pass:
+            record = replace(record, refused_s=record.refused_s or view.now_s)
         pause_s = min(_FIRST_PAUSE_S * 2.0 ** min(record.refusals, 8), _LONGEST_PAUSE_S)
         wait_s = min(max(failure.retry_after_s or 0.0, pause_s), view.times.longest_rest_s)
         why = failure.sentence[:_MOST_WHY]

@@ -7,7 +7,14 @@ from typing import Final
 from accelet.control.walltime import left_s
 from accelet.kinds.slicerequest import Phase
 from accelet.provisioner.deciding.adopting import adopt
-from accelet.provisioner.deciding.attempts import fail, give_way, must_move_on, next_attempt, rest
+from accelet.provisioner.deciding.attempts import (
+    fail,
+    fail_to_make,
+    give_way,
+    must_move_on,
+    next_attempt,
+    rest,
+)
 from accelet.provisioner.deciding.findings import note_findings
 from accelet.provisioner.deciding.losing import judge_pool, why_against
 from accelet.provisioner.deciding.parking import keep_parked, let_go, retire_or_park, reuse
@@ -118,7 +125,7 @@ def _create(view: SlicesView) -> Step:
         return _ask(view)
     match pool.state:
         case "failed" | "deleting" if not view.nodes_of(pool.name):  # nothing came that could be lost
-            return Step(fail(view, record, why_against(view)))
+            return Step(fail_to_make(view, record, pool.failure, why_against(view)))
         case "running" | "failed" | "deleting":
             return Step(record.enter("Joining", "its machines are coming", view.now_s, sent=True))
         case "creating" | "busy":
@@ -241,9 +248,9 @@ def _has_healed(view: SlicesView) -> bool:
 
     One that was never Ready is not taken back: it may have been given up for the sake of its set.
     """
-    record, pool = view.record, view.pool
-    was_ready = record.tried == 0 and not is_ending(view)
-    return was_ready and pool is not None and pool.state == "running" and view.is_whole
+    pool = view.pool
+    is_running = pool is not None and pool.state == "running" and not is_ending(view)
+    return view.record.was_ready and is_running and view.is_whole
 
 
 def _give_up(view: SlicesView) -> Step:

@@ -21,7 +21,11 @@ def note_findings(view: SlicesView, step: Step) -> Step:
     """
     doubt = doubt_of(view, step.record) if step.record.pool == view.record.pool else ""
     silent, staying = _silence(view, step.record), _staying(view, step.record)
-    record = replace(step.record, silent=silent, doubt=doubt, staying=staying)
+    record = replace(
+        step.record, silent=silent, doubt=doubt, staying=staying, slow=_slowness(view, step.record)
+    )
+    if record.undeletable and (record.phase not in LEAVING or not view.has_pool):
+        record = replace(record, undeletable="")
     left_s, again_s = left(view, record.since_s, view.times.lag_s), step.again_s
     soon_s = min(left_s, left_s if again_s is None else again_s) if left_s > 0 else again_s
     if record.phase in LEAVING:
@@ -34,6 +38,20 @@ def note_findings(view: SlicesView, step: Step) -> Step:
     if no_service and not record.no_service and left_s > 0:
         no_service, again_s = "", soon_s
     return Step(replace(record, no_service=no_service, drift=_drift(view)), step.action, again_s)
+
+
+def _slowness(view: SlicesView, record: SliceRecord) -> str:
+    """That the provider takes very long to make or to delete the pool; else empty."""
+    pool, minutes = view.pool, view.times.slow_s / 60
+    if record.pool != view.record.pool or left(view, record.since_s, view.times.slow_s) > 0:
+        return ""
+    if record.phase == "Creating":
+        has_begun = pool is not None and pool.state in ("creating", "busy")
+        done = "made" if has_begun else "taken up"
+        return f"the provider has not {done} the pool {record.pool} within {minutes:.0f} min"
+    if record.phase in LEAVING and pool is not None and pool.state == "deleting":
+        return f"the provider has not deleted the pool {record.pool} within {minutes:.0f} min"
+    return ""
 
 
 def _staying(view: SlicesView, record: SliceRecord) -> str:

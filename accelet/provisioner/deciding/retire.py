@@ -4,10 +4,12 @@ from dataclasses import replace
 
 from accelet.control.walltime import left_s
 from accelet.provisioner.deciding.view import Close, Delete, Evict, SliceRecord, SlicesView, Step
-from accelet.provisioner.pools.pool import NodePool
+from accelet.provisioner.pools.pool import Failure, NodePool, Trouble
 
 _PODS_AGAIN_S = 30.0
 _DELETE_AGAIN_S = 10.0
+_REFUSED_AGAIN_S = 60.0
+_MOST_WHY = 1000
 
 
 def retire(view: SlicesView, pool: NodePool, record: SliceRecord) -> Step:
@@ -31,7 +33,22 @@ def retire(view: SlicesView, pool: NodePool, record: SliceRecord) -> Step:
         return Step(record, None, wait_s)
     if pool.name == record.pool and not 0.0 <= view.now_s - record.asked_end_s < view.times.lag_s / 2:
         record = replace(record, asked_end_s=view.now_s)
-    return Step(record, Delete(pool.name, tuple(node.name for node in nodes)), _DELETE_AGAIN_S)
+    again_s = _REFUSED_AGAIN_S if record.undeletable else _DELETE_AGAIN_S
+    return Step(record, Delete(pool.name, tuple(node.name for node in nodes)), again_s)
+
+
+def after_delete(view: SlicesView, record: SliceRecord, failure: Failure | None) -> SliceRecord:
+    """The record after the provider was asked to delete the pool; None for accepted, or not asked at all.
+
+    A provider that is busy, or does not answer, is reported once that lasts for `slow_s`. The first sentence
+    is kept: the next one may differ in nothing but a number.
+    """
+    if failure is None or failure.trouble is Trouble.GONE:
+        return replace(record, undeletable="")
+    is_soon_over = failure.trouble.passes or failure.trouble is Trouble.UNKNOWN
+    if is_soon_over and not record.undeletable and left(view, record.since_s, view.times.slow_s) > 0:
+        return record
+    return replace(record, undeletable=record.undeletable or failure.sentence[:_MOST_WHY])
 
 
 def _evict(view: SlicesView, record: SliceRecord, nodes: tuple[str, ...]) -> Evict | None:

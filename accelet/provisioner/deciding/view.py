@@ -13,13 +13,15 @@ from accelet.provisioner.pools.tiers import Attempt, Order
 class Times:
     """How patient to be, in seconds.
 
-    `join_s`: for the next machine of a running pool to offer its chips. `hold_s`: for how long a whole slice
-    waits for its set after the set's last progress. `repair_s`: for the next lost machine to come back.
-    `grace_s`: before a slice is given back.
-    `settle_s`: between closing nodes and deleting them, for bindings under way to show. `park_s`: how long a
-    slice that nobody wants is kept for the next one, 0 for not at all. `lag_s`: after which a list has what
-    was made before. `rest_s`: after all attempts failed, doubled each round up to `longest_rest_s`.
-    `evict_s`: after which pods are evicted that still run on a slice that is lost, None for never.
+    `join_s`: for the next machine of a running pool to offer its chips. `hold_s`: for how long a whole
+    slice waits for its set after the set's last progress. `repair_s`: for the next lost machine to come
+    back. `grace_s`: before a slice is given back. `settle_s`: between closing nodes and deleting them, for
+    bindings under way to show. `park_s`: how long a slice that nobody wants is kept for the next one, 0 for
+    not at all. `lag_s`: after which a list has what was made before. `rest_s`: after all attempts failed,
+    doubled each round up to `longest_rest_s`. `refused_s`: for how long a place is asked again that refuses
+    for a reason that may pass. `slow_s`: after which a provider that has not made or deleted a pool is
+    reported. `evict_s`: after which pods are evicted that still run on a slice that is lost, None for
+    never.
     """
 
     join_s: float = 900.0
@@ -31,6 +33,8 @@ class Times:
     lag_s: float = 60.0
     rest_s: float = 300.0
     longest_rest_s: float = 1800.0
+    refused_s: float = 900.0
+    slow_s: float = 1800.0
     evict_s: float | None = None
 
 
@@ -55,9 +59,12 @@ class SliceRecord:
 
     `came` is the most machines that have offered their chips in this phase, and `progress_s` when the last
     of them came, 0 for not since the phase began. `held_s` is when the slice first was whole and began to
-    wait for its set, 0 for not yet. `doubted_s` is since when the provider's list speaks against its pool, 0
-    while it does not, and `doubt` the sentence on that. `asked_end_s` is when the provider was last asked to
-    delete the pool, 0 for not in this phase. `staying` names the pods that keep a pool from being deleted.
+    wait for its set, 0 for not yet. `doubted_s` is since when the provider's list speaks against its pool,
+    0 while it does not, and `doubt` the sentence on that. `asked_end_s` is when the provider was last asked
+    to delete the pool, 0 for not in this phase. `refused_s` is since when the attempt's place refuses for a
+    reason that may pass, 0 while it does not. `was_ready`: the slice failed after it had been Ready.
+    `undeletable` is why the provider does not delete the pool, `slow` that it takes too long. `staying`
+    names the pods that keep a pool from being deleted.
     """
 
     phase: Phase = "Pending"
@@ -89,6 +96,10 @@ class SliceRecord:
     doubt: str = ""
     asked_end_s: float = 0.0
     staying: str = ""
+    refused_s: float = 0.0
+    was_ready: bool = False
+    undeletable: str = ""
+    slow: str = ""
 
     def enter(self, phase: Phase, why: str, now_s: float, **changes: object) -> "SliceRecord":
         """The record in another phase, from now on."""
@@ -98,6 +109,7 @@ class SliceRecord:
             "asked_end_s": 0.0,
             "held_s": self.held_s if phase in GATHERING else 0.0,
         }
+        begun["was_ready"] = phase == "Failing" and (self.was_ready or self.phase in ("Ready", "Repairing"))
         begun["doubted_s"] = self.doubted_s if phase in COMING else 0.0
         entered = {**begun, **changes}
         return replace(self, phase=phase, why=why, since_s=now_s, **entered)  # type: ignore[arg-type]  # of this class
@@ -228,6 +240,11 @@ class SlicesView:
     def is_sound(self) -> bool:
         """Whether the list has the pool of the present attempt, neither failed nor on its way out."""
         return self.pool is not None and self.pool.state not in ("failed", "deleting")
+
+    @property
+    def has_pool(self) -> bool:
+        """Whether the list has the pool of the present attempt, and not on its way out."""
+        return self.pool is not None and self.pool.state != "deleting"
 
     @property
     def is_whole(self) -> bool:

@@ -33,6 +33,14 @@ class Trouble(Enum):
         """Whether it says nothing of the slice itself, and soon passes."""
         return self is Trouble.BUSY
 
+    @property
+    def may_pass(self) -> bool:
+        """Whether it says nothing of the place either: rights and addresses are given and taken away.
+
+        Only where it lasts is another place tried, which may cost more.
+        """
+        return self in (Trouble.FORBIDDEN, Trouble.ADDRESSES)
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:

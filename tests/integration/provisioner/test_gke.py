@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from accelet.cli.reading.slicelists import list_slices
 from accelet.control.errors import NotLeadingError
 from accelet.fakeapi import FakeApi
 from accelet.provisioner.pools.plan import PoolPlan
@@ -273,6 +274,41 @@ async def test_pods_that_outlive_a_machine_of_their_slice_are_named_and_evicted_
             await eventually(lambda: former not in gke.state.pools, within_s=30)
             await eventually(lambda: world.phases() == ["Ready"] and world.running("train") >= 2, within_s=30)
     assert world.partial == []
+
+
+async def test_a_deletion_that_gke_forbids_is_told_where_people_look(
+    world: World, gke: FakeGke, tmp_path: Path
+) -> None:
+    sentence = 'GKE: Required "container.clusters.update" permission(s)'
+    with machines(gke.state, world.state):
+        async with provisioner_on_gke(world, gke, tmp_path):
+            world.ask("train", replicas=1, topology="2x4", pods=2)
+            await eventually(lambda: world.running("train") == 2, within_s=30)
+            gke.state.forbidden = {"delete"}
+            world.finish("train")
+            await eventually(lambda: bool(world.conditions("DeleteRefused")), within_s=30)
+            assert world.conditions("DeleteRefused")[0].startswith(sentence)
+            await eventually(lambda: "DeleteRefused" in world.reasons())
+            found, _ = await list_slices(tmp_path / "kubeconfig")
+            assert [kind for one in found for kind, _ in one.problems if kind == "DeleteRefused"]
+            gke.state.forbidden = set()
+        async with provisioner_on_gke(world, gke, tmp_path):  # at once, not after a minute
+            await eventually(lambda: not world.objects(REQUESTS) and not gke.state.pools, within_s=30)
+
+
+async def test_a_refusal_that_passes_leaves_a_slice_in_its_tier(
+    world: World, gke: FakeGke, tmp_path: Path
+) -> None:
+    gke.state.forbidden = {"create"}
+    with machines(gke.state, world.state):
+        async with provisioner_on_gke(world, gke, tmp_path):
+            world.ask("train", replicas=1, topology="2x4", pods=2)
+            await eventually(lambda: any("Required" in note for note in world.notes()), within_s=30)
+            assert world.phases() == ["Creating"]
+            gke.state.forbidden = set()
+            await eventually(lambda: world.running("train") == 2, within_s=40)
+            (one,) = world.objects(REQUESTS)
+            assert (one["status"]["attempt"], one["status"]["zone"]) == (1, "us-east5-a")
 
 
 class _Outage:

@@ -21,6 +21,9 @@
 | a booking goes while nodes join, or after a week | integration: test_bookings |
 | the clock jumps | test_deciding: test_clocks_that_jump_…, test_what_a_slice_waits_for_is_not_put_off_… |
 | accelet is gone, its finalizer is not | integration: test_a_slice_can_be_forgotten_and_its_pool_stays |
+| the cloud forbids a pool for a while | test_a_refusal_that_… |
+| the cloud forbids the deletion of a pool | test_a_pool_that_the_provider_does_not_delete_… |
+| the cloud makes or deletes a pool without end | test_a_provider_that_… |
 | the provider hangs for an hour | test_operations, test_deciding, integration: test_gke |
 """
 
@@ -42,6 +45,7 @@ from accelet.kube.nodes import Node, parse_node
 from accelet.provisioner.deciding.attempts import after_create
 from accelet.provisioner.deciding.decide import decide
 from accelet.provisioner.deciding.losing import judge_pool
+from accelet.provisioner.deciding.retire import after_delete
 from accelet.provisioner.deciding.view import (
     Close,
     Create,
@@ -55,13 +59,13 @@ from accelet.provisioner.demand.owners import parse_job
 from accelet.provisioner.demand.requests import spec_of
 from accelet.provisioner.demand.slices import derive_slices
 from accelet.provisioner.nodes import REBINDINGS, Rebindings, is_stuck
-from accelet.provisioner.pools.pool import Failure, PoolList, PoolState, Trouble
+from accelet.provisioner.pools.pool import Failure, NodePool, PoolList, PoolState, Trouble
 from accelet.provisioner.record import parse_request
 from accelet.provisioner.settings import ProvisionerSettings
 from accelet.provisioner.state import ProvisionerState
 from accelet.provisioner.writer import SliceWriter
 from tests.unit.provisioner.manifests import job
-from tests.unit.provisioner.world import HOSTS, SimPool, World
+from tests.unit.provisioner.world import HOSTS, TIMES, SimPool, World
 
 UID, LAG_S = "one-0", 60.0
 
@@ -326,7 +330,8 @@ def test_a_lost_machine_that_comes_back_while_pods_run_has_its_slice_taken_back(
 def test_a_slice_is_not_taken_back_that_was_given_up_for_its_set() -> None:
     view = _view(_world("Ready"))
     for why in ("its set found no spot capacity and goes on", "its set came no nearer to being whole"):
-        record = view.record.enter("Failing", why, view.now_s, tried=1)
+        joined = view.record.enter("Joined", "waits for its set", view.now_s)
+        record = joined.enter("Failing", why, view.now_s)
         assert decide(replace(view, record=record)).record.phase == "Failing"
 
 
@@ -407,6 +412,149 @@ def test_a_pod_keeps_its_node_unless_it_is_past_its_grace_where_no_kubelet_is(
         assert ready != "True"
     elif end_s is not None and now_s > end_s + 60.0:
         assert ready == "True"
+
+
+_MAY_PASS = (
+    Failure(Trouble.FORBIDDEN, 'GKE: Required "container.clusters.update" permission(s)'),
+    Failure(Trouble.ADDRESSES, "GKE: Cannot find pod range with enough available IPs"),
+)
+
+
+@given(st.sampled_from(_MAY_PASS), st.floats(0.0, TIMES.refused_s - 120.0))
+def test_a_refusal_that_passes_moves_a_slice_nowhere(refusal: Failure, lasts_s: float) -> None:
+    world = _world("Creating")
+    world.refusal, until_s = refusal, world.now_s + lasts_s
+    while world.now_s <= until_s:
+        _turn(world, 30.0)
+        assert (world.phase(UID), world.requests[UID].record.tier) == ("Creating", "spot")
+        assert world.requests[UID].record.why == refusal.sentence
+    world.refusal = None
+    while world.phase(UID) != "Ready":
+        assert world.now_s < until_s + 900.0
+        _turn(world, 10.0)
+    record = world.requests[UID].record
+    assert (record.attempt, record.tier, record.zone, record.refused_s) == (1, "spot", "a", 0.0)
+
+
+@pytest.mark.parametrize("refusal", _MAY_PASS, ids=["forbidden", "addresses"])
+def test_a_refusal_that_lasts_moves_a_slice_on(refusal: Failure) -> None:
+    world = _world("Creating")
+    world.refusal, began_s, places = refusal, world.now_s, list[tuple[str, str]]()
+    while world.phase(UID) != "BackingOff":
+        assert world.now_s < began_s + 6 * TIMES.refused_s
+        _turn(world, 30.0)
+        place = world.requests[UID].record.tier, world.requests[UID].record.zone
+        if place not in places:
+            assert world.now_s - began_s >= len(places) * TIMES.refused_s
+            places.append(place)
+    assert places == [("spot", "a"), ("spot", "b"), ("on-demand", "a"), ("on-demand", "b")]
+    assert world.creates < 4 * 40, "it is not asked without end"
+
+
+@pytest.mark.parametrize("refusal", _MAY_PASS, ids=["forbidden", "addresses"])
+def test_a_pool_that_failed_by_what_may_pass_is_tried_in_its_place_again(refusal: Failure) -> None:
+    view, refused = _view(_world("Creating")), False
+    for _ in range(3):
+        record = replace(view.record, sent=True, sent_s=view.now_s)
+        pool = NodePool(record.pool, UID, "failed", "", record.tier, record.zone, refusal)
+        failed = decide(replace(view, record=record, listed=PoolList((pool,), view.now_s))).record
+        assert (failed.phase, failed.why) == ("Failing", refusal.sentence)
+        now_s = view.now_s + TIMES.refused_s * 0.6
+        later = replace(view, record=failed, now_s=now_s, listed=PoolList((), now_s))
+        view = replace(later, record=decide(later).record)
+        refused = view.record.zone == "b"
+        if refused:
+            break
+        assert (view.record.tier, view.record.zone) == ("spot", "a")
+    assert refused, "what lasts is believed"
+
+
+def _releasing() -> World:
+    world = _world("Ready")
+    world.requests[UID].unwanted, world.requests[UID].ended = "its owner is gone", True
+    for node in world.nodes.values():
+        node.pods = 0
+    return world
+
+
+def test_a_pool_that_the_provider_does_not_delete_is_reported_until_it_does() -> None:
+    world, forbidden = _releasing(), _MAY_PASS[0]
+    world.delete_refusal, asked = forbidden, 0
+    for _ in range(600):
+        asked += decide(_view(world)).action is not None
+        world.act(world.think(UID))
+        world.pass_time(1.0)
+    record = world.requests[UID].record
+    assert (record.phase, record.undeletable) == ("Releasing", forbidden.sentence)
+    world.delete_refusal = None
+    while _pool(world).state != "deleting":
+        _turn(world, 1.0)
+    _turn(world)
+    assert world.requests[UID].record.undeletable == ""
+    for _ in range(200):
+        if world.requests:
+            _turn(world, 5.0)
+    assert set(world.pools) == {"foreign"}
+
+
+def test_a_refused_deletion_is_asked_for_once_a_minute() -> None:
+    view = _view(_world("Ready"))
+    closed = tuple(replace(node, is_open=False, closed_s=view.now_s - 60.0, pods=()) for node in view.nodes)
+    record = replace(view.record, phase="Releasing", asked_end_s=view.now_s, since_s=view.now_s - 600.0)
+    for undeletable, again_s in (("", 10.0), ("GKE: no", 60.0)):
+        told = replace(record, undeletable=undeletable)
+        step = decide(replace(view, record=told, nodes=closed, unwanted="its owner is gone"))
+        assert (type(step.action), step.again_s) == (Delete, again_s)
+
+
+@given(
+    st.none() | st.builds(Failure, st.sampled_from(Trouble), st.just("no")),
+    st.floats(0.0, 2 * TIMES.slow_s),
+    st.sampled_from(("", "as before")),
+)
+def test_what_comes_of_a_deletion_is_reported_unless_it_is_soon_over(
+    failure: Failure | None, since_s: float, before: str
+) -> None:
+    view = _view(_world("Ready"))
+    record = replace(view.record, phase="Releasing", since_s=view.now_s - since_s, undeletable=before)
+    after = after_delete(view, record, failure)
+    assert replace(after, undeletable=before) == record
+    if failure is None or failure.trouble is Trouble.GONE:
+        assert after.undeletable == ""
+    elif before:
+        assert after.undeletable == before
+    elif failure.trouble in (Trouble.BUSY, Trouble.UNKNOWN):
+        assert bool(after.undeletable) == (since_s >= TIMES.slow_s)
+    else:
+        assert after.undeletable == "no"
+
+
+@pytest.mark.parametrize(("state", "word"), [("creating", "made"), ("busy", "made"), (None, "taken up")])
+def test_a_provider_that_makes_a_pool_without_end_is_reported(state: PoolState | None, word: str) -> None:
+    view = _view(_world("Creating"))
+    record = replace(view.record, sent=True, sent_s=view.now_s, since_s=view.now_s)
+    pools = (NodePool(record.pool, UID, state),) if state is not None else ()
+    for seconds, is_slow in ((TIMES.slow_s - 1.0, False), (TIMES.slow_s, True), (86_400.0, True)):
+        now_s = view.now_s + seconds
+        seen = replace(view, record=record, now_s=now_s, listed=PoolList(pools, now_s))
+        told = decide(seen).record.slow
+        assert bool(told) == is_slow
+        if is_slow:
+            assert told == f"the provider has not {word} the pool {record.pool} within 30 min"
+    runs = PoolList((NodePool(record.pool, UID, "running"),), view.now_s + 86_400.0)
+    later = replace(view, record=replace(record, slow="so"), now_s=view.now_s + 86_400.0, listed=runs)
+    assert decide(later).record.slow == ""
+
+
+def test_a_provider_that_deletes_a_pool_without_end_is_reported() -> None:
+    world = _releasing()
+    while _pool(world).state != "deleting":
+        _turn(world, 1.0)
+    _pool(world).gone_s = world.now_s + 86_400.0
+    pool = _pool(world).name
+    _turn(world, TIMES.slow_s)
+    _turn(world)
+    assert world.requests[UID].record.slow == f"the provider has not deleted the pool {pool} within 30 min"
 
 
 def test_labels_are_put_back_on_that_node() -> None:

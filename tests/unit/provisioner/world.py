@@ -8,6 +8,7 @@ from accelet.kinds.slicerequest import Phase
 from accelet.provisioner.deciding.attempts import after_create
 from accelet.provisioner.deciding.decide import decide
 from accelet.provisioner.deciding.offers import ParkedSlice, Party, given_of, is_in_the_way, offers_for
+from accelet.provisioner.deciding.retire import after_delete
 from accelet.provisioner.deciding.room import BEGINNING, Counted, Limits, RoomBook
 from accelet.provisioner.deciding.view import (
     Action,
@@ -105,6 +106,8 @@ class World:
         self.default_capacity = 1000
         self.create_s = (5.0, 300.0)
         self.most_operations = 1000
+        self.refusal: Failure | None = None
+        self.delete_refusal: Failure | None = None
         self.creates = 0
         self.silent_list: PoolList | None = None
         self.whole_once: set[str] = set()
@@ -182,7 +185,10 @@ class World:
                 self.perform_on_nodes(request, action, list(self.some(nodes)))
             case Delete(pool, nodes):
                 self.check_own(request, {pool})
-                self.delete(pool, nodes)
+                failure = self.delete_refusal
+                if failure is None:
+                    self.delete(pool, nodes)
+                self.write(request, thought.version, after_delete(thought.view, request.record, failure))
             case Discard():
                 request.deleted = True
             case Finish():
@@ -213,8 +219,8 @@ class World:
         assert record.pool in request.named, "it was sent before it was written"
         self.creates += 1
         kind = self.chance.random()
-        if kind < self.faults / 2 or self.silent_list is not None:
-            return Failure(Trouble.UNKNOWN, "no answer")
+        if self.refusal is not None or kind < self.faults / 2 or self.silent_list is not None:
+            return self.refusal or Failure(Trouble.UNKNOWN, "no answer")
         if kind < self.faults or self.operations >= self.most_operations:
             return Failure(Trouble.BUSY, "the cluster is busy")
         if record.pool in self.pools:
