@@ -264,6 +264,7 @@ async def test_pods_that_outlive_a_machine_of_their_slice_are_named_and_evicted_
         async with provisioner_on_gke(world, gke, tmp_path, repair_s=0.2):
             world.ask("train", replicas=1, topology="2x4", pods=2)
             await eventually(lambda: world.running("train") == 2, within_s=30)
+            await eventually(lambda: world.phases() == ["Ready"], within_s=30)
             (former,) = gke.state.pools
             world.lose(f"{former}-0")
             await eventually(lambda: "PodsRemain" in world.reasons(), within_s=30)
@@ -390,6 +391,7 @@ async def test_a_slice_that_works_outlives_lists_that_speak_against_its_pool(
         async with provisioner_on_gke(world, gke, tmp_path):
             world.ask("train")
             await eventually(lambda: world.running("train") == 8, within_s=30)
+            await eventually(lambda: world.phases() == ["Ready", "Ready"], within_s=30)
             pools = set(gke.state.pools)
             if status:
                 gke.state.slandered = dict.fromkeys(pools, status)
