@@ -7,7 +7,10 @@ from accelet.provisioner.record import SliceRequest
 
 
 class ParkedBook:
-    """Requests by what they have to do with others' slices; most have nothing, and are in none of these."""
+    """Requests by what they have to do with others' slices; most have nothing, and are in none of these.
+
+    A slice that is being given back is offered as a parked one, until the provider is asked to delete it.
+    """
 
     def __init__(self) -> None:
         self._known: dict[str, SliceRequest] = {}
@@ -19,13 +22,14 @@ class ParkedBook:
         """Takes a request over as it is now."""
         self.remove(request.uid)
         status = request.status
-        if status.phase == "Parked":
+        is_offered = _is_offered(request)
+        if is_offered:
             self._parked[request.namespace][request.uid] = request
         if status.asks_of:
             self._by_asked[status.asks_of][request.uid] = request
         if status.mark:
             self._by_mark[status.mark][request.uid] = request
-        if status.phase == "Parked" or status.asks_of or status.mark:
+        if is_offered or status.asks_of or status.mark:
             self._known[request.uid] = request
 
     def remove(self, uid: str) -> None:
@@ -64,3 +68,11 @@ class ParkedBook:
             return []
         marks = dict.fromkeys((request.uid, request.status.mark))
         return [Party(one.uid, one.record) for mark in marks if mark for one in self.holders_of(mark)]
+
+
+def _is_offered(request: SliceRequest) -> bool:
+    status = request.status
+    is_going = status.phase == "Releasing" and not (
+        status.parked_at or status.asked_end_at or request.is_forced
+    )
+    return status.phase == "Parked" or is_going

@@ -9,6 +9,7 @@ from accelet.kube.pods import Pod
 from accelet.kube.watching.store import precedes
 from accelet.provisioner.bookings.book import BookingBook
 from accelet.provisioner.deciding.offers import ParkedSlice, Party, given_of, is_in_the_way, offers_for
+from accelet.provisioner.deciding.parking import OFFERED_S
 from accelet.provisioner.deciding.room import BEGINNING, Counted, Limits, RoomBook
 from accelet.provisioner.deciding.view import (
     Member,
@@ -191,8 +192,9 @@ class ProvisionerState:
             found += [one.key for one in self.parked.holders_of(status.mark)]
         if status.phase == "Pending":  # it may ask for one, or need the room of one
             found += [one.key for one in self.parked.parked()]
-        elif status.phase == "Parked":
-            pending = (one for one in self.requests.values() if one.status.phase == "Pending")
+        elif status.phase in ("Parked", "Releasing"):
+            waiting = ("Pending", "BackingOff")
+            pending = (one for one in self.requests.values() if one.status.phase in waiting)
             found += [one.key for one in pending if one.namespace == request.namespace]
         return found
 
@@ -242,16 +244,18 @@ class ProvisionerState:
             given=self._given(request),
             times=self._times,
         )
+        if request.status.phase == "BackingOff" and wish.unwanted is None:
+            view = replace(view, parked=self._offers(request, listed, now_s))
         if request.status.phase == "Pending" and wish.unwanted is None:
             view = replace(
                 view,
-                parked=self._offers(request, listed),
+                parked=self._offers(request, listed, now_s),
                 original=self._original_of(request, listed),
                 rival=self._rival_of(request),
             )
-        if request.status.phase == "Parked":
+        if request.status.phase in ("Parked", "Releasing"):
             askers = (one.uid for one in self.parked.askers_of(request) if self._is_wanted(one))
-            way = self._is_in_the_way(request, listed)
+            way = request.status.phase == "Parked" and self._is_in_the_way(request, listed)
             view = replace(view, askers=tuple(sorted(askers)), is_in_the_way=way)
         return replace(view, nodes=self._seen(view, binding_labels(request)))
 
@@ -275,9 +279,10 @@ class ProvisionerState:
         holding = self.parked.holding_like(request)
         return given_of(Party(request.uid, request.record), holding) if holding else _NO_POOLS
 
-    def _offers(self, request: SliceRequest, listed: PoolList) -> tuple[ParkedPool, ...]:
+    def _offers(self, request: SliceRequest, listed: PoolList, now_s: float) -> tuple[ParkedPool, ...]:
         """The parked slices of its namespace: their machines have run its tenants' programs before."""
-        parked = self.parked.parked_in(request.namespace)
+        offered = self.parked.parked_in(request.namespace)
+        parked = [one for one in offered if one.status.phase == "Parked" or self._is_going(one, now_s)]
         if not parked or self.settings.paused:
             return ()
         self._see_pools(listed)
@@ -285,10 +290,21 @@ class ProvisionerState:
         slices = [
             ParkedSlice(self._counted(one), pools[one.status.pool])
             for one in parked
-            if one.status.pool in pools
+            if one.status.pool in pools and pools[one.status.pool].state == "running"
         ]
         members = [self._counted(one) for one in self.set_of(request)]
         return tuple(offers_for(self._counted(request), members, slices, self._room, self._limits))
+
+    def _is_going(self, one: SliceRequest, now_s: float) -> bool:
+        """Whether a slice is given back since its job is over, and may be taken over until then.
+
+        Who deletes the SliceRequest of a job that lives wants other machines.
+        """
+        owner = one.spec.owner
+        known = self.owners.get((owner.kind, one.namespace, owner.name)) if owner is not None else None
+        is_over = owner is not None and (known is None or known.uid != owner.uid or known.is_deleted)
+        since_s = one.record.since_s
+        return (is_over or not one.is_deleted) and since_s <= now_s < since_s + OFFERED_S
 
     def _original_of(self, request: SliceRequest, listed: PoolList) -> NodePool | None:
         """The original's pool for the request's Job, unless another request has adopted it already."""

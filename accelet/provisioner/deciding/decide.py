@@ -17,7 +17,7 @@ from accelet.provisioner.deciding.attempts import (
 )
 from accelet.provisioner.deciding.findings import note_findings
 from accelet.provisioner.deciding.losing import judge_pool, why_against
-from accelet.provisioner.deciding.parking import keep_parked, let_go, retire_or_park, reuse
+from accelet.provisioner.deciding.parking import find_parked, keep_parked, let_go, retire_or_park, reuse
 from accelet.provisioner.deciding.retire import is_ending, left, retire
 from accelet.provisioner.deciding.view import Create, Discard, Finish, Open, SliceRecord, SlicesView, Step
 from accelet.provisioner.pools.machines import Refusal
@@ -53,7 +53,7 @@ def _release(view: SlicesView) -> Step:
     if record.phase != "Releasing":
         return Step(record.enter("Releasing", view.unwanted or "", view.now_s))
     if pool is not None and pool.state != "deleting":
-        has_waited = view.is_forced or record.parked_s > 0
+        has_waited = view.is_forced or record.parked_s > 0 or (view.is_ended and bool(view.askers))
         wait_s = 0.0 if has_waited else left(view, record.since_s, view.times.grace_s)
         return Step(record, None, wait_s) if wait_s > 0 else retire_or_park(view, pool, record)
     if view.pools or not _is_surely_absent(view):
@@ -272,7 +272,7 @@ def _give_up(view: SlicesView) -> Step:
 def _rest(view: SlicesView) -> Step:
     record = view.record
     wait_s = left_s(record.retry_s, view.now_s, view.times.longest_rest_s)
-    if wait_s > 0:
+    if wait_s > 0 and find_parked(view) is None:
         return Step(record, None, wait_s)
     return Step(record.enter("Pending", "begins anew", view.now_s))
 

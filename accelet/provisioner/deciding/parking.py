@@ -1,5 +1,8 @@
 """A slice that nobody wants any more is put aside for a while, and given to one request at most.
 
+One that is being given back is offered too, until the provider is asked to delete it. It is put aside once it
+is empty, for the one that asks for it.
+
 The one that wants it writes down whom it asks, the one that has it writes down to whom it is given, and only
 then does the other one write down that it is its own: a kill or another leader between any two of these finds
 it in one hand.
@@ -16,13 +19,19 @@ from accelet.provisioner.deciding.view import Delete, ParkedPool, SliceRecord, S
 from accelet.provisioner.pools.pool import NodePool
 
 _WAIT_S: Final = 60.0
-_ANSWER_S: Final = 1.0
+_ANSWER_S: Final = 5.0
+_TAKEN_WITHIN_S: Final = 60.0
+"""So long a slice is kept for one that asks where none are kept for others."""
+
+OFFERED_S: Final = 300.0
+"""So long others wait for a slice that is being given back to be empty, before they have one made."""
+
 _DOUBTED_AGAIN_S: Final = 10.0
 
 
 def reuse(view: SlicesView) -> Step | None:
     """Asks for a parked slice, or takes the one that is given; None where there is none that fits."""
-    record, found = view.record, _best(view)
+    record, found = view.record, find_parked(view)
     if found is None:
         return None
     if found.taker == view.uid:
@@ -48,7 +57,7 @@ def reuse(view: SlicesView) -> Step | None:
     return Step(asking, None, _ANSWER_S)
 
 
-def _best(view: SlicesView) -> ParkedPool | None:
+def find_parked(view: SlicesView) -> ParkedPool | None:
     """The slice that is given to this request, else that it has asked for, else one that fits.
 
     Of several each request prefers another one, so that not all ask for the same. A set stays of one tier,
@@ -79,21 +88,27 @@ def _best(view: SlicesView) -> ParkedPool | None:
 def retire_or_park(view: SlicesView, pool: NodePool, record: SliceRecord) -> Step:
     """The next step towards the end of `pool`, which is closed and emptied also where it is put aside."""
     step = retire(view, pool, record)
-    is_kept = view.times.park_s > 0 and not (view.is_deleted or view.is_forced or record.parked_s)
+    may_be_kept = not (view.is_forced or record.parked_s or record.asked_end_s)
+    is_kept = may_be_kept and (bool(view.askers) or (view.times.park_s > 0 and not view.is_deleted))
     if not isinstance(step.action, Delete) or not is_kept or _flaw(view, pool):
         return step
     minutes = view.times.park_s / 60
-    why = f"is kept for another job for {minutes:.0f} min"
+    why = (
+        "is kept for a job that asks for it"
+        if view.askers
+        else f"is kept for another job for {minutes:.0f} min"
+    )
     return Step(record.enter("Parked", why, view.now_s, parked_s=view.now_s, taker="", asks_of=""))
 
 
 def keep_parked(view: SlicesView) -> Step:
     """What is done with a parked slice: it is given to one that asks, or to nobody and back."""
     record = view.record
-    left_s = left(view, record.parked_s, view.times.park_s)
+    park_s = view.times.park_s
+    left_s = left(view, record.parked_s, max(park_s, _TAKEN_WITHIN_S) if view.askers else park_s)
     record, lost = judge_pool(view)
     why = lost or (_flaw(view, view.pool) if view.is_sound else "")
-    if view.is_deleted or view.is_forced:
+    if view.is_forced or (view.is_deleted and not view.askers):
         why = view.unwanted or "nobody wants it"
     elif left_s <= 0:
         why = "no other job asked for it"

@@ -68,8 +68,11 @@ async def test_a_set_falls_back_as_a_whole_to_the_next_tier(world: World, start:
     assert world.partial == []
 
 
-async def test_a_job_set_made_anew_under_its_name_gets_slices_of_its_own(world: World, start: Start) -> None:
-    async with start():
+async def test_a_job_set_made_anew_under_its_name_takes_the_slices_that_are_given_back(
+    world: World, start: Start
+) -> None:
+    """There is room for one of both at a time, and nothing is parked."""
+    async with start(limits=LimitSettings(slices=2)):
         world.ask("train")
         await eventually(lambda: world.running("train") == 8)
         former = {one["metadata"]["name"] for one in world.objects(REQUESTS)}
@@ -80,13 +83,13 @@ async def test_a_job_set_made_anew_under_its_name_gets_slices_of_its_own(world: 
         world.end_pods("train")
         await eventually(
             lambda: (
-                len(world.objects(REQUESTS)) == 2
+                not former & {one["metadata"]["name"] for one in world.objects(REQUESTS)}
                 and world.phases() == ["Ready", "Ready"]
-                and not pools & {one["metadata"]["name"] for one in world.objects(MAPS)}
             ),
             within_s=30,
         )
-    assert world.killed == []
+        assert pools == {one["metadata"]["name"] for one in world.objects(MAPS)}
+    assert (world.partial, world.killed) == ([], [])
 
 
 async def test_of_two_job_sets_that_make_a_job_of_one_name_the_later_waits_and_says_so(

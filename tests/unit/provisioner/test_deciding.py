@@ -611,6 +611,72 @@ def test_a_slice_is_not_parked_for_what_it_is_no_use(chance: random.Random) -> N
 
 
 @_FEW
+@given(_CHANCES, st.booleans())
+def test_a_job_that_is_made_again_takes_the_slices_that_are_being_given_back(
+    chance: random.Random, is_deleted: bool
+) -> None:
+    """Nothing is parked, and there is capacity for these slices alone."""
+    world = World(chance)
+    world.ask("one", 2)
+    _run_until_ready(world, 1200.0)
+    places = [pool.place for pool in world.pools.values() if pool.mark]
+    world.capacity = {(tier, zone): 0 for tier in ("spot", "on-demand") for zone in ("a", "b")}
+    world.capacity |= {place: places.count(place) for place in places}
+    pools, began_s = {one.record.pool for one in world.requests.values()}, world.now_s
+    _end(world, "one")
+    for request in world.of_set("one"):
+        request.deleted = is_deleted
+    _turn(world)
+
+    world.ask("two", 2)
+    while not _is_ready(world):
+        assert world.now_s - began_s < 60.0, {uid: one.record for uid, one in world.requests.items()}
+        _turn(world)
+        world.pass_time(2.0)
+
+    assert ({one.record.pool for one in world.of_set("two")}, world.creates) == (pools, 2)
+    _end_all(world)
+
+
+@_FEW
+@given(_CHANCES)
+def test_a_slice_whose_pods_do_not_end_is_not_waited_for_without_end(chance: random.Random) -> None:
+    world = World(chance)
+    world.ask("one")
+    _run_until_ready(world, 1200.0)
+    request = world.requests["one-0"]
+    request.unwanted, request.ended = "its owner has finished", True
+    _turn(world)
+    world.ask("two")
+    began_s = world.now_s
+    _run_until_ready(world, 1200.0)
+    assert world.now_s - began_s >= 300.0
+    assert world.requests["two-0"].record.pool != request.record.pool
+    _end_all(world)
+
+
+@_FEW
+@given(_CHANCES)
+def test_a_slice_that_rests_takes_one_that_is_given_back_meanwhile(chance: random.Random) -> None:
+    world = World(chance)
+    world.ask("one")
+    _run_until_ready(world, 1200.0)
+    pool = world.requests["one-0"].record.pool
+    world.capacity = {(tier, zone): 0 for tier in ("spot", "on-demand") for zone in ("a", "b")}
+    world.capacity[world.pools[pool].place] = 1
+    world.ask("two")
+    while world.phase("two-0") != "BackingOff":
+        _run(world, 1.0)
+    began_s = world.now_s
+    _end(world, "one")
+    while world.phase("two-0") != "Ready":
+        assert world.now_s - began_s < 240.0
+        _turn(world)
+        world.pass_time(5.0)
+    assert world.requests["two-0"].record.pool == pool
+
+
+@_FEW
 @given(_CHANCES)
 def test_a_job_that_is_wanted_again_takes_its_parked_slice_back(chance: random.Random) -> None:
     world = World(chance, park_s=900.0)

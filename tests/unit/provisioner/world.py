@@ -8,6 +8,7 @@ from accelet.kinds.slicerequest import Phase
 from accelet.provisioner.deciding.attempts import after_create
 from accelet.provisioner.deciding.decide import decide
 from accelet.provisioner.deciding.offers import ParkedSlice, Party, given_of, is_in_the_way, offers_for
+from accelet.provisioner.deciding.parking import OFFERED_S
 from accelet.provisioner.deciding.retire import after_delete
 from accelet.provisioner.deciding.room import BEGINNING, Counted, Limits, RoomBook
 from accelet.provisioner.deciding.view import (
@@ -291,15 +292,16 @@ class World:
             given=self.given(request),
             times=self.times,
         )
-        if phase == "Pending" and request.unwanted is None:
+        if phase in ("Pending", "BackingOff") and request.unwanted is None:
+            room = self.room()
             return replace(view, parked=tuple(self.offers(request, view, room)))
-        if phase == "Parked":
+        if phase in ("Parked", "Releasing"):
             askers = (
                 one.uid
                 for one in self.requests.values()
                 if one.record.asks_of == request.uid and one.record.phase == "Pending" and not one.unwanted
             )
-            way = self.is_in_the_way(request, room)
+            way = phase == "Parked" and self.is_in_the_way(request, room)
             return replace(view, askers=tuple(sorted(askers)), is_in_the_way=way)
         return view
 
@@ -308,10 +310,17 @@ class World:
         parked = [
             ParkedSlice(self.counted(one), listed[one.record.pool])
             for one in self.requests.values()
-            if one.record.phase == "Parked" and one.record.pool in listed
+            if self.is_offered(one)
+            and one.record.pool in listed
+            and listed[one.record.pool].state == "running"
         ]
         members = [self.counted(one) for one in self.of_set(request.set_name)]
         return offers_for(self.counted(request), members, parked, room, self.limits)
+
+    def is_offered(self, one: SimRequest) -> bool:
+        record = one.record
+        is_going = record.phase == "Releasing" and not (record.parked_s or record.asked_end_s)
+        return record.phase == "Parked" or (is_going and self.now_s < record.since_s + OFFERED_S)
 
     def is_in_the_way(self, request: SimRequest, room: RoomBook) -> bool:
         waiting = [
