@@ -17,7 +17,6 @@ from deviceplugin.metrics import ResourceMetrics
 from resourcemanager.holdings.doubles import find_doubles
 from resourcemanager.holdings.reconcile import AnswerOutcome, Reconciled, View, has_unasked, pods_to_ask
 from resourcemanager.manager import ResourceManager
-from resourcemanager.matching.candidates import list_needs
 
 _log = Log(__name__)
 
@@ -114,6 +113,9 @@ class Reconciler:
             return None
         names = [name for ledger in self._manager.ledgers for name in pods_to_ask(ledger, pods)]
         if not has_checkpoint:
+            # As with IdentityAllocator: only where assignments are followed.
+            from resourcemanager.matching.candidates import list_needs  # noqa: PLC0415
+
             names += [pod.key for pod in pods or () if list_needs(pod, self._resource)]
         try:
             return {name: await self._pod_resources.get(*name) for name in dict.fromkeys(names)}

@@ -19,7 +19,7 @@ from accelet.accelerators.settings import Settings, overlap
 from accelet.assignments.nodecards import capacity_names
 from accelet.dra.names import explain_not_for_dra
 from accelet.kubelet.resourcename import explain_bad_resource_name
-from accelet.runtime.settings import Mistake, Reader, SettingsError, join
+from accelet.runtime.settings import Mistake, Reader, SettingsError, fields_of, join
 from resourcemanager.giving.policies import OnConflict, OnMismatch, OnMissing, OnUnproven, Policies
 from resourcemanager.giving.preference import Policy
 from resourcemanager.manager import ResourceRules
@@ -172,7 +172,7 @@ class _Placed:
 
 
 def _read_file(reader: Reader, root: yaml.Node) -> AgentConfig:
-    entries = reader.entries(root, "", [*_keys(ConfigHead), "resources"])
+    entries = reader.entries(root, "", [*fields_of(ConfigHead), "resources"])
     if entries is None:
         return AgentConfig(())
     head = reader.read_struct(_only(root, ConfigHead), ConfigHead, "")
@@ -273,7 +273,7 @@ def _read_resource(reader: Reader, node: yaml.Node, where: str) -> ResourceConfi
     kind = _settings_type(reader, node, where)
     if kind is None:
         return None
-    reader.entries(node, where, [*_keys(ResourceEntry), *_keys(kind)])
+    reader.entries(node, where, [*fields_of(ResourceEntry), *fields_of(kind)])
     entry = reader.read_struct(_only(node, ResourceEntry), ResourceEntry, where)
     settings = reader.read_struct(_only(node, kind), kind, where)
     if entry is None or settings is None:
@@ -324,13 +324,9 @@ def _settings_type(reader: Reader, node: yaml.Node, where: str) -> type[Settings
     return kind
 
 
-def _keys(kind: type[msgspec.Struct]) -> list[str]:
-    return [field.encode_name for field in msgspec.structs.fields(kind)]
-
-
 def _only(node: yaml.Node, kind: type[msgspec.Struct]) -> yaml.Node:
     """The part of a mapping that `kind` knows; the rest is another type's."""
-    pairs = [(key, value) for key, value in node.value if key.value in _keys(kind)]
+    pairs = [(key, value) for key, value in node.value if key.value in fields_of(kind)]
     return yaml.MappingNode(node.tag, pairs, node.start_mark, node.end_mark)
 
 

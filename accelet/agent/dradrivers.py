@@ -19,8 +19,8 @@ from accelet.dra.pool import Effect
 from accelet.dra.publishing.pcieroots import read_pcie_roots
 from accelet.dra.publishing.served import ServedResource
 from accelet.dra.running.driver import DriverOptions, NodeDriver
-from accelet.dra.running.held import has_record
 from accelet.dra.running.lateapi import Connect
+from accelet.dra.running.places import has_record
 from accelet.dra.running.pluginholders import PluginHolders
 from accelet.kubelet.podresources import PodResources
 from accelet.node.discovery import Discovery, Scan

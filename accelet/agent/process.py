@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from accelet.accelerators.ailments import Ailments
 from accelet.accelerators.scancache import CachedScans
-from accelet.agent.cardsensors import CardSensors
 from accelet.agent.config import AgentConfig, ResourceConfig
 from accelet.agent.configfile import ConfigFile
 from accelet.agent.discarding import Discarding
@@ -18,8 +17,7 @@ from accelet.agent.resource import DevicePluginResource, PodSources
 from accelet.agent.service import ListHealth, ResourceService, SharedParts
 from accelet.agent.services import ResourceServices
 from accelet.dra.names import DRIVERS
-from accelet.dra.running.held import has_record
-from accelet.dra.running.places import DEFAULT_CDI_FOLDER
+from accelet.dra.running.places import DEFAULT_CDI_FOLDER, has_record
 from accelet.kubelet.paths import KubeletPaths
 from accelet.kubelet.podresources import PodResources
 from accelet.node.audit import Audit
@@ -37,13 +35,14 @@ from accelet.runtime.probes import Check, ProbeServer
 from accelet.runtime.supervise import supervise
 from accelet.runtime.tasks import task_group
 from accelet.runtime.watch import DirectoryWatcher
-from deviceplugin.search import MakeSearch, Search
 from deviceplugin.sockets import remove_stale_sockets
 
 if TYPE_CHECKING:
     from accelet.agent.apiaccess import ApiAccess
     from accelet.agent.cardholders import CardHolders
+    from accelet.agent.cardsensors import CardSensors
     from accelet.agent.dradrivers import DraDrivers
+    from deviceplugin.search import MakeSearch
 
 _HINT_DIRECTORIES = ("dev", "dev/dri", "dev/vfio", "dev/accel")
 _PODS_S = 2.0
@@ -73,9 +72,12 @@ class Agent:
     """Serves the configured resources while `run` runs."""
 
     def __init__(
-        self, options: AgentOptions, config_file: ConfigFile, make_search: MakeSearch = Search
+        self, options: AgentOptions, config_file: ConfigFile, make_search: "MakeSearch | None" = None
     ) -> None:
-        """`make_search` makes what finds out whose a call is, for resources that follow assignments."""
+        """`make_search` makes what finds out whose a call is, for resources that follow assignments.
+
+        None: as accelet does.
+        """
         self._options = options
         self._make_search = make_search
         self._config_file = config_file
@@ -100,13 +102,7 @@ class Agent:
             self._ailments,
             node_ip=options.node_ip,
         )
-        self._sensors = CardSensors(
-            options.root,
-            self._shared.scan_cache,
-            self.metrics.cards,
-            self._ailments,
-            self._services.note_hardware_hint,
-        )
+        self._sensors: CardSensors | None = None
         self._holders: CardHolders | None = None
         self._health_view: NodeView | None = None
         self._discarding = Discarding(options.root)
@@ -174,8 +170,6 @@ class Agent:
             tasks.create_task(Audit(self._options.paths, self._services.audited).run(), name="audit")
             tasks.create_task(self._discarding.run(), name="discarded folders")
             tasks.create_task(self._fan_out_hardware_hints(), name="hints")
-            count_error = self.metrics.cards.count_failure
-            tasks.create_task(supervise("sensors", self._sensors.run, count_error), name="sensors")
             tasks.create_task(self._follow_config(tasks), name="config")
             features, count = self._cards.features, self.metrics.node.feature_file_failures.inc
             tasks.create_task(supervise("feature file", features.run, count), name="feature file")
@@ -221,7 +215,10 @@ class Agent:
         if self._health_view is not None and not config.health_events:
             self._health_view.forget_health()
         self._health_view = self._reach_api(tasks).follow_node() if config.health_events else None
-        self._sensors.apply(config.sensors)
+        if config.sensors is not None and self._sensors is None:
+            self._sensors = self._make_sensors(tasks)
+        if self._sensors is not None:
+            self._sensors.apply(config.sensors)
         if config.sensors is None or not config.sensors.holders:
             if self._holders is not None:
                 self._holders.close()
@@ -230,10 +227,26 @@ class Agent:
             # As with ApiAccess.
             from accelet.agent.cardholders import CardHolders  # noqa: PLC0415
 
+            assert self._sensors is not None, "made where the configuration has `sensors`"
             api = self._reach_api(tasks)
             self._holders = CardHolders(
                 api.connect, api.follow_pods(), self._services, self._sensors, self.metrics.cards
             )
+
+    def _make_sensors(self, tasks: asyncio.TaskGroup) -> "CardSensors":
+        # As with ApiAccess.
+        from accelet.agent.cardsensors import CardSensors  # noqa: PLC0415
+
+        sensors = CardSensors(
+            self._options.root,
+            self._shared.scan_cache,
+            self.metrics.cards,
+            self._ailments,
+            self._services.note_hardware_hint,
+        )
+        run = supervise("sensors", sensors.run, self.metrics.cards.count_failure)
+        tasks.create_task(run, name="sensors")
+        return sensors
 
     def _tell_health(self, resource: str, list_health: ListHealth | None) -> None:
         if self._health_view is None:
@@ -311,7 +324,7 @@ class Agent:
 
     def _note_kubelet_restart(self) -> None:
         self.metrics.kubelet_restarts.inc()
-        self._cards.publisher.refresh_after_kubelet()
+        self._cards.refresh_after_kubelet()
 
     async def _fan_out_hardware_hints(self) -> None:
         while True:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from accelet.accelerators.folders import restore_folders
 from accelet.accelerators.inventory import Inventory
@@ -12,24 +13,26 @@ from accelet.agent.config import ResourceConfig
 from accelet.agent.service import HeldUnit, SharedParts
 from accelet.assignments.nodecards import NodeCard
 from accelet.dra.names import driver_of
-from accelet.dra.running.held import keep_off, read_held_units
+from accelet.dra.running.places import has_record
 from accelet.kubelet.podresources import PodResources
 from accelet.node.discovery import Discovery, Scan
 from accelet.node.nodeview import NodeView
 from accelet.node.pods.view import PodView
+from accelet.runtime.blocking import uncollected
 from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
 from accelet.runtime.probes import Check
 from deviceplugin.allocator import PlainAllocator
 from deviceplugin.freeing import EndedPods
-from deviceplugin.identity import DoubtWithin, IdentityAllocator, undoubted
 from deviceplugin.listingupdater import ListingUpdater, explain_too_long
 from deviceplugin.metrics import ResourceMetrics
 from deviceplugin.plugin import Plugin
 from deviceplugin.reconciler import Reconciler
-from deviceplugin.screening import Screener
-from deviceplugin.search import MakeSearch, Search
 from resourcemanager.manager import ResourceManager
+
+if TYPE_CHECKING:
+    from deviceplugin.identity import DoubtWithin, IdentityAllocator
+    from deviceplugin.search import MakeSearch
 
 _log = Log(__name__)
 
@@ -42,13 +45,13 @@ at a few times."""
 class PodSources:
     """Where resources that follow assignments learn of pods, and what makes their search for a caller.
 
-    `doubt_within` says why assignments are not believed.
+    `doubt_within` says why assignments are not believed. None for what they are mostly.
     """
 
     pods: PodView
     pod_resources: PodResources
-    make_search: MakeSearch = Search
-    doubt_within: DoubtWithin = undoubted
+    make_search: "MakeSearch | None" = None
+    doubt_within: "DoubtWithin | None" = None
 
 
 class DevicePluginResource:
@@ -214,9 +217,13 @@ class DevicePluginResource:
         if inventory.remember is not None:
             self._shared.memory.keep(self.name, inventory.remember)
         driver = driver_of(self.config.settings)
-        if driver is None:
+        kubelet = self._shared.paths.root
+        if driver is None or not has_record(kubelet, driver):
             return inventory
-        return keep_off(inventory, read_held_units(self._shared.paths.root, driver))
+        # As with ApiAccess: most nodes have never prepared a claim.
+        from accelet.dra.running.held import keep_off, read_held_units  # noqa: PLC0415
+
+        return keep_off(inventory, read_held_units(kubelet, driver))
 
     async def _take(self, scan: Scan) -> None:
         if scan.inventory.remember not in {None, self._facts.remembered}:
@@ -268,14 +275,20 @@ class DevicePluginResource:
 
 def _follow_pods(
     manager: ResourceManager, shared: SharedParts, metrics: ResourceMetrics, sources: PodSources | None
-) -> tuple[Reconciler, IdentityAllocator | None]:
+) -> "tuple[Reconciler, IdentityAllocator | None]":
     """Who keeps the ledger, and who finds out whose each call is, where assignments are followed."""
     records = shared.records
     if sources is None:
         return Reconciler(manager, records, metrics), None
+    # As with ApiAccess: where nothing is assigned, nobody asks whose a call is.
+    with uncollected():
+        from deviceplugin.identity import IdentityAllocator, undoubted  # noqa: PLC0415
+        from deviceplugin.screening import Screener  # noqa: PLC0415
+        from deviceplugin.search import Search  # noqa: PLC0415
+
     pods, pod_resources = sources.pods, sources.pod_resources
     reconciler = Reconciler(manager, records, metrics, pod_resources=pod_resources, pods=pods)
-    search = sources.make_search(manager, reconciler, pods, pod_resources)
+    search = (sources.make_search or Search)(manager, reconciler, pods, pod_resources)
     screener = Screener(manager, records, pods, pod_resources)
     return reconciler, IdentityAllocator(
         manager,
@@ -285,5 +298,5 @@ def _follow_pods(
         search=search,
         screener=screener,
         metrics=metrics,
-        doubt_within=sources.doubt_within,
+        doubt_within=sources.doubt_within or undoubted,
     )

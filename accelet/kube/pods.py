@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from accelet.kube.objects import Amounts, Condition, Owner, no_amounts, no_labels
-from accelet.kube.selection import NodeTerm, PodTerm, PreferredTerm, SpreadTerm, TogetherTerm, Toleration
+
+if TYPE_CHECKING:  # a node agent reads no selectors, whose classes take a while to be made
+    from accelet.kube.selection import NodeTerm, PodTerm, PreferredTerm, SpreadTerm, TogetherTerm, Toleration
 
 HostPort = tuple[str, str, int]
 """An address of a node, a protocol and a number."""
@@ -101,10 +103,10 @@ class Pod:
     pod_group: str | None = None
     scheduler_name: str = "default-scheduler"
     node_selector: Mapping[str, str] = field(default_factory=no_labels)
-    required_terms: tuple[NodeTerm, ...] | None = None
-    preferred_terms: tuple[PreferredTerm, ...] = ()
+    required_terms: "tuple[NodeTerm, ...] | None" = None
+    preferred_terms: "tuple[PreferredTerm, ...]" = ()
     has_pod_rules: bool = False
-    tolerations: tuple[Toleration, ...] = ()
+    tolerations: "tuple[Toleration, ...]" = ()
     init_containers: tuple[Container, ...] = ()
     containers: tuple[Container, ...] = ()
     overhead: Amounts = field(default_factory=no_amounts)
@@ -116,9 +118,9 @@ class Pod:
     has_resource_claims: bool = False
     mounts_token: bool = False
     host_ports: frozenset[HostPort] = frozenset()
-    apart_from: frozenset[PodTerm] = frozenset()
-    together_with: frozenset[TogetherTerm] | None = frozenset()
-    spread: frozenset[SpreadTerm] = frozenset()
+    apart_from: "frozenset[PodTerm]" = frozenset()
+    together_with: "frozenset[TogetherTerm] | None" = frozenset()
+    spread: "frozenset[SpreadTerm]" = frozenset()
     claimed_resources: frozenset[tuple[str, str]] = frozenset()
     volume_claims: tuple[UsedClaim, ...] = ()
 

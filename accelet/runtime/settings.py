@@ -1,9 +1,9 @@
 """Reads YAML into typed values and reports every mistake at once, each with its line."""
 
-import difflib
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -50,6 +50,12 @@ class Contradiction:
 
     field: FieldPath
     sentence: str
+
+
+@cache
+def fields_of(kind: type[msgspec.Struct]) -> Mapping[str, msgspec.structs.FieldInfo]:
+    """The settings of a kind by the names they have in a file. To find them out takes longer than to read."""
+    return {known.encode_name: known for known in msgspec.structs.fields(kind)}
 
 
 @dataclass(slots=True)
@@ -109,6 +115,8 @@ class Reader:
             if name in found:
                 self.report(key, join(where, name), "is given twice")
             elif name not in known:
+                import difflib  # noqa: PLC0415  for mistakes alone
+
                 near = difflib.get_close_matches(name, known, 1)
                 hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
                 self.report(key, join(where, name), f"is not a setting{hint}")
@@ -117,7 +125,7 @@ class Reader:
         return found
 
     def read_struct(self, node: yaml.Node, kind: type[msgspec.Struct], where: str) -> Any:
-        fields = {known.encode_name: known for known in msgspec.structs.fields(kind)}
+        fields = fields_of(kind)
         entries = self.entries(node, where, list(fields))
         if entries is None:
             return None

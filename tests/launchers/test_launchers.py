@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from accelet.accelerators.settings import NodeFacts
-from accelet.accelerators.tpu import TpuBackend, TpuSettings
+from accelet.accelerators.tpu.backend import TpuBackend
+from accelet.accelerators.tpu.settings import TpuSettings
 from accelet.fakehost.tpu import HOSTS
 from tests.launchers.fetch import HERE, PACKAGES
 

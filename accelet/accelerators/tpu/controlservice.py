@@ -6,11 +6,10 @@ import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from accelet.accelerators.edits import Mount
-
-ControlService = Literal["node-ip", "unix", "none"]
+from accelet.accelerators.tpu.settings import ControlService
 
 VARIABLE: Final = "VBAR_CONTROL_SERVICE_URL"
 PORT: Final = 8353

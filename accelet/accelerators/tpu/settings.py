@@ -2,17 +2,20 @@
 
 from collections.abc import Collection, Iterator
 from hashlib import sha256
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from accelet.accelerators.device import DeviceId
 from accelet.accelerators.edits import Folder
 from accelet.accelerators.scancache import ScanCache, uncached
 from accelet.accelerators.settings import NodeFacts, Settings
-from accelet.accelerators.tpu.backend import TpuBackend
-from accelet.accelerators.tpu.controlservice import ControlService
-from accelet.accelerators.tpu.scanning.scan import ChipFinder
 from accelet.accelerators.tpu.shape import Shape, ShapeError
 from accelet.runtime.settings import Contradiction
+
+if TYPE_CHECKING:
+    from accelet.accelerators.tpu.backend import TpuBackend
+
+ControlService = Literal["node-ip", "unix", "none"]
+"""Where containers find the host's service that libtpu asks before it starts."""
 
 
 class TpuSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -77,14 +80,18 @@ class TpuSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Always: a node's chips belong to one host, and are given out by one resource."""
         return True
 
-    def backend(self, cache: ScanCache = uncached) -> TpuBackend:
-        return TpuBackend(self, find=cache(ChipFinder))
+    def backend(self, cache: ScanCache = uncached) -> "TpuBackend":
+        return self.backend_on(NodeFacts(), cache)
 
     @property
     def wants_node_labels(self) -> bool:
         return self.node_labels
 
-    def backend_on(self, node: NodeFacts, cache: ScanCache = uncached) -> TpuBackend:
+    def backend_on(self, node: NodeFacts, cache: ScanCache = uncached) -> "TpuBackend":
+        # Few nodes have TPUs, and every agent reads settings: the others do without these modules.
+        from accelet.accelerators.tpu.backend import TpuBackend  # noqa: PLC0415
+        from accelet.accelerators.tpu.scanning.scan import ChipFinder  # noqa: PLC0415
+
         return TpuBackend(self, node, find=cache(ChipFinder))
 
 

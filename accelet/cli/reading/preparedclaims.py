@@ -9,8 +9,7 @@ from accelet.dra.names import DRIVERS
 from accelet.dra.preparing.abandoned import EntryKey, explain_kept, find_used
 from accelet.dra.preparing.entry import Entry
 from accelet.dra.running.changes import GiveUp, RecordChanges
-from accelet.dra.running.held import has_record
-from accelet.dra.running.places import Places
+from accelet.dra.running.places import Places, has_record
 from accelet.dra.running.reconciler import ask_verdict
 from accelet.dra.running.records import ClaimRecords
 from accelet.kube.client import Client

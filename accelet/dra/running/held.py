@@ -33,11 +33,6 @@ def read_held_units(kubelet: Path, driver: str) -> Mapping[UnitId, str]:
     return found
 
 
-def has_record(kubelet: Path, driver: str) -> bool:
-    """Whether the driver has ever prepared anything here, so that the kubelet may want it undone."""
-    return Places(kubelet, Path(), driver, "").checkpoint.exists()
-
-
 def keep_off(inventory: Inventory, held: Mapping[UnitId, str]) -> Inventory:
     """The inventory with all devices of these units unhealthy: they were given out in the other way.
 

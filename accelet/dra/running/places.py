@@ -57,3 +57,8 @@ class Places:
             *self.registration_folder.glob(f"{self.driver}-*-reg.sock"),
         ]
         return sorted(path for path in found if self.token not in path.name and path.is_socket())
+
+
+def has_record(kubelet: Path, driver: str) -> bool:
+    """Whether the driver has ever prepared anything here, so that the kubelet may want it undone."""
+    return Places(kubelet, Path(), driver, "").checkpoint.exists()

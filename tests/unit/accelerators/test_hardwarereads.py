@@ -14,7 +14,7 @@ from accelet.accelerators.intel.gpu import IntelGpuSettings
 from accelet.accelerators.intel.monitoring import MonitoringSettings
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.reading.hardwarereads import HardwareReads, TimedScan, unanswered_health
-from accelet.accelerators.tpu import TpuSettings
+from accelet.accelerators.tpu.settings import TpuSettings
 from accelet.fakehost.gpus import Gpu, write_gpus
 from accelet.fakehost.tpu import HOSTS
 from tests.fakes.hangingfile import hanging

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from accelet.accelerators.tpu import TpuBackend, TpuSettings
+from accelet.accelerators.tpu.backend import TpuBackend
+from accelet.accelerators.tpu.settings import TpuSettings
 from accelet.cli import main
 from accelet.fakehost.tpu import HOSTS
 from accelet.node.inventorymemory import MEMORY_FILE, InventoryMemory

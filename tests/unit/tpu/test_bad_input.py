@@ -7,7 +7,8 @@ import pytest
 
 from accelet.accelerators.backend import EditsError
 from accelet.accelerators.edits import ContainerEdits
-from accelet.accelerators.tpu import TpuBackend, TpuSettings
+from accelet.accelerators.tpu.backend import TpuBackend
+from accelet.accelerators.tpu.settings import TpuSettings
 from accelet.fakehost.tpu import HOSTS, PciFunction, TpuHost
 
 WHOLE_HOST = TpuBackend(TpuSettings())

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from accelet.accelerators.backend import EditsError
 from accelet.accelerators.device import DeviceId
 from accelet.accelerators.inventory import Inventory
-from accelet.accelerators.tpu import TpuBackend, TpuSettings
+from accelet.accelerators.tpu.backend import TpuBackend
+from accelet.accelerators.tpu.settings import TpuSettings
 from accelet.fakehost.tpu import HOSTS
 from resourcemanager.giving.preference import prefer
 

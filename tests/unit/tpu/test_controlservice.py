@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from accelet.accelerators.settings import NodeFacts
-from accelet.accelerators.tpu import TpuBackend, TpuSettings
+from accelet.accelerators.tpu.backend import TpuBackend
 from accelet.accelerators.tpu.controlservice import (
     PORT,
     SOCKET,
-    ControlService,
     ControlServiceCheck,
     control_service_url,
 )
+from accelet.accelerators.tpu.settings import ControlService, TpuSettings
 from accelet.fakehost.tpu import HOSTS
 
 VARIABLE = "VBAR_CONTROL_SERVICE_URL"

@@ -8,7 +8,8 @@ import pytest
 
 from accelet.accelerators.edits import ContainerEdits
 from accelet.accelerators.settings import NodeFacts
-from accelet.accelerators.tpu import TpuBackend, TpuSettings
+from accelet.accelerators.tpu.backend import TpuBackend
+from accelet.accelerators.tpu.settings import TpuSettings
 from accelet.fakehost.tpu import HOSTS
 
 EIGHT_PORTS = "8431,8432,8433,8434,8435,8436,8437,8438"

@@ -9,7 +9,8 @@ from watchdog.observers import Observer
 
 from accelet.accelerators.device import Device
 from accelet.accelerators.inventory import Inventory
-from accelet.accelerators.tpu import TpuBackend, TpuSettings
+from accelet.accelerators.tpu.backend import TpuBackend
+from accelet.accelerators.tpu.settings import TpuSettings
 from accelet.fakehost.tpu import GVNIC, HOSTS, PciFunction, TpuHost
 
 CHIP = "0000:80:01.0"

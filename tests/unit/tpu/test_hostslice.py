@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from accelet.accelerators.errors import EditsError
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.settings import NodeFacts
-from accelet.accelerators.tpu import TpuBackend, TpuSettings
+from accelet.accelerators.tpu.backend import TpuBackend
 from accelet.accelerators.tpu.generation import Generation
 from accelet.accelerators.tpu.hostslice import FoundChips, decide
+from accelet.accelerators.tpu.settings import TpuSettings
 from accelet.accelerators.tpu.shape import Shape
 from accelet.accelerators.tpu.statements import Statement, statements_of_labels, statements_of_tpu_env
 from accelet.accelerators.tpu.table import GENERATIONS, V4, V5E

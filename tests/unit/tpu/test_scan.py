@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from accelet.accelerators.inventory import Inventory
-from accelet.accelerators.tpu import TpuBackend, TpuSettings
+from accelet.accelerators.tpu.backend import TpuBackend
+from accelet.accelerators.tpu.settings import TpuSettings
 from accelet.fakehost.tpu import HOSTS, PciFunction, TpuHost
 
 FOUR = ["0000-00-04.0", "0000-00-05.0", "0000-00-06.0", "0000-00-07.0"]

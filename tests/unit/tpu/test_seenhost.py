@@ -10,9 +10,10 @@ from accelet.accelerators.backend import EditsError
 from accelet.accelerators.device import DeviceId
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.settings import NodeFacts
-from accelet.accelerators.tpu import TpuBackend, TpuSettings
+from accelet.accelerators.tpu.backend import TpuBackend
 from accelet.accelerators.tpu.generation import Generation
 from accelet.accelerators.tpu.seenhost import SeenHost, remember_host
+from accelet.accelerators.tpu.settings import TpuSettings
 from accelet.accelerators.tpu.table import GENERATIONS, V5E
 from accelet.fakehost.tpu import HOSTS, TpuHost
 

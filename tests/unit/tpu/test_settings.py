@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from accelet.accelerators.tpu import TpuSettings
+from accelet.accelerators.tpu.settings import TpuSettings
 
 
 def problems(**settings: Any) -> list[tuple[tuple[str | int, ...], str]]:
