@@ -68,6 +68,8 @@ def read_insisted(pod: Pod, allowed: Collection[str]) -> Insisted | Refusal:
     `allowed` are further labels which pods may have put on their nodes; who chooses a node's labels
     chooses who else is drawn to it, so that the settings decide.
     """
+    if (objection := _judge_affinity(pod)) is not None:
+        return objection
     selector = node_selector(pod)
     labels: dict[str, str] = {}
     for key, value in sorted(selector.items()):
@@ -116,6 +118,37 @@ def _judge_label(key: str, value: str, *, is_copied: bool) -> Refusal | None:
         f"the pods insist on the label {what}, which a new pool would not "
         "have; an administrator can allow it in node_labels"
     )
+
+
+def _judge_affinity(pod: Pod) -> Refusal | None:
+    """Why it cannot be known that a new pool meets the pod's required node affinity, None if it does.
+
+    What is not read would be paid for and used by nobody: kube-scheduler reads all of it.
+    """
+    if pod.required_terms is None:
+        return None
+    if len(pod.required_terms) != 1 or pod.required_terms[0].fields:
+        return Refusal(
+            "required node affinity of the pods must be one term of matchExpressions; say in nodeSelector "
+            "which nodes they need"
+        )
+    known = {**{key: values[0] for key, values in _GIVEN.items()}, **node_selector(pod)}
+    for one in pod.required_terms[0].expressions:
+        value = known.get(one.key)
+        is_met = value is not None and (
+            (one.operator == "In" and value in one.values)
+            or (one.operator == "NotIn" and value not in one.values)
+            or one.operator == "Exists"
+        )
+        if not is_met:
+            wanted = f"{one.key[:_SHOWN]} {one.operator} {', '.join(one.values)[:_SHOWN]}".rstrip()
+            if value is not None:
+                return Refusal(f"required node affinity of the pods, {wanted}, contradicts {value[:_SHOWN]}")
+            return Refusal(
+                f"required node affinity of the pods, {wanted}, cannot be promised of a new pool; name one "
+                f"value of {one.key[:_SHOWN]} in nodeSelector, or leave it out"
+            )
+    return None
 
 
 def judge_binding(pod: Pod, namespace: str, job: str, *, is_exclusive: bool) -> Refusal | None:

@@ -74,6 +74,66 @@ def test_one_refused_job_refuses_the_set() -> None:
     assert "those of bad are refused" in derived.refused[1].reason
 
 
+def _requiring(*terms: dict[str, Any], **selected: str) -> Derived:
+    raw = job()
+    spec = raw["spec"]["template"]["spec"]
+    spec["nodeSelector"] |= selected
+    required = {"nodeSelectorTerms": list(terms)}
+    spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    return derive_slices(parse_job(raw))
+
+
+def _expression(key: str, operator: str, *values: str) -> dict[str, Any]:
+    return {
+        "matchExpressions": [
+            {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
+        ]
+    }
+
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+@pytest.mark.parametrize(
+    ("terms", "sentence"),
+    [
+        ([_expression(TOPOLOGY, "In", "4x8")], "contradicts 4x4"),
+        ([_expression(TOPOLOGY, "NotIn", "4x4")], "contradicts 4x4"),
+        ([_expression(ZONE, "NotIn", "us-east5-a")], f"name one value of {ZONE} in nodeSelector"),
+        ([_expression(ZONE, "In", "us-east5-a", "us-east5-b")], f"name one value of {ZONE} in nodeSelector"),
+        ([_expression("example.com/team", "Exists")], "cannot be promised of a new pool"),
+        ([_expression("example.com/team", "DoesNotExist")], "cannot be promised of a new pool"),
+        ([_expression("example.com/rank", "Gt", "5")], "cannot be promised of a new pool"),
+        ([_expression("kubernetes.io/arch", "In", "arm64", "s390x")], "contradicts amd64"),
+        ([_expression(ZONE, "In", "a"), _expression(ZONE, "In", "b")], "must be one term"),
+        (
+            [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}],
+            "must be one term",
+        ),
+    ],
+)
+def test_required_affinity_that_a_new_pool_may_not_meet_is_refused(
+    terms: list[dict[str, Any]], sentence: str
+) -> None:
+    assert sentence in _reason(_requiring(*terms))
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        _expression(TOPOLOGY, "In", "4x4"),
+        _expression(TOPOLOGY, "In", "4x4", "4x8"),
+        _expression(TOPOLOGY, "Exists"),
+        _expression(ACCELERATOR, "NotIn", "tpu-v5-lite-podslice"),
+        _expression("kubernetes.io/arch", "In", "amd64", "arm64"),
+        _expression("kubernetes.io/os", "Exists"),
+        _expression(ZONE, "In", "us-east5-a"),
+    ],
+)
+def test_required_affinity_that_every_new_pool_meets_is_no_hindrance(term: dict[str, Any]) -> None:
+    assert len(_requiring(term).slices) == 1
+
+
 def test_node_affinity_says_as_much_as_a_node_selector() -> None:
     terms = [
         {"key": key, "operator": "In", "values": [value]}
