@@ -158,7 +158,7 @@ class TpuBackend:
         has_one_function = host.generation is not None and host.generation.functions_per_chip == 1
         if self.settings.processes == "per-chip" and has_one_function:
             return describe_process_a_chip(box)
-        first = min(host.place(chip.id) for chip in chips)
+        first = min(host.number(chip.id) for chip in chips)
         return describe_one_process(box, first) | self._describe_visible(host, chips)
 
     def _describe_visible(self, host: Host, chips: Sequence[Device]) -> dict[str, str]:
@@ -175,10 +175,13 @@ class TpuBackend:
 
 
 def _number_files(host: Host, chips: Sequence[Device]) -> list[int]:
-    """The numbers of the chips' own device files, counted through the files of all chips of the host."""
+    """The numbers of the chips' own device files, counted through the files of all chips of the host.
+
+    No two containers have one in common, also when a chip leaves between them.
+    """
     each = max(len(chip_files(chip)) for chip in host.chips)
     return [
-        each * host.place(chip.id) + number for chip in chips for number, _ in enumerate(chip_files(chip))
+        each * host.number(chip.id) + number for chip in chips for number, _ in enumerate(chip_files(chip))
     ]
 
 

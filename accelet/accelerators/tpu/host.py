@@ -23,7 +23,8 @@ class Host:
     `chips` are in order of PCI address. `generation` is None where it is unknown or not the same for all,
     `shape` (of the whole host) where the chips are no known kind of host; then nothing is known of how they
     are linked.
-    `places` has the chips whose position on the host is certain.
+    `places` has the chips whose position on the host is certain, `seen` all chips that were seen on it at any
+    time, in order.
     """
 
     chips: tuple[Device, ...]
@@ -31,6 +32,7 @@ class Host:
     shape: Shape | None
     slice_shape: Shape | None
     places: Mapping[DeviceId, int]
+    seen: tuple[DeviceId, ...] = ()
 
     @property
     def is_complete(self) -> bool:
@@ -74,6 +76,10 @@ class Host:
         """The position of a chip on its host as far as that is certain, else among those that are there."""
         return self.places.get(device, self.ordinal(device))
 
+    def number(self, device: DeviceId) -> int:
+        """A number that the chip keeps when others leave, as far as they are remembered; for ports."""
+        return self.seen.index(device) if self.everything <= set(self.seen) else self.place(device)
+
 
 def host_of(inventory: Inventory) -> Host:
     """Puts the chips of an inventory in their places; devices without a PCI address are none of them."""
@@ -84,12 +90,14 @@ def host_of(inventory: Inventory) -> Host:
     generation = next((known for known in GENERATIONS if models == {known.name}), None)
     shape = None if inventory.host_shape is None else Shape.parse(inventory.host_shape)
     slice_shape = None if inventory.slice_shape is None else Shape.parse(inventory.slice_shape)
+    seen = SeenHost.parse(inventory.remember)
     return Host(
         chips=chips,
         generation=generation,
         shape=shape,
         slice_shape=slice_shape,
-        places={} if shape is None else _place(chips, shape.chips, SeenHost.parse(inventory.remember)),
+        places={} if shape is None else _place(chips, shape.chips, seen),
+        seen=() if seen is None else seen.chips,
     )
 
 

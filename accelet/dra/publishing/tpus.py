@@ -71,7 +71,7 @@ def _known(
 def _numbers(resource: ServedResource, chips: Sequence[ServedUnit]) -> Mapping[UnitId, int]:
     """Each chip's number on its host, which stays while others leave as far as the host was seen complete."""
     host = host_of(resource.inventory)
-    return {chip.unit: host.place(chip.device.id) for chip in chips}
+    return {chip.unit: host.number(chip.device.id) for chip in chips}
 
 
 def _device(members: Sequence[ServedUnit], numbers: Mapping[UnitId, int], kind: Kind) -> PoolDevice:

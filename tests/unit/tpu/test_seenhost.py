@@ -1,9 +1,10 @@
 """Chips that vanish make no smaller host, also after a restart; where it cannot be told, nothing is given."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelet.accelerators.backend import EditsError
@@ -93,6 +94,24 @@ def test_places_of_chips_are_known_where_all_were_seen_once(tmp_path: Path) -> N
     last = [device for device in inventory.devices if device.id == "0000-80-01.0"]
     told = parts.edits(inventory, last, {}, {}).environment
     assert (told["TPU_RUNTIME_METRICS_PORTS"], told["TPU_PROCESS_PORT"]) == ("8436", "8481")
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.sets(st.sampled_from(FIRST_HALF + SECOND_HALF), max_size=6), min_size=2, max_size=3))
+def test_no_two_chips_get_one_port_though_the_host_was_never_seen_complete(looks: list[set[str]]) -> None:
+    """A chip that left does not give its number to another, as long as no other appears before it."""
+    seen, ports = None, dict[str, str]()
+    gone: set[str] = {FIRST_HALF[1]}
+    for look in looks:
+        gone |= look
+        with tempfile.TemporaryDirectory() as folder:
+            parts = backend(seen, mode="sub-host", check="lenient")
+            inventory = parts.scan(HOSTS["v5e-8"].without(*gone).write(Path(folder)))
+            seen = inventory.remember
+        for device in inventory.devices:
+            told = parts.edits(inventory, [device], {}, {}).environment["TPU_RUNTIME_METRICS_PORTS"]
+            assert ports.setdefault(device.id, told) == told
+    assert len(set(ports.values())) == len(ports)
 
 
 def test_label_that_counts_what_is_left_does_not_shrink_a_host(tmp_path: Path) -> None:
