@@ -1,5 +1,6 @@
 """What becomes of one claim: an entry to be remembered with its CDI file, or why not."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -8,7 +9,7 @@ from accelet.accelerators.device import UnitId
 from accelet.accelerators.edits import ContainerEdits, Folder
 from accelet.accelerators.gathering import gather_edits
 from accelet.dra.errors import ClaimError, NotYetError
-from accelet.dra.names import GPU_DRIVER, GPU_RESOURCES
+from accelet.dra.names import FILES_DRIVER, GPU_DRIVER, GPU_RESOURCES
 from accelet.dra.pool import DevicePool
 from accelet.dra.preparing.cdi import WHOLE_CLAIM, CdiDevice, kind_of, nodes_in, render_cdi
 from accelet.dra.preparing.claim import AllocatedClaim
@@ -31,12 +32,14 @@ from accelet.dra.preparing.views import (
 class DriverOffer:
     """What one driver has on this node.
 
-    `elsewhere` are units that claims hold and no resource of the driver has, though they are on the node.
+    `missing` are units that claims hold and no resource of the driver has, `elsewhere` those of them that are
+    on the node all the same.
     """
 
     pool: DevicePool
     hardware: Hardware
     elsewhere: frozenset[UnitId] = frozenset()
+    missing: frozenset[UnitId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +60,15 @@ class Decision:
 class Wanted:
     """A claim whose allocation was understood, before anything is decided.
 
-    `parents` are the physical functions of virtual ones that it is to hold.
+    `parents` are the physical functions of virtual ones that it is to hold. `former` are units that are none
+    any more, whose files may be those of others by now.
     """
 
     claim: AllocatedClaim
     holds: tuple[DeviceHold, ...]
     settings: Mapping[str, Environment]
     parents: frozenset[UnitId] = frozenset()
+    former: frozenset[UnitId] = frozenset()
 
     @property
     def requests(self) -> tuple[str, ...]:
@@ -71,8 +76,8 @@ class Wanted:
 
     @property
     def units(self) -> frozenset[UnitId]:
-        """All hardware that nobody else may hold by then, in whole or in part."""
-        return frozenset(unit for hold in self.holds for unit, _ in hold.atoms) | self.parents
+        """All hardware whose holders matter to it."""
+        return frozenset(unit for hold in self.holds for unit, _ in hold.atoms) | self.parents | self.former
 
 
 def understand(claim: AllocatedClaim, offer: DriverOffer) -> Wanted:
@@ -100,7 +105,9 @@ def _wanted(claim: AllocatedClaim, holds: tuple[DeviceHold, ...], offer: DriverO
     inventory = offer.hardware.inventory.by_unit
     found = (inventory[unit][0].parent for unit in units & inventory.keys())
     parents = frozenset(parent for parent in found if parent is not None)
-    return Wanted(claim, holds, environment_of(claim.configs, offer.pool.driver, claim.results), parents)
+    former = offer.missing if offer.pool.driver == FILES_DRIVER else frozenset()
+    settings = environment_of(claim.configs, offer.pool.driver, claim.results)
+    return Wanted(claim, holds, settings, parents, former)
 
 
 def explain_stale(entry: Entry, offer: DriverOffer, boot: str) -> str | None:
@@ -169,8 +176,32 @@ def decide(
     owned = pods if claim.owner is not None or claim.is_extended else None
     views = prove_views(claim.name, wanted.requests, describe, owned)
     decision = _grant(wanted, offer, views, boot)
+    if offer.pool.driver == FILES_DRIVER and (held := _find_held_file(decision, offer, others)):
+        raise NotYetError(held)
     refuse_together(decision.entry, offer.pool.driver, entries=entries, pods=pods or (), beside=beside)
     return decision
+
+
+def _find_held_file(decision: Decision, offer: DriverOffer, others: Collection[Entry]) -> str | None:
+    """Which file of a claim is one that another holds as a part of a unit that is none any more.
+
+    The files of a group are put together in order: when the first one leaves, the others move up. Files that
+    several units have are meant to be shared.
+    """
+    inventory = offer.hardware.inventory.by_unit
+    having = Counter(node.host_path for devices in inventory.values() for node in devices[0].nodes)
+    own = {
+        node.host_path
+        for device in decision.devices
+        for node in device.edits.nodes
+        if having[node.host_path] < 2
+    }
+    for entry in others:
+        if {unit for hold in entry.holds for unit, _ in hold.atoms} <= inventory.keys():
+            continue
+        if common := sorted(own & {host_path for host_path, _ in nodes_in(entry.cdi)}):
+            return f"{common[0]} is still held by the claim {entry.holder.claim}"
+    return None
 
 
 def refuse_together(

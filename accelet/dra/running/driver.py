@@ -214,7 +214,7 @@ class NodeDriver:
         pool = self._held.keep_in(build_pool(options.driver, options.node, resources), taints)
         if self._record_problem is not None:
             pool = close_pool(pool)
-        self._offer = DriverOffer(pool, hardware_of(resources), self._held.elsewhere)
+        self._offer = DriverOffer(pool, hardware_of(resources), self._held.elsewhere, self._held.missing)
         self._report_left_out(pool)
         self.publisher.publish(pool)
         healths = {unit: one.health for unit, one in steady.items()}

@@ -37,6 +37,11 @@ class HeldHardware:
         return {unit: health for (unit, _), health in self.health.items()}
 
     @property
+    def missing(self) -> frozenset[UnitId]:
+        """Units of which claims hold what no resource has."""
+        return frozenset(unit for unit, _ in self._missing)
+
+    @property
     def elsewhere(self) -> frozenset[UnitId]:
         """Units that no resource has, and nothing is known to be wrong with."""
         return frozenset(unit for (unit, _), one in self._missing.items() if one.health.is_healthy)

@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 
 from accelet.accelerators.device import Device, UnitId
 from accelet.accelerators.edits import DeviceNode
+from accelet.accelerators.files.backend import FilesSettings
+from accelet.accelerators.files.groups import Group, GroupPath
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.tpu.settings import TpuSettings
 from accelet.dra.errors import ClaimError, DraError, NotYetError
+from accelet.dra.names import FILES_DRIVER
 from accelet.dra.preparing.cdi import nodes_in
 from accelet.dra.preparing.claim import parse_claim
 from accelet.dra.preparing.entry import Entry
@@ -225,6 +228,39 @@ async def test_a_virtual_function_is_given_to_no_claim_while_a_pod_has_its_card(
     node = Node(tmp_path, gpus(_function_of(unit, 4)), held_units=held)
     refused = (await node.prepare("gpu-0000-04-00-0"))["gpu-0000-04-00-0"]
     assert str(refused).startswith(f"{unit} is still held by a pod")
+
+
+def pairs(root: Path, *files: str) -> ServedResource:
+    """Cameras and their lights, put together in order, and a control file that all of them share."""
+    for file in (*files, "control"):
+        (root / "dev").mkdir(exist_ok=True)
+        (root / "dev" / file).touch()
+    paths = (
+        GroupPath(path="/dev/camera*"),
+        GroupPath(path="/dev/light*"),
+        GroupPath(path="/dev/control", limit=10),
+    )
+    backend = FilesSettings(groups=(Group(paths=paths),)).backend()
+    return ServedResource("example.com/pair", backend, backend.scan(root))
+
+
+async def test_a_file_of_a_group_is_not_given_twice_when_the_others_move_up(tmp_path: Path) -> None:
+    every = [f"{kind}{number}" for kind in ("camera", "light") for number in range(3)]
+    before = pairs(tmp_path, *every)
+    node = Node(tmp_path, before, FILES_DRIVER)
+    first, second, third = (device.name for device in node.offer.pool.devices)
+    assert isinstance((await node.prepare(second))[second], tuple)
+    (tmp_path / "dev/camera0").unlink()
+    missing = frozenset({before.inventory.devices[1].unit})
+    node.offer = replace(an_offer(pairs(tmp_path), driver=FILES_DRIVER), missing=missing)
+    moved, other = (device.name for device in node.offer.pool.devices)
+    assert {moved, other}.isdisjoint({first, second, third})
+    node.objects.devices |= {moved: moved, other: other}
+    outcomes = await node.prepare(moved, other)
+    assert str(outcomes[moved]) == f"/dev/camera1 is still held by the claim ml/{second}"
+    assert str(outcomes[other]) == f"/dev/light1 is still held by the claim ml/{second}"
+    await node.unprepare(second)
+    assert all(isinstance(one, tuple) for one in (await node.prepare(moved, other)).values())
 
 
 async def test_a_tile_that_is_gone_is_given_again_to_nobody(tmp_path: Path) -> None:
