@@ -1,10 +1,11 @@
 """What the kubelet is told about one resource: the scan, what containers hold, and hysteresis in one list."""
 
+from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from accelet.accelerators.device import DeviceId, Health
+from accelet.accelerators.device import Device, DeviceId, Health, UnitId
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.steadyhealth import SteadyHealth
 
@@ -20,12 +21,14 @@ device that vanishes; an id that was Unhealthy for a whole scan cannot be chosen
 class Listed:
     """One id as the kubelet is told it.
 
-    `free_scans` counts the scans in which a device that is gone was held by nobody.
+    `free_scans` counts the scans in which a device that is gone was held by nobody. `files` are the device
+    files it is made of, where it is nothing but files.
     """
 
     steady: SteadyHealth
     numa_nodes: tuple[int, ...] = ()
     free_scans: int = 0
+    files: frozenset[str] = frozenset()
 
     @property
     def health(self) -> Health:
@@ -62,10 +65,11 @@ def next_listing(previous: Listing, inventory: Inventory, held: Set[DeviceId] | 
     counts at once: the kubelet gives out nothing that is unhealthy, and ends nobody for it.
 
     `held` are the ids that the kubelet's own records give to some container; None where nobody can say,
-    and then nothing that was listed is dropped.
+    and then nothing that was listed is dropped. What is a part of such a device is given to nobody.
     """
+    parts = _find_parts(previous, inventory, held)
     present = {
-        device.id: _present(previous.entries.get(device.id), device.health, device.numa_nodes)
+        device.id: _present(previous.entries.get(device.id), device, parts.get(device.unit))
         for device in inventory.devices
     }
     missing = {device: entry for device, entry in previous.entries.items() if device not in present}
@@ -81,9 +85,39 @@ def next_listing(previous: Listing, inventory: Inventory, held: Set[DeviceId] | 
     return Listing(MappingProxyType(present | kept))
 
 
-def _present(previous: Listed | None, health: Health, numa_nodes: tuple[int, ...]) -> Listed:
+def _find_parts(
+    previous: Listing, inventory: Inventory, held: Set[DeviceId] | None
+) -> Mapping[UnitId, Health]:
+    """The units that are parts of what is gone and held, with the reason.
+
+    They are virtual functions of a physical one, and groups of files that were put together anew because one
+    left: a file that several units have now is meant to be shared.
+    """
+    known = previous.entries.keys() if held is None else held
+    gone = sorted(known - inventory.by_id.keys())
+    if not gone:
+        return {}
+    units = {unit: devices[0] for unit, devices in inventory.by_unit.items()}
+    having = Counter(file for device in units.values() for file in _files_of(device))
+    taken = {file for one in gone if one in previous.entries for file in previous.entries[one].files}
+    parts: dict[UnitId, Health] = {}
+    for unit, device in units.items():
+        if device.parent is not None and any(f"{one}-".startswith(f"{device.parent}-") for one in gone):
+            parts[unit] = Health(f"its physical function {device.parent} is still held by a container")
+        elif common := sorted(file for file in _files_of(device) & taken if having[file] < 2):
+            parts[unit] = Health(f"{common[0]} is still held by a container, as a part of another device")
+    return parts
+
+
+def _files_of(device: Device) -> frozenset[str]:
+    """None of a PCI device: its files have numbers, which another may have by now."""
+    return frozenset() if device.pci else frozenset(node.host_path for node in device.nodes)
+
+
+def _present(previous: Listed | None, device: Device, part: Health | None) -> Listed:
+    health = device.health if part is None else part
     steady = SteadyHealth.first(health) if previous is None else previous.steady.followed_by(health)
-    return Listed(steady, numa_nodes)
+    return Listed(steady, device.numa_nodes, files=_files_of(device))
 
 
 def _gone(entry: Listed, reason: str, device: DeviceId, held: Set[DeviceId] | None) -> Listed:
@@ -91,6 +125,7 @@ def _gone(entry: Listed, reason: str, device: DeviceId, held: Set[DeviceId] | No
     return Listed(
         entry.steady.followed_by(Health(reason)),
         entry.numa_nodes,
+        files=entry.files,
         free_scans=entry.free_scans + 1 if is_free else 0,
     )
 

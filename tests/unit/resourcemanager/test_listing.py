@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.accelerators.device import HEALTHY, Device, DeviceId, Health, UnitId
+from accelet.accelerators.edits import DeviceNode
 from accelet.accelerators.inventory import Inventory, Skipped
 from accelet.accelerators.steadyhealth import GOOD_LOOKS_TO_RECOVER, UNKNOWN_LOOKS_TO_DOUBT
 from resourcemanager.listing import Listing, next_listing
@@ -77,6 +78,43 @@ def test_a_held_id_that_nothing_makes_is_listed_unhealthy() -> None:
     listing = after(found(("a", HEALTHY)), held={B})
     assert listing.entries[A].health == HEALTHY
     assert "nothing on this node has this id" in (listing.entries[B].health.reason or "")
+
+
+def grouped(*files: str) -> Inventory:
+    """Units of one file each but for the control file that all of them share."""
+    devices = (
+        Device(DeviceId(f"group-{file}"), UnitId(f"group-{file}"), nodes=(_node(file), _node("control")))
+        for file in files
+    )
+    return Inventory(tuple(devices))
+
+
+def _node(file: str) -> DeviceNode:
+    return DeviceNode(f"/dev/{file}", f"/dev/{file}")
+
+
+def test_a_file_of_a_held_device_is_given_to_nobody_when_the_others_move_up() -> None:
+    before = grouped("a", "b", "c")
+    device = Device(DeviceId("moved"), UnitId("moved"), nodes=(_node("b"), _node("control")))
+    moved = Inventory((device, *before.devices[2:]))
+    held = after(before, *[moved] * 3, held={DeviceId("group-b")})
+    assert held.entries[device.id].health.reason == (
+        "/dev/b is still held by a container, as a part of another device"
+    )
+    assert held.entries[DeviceId("group-c")].health == HEALTHY
+    free = after(before, *[moved] * 3)
+    assert free.entries[device.id].health == HEALTHY
+
+
+def test_a_virtual_function_is_given_to_nobody_while_its_physical_one_is_held() -> None:
+    """Also after a restart, which has not seen the physical one."""
+    function = Device(DeviceId("0000-03-00.1"), UnitId("0000-03-00.1"), parent=UnitId("0000-03-00.0"))
+    other = Device(DeviceId("0000-04-00.1"), UnitId("0000-04-00.1"), parent=UnitId("0000-04-00.0"))
+    listing = after(Inventory((function, other)), held={DeviceId("0000-03-00.0-s1")})
+    assert listing.entries[function.id].health.reason == (
+        "its physical function 0000-03-00.0 is still held by a container"
+    )
+    assert listing.entries[other.id].health == HEALTHY
 
 
 def test_the_reason_of_what_is_gone_is_that_of_the_skipped_unit() -> None:
