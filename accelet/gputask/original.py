@@ -90,7 +90,7 @@ def render_task(one: OriginalTask, options: OriginalOptions) -> dict[str, Any]:
     """The GPUTask of ours that an original owns.
 
     Raises:
-        NotConvertibleError: the schema of its kind is not the one that is shipped.
+        NotConvertibleError: it asks for what no pod can have, or the schema of its kind is not as shipped.
     """
     raw = {"metadata": {"name": one.name}, "spec": msgspec.to_builtins(one.spec)}
     body = convert_original(raw, options)

@@ -99,13 +99,12 @@ class Cluster:
         before = self._nodes.get(node.name)
         self._nodes[node.name] = node
         has_other_cards = self._card_account.set_node(node)
-        if before and (before.labels, barriers(before)) == (node.labels, barriers(node)):
-            if before.allocatable == node.allocatable and not has_other_cards:
-                return False
-        elif before and self.scheme.path(before.labels) == self.scheme.path(node.labels):
+        if before is None or self.scheme.path(before.labels) != self.scheme.path(node.labels):
+            self._layout_is_old = True
+        elif has_other_cards or _planning_facts(before) != _planning_facts(node):
             self._changed[node.name] = node
         else:
-            self._layout_is_old = True
+            return False
         self._node_rows[node.name] = self._usage.offer(node.name, scheduling_units(node.allocatable))
         self._note_growth(node.name)
         return True
@@ -163,7 +162,8 @@ class Cluster:
         if pod.node_name:
             uses = read_uses(pod, self._card_resources)
             self._card_account.hold(key, pod.node_name, uses)
-            self._residents.hold(Resident(key, {}, uses=uses), pod.node_name)
+            if uses:
+                self._residents.hold(Resident(key, {}, uses=uses), pod.node_name)
         return self._card_account.is_charged(key)
 
     def let_go_of_cards(self, key: ObjectKey) -> None:
@@ -306,3 +306,8 @@ class Cluster:
         columns, amounts_free = dict(self._usage.columns), np.ascontiguousarray(free.T)
         amounts = NodeRoom(layout, columns, amounts_free, closed, ports=held[0], residents=held[1])
         return CardRoom(amounts, codes, cards)
+
+
+def _planning_facts(node: Node) -> tuple[object, ...]:
+    """What the planner looks at on a node, its cards apart."""
+    return node.labels, barriers(node), node.allocatable

@@ -18,7 +18,7 @@ from accelet.gputask.objects import jobs as task_jobs
 from accelet.gputask.objects import pods as task_pods
 from accelet.gputask.objects.manifests import job_body, service_body
 from accelet.gputask.objects.task import parse_task
-from accelet.gputask.original import OriginalOptions, parse_original, render_task
+from accelet.gputask.original import NotConvertibleError, OriginalOptions, parse_original, refuse, render_task
 from accelet.gputask.state import TaskState
 from accelet.kinds.move import parse_move
 from accelet.kube.barepod import parse_bare_pod
@@ -65,6 +65,14 @@ def _schedule(change: Callable[[SchedulerState, RawObject], object], raw: RawObj
 
 def _take_owner(kind: str, raw: RawObject) -> None:
     _schedule(lambda state, one: state.set_workload(parse_workload(one, kind)), raw)
+
+
+def _convert(raw: RawObject) -> None:
+    original = parse_original(raw)
+    try:
+        render_task(original, OriginalOptions())
+    except NotConvertibleError as error:
+        assert refuse(str(error)).why
 
 
 def _pursue_task(raw: RawObject) -> None:
@@ -151,7 +159,7 @@ READERS: Final[Mapping[str, Sequence[Reader]]] = {
         examined.read_config_text,
     ),
     "GPUTask": (_pursue_task, parse_terms),
-    "OriginalTask": (lambda raw: render_task(parse_original(raw), OriginalOptions()),),
+    "OriginalTask": (_convert,),
     "Move": (_move,),
     "PodDisruptionBudget": (_disrupt,),
     "Workload": (_queue,),

@@ -4,12 +4,14 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelet.kube.nodes import Node
 from accelet.kube.objects import Condition, Owner
 from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.layout import Mask
 from accelet.scheduler.cluster.shape import NodeRules, shape_of
 from accelet.scheduler.cluster.topology import Scheme
 from tests.fakes.nodes import GPU, node
+from tests.unit.scheduler.card_values import card
 from tests.unit.scheduler.values import pod
 
 _EVENTS = st.lists(
@@ -102,6 +104,39 @@ def test_in_the_end_only_pods_of_which_no_end_is_in_sight_take_anything() -> Non
     assert cluster.room().slots(shape).tolist() == [3]
     assert cluster.snapshot().room_in_the_end.slots(shape).tolist() == [7]
     assert (GPU, 1) in shape.units
+
+
+_LOOKS = st.builds(
+    lambda name, where, gpus, unassigned, is_cordoned, label: node(
+        name,
+        where,
+        gpus=gpus,
+        cards=[card(0, unassigned=unassigned)] if unassigned is not None else (),
+        is_cordoned=is_cordoned,
+        labels={"colour": label},
+    ),
+    st.sampled_from(("n0", "n1")),
+    st.sampled_from(("", "a/a/1", "a/a/2")),
+    st.sampled_from((0, 8)),
+    st.sampled_from((None, 0, 1)),
+    st.booleans(),
+    st.sampled_from(("red", "blue")),
+)
+
+
+@given(st.lists(st.one_of(_LOOKS, st.sampled_from(("n0", "n1"))), max_size=12))
+def test_the_layout_has_each_node_as_it_was_last_seen(events: list[Node | str]) -> None:
+    """Finished plans are checked by these nodes, so none may lag behind what the planner counts."""
+    cluster = Cluster(Scheme())
+    expected: dict[str, Node] = {}
+    for event in events:
+        if isinstance(event, str):
+            cluster.remove_node(event)
+            expected.pop(event, None)
+        else:
+            cluster.set_node(event)
+            expected[event.name] = event
+        assert {found.name: found for found in cluster.layout.nodes} == expected
 
 
 class _Forgetful(dict[NodeRules, Mask]):

@@ -435,3 +435,10 @@ def test_slices_that_are_partly_done_stay_within_the_required_level() -> None:
     plan = plan_gang(gang, cluster.layout, cluster.room())
     assert plan.nodes is not None, plan.reason
     assert {name[0] for name in plan.nodes} == {"b"}
+
+
+def test_plans_are_checked_by_the_cards_that_nodes_publish_now() -> None:
+    cluster = Cluster(Scheme(), [card_node("a", card(0, unassigned=1))])
+    assert plan_gang(_of([card_pod("p")]), cluster.layout, cluster.room()).nodes is None
+    cluster.set_node(card_node("a", card(0)))
+    assert plan_gang(_of([card_pod("p")]), cluster.layout, cluster.room()).nodes == ("a",)
