@@ -72,7 +72,7 @@ def _convert(raw: RawObject) -> None:
     try:
         render_task(original, OriginalOptions())
     except NotConvertibleError as error:
-        assert refuse(str(error)).why
+        refuse(str(error))
 
 
 def _pursue_task(raw: RawObject) -> None:
