@@ -119,7 +119,7 @@ e2e-provisioner: .venv/.ready ## JobSets by JobSet's own controller through faul
 	@$(BIN)/pytest -m '' --timeout 7200 tests/e2e/slices/workers.py tests/e2e/slices/thorough.py tests/e2e/slices/queued.py tests/e2e/slices/exclusive.py tests/e2e/slices/machines.py
 
 e2e-tasks: .venv/.ready ## 30 GPU tasks and 20 moves while controller and scheduler are killed, a real torchrun, what else befalls tasks, and facts about Jobs: root, Go and debootstrap needed
-	@$(BIN)/pytest -m '' --timeout 600 tests/e2e/tasks/killed.py tests/e2e/tasks/moved.py tests/e2e/tasks/improved.py tests/e2e/tasks/relocated.py tests/e2e/tasks/torchrun.py tests/e2e/tasks/befallen.py tests/e2e/tasks/facts.py
+	@$(BIN)/pytest -m '' --timeout 600 tests/e2e/tasks/killed.py tests/e2e/tasks/moved.py tests/e2e/tasks/improved.py tests/e2e/tasks/relocated.py tests/e2e/tasks/torchrun.py tests/e2e/tasks/inplace.py tests/e2e/tasks/befallen.py tests/e2e/tasks/facts.py
 
 e2e-kueue: .venv/.ready ## Kueue's own controller asks the scheduler before it lets Jobs run, and holds GPU tasks in its queue; four minutes, root and Go needed
 	@$(BIN)/pytest -m '' --timeout 600 tests/e2e/admission_check.py tests/e2e/tasks/queued.py

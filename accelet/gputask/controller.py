@@ -195,6 +195,9 @@ class Controller:
             return taken
         self._metrics.attempts.inc()
         _log.info("job is made", task="/".join(task.key), attempt=action.attempt)
+        job = self._state.job_of(task, action.attempt)
+        if task.restart == "InPlace" and job is not None and job.rules.restart == "All":
+            self._events.tell_restarts_with_all(task)
         return _TURN_S
 
     async def _move(self, view: TaskView, action: AskToSave | AdvanceMove | DeleteMove) -> None:

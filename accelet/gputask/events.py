@@ -29,10 +29,18 @@ class TaskEvents:
             kind, reason = _REASONS[after.phase]
             note = after.why or f"attempt {after.attempt}"
             self._say(Message(subject, kind, reason, "CarryOut", note[:_MOST_NOTE]))
+        if after.attempt == task.status.attempt and after.in_place > task.status.in_place:
+            note = after.last_end[:_MOST_NOTE]
+            self._say(Message(subject, "Warning", "RestartedInPlace", "CarryOut", note))
         refused = next((one for one in after.conditions if one.type == "Accepted"), None)
         before = next((one for one in task.status.conditions if one.type == "Accepted"), None)
         if refused is not None and refused.status == "False" and refused.reason != (before and before.reason):
             self._say(Message(subject, "Warning", "TaskRefused", "CarryOut", refused.message[:_MOST_NOTE]))
+
+    def tell_restarts_with_all(self, task: GpuTask) -> None:
+        """Tells that the API server knows no restarts in place, so that all ranks begin anew in new pods."""
+        note = "this cluster does not restart containers in place; a failed rank has all ranks begin anew"
+        self._say(Message(_subject(task), "Warning", "NotInPlace", "CarryOut", note))
 
     def tell_refused_status(self, task: GpuTask, sentence: str) -> None:
         """Tells that nothing can be written down of a task, which its status cannot say."""

@@ -41,10 +41,13 @@ class TaskSettings(msgspec.Struct, frozen=True, kw_only=True):
     first_pause_s: Annotated[float, msgspec.Meta(ge=0.1, le=3600)] = 10.0
     longest_pause_s: Annotated[float, msgspec.Meta(ge=0.1, le=86400)] = 300.0
     long_run_s: Annotated[float, msgspec.Meta(ge=1, le=86400)] = 600.0
+    in_place_s: Annotated[float, msgspec.Meta(ge=1, le=86400)] = 60.0
 
     @property
     def times(self) -> TaskTimes:
-        return TaskTimes(self.first_pause_s, self.longest_pause_s, self.long_run_s)
+        return TaskTimes(
+            self.first_pause_s, self.longest_pause_s, self.long_run_s, in_place_s=self.in_place_s
+        )
 
 
 DEFAULT_TASK_SETTINGS = TaskSettings(version="v1")

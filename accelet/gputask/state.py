@@ -101,6 +101,11 @@ class TaskState:
             self._jobs_of[job.namespace, job.owner_uid].add(job.key)
         return self._keys.get((job.namespace, job.owner_uid))
 
+    def job_of(self, task: GpuTask, attempt: int) -> TaskJob | None:
+        """The Job of an attempt, as it was seen last."""
+        jobs = (self._jobs[key] for key in self._jobs_of.get((task.namespace, task.uid), ()))
+        return next((job for job in jobs if job.attempt == attempt), None)
+
     def renew_job(self, job: TaskJob) -> None:
         """As `renew_task`."""
         if _is_known(job, self._jobs.get(job.key)):

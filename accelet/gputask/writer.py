@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -28,11 +28,12 @@ from accelet.gputask.objects.launchers import DEFAULT_CLUSTER_DOMAIN
 from accelet.gputask.objects.manifests import (
     deadline_patch,
     job_body,
+    restarting_all,
     scale_patch,
     service_body,
     suspend_patch,
 )
-from accelet.gputask.objects.names import SAVE, TASK_UID, job_name
+from accelet.gputask.objects.names import RULES, SAVE, TASK_UID, job_name
 from accelet.gputask.objects.overlay import OverlayError
 from accelet.gputask.objects.pods import parse_pod
 from accelet.gputask.objects.task import GpuTask, parse_kept_task, parse_task
@@ -42,7 +43,7 @@ from accelet.kinds.gputask import GPU_TASKS, GPUTaskStatus
 from accelet.kinds.move import MOVES, Move, parse_move
 from accelet.kube.apiresources import JOBS, PODS, ApiResource
 from accelet.kube.client import Client
-from accelet.kube.errors import ConflictError, ExistsError, NotFoundError
+from accelet.kube.errors import ConflictError, ExistsError, InvalidError, NotFoundError
 from accelet.kube.objects import RawObject, WireObject, read_object
 from accelet.kube.writing.disruption import BUDGETS, DisruptionBudget, parse_budget, why_forbidden
 
@@ -127,11 +128,9 @@ class TaskWriter:
         seen = msgspec.structs.replace(whole.spec, deadline_seconds=task.spec.deadline_seconds)
         whole = replace(whole, spec=seen)
         try:
-            body = job_body(whole, wanted.attempt, self._gate_prefix, wanted.deadline_s, self._cluster_domain)
+            raw = await self._create_job(whole, wanted)
         except OverlayError as error:
             return Unmade(str(error), "TemplateRefused")
-        try:
-            raw = await self._writer.create(JOBS, task.namespace, body)
         except ExistsError:
             raw = await self._client.get(JOBS, task.namespace, job_name(task.name, wanted.attempt))
         job = parse_job(raw)
@@ -139,6 +138,21 @@ class TaskWriter:
             return Unmade(f"a Job of the name {job.name} is there, and is not this task's")
         self._state.set_job(job)
         return None
+
+    async def _create_job(self, task: GpuTask, wanted: CreateJob) -> RawObject:
+        """Makes the Job; without restarts in place where the API server does not take their rule.
+
+        Kubernetes 1.35 refuses it, and older ones leave it out.
+        """
+        try:
+            return await self._writer.create(JOBS, task.namespace, self._body(task, wanted))
+        except InvalidError as error:
+            if task.restart != "InPlace" or not any(RULES in cause for cause in error.causes):
+                raise
+        return await self._writer.create(JOBS, task.namespace, self._body(restarting_all(task), wanted))
+
+    def _body(self, task: GpuTask, wanted: CreateJob) -> dict[str, Any]:
+        return job_body(task, wanted.attempt, self._gate_prefix, wanted.deadline_s, self._cluster_domain)
 
     async def read_ends(self, task: GpuTask, job: TaskJob) -> EndsRead:
         """Which ranks of a Job ended by themselves, as the API server has their pods at this moment."""

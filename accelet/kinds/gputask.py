@@ -24,7 +24,7 @@ TaskPhase = Literal[
     "Completed",
     "Failed",
 ]
-Restart = Literal["All", "Rank"]
+Restart = Literal["All", "Rank", "InPlace"]
 
 MOST_RANKS: Final = 4096
 MOST_NODES: Final = 64
@@ -336,8 +336,9 @@ class TaskNetwork(_Part, frozen=True, kw_only=True):
 class TaskFailure(_Part, frozen=True, kw_only=True):
     """What becomes of the task when a rank fails.
 
-    `retries` are incidents, not pods. An exit code among `fatalExitCodes` ends the task at once. What was
-    evicted, preempted or lost with its node costs no retry, unless `forgiveDisruptions` is false.
+    `restart` says who begins anew: `All` ranks in new pods, the `Rank` alone, or the ranks `InPlace`, in
+    their pods. `retries` are incidents, not pods. An exit code among `fatalExitCodes` ends the task at once.
+    What was evicted, preempted or lost with its node costs no retry, unless `forgiveDisruptions` is false.
     """
 
     restart: Restart | None = None
@@ -502,6 +503,7 @@ class GPUTaskStatus(_Part, frozen=True, kw_only=True):
 
     `incidents` were counted against the retries, `disruptions` were not. `quickEnds` attempts in a row ended
     soon. `jobUid` is of the Job of this attempt once it was seen; `isGivenUp`: that one is being ended.
+    `inPlace` counts its incidents after which ranks started again in their pods: they count as retries too.
     `done` are those of its ranks that ended by themselves, as far as it counts them.
     """
 
@@ -513,6 +515,7 @@ class GPUTaskStatus(_Part, frozen=True, kw_only=True):
     disruptions: _Count = 0
     retries_left: _Count = 0
     quick_ends: _Count = 0
+    in_place: _Count = 0
     last_end: _Sentence = ""
     replicas: _Count = 0
     ready_replicas: _Count = 0

@@ -13,6 +13,7 @@ from accelet.gputask.deciding.ends import (
     left_s,
     lost_ranks,
 )
+from accelet.gputask.deciding.inplace import follow_restarts
 from accelet.gputask.deciding.moving import clear_moves, go_on
 from accelet.gputask.deciding.starting import silent_pod
 from accelet.gputask.deciding.view import (
@@ -37,10 +38,13 @@ _LONGEST_ASK_S: Final = 60.0
 
 def decide(view: TaskView) -> TaskStep:
     """What is done next, and why: a function of the view alone."""
-    step, overdue_s = _decide(view), view.next_overdue_s
-    if overdue_s is None:
-        return step
-    return replace(step, again_s=overdue_s if step.again_s is None else min(step.again_s, overdue_s))
+    return _by_then(_decide(view), view.next_overdue_s)
+
+
+def _by_then(step: TaskStep, again_s: float | None) -> TaskStep:
+    """The same step, after which it is looked again in so many seconds at the latest."""
+    waits_s = [wait_s for wait_s in (step.again_s, again_s) if wait_s is not None]
+    return replace(step, again_s=min(waits_s, default=None))
 
 
 def _decide(view: TaskView) -> TaskStep:
@@ -102,8 +106,8 @@ def _is_superfluous(job: TaskJob, attempt: int) -> bool:
 def _make(view: TaskView) -> TaskStep:
     record = view.record
     if record.job_uid:
-        text = record.last_end if record.is_given_up else "its Job was deleted"
-        return TaskStep(follow(view, AttemptEnd("disrupted", text), record.attempt_s))
+        ending = _given_up(record) if record.is_given_up else AttemptEnd("disrupted", "its Job was deleted")
+        return TaskStep(follow(view, ending, record.attempt_s))
     rest_s = left_s(view)
     if rest_s is not None and rest_s <= 0:
         return TaskStep(follow(view, AttemptEnd("late", "the deadline passed between two attempts"), 0.0))
@@ -131,16 +135,25 @@ def _look_after(view: TaskView, job: TaskJob) -> TaskStep:
 def _bring_on(view: TaskView, job: TaskJob) -> TaskStep:
     record, ending = view.record, judge(view, job)
     if ending is not None and ending.kind == "completed" and record.is_given_up:
-        ending = AttemptEnd("disrupted", record.last_end)
+        ending = _given_up(record)
     if ending is not None:
         return TaskStep(follow(view, ending, job.started_s or job.created_s))
     if record.is_given_up:
         return TaskStep(record, DeleteJob(job))
     if undone := is_undone(view, job):
         return TaskStep(replace(record, is_given_up=True, last_end=undone))
+    restarts = follow_restarts(view, job)
+    if restarts.record != record:
+        return TaskStep(restarts.record)
     step = TaskStep(record, None, _PODS_AGAIN_S) if job.is_ending else _steer(view, job)
+    step = _by_then(step, restarts.again_s)
     is_idle = step.action is None and step.record == record
     return replace(step, record=_note_done(view, job)) if is_idle else step
+
+
+def _given_up(record: TaskRecord) -> AttemptEnd:
+    """How an attempt ended whose Job was deleted so that all ranks begin anew."""
+    return AttemptEnd("counted" if record.in_place else "disrupted", record.last_end)
 
 
 def _note_done(view: TaskView, job: TaskJob) -> TaskRecord:

@@ -18,7 +18,7 @@ def why_outdated(task: GpuTask, job: TaskJob) -> str:
     told, now = job.world, read_world(task)
     if told is None:
         return ""  # made by a former version, which did not note it
-    if job.rules.restart != task.restart:
+    if "Rank" in (job.rules.restart, task.restart) and job.rules.restart != task.restart:
         return f"its number of ranks was changed to {task.spec.replicas}, and with it which ranks restart"
     if told != now and not _has_room(told, task):
         before = f"were told that they are {told}" if told else "were told of no others"

@@ -28,17 +28,19 @@ _PASSING: Final = (
 
 _PASSING_BEGINS: Final = ("OutOf", "Terminated")
 
-_MOST_TEXT: Final = 500
+MOST_TEXT: Final = 500
+"""Letters of what an end comes from."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnd:
     """How an attempt ended. `disrupted` costs no retry where disruptions are forgiven.
 
-    `outdated`: the task was edited so that its Job cannot follow; that is no incident.
+    `outdated`: the task was edited so that its Job cannot follow; that is no incident. `counted`: its
+    incidents are written down already.
     """
 
-    kind: Literal["completed", "failed", "disrupted", "outdated", "fatal", "late"]
+    kind: Literal["completed", "failed", "disrupted", "outdated", "counted", "fatal", "late"]
     text: str = ""
 
 
@@ -53,7 +55,7 @@ def judge(view: TaskView, job: TaskJob) -> AttemptEnd | None:
 
 
 def _judge_failure(view: TaskView, job: TaskJob, condition: JobCondition) -> AttemptEnd:
-    text = condition.message[:_MOST_TEXT] or condition.reason
+    text = condition.message[:MOST_TEXT] or condition.reason
     if condition.reason == "DeadlineExceeded":
         return AttemptEnd("late", text)
     if job.is_fatal:
@@ -73,7 +75,7 @@ def _judge_refusals(view: TaskView, refused: list[TaskPod]) -> AttemptEnd:
     named = lasting or refused[0]
     return AttemptEnd(
         "disrupted" if lasting is None and is_forgiven else "failed",
-        say_refusal(named)[:_MOST_TEXT],
+        say_refusal(named)[:MOST_TEXT],
     )
 
 
@@ -111,7 +113,8 @@ def done_ranks(view: TaskView) -> frozenset[int]:
 
 def follow(view: TaskView, ending: AttemptEnd, ran_since_s: float) -> TaskRecord:
     """The record after an attempt has ended."""
-    record, task, now_s = view.record, view.task, view.now_s
+    task, now_s = view.task, view.now_s
+    record = view.record.fold_restarts()
     if ending.kind == "completed":
         return record.end("Completed", "Succeeded", "", now_s)
     if ending.kind == "late":
@@ -120,18 +123,18 @@ def follow(view: TaskView, ending: AttemptEnd, ran_since_s: float) -> TaskRecord
         # Its author waits for it, and nothing went wrong: there is no pause.
         again = _once_more(view, replace(record, last_end=ending.text), ran_since_s)
         return replace(again, quick_ends=record.quick_ends, retry_s=0.0)
-    is_counted = ending.kind != "disrupted" or not task.failure.forgive_disruptions
+    is_forgiven = ending.kind == "disrupted" and task.failure.forgive_disruptions
     record = replace(
         record,
         last_end=ending.text,
-        incidents=record.incidents + is_counted,
-        disruptions=record.disruptions + (not is_counted),
+        incidents=record.incidents + (not is_forgiven and ending.kind != "counted"),
+        disruptions=record.disruptions + is_forgiven,
     )
     if ending.kind == "fatal":
         return record.end("Failed", "FatalExit", ending.text, now_s)
     # Of ranks that restart one by one the Job has used up the retries itself, by those it was made with.
     restart = view.job.rules.restart if view.job is not None else task.restart
-    if is_counted and (restart == "Rank" or record.incidents > task.failure.retries):
+    if not is_forgiven and (restart == "Rank" or record.incidents > task.failure.retries):
         return record.end("Failed", "RetriesUsed", ending.text, now_s)
     return _once_more(view, record, ran_since_s)
 
@@ -184,4 +187,4 @@ def _failed_pods(view: TaskView) -> list[TaskPod]:
 def _failed_text(failed: list[TaskPod]) -> str:
     """Which ranks failed, by the lowest whose program ran."""
     pod = next((pod for pod in failed if not pod.refusal), None)
-    return "" if pod is None else say_end(pod)[:_MOST_TEXT]
+    return "" if pod is None else say_end(pod)[:MOST_TEXT]

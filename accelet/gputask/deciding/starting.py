@@ -82,6 +82,13 @@ def say_end(pod: TaskPod) -> str:
     return f"{rank} ended with exit code {code}{hint}"
 
 
+def say_restart(pod: TaskPod) -> str:
+    """That a rank failed and was started again in its pod, in a sentence."""
+    code = pod.exit_code if pod.exit_code is not None else pod.former_code
+    ended = "failed" if code is None else f"ended with exit code {code}"
+    return f"rank {pod.rank} {ended} and was started again in its pod"
+
+
 def say_refusal(pod: TaskPod) -> str:
     """Why a kubelet did not admit a rank, in a sentence."""
     more = f": {pod.refusal_text}" if pod.refusal_text else ""

@@ -25,20 +25,23 @@ class TaskTimes:
     """How patient to be, in seconds.
 
     Between two attempts `first_pause_s`, doubled for each attempt in a row that was over before `long_run_s`,
-    up to `longest_pause_s`. After `quiet_s` in which ranks are missing or held it is asked why.
+    up to `longest_pause_s`. After `quiet_s` in which ranks are missing or held it is asked why. Where a rank
+    has started again in its pod, its peers must have done so within `in_place_s`.
     """
 
     first_pause_s: float = 10.0
     longest_pause_s: float = 300.0
     long_run_s: float = 600.0
     quiet_s: float = 5.0
+    in_place_s: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
     """What is written down of a task: the part of its status that decisions rest on.
 
-    Attempt 0: none has begun. `done` are the ranks of its Job that were seen to end by themselves. Times are
+    Attempt 0: none has begun. `in_place` are the incidents of its Job after which ranks started again in
+    their pods. `done` are the ranks of its Job that were seen to end by themselves. Times are
     seconds since the epoch.
     """
 
@@ -46,6 +49,7 @@ class TaskRecord:
     incidents: int = 0
     disruptions: int = 0
     quick_ends: int = 0
+    in_place: int = 0
     last_end: str = ""
     job_uid: str = ""
     done: str = ""
@@ -57,6 +61,10 @@ class TaskRecord:
     reason: str = ""
     message: str = ""
     ended_s: float = 0.0
+
+    def fold_restarts(self) -> "TaskRecord":
+        """The same once the pods are gone: incidents in place count like any others."""
+        return replace(self, incidents=self.incidents + self.in_place, in_place=0)
 
     def end(self, outcome: Outcome, reason: str, message: str, now_s: float) -> "TaskRecord":
         return replace(self, outcome=outcome, reason=reason, message=message, ended_s=now_s)

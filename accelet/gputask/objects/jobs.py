@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from accelet.gputask.objects.names import ATTEMPT, DEADLINE, WORLD
+from accelet.gputask.objects.names import ATTEMPT, DEADLINE, MAIN, RESTART_ALL_CONTAINERS, WORLD
 from accelet.kinds.gputask import GPU_TASKS, Restart
 from accelet.kube.objects import (
     ObjectKey,
@@ -140,12 +140,30 @@ class _WirePolicy(Wire, frozen=True):
     rules: list[_WireRule] | None = None
 
 
+class _WireRestartRule(Wire, frozen=True):
+    action: str | None = None
+
+
+class _WireContainer(Wire, frozen=True):
+    name: str | None = None
+    restart_policy_rules: list[_WireRestartRule] | None = None
+
+
+class _WirePodSpec(Wire, frozen=True):
+    containers: list[_WireContainer] | None = None
+
+
+class _WireTemplate(Wire, frozen=True):
+    spec: _WirePodSpec | None = None
+
+
 class _WireSpec(Wire, frozen=True):
     suspend: bool | None = None
     parallelism: int | None = None
     active_deadline_seconds: int | None = None
     backoff_limit_per_index: int | None = None
     pod_failure_policy: _WirePolicy | None = None
+    template: _WireTemplate | None = None
 
 
 class _WireStatus(Wire, frozen=True):
@@ -224,10 +242,20 @@ def _read_rules(spec: _WireSpec) -> JobRules:
     policy = spec.pod_failure_policy
     rules = (policy.rules if policy is not None else None) or []
     return JobRules(
-        restart="All" if spec.backoff_limit_per_index is None else "Rank",
+        restart=_read_restart(spec),
         fatal=next((index for index, rule in enumerate(rules) if rule.on_exit_codes is not None), None),
         disruption=next((index for index, rule in enumerate(rules) if rule.on_pod_conditions), None),
     )
+
+
+def _read_restart(spec: _WireSpec) -> Restart:
+    """Who begins anew. An API server that knows no such rules of containers leaves them out of the Job."""
+    if spec.backoff_limit_per_index is not None:
+        return "Rank"
+    pod = spec.template.spec if spec.template is not None else None
+    main = next((one for one in (pod.containers or () if pod else ()) if one.name == MAIN), None)
+    rules = main.restart_policy_rules or () if main is not None else ()
+    return "InPlace" if any(rule.action == RESTART_ALL_CONTAINERS for rule in rules) else "All"
 
 
 def _names_rule(message: str, rule: int) -> bool:

@@ -1,7 +1,10 @@
 """The objects that are made for a task, and the patches that change them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
+
+import msgspec
 
 from accelet.gputask.objects.jobs import TaskJob
 from accelet.gputask.objects.launchers import DEFAULT_CLUSTER_DOMAIN, read_world
@@ -35,10 +38,10 @@ def job_body(
         "podFailurePolicy": {"rules": _failure_rules(task)},
         "template": pod_template(task, attempt, gate_prefix, cluster_domain),
     }
-    if task.restart == "All":
-        body["backoffLimit"] = 0
-    else:
+    if task.restart == "Rank":
         body |= {"backoffLimitPerIndex": task.failure.retries, "maxFailedIndexes": 0}
+    else:
+        body["backoffLimit"] = 0
     if spec.success == "RankZero":
         body["successPolicy"] = {"rules": [{"succeededIndexes": "0"}]}
     if deadline_s is not None:
@@ -57,6 +60,12 @@ def job_body(
         },
         "spec": body,
     }
+
+
+def restarting_all(task: GpuTask) -> GpuTask:
+    """The same task, of which all ranks begin anew in new pods when one fails."""
+    failure = msgspec.structs.replace(task.failure, restart="All")
+    return replace(task, spec=msgspec.structs.replace(task.spec, on_failure=failure))
 
 
 def service_body(task: GpuTask) -> dict[str, Any]:
@@ -93,7 +102,7 @@ def _failure_rules(task: GpuTask) -> list[dict[str, Any]]:
     rules: list[dict[str, Any]] = []
     if codes := sorted(task.failure.fatal_exit_codes):
         rules.append({"action": "FailJob", "onExitCodes": {"operator": "In", "values": codes}})
-    action = "FailJob" if task.restart == "All" else _forgiven(task)
+    action = _forgiven(task) if task.restart == "Rank" else "FailJob"
     rules.append({"action": action, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]})
     return rules
 

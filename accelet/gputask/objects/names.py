@@ -20,6 +20,12 @@ GANG_MIN: Final = "accelet.dev/gang-min"
 MAIN: Final = "main"
 """The container of the program."""
 
+RULES: Final = "restartPolicyRules"
+"""The field of a container with the rules by which it is started again."""
+
+RESTART_ALL_CONTAINERS: Final = "RestartAllContainers"
+"""The rule of a container by which its kubelet starts all containers of the pod again."""
+
 APPROVE: Final = "accelet.dev/approve"
 """On a task: the name of a Move that a person approves."""
 

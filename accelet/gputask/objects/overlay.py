@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import yaml
 
-from accelet.gputask.objects.names import CARDS_GATE, MAIN
+from accelet.gputask.objects.names import CARDS_GATE, MAIN, RULES
 
 _DEEPEST: Final = 32
 
@@ -178,9 +178,21 @@ def _judge_containers(before: Mapping[str, Any], after: Mapping[str, Any]) -> No
             is_main = field == "containers" and container.get("name") == MAIN
             if is_main:
                 _judge_kept(_by_path(ours), _by_path(container), f"{where}.volumeMounts")
+            _judge_restarts(container, ours if is_main else {}, where)
             _judge_amounts(container, asked, where, is_main=is_main)
     if MAIN not in {one.get("name") for one in _listed(after, "containers", "template.spec")}:
         raise OverlayError(f"template.spec.containers: the task's own container {MAIN} must stay")
+
+
+def _judge_restarts(container: Mapping[str, Any], before: Mapping[str, Any], where: str) -> None:
+    """No container but the task's own has rules by which containers start again, or has them changed.
+
+    A sidecar's `restartPolicy: Always` is no such rule.
+    """
+    for field in ("restartPolicy", RULES):
+        is_sidecar = field == "restartPolicy" and not before and container.get(field) == "Always"
+        if container.get(field) != before.get(field) and not is_sidecar:
+            raise OverlayError(f"{where}.{field}: say onFailure.restart instead")
 
 
 def _judge_amounts(

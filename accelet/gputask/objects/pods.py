@@ -21,6 +21,9 @@ from accelet.kube.writing.ownership import controller_of
 _LONGEST_UID = 63
 _LONGEST_WORD = 63
 _LONGEST_TEXT = 400
+_REMOVED = "RestartingAllContainers"
+"""With this reason kubelets say 137 for a container that they removed, however it had ended."""
+
 _BEGIN_KEPT = 100
 """Of a longer text its end is kept too, where runtimes say what it comes from."""
 
@@ -36,7 +39,8 @@ class TaskPod:
     kube-scheduler has no node for it. `accepted_s` is when its kubelet saw it, in seconds since the epoch.
     `asked_by` is the Move for which its program was asked to save, `saved_for` that for which it says it has.
     `wait` is why it has no node, as the scheduler says. `ends_by_s` is when one that is deleted should have
-    ended, in seconds since the epoch, 0 for any other.
+    ended, in seconds since the epoch, 0 for any other. `restarts` is how often its program was started again
+    in place, `running_s` since when it runs by its node's clock, `former_code` how it had ended before.
     """
 
     namespace: str
@@ -65,6 +69,9 @@ class TaskPod:
     wait: WaitingReason | None = None
     resource_version: str = ""
     ends_by_s: float = 0.0
+    restarts: int = 0
+    running_s: float = 0.0
+    former_code: int | None = None
 
     @property
     def key(self) -> ObjectKey:
@@ -104,7 +111,12 @@ class _WireCondition(WireCondition, frozen=True):
     message: str | None = None
 
 
+class _WireRunning(Wire, frozen=True):
+    started_at: datetime | None = None
+
+
 class _WireState(Wire, frozen=True):
+    running: _WireRunning | None = None
     waiting: _WireWaiting | None = None
     terminated: _WireTerminated | None = None
 
@@ -112,6 +124,8 @@ class _WireState(Wire, frozen=True):
 class _WireContainer(Wire, frozen=True):
     name: str | None = None
     state: _WireState | None = None
+    last_state: _WireState | None = None
+    restart_count: int | None = None
 
 
 class _WireStatus(Wire, frozen=True):
@@ -146,6 +160,8 @@ def parse_pod(raw: RawObject) -> TaskPod:
     waits = next((one.waiting for one in [*before, *states] if one.waiting and one.waiting.reason), None)
     ended = next((one.terminated for one in states if one.terminated), None)
     refusal = _refusal(status)
+    main = next((one for one in containers if one.name == MAIN), _WireContainer())
+    running, former = (main.state or _WireState()).running, (main.last_state or _WireState()).terminated
     return TaskPod(
         namespace=share_text(metadata.namespace or "default"),
         name=metadata.name,
@@ -174,6 +190,9 @@ def parse_pod(raw: RawObject) -> TaskPod:
         resource_version=metadata.resource_version or "",
         # The API server adds the grace period to the time of the request.
         ends_by_s=metadata.deletion_timestamp.timestamp() if metadata.deletion_timestamp is not None else 0.0,
+        restarts=max(0, main.restart_count or 0),
+        running_s=running.started_at.timestamp() if running and running.started_at else 0.0,
+        former_code=former.exit_code if former and former.reason != _REMOVED else None,
     )
 
 

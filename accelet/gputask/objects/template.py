@@ -11,7 +11,18 @@ from accelet.gputask.objects.launchers import (
     meeting_environment,
     process_environment,
 )
-from accelet.gputask.objects.names import ATTEMPT, CARDS_GATE, GANG_MIN, MAIN, RANK, SAVE, TASK, TASK_UID
+from accelet.gputask.objects.names import (
+    ATTEMPT,
+    CARDS_GATE,
+    GANG_MIN,
+    MAIN,
+    RANK,
+    RESTART_ALL_CONTAINERS,
+    RULES,
+    SAVE,
+    TASK,
+    TASK_UID,
+)
 from accelet.gputask.objects.overlay import lay_over
 from accelet.gputask.objects.task import GpuTask
 from accelet.kinds.gputask import (
@@ -115,10 +126,19 @@ def _container(task: GpuTask, attempt: int, cluster_domain: str) -> dict[str, An
     }
     body: dict[str, Any] = {"name": MAIN, "image": own.image}
     body |= {name: value for name, value in optional.items() if value}
+    if task.restart == "InPlace":
+        body |= restart_in_place(task.failure.fatal_exit_codes)
     amounts = _amounts(own, task.spec.cards)
     if amounts:
         body["resources"] = {"limits": amounts, "requests": amounts}
     return body
+
+
+def restart_in_place(fatal: Sequence[int]) -> dict[str, Any]:
+    """That a kubelet starts all containers of a pod again where this one fails: KEP 5532, from 1.36 on."""
+    codes = {"operator": "NotIn", "values": [0, *sorted(fatal)]}
+    rule = {"action": RESTART_ALL_CONTAINERS, "exitCodes": codes}
+    return {"restartPolicy": "Never", RULES: [rule]}
 
 
 def _amounts(own: TaskContainer, cards: TaskCards | None) -> dict[str, str]:

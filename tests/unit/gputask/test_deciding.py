@@ -24,7 +24,7 @@ _SPECS = st.fixed_dictionaries(
         "replicas": st.integers(1, 3),
         "on_failure": st.builds(
             failure,
-            restart=st.sampled_from([None, "All", "Rank"]),
+            restart=st.sampled_from([None, "All", "Rank", "InPlace"]),
             retries=st.integers(0, 3),
             fatal_exit_codes=st.sampled_from([(), (42,)]),
             forgive_disruptions=st.booleans(),
@@ -104,7 +104,9 @@ def test_every_task_ends_as_its_program_says_through_evictions_and_crashes(
         assert not world.lost.get(last.uid), "a rank that was told to end counts as done"
     else:
         assert record.reason in ("RetriesUsed", "FatalExit")
-    assert record.incidents <= world.task.failure.retries + 1
+    # Kubelets may start a rank again several times before the next look.
+    if world.task.restart != "InPlace":
+        assert record.incidents <= world.task.failure.retries + 1
     assert len(world.jobs) <= 2
 
 
@@ -140,7 +142,7 @@ def _start(**spec: Any) -> TaskWorld:
     world = TaskWorld(random.Random(1), make_task(spec=spec), faulty=0.0)
     _run(world, lambda: len(world.pods) == world.task.spec.replicas)
     for pod in world.pods:
-        pod.phase = "Running"
+        world.start(pod)
     world.act(world.think())
     return world
 

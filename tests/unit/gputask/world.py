@@ -61,6 +61,8 @@ class SimPod:
     node: str = ""
     asked_by: str = ""
     saved_for: str = ""
+    restarts: int = 0
+    running_s: float = 0.0
 
 
 @dataclass
@@ -263,6 +265,9 @@ class TaskWorld:
             exit_code=pod.code if pod.phase in ("Succeeded", "Failed") and not pod.refusal else None,
             asked_by=pod.asked_by,
             saved_for=pod.saved_for,
+            restarts=pod.restarts,
+            running_s=pod.running_s if pod.phase == "Running" else 0.0,
+            former_code=pod.code if pod.restarts else None,
         )
 
     # What others do.
@@ -294,12 +299,12 @@ class TaskWorld:
         if pod.code in failure.fatal_exit_codes:
             text = f"exit code matching FailJob rule at index {rules.fatal}"
             job.failing = JobCondition("PodFailurePolicy", text)
-        elif pod.disrupted and rules.restart == "All":
+        elif pod.disrupted and rules.restart != "Rank":
             text = f"has condition DisruptionTarget matching FailJob rule at index {rules.disruption}"
             job.failing = JobCondition("PodFailurePolicy", text)
         elif pod.disrupted and failure.forgive_disruptions:
             return
-        elif rules.restart == "All":
+        elif rules.restart != "Rank":
             job.failing = JobCondition("BackoffLimitExceeded", "Job has reached the backoff limit")
         else:
             job.failures[pod.rank] = job.failures.get(pod.rank, 0) + 1
@@ -346,7 +351,7 @@ class TaskWorld:
         elif pod.phase == "Pending" and self.chance.random() < self.refusing:
             self.refuse(pod)
         elif pod.phase == "Pending":
-            pod.phase = "Running"
+            self.start(pod)
         elif self.chance.random() < self.faulty:
             self.end(pod, FATAL if self.chance.random() < 0.1 else 1)
         else:
@@ -363,7 +368,18 @@ class TaskWorld:
         for pod in [pod for pod in self.pods if pod.deleted and pod.phase in ("Pending", "Running")]:
             self.end(pod, code)
 
+    def start(self, pod: SimPod) -> None:
+        pod.phase, pod.running_s = "Running", self.now_s
+
     def end(self, pod: SimPod, code: int) -> None:
+        job = self.jobs.get(pod.job)
+        is_failure = (
+            code and not (pod.deleted or pod.refusal) and code not in self.task.failure.fatal_exit_codes
+        )
+        if job is not None and job.made.rules.restart == "InPlace" and is_failure:
+            pod.code, pod.done, pod.restarts = code, False, pod.restarts + 1
+            self.start(pod)  # by its kubelet
+            return
         pod.code, pod.phase = code, "Failed" if code else "Succeeded"
         if pod.done:
             return
