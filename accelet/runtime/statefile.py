@@ -6,10 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def write_whole(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Puts `content` in place of the file; once this returns, it survives a loss of power.
+def write_whole(path: Path, content: bytes, mode: int = 0o600, *, is_synced: bool = True) -> None:
+    """Puts `content` in place of the file; once this returns, it survives a loss of power if it is synced.
 
-    A temporary file in the same folder, whose name begins with a dot, takes its place when it is on disk.
+    A temporary file in the same folder, whose name begins with a dot, takes its place when it is on disk. One
+    that is not synced is whole as long as the machine runs, and may be empty after a loss of power.
 
     Raises:
         OSError: the file is as it was.
@@ -20,26 +21,43 @@ def write_whole(path: Path, content: bytes, mode: int = 0o600) -> None:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
+            if is_synced:
+                os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
         raise
-    sync_folder(path.parent)
+    if is_synced:
+        sync_folder(path.parent)
 
 
-def remove_whole(path: Path) -> None:
-    """Removes a file that may be gone already; once this returns, it stays away.
+def append_whole(path: Path, content: bytes, *, is_synced: bool = True) -> os.stat_result:
+    """Adds `content` to the end of a file that is there; what the file is then.
 
     Raises:
-        OSError: it may still be there.
+        OSError: the file is as it was, or ends with a part of it if that could not be taken back either.
     """
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
     try:
-        path.unlink()
-    except FileNotFoundError:
-        return
-    sync_folder(path.parent)
+        before = os.fstat(descriptor).st_size
+        try:
+            _write_all(descriptor, content)
+            if is_synced:
+                os.fdatasync(descriptor)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(descriptor, before)
+            raise
+        return os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
 
 
 def read_whole(path: Path, most_bytes: int) -> bytes | None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accelet.dra.names import DRIVERS
-from accelet.dra.preparing.abandoned import EntryKey, explain_kept, find_used
-from accelet.dra.preparing.entry import Entry
+from accelet.dra.preparing.abandoned import explain_kept, find_used
+from accelet.dra.preparing.entry import Entry, EntryKey
 from accelet.dra.running.changes import GiveUp, RecordChanges
 from accelet.dra.running.places import Places, has_record
 from accelet.dra.running.reconciler import ask_verdict

@@ -7,10 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, Literal
 
-from accelet.dra.preparing.entry import Entry
+from accelet.dra.preparing.entry import Entry, EntryKey
 from accelet.kubelet.podresources import PodRecord
-
-EntryKey = tuple[str, str]
 
 Verdict = Literal["current", "outdated", "gone", "unknown"]
 """What the API server has: this allocation, another or none for the claim, no such claim; or no answer."""

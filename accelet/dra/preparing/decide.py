@@ -18,6 +18,7 @@ from accelet.dra.preparing.entry import Entry, PreparedDevice
 from accelet.dra.preparing.grant import Hardware, describe_with
 from accelet.dra.preparing.hold import DeviceHold, explain_conflict, explain_parent_held, holds_of
 from accelet.dra.preparing.opaque import environment_of
+from accelet.dra.preparing.prepared import PreparedClaims
 from accelet.dra.preparing.views import (
     Environment,
     OtherClaim,
@@ -60,24 +61,17 @@ class Decision:
 class Wanted:
     """A claim whose allocation was understood, before anything is decided.
 
-    `parents` are the physical functions of virtual ones that it is to hold. `former` are units that are none
-    any more, whose files may be those of others by now.
+    `parents` are the physical functions of virtual ones that it is to hold.
     """
 
     claim: AllocatedClaim
     holds: tuple[DeviceHold, ...]
     settings: Mapping[str, Environment]
     parents: frozenset[UnitId] = frozenset()
-    former: frozenset[UnitId] = frozenset()
 
     @property
     def requests(self) -> tuple[str, ...]:
         return tuple(sorted({hold.request for hold in self.holds}))
-
-    @property
-    def units(self) -> frozenset[UnitId]:
-        """All hardware whose holders matter to it."""
-        return frozenset(unit for hold in self.holds for unit, _ in hold.atoms) | self.parents | self.former
 
 
 def understand(claim: AllocatedClaim, offer: DriverOffer) -> Wanted:
@@ -105,9 +99,8 @@ def _wanted(claim: AllocatedClaim, holds: tuple[DeviceHold, ...], offer: DriverO
     inventory = offer.hardware.inventory.by_unit
     found = (inventory[unit][0].parent for unit in units & inventory.keys())
     parents = frozenset(parent for parent in found if parent is not None)
-    former = offer.missing if offer.pool.driver == FILES_DRIVER else frozenset()
     settings = environment_of(claim.configs, offer.pool.driver, claim.results)
-    return Wanted(claim, holds, settings, parents, former)
+    return Wanted(claim, holds, settings, parents)
 
 
 def explain_stale(entry: Entry, offer: DriverOffer, boot: str) -> str | None:
@@ -153,7 +146,7 @@ def decide(
     wanted: Wanted,
     offer: DriverOffer,
     *,
-    entries: Collection[Entry],
+    entries: PreparedClaims,
     pods: Collection[ConsumerPod] | None,
     beside: Collection[OtherClaim],
     boot: str,
@@ -168,22 +161,28 @@ def decide(
         NotYetError: hardware of it is still held.
     """
     claim = wanted.claim
-    others = [entry for entry in entries if entry.key != (claim.uid, claim.digest)]
-    holders = [entry.holder for entry in others]
+    holders = [one.holder for one in _others(claim, entries.of_hardware(wanted.holds, wanted.parents))]
     if conflict := explain_conflict(wanted.holds, holders) or explain_parent_held(wanted.parents, holders):
         raise NotYetError(conflict)
     describe = partial(describe_with, offer.hardware, wanted.holds, wanted.settings)
     owned = pods if claim.owner is not None or claim.is_extended else None
     views = prove_views(claim.name, wanted.requests, describe, owned)
     decision = _grant(wanted, offer, views, boot)
-    if offer.pool.driver == FILES_DRIVER and (held := _find_held_file(decision, offer, others)):
-        raise NotYetError(held)
+    if offer.pool.driver == FILES_DRIVER:
+        former = _others(claim, entries.not_of(offer.hardware.inventory.by_unit))
+        if held := _find_held_file(decision, offer, former):
+            raise NotYetError(held)
     refuse_together(decision.entry, offer.pool.driver, entries=entries, pods=pods or (), beside=beside)
     return decision
 
 
-def _find_held_file(decision: Decision, offer: DriverOffer, others: Collection[Entry]) -> str | None:
-    """Which file of a claim is one that another holds as a part of a unit that is none any more.
+def _others(claim: AllocatedClaim, entries: Collection[Entry]) -> list[Entry]:
+    """Those that are not this allocation's own."""
+    return [entry for entry in entries if entry.key != (claim.uid, claim.digest)]
+
+
+def _find_held_file(decision: Decision, offer: DriverOffer, former: Collection[Entry]) -> str | None:
+    """Which file of a claim is one that a claim in `former` holds as a part of a unit that is none any more.
 
     The files of a group are put together in order: when the first one leaves, the others move up. Files that
     several units have are meant to be shared.
@@ -196,9 +195,7 @@ def _find_held_file(decision: Decision, offer: DriverOffer, others: Collection[E
         for node in device.edits.nodes
         if having[node.host_path] < 2
     }
-    for entry in others:
-        if {unit for hold in entry.holds for unit, _ in hold.atoms} <= inventory.keys():
-            continue
+    for entry in former:
         if common := sorted(own & {host_path for host_path, _ in nodes_in(entry.cdi)}):
             return f"{common[0]} is still held by the claim {entry.holder.claim}"
     return None
@@ -208,7 +205,7 @@ def refuse_together(
     entry: Entry,
     driver: str,
     *,
-    entries: Collection[Entry],
+    entries: PreparedClaims,
     pods: Collection[ConsumerPod],
     beside: Collection[OtherClaim],
 ) -> None:
@@ -219,10 +216,11 @@ def refuse_together(
     Raises:
         ClaimError: a container of `pods` has something beside it.
     """
+    used = {use.claim for pod in pods for use in pod.uses}
     known = [
         OtherClaim(other.name, other.has_environment)
-        for other in entries
-        if other.namespace == entry.namespace and other.uid != entry.uid
+        for other in entries.of_names(entry.namespace, used)
+        if other.uid != entry.uid
     ]
     refuse_mixture(entry.name, has_environment=entry.has_environment, pods=pods, others=[*known, *beside])
     if driver == GPU_DRIVER:

@@ -7,6 +7,9 @@ import msgspec
 
 from accelet.dra.preparing.hold import DeviceHold, Holder
 
+EntryKey = tuple[str, str]
+"""An allocation of a claim: the claim's UID and the allocation's digest."""
+
 Phase = Literal["started", "completed"]
 """`started`: its files may or may not be there; `completed`: the kubelet may have been told."""
 
@@ -42,7 +45,7 @@ class Entry:
     rest: tuple[tuple[str, msgspec.Raw], ...] = field(default=())
 
     @property
-    def key(self) -> tuple[str, str]:
+    def key(self) -> EntryKey:
         """An allocation of a claim: the same claim may be allocated anew while it is still prepared."""
         return self.uid, self.digest
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -10,7 +10,6 @@ from typing import Final
 from accelet.accelerators.device import UnitId
 from accelet.accelerators.folders import prepare_folders, restore_folders
 from accelet.dra.errors import ClaimError, DraError, NotYetError, StateError
-from accelet.dra.preparing.abandoned import EntryKey
 from accelet.dra.preparing.cdi import mounts_in, nodes_in
 from accelet.dra.preparing.decide import (
     Decision,
@@ -23,12 +22,13 @@ from accelet.dra.preparing.decide import (
     understand,
     understand_again,
 )
-from accelet.dra.preparing.entry import Entry, PreparedDevice
+from accelet.dra.preparing.entry import Entry, EntryKey, PreparedDevice
 from accelet.dra.preparing.hold import explain_held
+from accelet.dra.preparing.prepared import PreparedClaims
 from accelet.dra.preparing.views import OtherClaim
 from accelet.dra.running.claimreader import ReadClaim
 from accelet.dra.running.groups import Groups
-from accelet.dra.running.records import ClaimRecords, Entries
+from accelet.dra.running.records import ClaimRecords
 from accelet.runtime.logs import Log
 
 _log = Log(__name__)
@@ -71,7 +71,7 @@ Change = Grant | Forget | GiveUp
 
 
 class RecordChanges:
-    """Makes changes in the order in which they come, each group of them with one lock and two writes.
+    """Makes changes in the order in which they come, each group with one lock and one wait for the disk.
 
     `offer` tells what there is, None before the first scan; `boot` is the kernel's boot id.
     """
@@ -154,15 +154,14 @@ class RecordChanges:
         before = self._records.read()
         back = {key for change in changes for key in self._given_back(change, before)}
         self._records.remove_cdi([before[key] for key in sorted(back)])
-        draft = _Draft(dict(before), {})
+        draft = _Draft(before.copy())
         outcomes = [self._apply(change, draft) for change in changes]
-        if draft.entries != before:
+        if draft.is_changed:
             self._records.write(draft.entries)
         self._records.write_cdi(draft.decided.values())
-        completed = {key: entry.completed() for key, entry in draft.entries.items() if key in draft.decided}
-        after = {**draft.entries, **completed}
-        if after != draft.entries:
-            self._records.write(after)
+        if draft.complete():
+            # After a loss of power everything is prepared anew, whatever the record says of files.
+            self._records.write(draft.entries, is_synced=False)
         return outcomes
 
     def _apply(self, change: Change, draft: "_Draft") -> Outcomes:
@@ -173,11 +172,11 @@ class RecordChanges:
             case Grant():
                 return self._grant(change, draft)
 
-    def _given_back(self, change: Change, entries: Entries) -> list[EntryKey]:
+    def _given_back(self, change: Change, entries: PreparedClaims) -> list[EntryKey]:
         """Which entries go by a change. One that was given again since the look began is somebody's."""
         match change:
             case Forget(uids):
-                return [key for key, entry in entries.items() if entry.uid in uids]
+                return [entry.key for uid in sorted(uids) for entry in entries.of_claim(uid)]
             case GiveUp(keys):
                 return sorted((keys & entries.keys()) - self._given_since)
             case Grant():
@@ -212,7 +211,7 @@ class RecordChanges:
             raise grant.held
         if reason := explain_held(wanted.holds, wanted.parents, grant.held):
             raise NotYetError(reason)
-        entries = draft.entries.values()
+        entries = draft.entries
         decision = decide(wanted, offer, entries=entries, pods=read.pods, beside=beside, boot=self._boot)
         self._refuse_missing(node.host_path for device in decision.devices for node in device.edits.nodes)
         draft.add(self._make_folders(decision).entry)
@@ -227,14 +226,14 @@ class RecordChanges:
         draft: "_Draft",
     ) -> None:
         """What is in the record stands, whatever the hardware or the settings are by now."""
-        entries, driver = draft.entries.values(), offer.pool.driver
+        entries, driver = draft.entries, offer.pool.driver
         refuse_together(known, driver, entries=entries, pods=read.pods, beside=beside)
         self._refuse_missing(host_path for host_path, _ in nodes_in(known.cdi))
         mounted = mounts_in(known.cdi)
         folders = folders_of(understand_again(read.claim, known, offer), offer)
         for fault in restore_folders([one for one in folders if one.host_path in mounted], self._root):
             _log.warning("folder not made", reason=fault)
-        draft.decided[known.key] = known
+        draft.keep(known)
 
     def _refuse_missing(self, paths: Iterable[str]) -> None:
         """A container would never start that is given a device file which is not there.
@@ -275,13 +274,19 @@ def _beside(
 class _Draft:
     """The record as it is to be; `decided` are those of its entries whose CDI files are to be there."""
 
-    entries: dict[tuple[str, str], Entry]
-    decided: dict[tuple[str, str], Entry]
+    entries: PreparedClaims
+    decided: dict[EntryKey, Entry] = field(default_factory=dict)
+    is_changed: bool = False
 
     def forget(self, keys: Collection[EntryKey]) -> None:
         for key in keys:
             del self.entries[key]
             self.decided.pop(key, None)
+            self.is_changed = True
+
+    def keep(self, entry: Entry) -> None:
+        """Has the CDI file of an entry that stays as it is."""
+        self.decided[entry.key] = entry
 
     def add(self, entry: Entry) -> None:
         """Takes up an entry; one that is prepared already stays as it is, with what another version wrote."""
@@ -289,4 +294,14 @@ class _Draft:
         if known is not None:
             entry = replace(entry, rest=known.rest)
             entry = known if known == entry.completed() else entry
+        self.is_changed |= entry != known
         self.entries[entry.key] = self.decided[entry.key] = entry
+
+    def complete(self) -> bool:
+        """Notes that the files are there; whether that is news."""
+        news = [entry for entry in self.decided.values() if entry.phase != "completed"]
+        if news:
+            self.entries = self.entries.copy()
+        for entry in news:
+            self.entries[entry.key] = entry.completed()
+        return bool(news)

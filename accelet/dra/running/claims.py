@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from accelet.accelerators.device import UnitId
 from accelet.dra.errors import DraError, NotYetError, StateError
 from accelet.dra.metrics import DraMetrics
-from accelet.dra.preparing.abandoned import EntryKey
+from accelet.dra.preparing.entry import EntryKey
 from accelet.dra.running.changes import Forget, GiveUp, Grant, Outcomes, Prepared, RecordChanges
 from accelet.dra.running.claimreader import LOOK_S, ClaimReader, ClaimRef, ReadClaim
 from accelet.runtime.logs import Log

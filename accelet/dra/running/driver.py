@@ -49,6 +49,9 @@ GATHER_S = 0.1
 REGISTRATION_S = 10.0
 """How long the first slices wait for the kubelet, which looks for new drivers each second."""
 
+SETTLE_S = 2.0
+"""How long an agent that ends waits for the record to be settled."""
+
 _log = Log(__name__)
 
 
@@ -168,18 +171,29 @@ class NodeDriver:
             self._unlooked.set()  # who holds it is told
 
     async def run(self) -> None:
-        """Serves for ever."""
+        """Serves for ever. When it ends, the record is left as any version of accelet reads it."""
         await self._look_at_holders()
-        async with asyncio.TaskGroup() as tasks:
-            for name, run in {
-                "holders": self._follow_holders,
-                "slices": self._publish,
-                "sockets": self._sockets.run,
-                "prepared claims": self._reconciler.run,
-                "events": self._events.run,
-                "conditions": self._conditions.run,
-            }.items():
-                tasks.create_task(run(), name=f"{name} of {self._options.driver}")
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for name, run in {
+                    "holders": self._follow_holders,
+                    "slices": self._publish,
+                    "sockets": self._sockets.run,
+                    "prepared claims": self._reconciler.run,
+                    "events": self._events.run,
+                    "conditions": self._conditions.run,
+                }.items():
+                    tasks.create_task(run(), name=f"{name} of {self._options.driver}")
+        finally:
+            await self._settle_record()
+
+    async def _settle_record(self) -> None:
+        """An older accelet that is installed next reads a record that was settled; any other it refuses."""
+        try:
+            async with asyncio.timeout(SETTLE_S):
+                await self._records.do(self._records.settle)
+        except (DraError, TimeoutError) as error:
+            _log.warning("record not settled", driver=self._options.driver, reason=str(error) or "no time")
 
     async def _publish(self) -> None:
         """Publishes for ever, from when the kubelet knows the driver, or does not seem to ask for it.

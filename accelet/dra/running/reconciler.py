@@ -6,17 +6,16 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from accelet.accelerators.device import UnitId
 from accelet.dra.errors import ClaimError, DraError
 from accelet.dra.preparing.abandoned import (
-    EntryKey,
     Verdict,
     count_looks,
     find_abandoned,
     find_used,
 )
 from accelet.dra.preparing.claim import RESOURCE_CLAIMS, parse_claim
-from accelet.dra.preparing.entry import Entry
+from accelet.dra.preparing.entry import Entry, EntryKey
 from accelet.dra.running.claimreader import Api
 from accelet.dra.running.claims import Claims
-from accelet.dra.running.records import ClaimRecords, Entries
+from accelet.dra.running.records import ClaimRecords
 from accelet.kube.errors import KubeError, NotFoundError
 from accelet.kubelet.errors import PodResourcesError
 from accelet.kubelet.podresources import PodRecord
@@ -123,7 +122,7 @@ class ClaimReconciler:
         await self._claims.give_up([entry.key for entry in abandoned])
 
     def _mend(self) -> tuple[int, list[str]]:
-        entries: Entries = self._records.read()
+        entries = self._records.read()
         return self._records.write_cdi(list(entries.values())), self._records.sweep(entries)
 
 

@@ -1,7 +1,10 @@
 """The driver's record of prepared claims and their CDI files, on disk.
 
-Both are read and written only under the lock, which two agents of a rolling update share; nothing is
-remembered between, since the other one may have changed it.
+Both are read and written only under the lock, which two agents of a rolling update share. What was read is
+remembered as long as the file is the same one: the other agent may have changed it.
+
+The record survives a loss of power. CDI files need not: on a node that was started anew every claim is
+prepared anew before a container has it.
 """
 
 import asyncio
@@ -10,15 +13,25 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from accelet.dra.errors import NotYetError, StateError
 from accelet.dra.preparing.cdi import file_name, file_prefix
-from accelet.dra.preparing.checkpoint import LARGEST, read_checkpoint, render_checkpoint
-from accelet.dra.preparing.entry import Entry
+from accelet.dra.preparing.checkpoint import (
+    LARGEST,
+    Fields,
+    Record,
+    read_record,
+    render_change,
+    render_checkpoint,
+)
+from accelet.dra.preparing.entry import Entry, EntryKey
+from accelet.dra.preparing.prepared import PreparedClaims
 from accelet.dra.running.places import Places
-from accelet.runtime.statefile import read_whole, remove_temporaries, remove_whole, write_whole
+from accelet.runtime.logs import Log
+from accelet.runtime.statefile import append_whole, read_whole, remove_temporaries, write_whole
 
 LOCK_S = 20.0
 """How long another agent may keep the record before a call is refused."""
@@ -27,9 +40,20 @@ _LOCK_LOOK_S = 0.02
 _CDI_MODE = 0o644
 _LARGEST_CDI = 1 << 20
 
-Entries = Mapping[tuple[str, str], Entry]
+_LEAST_CHANGES = 64 * 1024
+"""Bytes of changes that are always left in the record before it is written anew."""
 
+_log = Log(__name__)
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What the record said, and the file that said it."""
+
+    record: Record
+    file: tuple[int, ...]
+    size: int
 
 
 class ClaimRecords:
@@ -38,6 +62,7 @@ class ClaimRecords:
     def __init__(self, places: Places) -> None:
         self._places = places
         self._turn = asyncio.Lock()
+        self._known: _Read | None = None
 
     @asynccontextmanager
     async def locked(self) -> AsyncIterator[None]:
@@ -82,31 +107,76 @@ class ClaimRecords:
                         await asyncio.wait([doing])
                 raise
 
-    def read(self) -> Entries:
-        """All entries.
+    def read(self) -> PreparedClaims:
+        """All claims that are prepared; not to be changed, but for a copy of them.
 
         Raises:
             StateError: the record is damaged, or cannot be read.
         """
-        try:
-            text = read_whole(self._places.checkpoint, LARGEST)
-        except OSError as error:
-            raise StateError(f"the record of prepared claims cannot be read: {error.strerror}") from error
-        return {} if text is None else {entry.key: entry for entry in read_checkpoint(text)}
+        return self._read().record.entries
 
-    def write(self, entries: Entries) -> None:
-        """Puts the record on disk.
+    def write(self, entries: PreparedClaims, *, is_synced: bool = True) -> None:
+        """Puts the record on disk, by what has changed since it was read.
+
+        From then on `entries` stay as they are. A write that is not synced may be undone by a loss of power.
 
         Raises:
             StateError: it cannot be written, or would be too large to be read.
         """
-        text = render_checkpoint(entries.values())
+        known = self._read()
+        change = render_change(*entries.changes_from(known.record.entries))
+        size, begin = known.size + len(change), known.record.begin_bytes
+        if not known.record.is_open or size > min(begin + max(begin, _LEAST_CHANGES), LARGEST):
+            self._begin_anew(entries, known.record.rest)
+            return
+        try:
+            found = append_whole(self._places.checkpoint, change, is_synced=is_synced)
+        except OSError as error:
+            raise self._unwritten(error) from error
+        self._known = _Read(replace(known.record, entries=entries), _identity(found), found.st_size)
+
+    def settle(self) -> None:
+        """Puts the record on disk as versions of accelet read it that know no changes.
+
+        Raises:
+            StateError: it cannot be read or written.
+        """
+        record = self._read().record
+        if record.is_open or record.cut_bytes:
+            self._begin_anew(record.entries, record.rest, is_open=False)
+
+    def _read(self) -> _Read:
+        path, known = self._places.checkpoint, self._known
+        try:
+            file = _identity(path.stat())
+            if known is not None and known.file == file:
+                return known
+            text = read_whole(path, LARGEST)
+        except FileNotFoundError:
+            return _Read(Record(), (), 0)
+        except OSError as error:
+            raise StateError(f"the record of prepared claims cannot be read: {error.strerror}") from error
+        record = read_record(text or b"")
+        if record.cut_bytes:
+            _log.warning("the last change of a record was cut short", driver=self._places.driver)
+        self._known = _Read(record, file, len(text or b""))
+        return self._known
+
+    def _begin_anew(self, entries: PreparedClaims, rest: Fields, *, is_open: bool = True) -> None:
+        text = render_checkpoint(entries.values(), rest, is_open=is_open)
         if len(text) > LARGEST:  # which nobody would read again
             raise StateError(f"the record of prepared claims would be larger than {LARGEST} bytes")
         try:
             write_whole(self._places.checkpoint, text)
+            found = self._places.checkpoint.stat()
         except OSError as error:
-            raise StateError(f"the record of prepared claims cannot be written: {error.strerror}") from error
+            raise self._unwritten(error) from error
+        record = Record(entries, rest, len(text), is_open)
+        self._known = _Read(record, _identity(found), len(text))
+
+    def _unwritten(self, error: OSError) -> StateError:
+        self._known = None
+        return StateError(f"the record of prepared claims cannot be written: {error.strerror}")
 
     def write_cdi(self, entries: Collection[Entry]) -> int:
         """Makes the CDI files of these entries what they must be; how many were not.
@@ -120,7 +190,7 @@ class ClaimRecords:
             try:
                 if read_whole(path, _LARGEST_CDI) != content:
                     path.parent.mkdir(parents=True, exist_ok=True)
-                    write_whole(path, content, _CDI_MODE)
+                    write_whole(path, content, _CDI_MODE, is_synced=False)
                     written += 1
             except OSError as error:
                 raise StateError(f"the CDI file {path} cannot be written: {error.strerror}") from error
@@ -134,7 +204,7 @@ class ClaimRecords:
         """
         for entry in entries:
             try:
-                remove_whole(self._cdi_path(entry))
+                self._cdi_path(entry).unlink(missing_ok=True)
             except OSError as error:
                 path = self._cdi_path(entry)
                 raise StateError(f"the CDI file {path} cannot be removed: {error.strerror}") from error
@@ -151,11 +221,11 @@ class ClaimRecords:
             if uid not in uids:
                 continue
             try:
-                remove_whole(path)
+                path.unlink(missing_ok=True)
             except OSError as error:
                 raise StateError(f"the CDI file {path} cannot be removed: {error.strerror}") from error
 
-    def sweep(self, entries: Entries) -> list[str]:
+    def sweep(self, entries: Mapping[EntryKey, Entry]) -> list[str]:
         """Removes CDI files of this driver that no entry has; their names.
 
         Raises:
@@ -175,6 +245,11 @@ class ClaimRecords:
 
     def _cdi_path(self, entry: Entry) -> Path:
         return self._places.cdi / file_name(self._places.driver, entry.uid, entry.digest)
+
+
+def _identity(found: os.stat_result) -> tuple[int, ...]:
+    """What differs for any file that takes the record's place, and for the record once it has changed."""
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _open_lock(path: Path) -> int:

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from accelet.dra.errors import StateError
+from accelet.dra.preparing.prepared import PreparedClaims
 from accelet.dra.running.changes import Forget, Grant
 from accelet.dra.running.claimreader import ClaimRef
 from accelet.dra.running.groups import MOST_TOGETHER, Groups
 from accelet.dra.running.places import Places
-from accelet.dra.running.records import ClaimRecords, Entries
+from accelet.dra.running.records import ClaimRecords
 from tests.unit.dra.nodes import Node
 from tests.unit.dra.strategies import gpu, gpus
 
@@ -24,9 +25,9 @@ class CountingRecords(ClaimRecords):
         super().__init__(places)
         self._written = written
 
-    def write(self, entries: Entries) -> None:
+    def write(self, entries: PreparedClaims, *, is_synced: bool = True) -> None:
         self._written.append(len(entries))
-        super().write(entries)
+        super().write(entries, is_synced=is_synced)
 
 
 async def test_claims_that_come_at_once_share_two_writes_of_the_record(tmp_path: Path) -> None:

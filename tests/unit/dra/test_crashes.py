@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from accelet.dra.errors import StateError
 from accelet.dra.preparing.entry import Entry
+from accelet.dra.preparing.prepared import PreparedClaims
 from accelet.dra.running.places import Places
-from accelet.dra.running.records import ClaimRecords, Entries
+from accelet.dra.running.records import ClaimRecords
 from tests.unit.dra.nodes import Node
 from tests.unit.dra.strategies import gpu, gpus
 
@@ -30,19 +31,19 @@ DEVICES = {
 
 
 class DyingRecords(ClaimRecords):
-    """Dies before one of its writes, `steps` of them later, and leaves a half-written file."""
+    """Dies before one of its writes, `steps` of them later, and leaves a half-written file or change."""
 
     def __init__(self, places: Places, steps: int) -> None:
         super().__init__(places)
-        self._folders, self._steps = (places.folder, places.cdi), steps
+        self._checkpoint, self._folders, self._steps = places.checkpoint, (places.folder, places.cdi), steps
 
-    def read(self) -> Entries:
+    def read(self) -> PreparedClaims:
         self._live()
         return super().read()
 
-    def write(self, entries: Entries) -> None:
+    def write(self, entries: PreparedClaims, *, is_synced: bool = True) -> None:
         self._step(".checkpoint.json.dead.tmp")
-        super().write(entries)
+        super().write(entries, is_synced=is_synced)
 
     def write_cdi(self, entries: Collection[Entry]) -> int:
         for entry in entries:
@@ -63,6 +64,9 @@ class DyingRecords(ClaimRecords):
             for folder in self._folders:
                 folder.mkdir(parents=True, exist_ok=True)
             (self._folders["cdi" in half or "k8s" in half] / half).write_text('{"half')
+            if self._checkpoint.exists() and "checkpoint" in half:
+                with self._checkpoint.open("ab") as file:
+                    file.write(b'change sha256=12 {"put": [')
         self._live()
 
     @property
@@ -135,7 +139,7 @@ async def _call(node: Node, records: DyingRecords, claim: str, told: Told, *, is
     assert not is_wanted or entries[claim].phase == "completed"
 
 
-def _judge(entries: Entries, places: Places, told: Told) -> None:
+def _judge(entries: PreparedClaims, places: Places, told: Told) -> None:
     names = {entry.name for entry in entries.values()}
     assert told.held - told.unsure <= names <= told.held | told.unsure | told.unread
     for entry in entries.values():

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from accelet.dra.errors import StateError
 from accelet.dra.preparing.cdi import file_name
-from accelet.dra.preparing.checkpoint import LARGEST
+from accelet.dra.preparing.checkpoint import LARGEST, render_checkpoint
 from accelet.dra.preparing.entry import Entry
+from accelet.dra.preparing.prepared import PreparedClaims
 from accelet.dra.running.places import Places
 from accelet.dra.running.records import ClaimRecords
 
@@ -64,11 +65,77 @@ def test_a_record_that_could_not_be_read_again_is_not_written(tmp_path: Path) ->
     places = Places(tmp_path, tmp_path / "cdi", GPU, "")
     places.folder.mkdir(parents=True)
     records = ClaimRecords(places)
-    few = {one.key: one for one in [entry(0, "{}")]}
+    few = PreparedClaims([entry(0, "{}")])
     records.write(few)
     with pytest.raises(StateError, match="would be larger than 67108864 bytes"):
-        records.write({one.key: one for one in [*few.values(), entry(1, "x" * LARGEST)]})
+        records.write(PreparedClaims([*few.values(), entry(1, "x" * LARGEST)]))
     assert records.read() == few
+
+
+def _places(folder: Path) -> Places:
+    places = Places(folder, folder / "cdi", GPU, "")
+    places.folder.mkdir(parents=True, exist_ok=True)
+    return places
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1), st.sampled_from(("set", "drop", "settle")), st.integers(0, 4)),
+        max_size=30,
+    )
+)
+def test_two_agents_that_take_turns_read_what_the_other_wrote(steps: list[tuple[int, str, int]]) -> None:
+    expected: dict[tuple[str, str], Entry] = {}
+    with tempfile.TemporaryDirectory(prefix="record-") as name:
+        agents = [ClaimRecords(_places(Path(name))) for _ in range(2)]
+        for turn, (which, step, number) in enumerate(steps):
+            records = agents[which]
+            assert records.read() == expected
+            one = entry(number, f"as of turn {turn}")
+            if step == "settle":
+                records.settle()
+            else:
+                expected = {key: each for key, each in expected.items() if key != one.key}
+                expected |= {one.key: one} if step == "set" else {}
+                records.write(PreparedClaims(expected.values()), is_synced=turn % 2 == 0)
+            assert ClaimRecords(_places(Path(name))).read() == expected
+
+
+def test_a_record_is_never_much_larger_than_what_it_holds(tmp_path: Path) -> None:
+    records, places = ClaimRecords(_places(tmp_path)), _places(tmp_path)
+    for turn in range(300):
+        one = entry(0, f"{turn:0999}")
+        records.write(PreparedClaims([one]))
+        assert places.checkpoint.stat().st_size < 70_000
+    assert ClaimRecords(places).read() == {one.key: one}
+
+
+def test_an_agent_that_ends_leaves_the_record_as_versions_before_read_it(tmp_path: Path) -> None:
+    records, places = ClaimRecords(_places(tmp_path)), _places(tmp_path)
+    records.settle()
+    assert not places.checkpoint.exists()
+    both = {one.key: one for one in (entry(0, "{}"), entry(1, "{}"))}
+    for count in (1, 2):
+        records.write(PreparedClaims(list(both.values())[:count]))
+    assert places.checkpoint.read_bytes().startswith(b"accelet-dra-checkpoint v2 ")
+    records.settle()
+    assert places.checkpoint.read_bytes() == render_checkpoint(both.values())
+    assert records.read() == both
+
+
+def test_a_change_that_was_cut_short_is_told_once_and_the_next_one_mends_the_record(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    places = _places(tmp_path)
+    one, other = entry(0, "{}"), entry(1, "{}")
+    ClaimRecords(places).write(PreparedClaims([one]))
+    with places.checkpoint.open("ab") as file:
+        file.write(b'change sha256=0123 {"put": [')
+    records = ClaimRecords(places)
+    assert records.read() == records.read() == {one.key: one}
+    assert [record.message for record in caplog.records] == ["the last change of a record was cut short"]
+    records.write(PreparedClaims([one, other]))
+    assert ClaimRecords(places).read() == {one.key: one, other.key: other}
 
 
 _names = st.from_regex(r"[A-Za-z0-9._-]{1,40}", fullmatch=True).filter(lambda name: name not in (".", ".."))

@@ -1,10 +1,11 @@
 """Files are whole or not there."""
 
+import resource
 from pathlib import Path
 
 import pytest
 
-from accelet.runtime.statefile import read_whole, remove_temporaries, remove_whole, write_whole
+from accelet.runtime.statefile import append_whole, read_whole, remove_temporaries, write_whole
 
 
 def names(folder: Path) -> list[str]:
@@ -28,13 +29,30 @@ def test_a_write_that_fails_leaves_the_old_content_and_nothing_else(tmp_path: Pa
     assert names(tmp_path) == ["state"]
 
 
-def test_what_is_not_there_is_none_and_may_be_removed(tmp_path: Path) -> None:
+def test_what_is_not_there_is_none(tmp_path: Path) -> None:
+    assert read_whole(tmp_path / "state", 10) is None
+
+
+def test_what_is_added_follows_what_was_there(tmp_path: Path) -> None:
     path = tmp_path / "state"
-    assert read_whole(path, 10) is None
-    remove_whole(path)
     write_whole(path, b"one")
-    remove_whole(path)
-    assert not path.exists()
+    found = append_whole(path, b" two")
+    assert (path.read_bytes(), found.st_size, found.st_ino) == (b"one two", 7, path.stat().st_ino)
+    with pytest.raises(FileNotFoundError):
+        append_whole(tmp_path / "another", b"x")
+
+
+def test_what_does_not_go_in_whole_is_taken_back(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    write_whole(path, b"one")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            append_whole(path, b" and two")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert path.read_bytes() == b"one"
 
 
 def test_no_more_is_read_than_asked_for(tmp_path: Path) -> None:
