@@ -30,7 +30,7 @@ Fields = tuple[tuple[str, msgspec.Raw], ...]
 
 
 @dataclass(frozen=True)
-class Record:
+class RecordContent:
     """What a document says.
 
     `rest` are its fields that another version wrote. The first `begin_bytes` of it are the claims of one
@@ -104,7 +104,7 @@ def read_checkpoint(text: bytes) -> tuple[Entry, ...]:
     return tuple(read_record(text).entries.values())
 
 
-def read_record(text: bytes) -> Record:
+def read_record(text: bytes) -> RecordContent:
     """What a document says.
 
     Raises:
@@ -130,7 +130,7 @@ def read_record(text: bytes) -> Record:
         cut_bytes = _follow_changes(entries, changes)
     except (ValueError, RecursionError) as error:
         raise StateError(f"the record of prepared claims cannot be read: {str(error)[:200]}") from None
-    return Record(
+    return RecordContent(
         entries,
         tuple((name, _kept(value)) for name, value in others.items() if name != "claims"),
         len(text) - len(changes),

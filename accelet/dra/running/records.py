@@ -22,7 +22,7 @@ from accelet.dra.preparing.cdi import file_name, file_prefix
 from accelet.dra.preparing.checkpoint import (
     LARGEST,
     Fields,
-    Record,
+    RecordContent,
     read_record,
     render_change,
     render_checkpoint,
@@ -51,7 +51,7 @@ T = TypeVar("T")
 class _Read:
     """What the record said, and the file that said it."""
 
-    record: Record
+    record: RecordContent
     file: tuple[int, ...]
     size: int
 
@@ -153,7 +153,7 @@ class ClaimRecords:
                 return known
             text = read_whole(path, LARGEST)
         except FileNotFoundError:
-            return _Read(Record(), (), 0)
+            return _Read(RecordContent(), (), 0)
         except OSError as error:
             raise StateError(f"the record of prepared claims cannot be read: {error.strerror}") from error
         record = read_record(text or b"")
@@ -171,7 +171,7 @@ class ClaimRecords:
             found = self._places.checkpoint.stat()
         except OSError as error:
             raise self._unwritten(error) from error
-        record = Record(entries, rest, len(text), is_open)
+        record = RecordContent(entries, rest, len(text), is_open)
         self._known = _Read(record, _identity(found), len(text))
 
     def _unwritten(self, error: OSError) -> StateError:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from accelet.accelerators.device import UnitId
 from accelet.dra.errors import StateError
 from accelet.dra.preparing.checkpoint import (
-    Record,
+    RecordContent,
     read_checkpoint,
     read_record,
     render_change,
@@ -98,17 +98,19 @@ _changes = st.lists(
 """Of each change what it sets, and which of the claims that there are then it drops."""
 
 
-def _play(begin: list[Entry], changes: list[tuple[list[Entry], list[int]]]) -> list[tuple[bytes, Record]]:
+def _play(
+    begin: list[Entry], changes: list[tuple[list[Entry], list[int]]]
+) -> list[tuple[bytes, RecordContent]]:
     """An open document after each change, and what it says."""
     kept = {one.key: one for one in begin}
     text = render_checkpoint(begin, is_open=True)
-    played = [(text, Record(PreparedClaims(kept.values()), (), len(text), is_open=True))]
+    played = [(text, RecordContent(PreparedClaims(kept.values()), (), len(text), is_open=True))]
     for put, numbers in changes:
         drop = {list(kept)[number % len(kept)] for number in numbers} if kept else set()
         kept = {key: one for key, one in kept.items() if key not in drop} | {one.key: one for one in put}
         text += render_change(put, sorted(drop))
         now = PreparedClaims(kept.values())
-        played.append((text, Record(now, (), played[0][1].begin_bytes, is_open=True)))
+        played.append((text, RecordContent(now, (), played[0][1].begin_bytes, is_open=True)))
     return played
 
 
