@@ -14,9 +14,9 @@ from math import log
 from pathlib import Path
 
 from accelet.accelerators.device import UnitId
+from accelet.dra.preparing.claimtable import ClaimTable
 from accelet.dra.preparing.entry import Entry
 from accelet.dra.preparing.hold import DeviceHold
-from accelet.dra.preparing.prepared import PreparedClaims
 from accelet.dra.running.records import ClaimRecords
 from tests.unit.dra.nodes import Node
 from tests.unit.dra.strategies import gpu, gpus
@@ -54,7 +54,7 @@ async def _fill(node: Node, count: int) -> None:
     (like,) = records.read().values()
     await node.unprepare(CARDS[0])
     others = [_another(like, number) for number in range(count)]
-    records.write(PreparedClaims(others))
+    records.write(ClaimTable(others))
 
 
 def _another(like: Entry, number: int) -> Entry:

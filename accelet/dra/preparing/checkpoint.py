@@ -15,9 +15,9 @@ import msgspec
 
 from accelet.dra.errors import StateError
 from accelet.dra.pool import Atom
+from accelet.dra.preparing.claimtable import ClaimTable
 from accelet.dra.preparing.entry import Entry, Phase, PreparedDevice
 from accelet.dra.preparing.hold import DeviceHold
-from accelet.dra.preparing.prepared import PreparedClaims
 
 LARGEST: Final = 64 * 2**20
 
@@ -38,7 +38,7 @@ class RecordContent:
     short: nobody was told of it.
     """
 
-    entries: PreparedClaims = field(default_factory=PreparedClaims)
+    entries: ClaimTable = field(default_factory=ClaimTable)
     rest: Fields = ()
     begin_bytes: int = 0
     is_open: bool = False
@@ -126,7 +126,7 @@ def read_record(text: bytes) -> RecordContent:
     try:
         stored = msgspec.json.decode(body, type=_Stored)
         others = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-        entries = PreparedClaims(map(_load, stored.claims))
+        entries = ClaimTable(map(_load, stored.claims))
         cut_bytes = _follow_changes(entries, changes)
     except (ValueError, RecursionError) as error:
         raise StateError(f"the record of prepared claims cannot be read: {str(error)[:200]}") from None
@@ -139,7 +139,7 @@ def read_record(text: bytes) -> RecordContent:
     )
 
 
-def _follow_changes(entries: PreparedClaims, changes: bytes) -> int:
+def _follow_changes(entries: ClaimTable, changes: bytes) -> int:
     """Makes the changes; how many bytes at the end are one that was cut short.
 
     What was not on disk when the machine lost its power is missing, or zero bytes.
@@ -165,7 +165,8 @@ def _damaged() -> StateError:
 
 
 def _head(version: bytes, body: bytes) -> bytes:
-    return b"%b %b %b" % (_NAME, version, _sum(body))
+    # Of v1 the checksum is over the text alone; so no changed byte makes one version of the other.
+    return b"%b %b %b" % (_NAME, version, _sum(body if version == _V1 else version + body))
 
 
 def _sum(body: bytes) -> bytes:

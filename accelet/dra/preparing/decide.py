@@ -13,12 +13,12 @@ from accelet.dra.names import FILES_DRIVER, GPU_DRIVER, GPU_RESOURCES
 from accelet.dra.pool import DevicePool
 from accelet.dra.preparing.cdi import WHOLE_CLAIM, CdiDevice, kind_of, nodes_in, render_cdi
 from accelet.dra.preparing.claim import AllocatedClaim
+from accelet.dra.preparing.claimtable import ClaimTable
 from accelet.dra.preparing.consumers import ConsumerPod
 from accelet.dra.preparing.entry import Entry, PreparedDevice
 from accelet.dra.preparing.grant import Hardware, describe_with
 from accelet.dra.preparing.hold import DeviceHold, explain_conflict, explain_parent_held, holds_of
 from accelet.dra.preparing.opaque import environment_of
-from accelet.dra.preparing.prepared import PreparedClaims
 from accelet.dra.preparing.views import (
     Environment,
     OtherClaim,
@@ -146,7 +146,7 @@ def decide(
     wanted: Wanted,
     offer: DriverOffer,
     *,
-    entries: PreparedClaims,
+    entries: ClaimTable,
     pods: Collection[ConsumerPod] | None,
     beside: Collection[OtherClaim],
     boot: str,
@@ -205,7 +205,7 @@ def refuse_together(
     entry: Entry,
     driver: str,
     *,
-    entries: PreparedClaims,
+    entries: ClaimTable,
     pods: Collection[ConsumerPod],
     beside: Collection[OtherClaim],
 ) -> None:

@@ -11,6 +11,7 @@ from accelet.accelerators.device import UnitId
 from accelet.accelerators.folders import prepare_folders, restore_folders
 from accelet.dra.errors import ClaimError, DraError, NotYetError, StateError
 from accelet.dra.preparing.cdi import mounts_in, nodes_in
+from accelet.dra.preparing.claimtable import ClaimTable
 from accelet.dra.preparing.decide import (
     Decision,
     DriverOffer,
@@ -24,7 +25,6 @@ from accelet.dra.preparing.decide import (
 )
 from accelet.dra.preparing.entry import Entry, EntryKey, PreparedDevice
 from accelet.dra.preparing.hold import explain_held
-from accelet.dra.preparing.prepared import PreparedClaims
 from accelet.dra.preparing.views import OtherClaim
 from accelet.dra.running.claimreader import ReadClaim
 from accelet.dra.running.groups import Groups
@@ -172,7 +172,7 @@ class RecordChanges:
             case Grant():
                 return self._grant(change, draft)
 
-    def _given_back(self, change: Change, entries: PreparedClaims) -> list[EntryKey]:
+    def _given_back(self, change: Change, entries: ClaimTable) -> list[EntryKey]:
         """Which entries go by a change. One that was given again since the look began is somebody's."""
         match change:
             case Forget(uids):
@@ -274,7 +274,7 @@ def _beside(
 class _Draft:
     """The record as it is to be; `decided` are those of its entries whose CDI files are to be there."""
 
-    entries: PreparedClaims
+    entries: ClaimTable
     decided: dict[EntryKey, Entry] = field(default_factory=dict)
     is_changed: bool = False
 

@@ -27,8 +27,8 @@ from accelet.dra.preparing.checkpoint import (
     render_change,
     render_checkpoint,
 )
+from accelet.dra.preparing.claimtable import ClaimTable
 from accelet.dra.preparing.entry import Entry, EntryKey
-from accelet.dra.preparing.prepared import PreparedClaims
 from accelet.dra.running.places import Places
 from accelet.runtime.logs import Log
 from accelet.runtime.statefile import append_whole, read_whole, remove_temporaries, write_whole
@@ -107,7 +107,7 @@ class ClaimRecords:
                         await asyncio.wait([doing])
                 raise
 
-    def read(self) -> PreparedClaims:
+    def read(self) -> ClaimTable:
         """All claims that are prepared; not to be changed, but for a copy of them.
 
         Raises:
@@ -115,7 +115,7 @@ class ClaimRecords:
         """
         return self._read().record.entries
 
-    def write(self, entries: PreparedClaims, *, is_synced: bool = True) -> None:
+    def write(self, entries: ClaimTable, *, is_synced: bool = True) -> None:
         """Puts the record on disk, by what has changed since it was read.
 
         From then on `entries` stay as they are. A write that is not synced may be undone by a loss of power.
@@ -162,7 +162,7 @@ class ClaimRecords:
         self._known = _Read(record, file, len(text or b""))
         return self._known
 
-    def _begin_anew(self, entries: PreparedClaims, rest: Fields, *, is_open: bool = True) -> None:
+    def _begin_anew(self, entries: ClaimTable, rest: Fields, *, is_open: bool = True) -> None:
         text = render_checkpoint(entries.values(), rest, is_open=is_open)
         if len(text) > LARGEST:  # which nobody would read again
             raise StateError(f"the record of prepared claims would be larger than {LARGEST} bytes")

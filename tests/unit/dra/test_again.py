@@ -22,8 +22,8 @@ from accelet.dra.errors import ClaimError, DraError, NotYetError
 from accelet.dra.names import FILES_DRIVER
 from accelet.dra.preparing.cdi import nodes_in
 from accelet.dra.preparing.claim import parse_claim
+from accelet.dra.preparing.claimtable import ClaimTable
 from accelet.dra.preparing.entry import Entry
-from accelet.dra.preparing.prepared import PreparedClaims
 from accelet.dra.publishing.served import ServedResource
 from accelet.dra.running.records import ClaimRecords
 from accelet.fakehost.tpu import HOSTS, TpuHost
@@ -98,7 +98,7 @@ async def _as_earlier_versions_wrote(node: Node, claim: str, name: str) -> None:
     )
     records = ClaimRecords(node.places)
     records.remove_cdi([entry])
-    records.write(PreparedClaims([earlier]))
+    records.write(ClaimTable([earlier]))
 
 
 async def test_a_claim_prepared_under_a_name_of_an_earlier_version_is_given_again_and_back(

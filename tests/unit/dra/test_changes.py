@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from accelet.dra.errors import StateError
-from accelet.dra.preparing.prepared import PreparedClaims
+from accelet.dra.preparing.claimtable import ClaimTable
 from accelet.dra.running.changes import Forget, Grant
 from accelet.dra.running.claimreader import ClaimRef
 from accelet.dra.running.groups import MOST_TOGETHER, Groups
@@ -25,7 +25,7 @@ class CountingRecords(ClaimRecords):
         super().__init__(places)
         self._written = written
 
-    def write(self, entries: PreparedClaims, *, is_synced: bool = True) -> None:
+    def write(self, entries: ClaimTable, *, is_synced: bool = True) -> None:
         self._written.append(len(entries))
         super().write(entries, is_synced=is_synced)
 

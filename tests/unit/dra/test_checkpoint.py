@@ -16,9 +16,9 @@ from accelet.dra.preparing.checkpoint import (
     render_change,
     render_checkpoint,
 )
+from accelet.dra.preparing.claimtable import ClaimTable
 from accelet.dra.preparing.entry import Entry, PreparedDevice
 from accelet.dra.preparing.hold import DeviceHold
-from accelet.dra.preparing.prepared import PreparedClaims
 
 _texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 _amounts = st.dictionaries(_texts, st.integers(0, 2**63 - 1), max_size=3)
@@ -104,12 +104,12 @@ def _play(
     """An open document after each change, and what it says."""
     kept = {one.key: one for one in begin}
     text = render_checkpoint(begin, is_open=True)
-    played = [(text, RecordContent(PreparedClaims(kept.values()), (), len(text), is_open=True))]
+    played = [(text, RecordContent(ClaimTable(kept.values()), (), len(text), is_open=True))]
     for put, numbers in changes:
         drop = {list(kept)[number % len(kept)] for number in numbers} if kept else set()
         kept = {key: one for key, one in kept.items() if key not in drop} | {one.key: one for one in put}
         text += render_change(put, sorted(drop))
-        now = PreparedClaims(kept.values())
+        now = ClaimTable(kept.values())
         played.append((text, RecordContent(now, (), played[0][1].begin_bytes, is_open=True)))
     return played
 

@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from accelet.dra.errors import StateError
+from accelet.dra.preparing.claimtable import ClaimTable
 from accelet.dra.preparing.entry import Entry
-from accelet.dra.preparing.prepared import PreparedClaims
 from accelet.dra.running.places import Places
 from accelet.dra.running.records import ClaimRecords
 from tests.unit.dra.nodes import Node
@@ -37,11 +37,11 @@ class DyingRecords(ClaimRecords):
         super().__init__(places)
         self._checkpoint, self._folders, self._steps = places.checkpoint, (places.folder, places.cdi), steps
 
-    def read(self) -> PreparedClaims:
+    def read(self) -> ClaimTable:
         self._live()
         return super().read()
 
-    def write(self, entries: PreparedClaims, *, is_synced: bool = True) -> None:
+    def write(self, entries: ClaimTable, *, is_synced: bool = True) -> None:
         self._step(".checkpoint.json.dead.tmp")
         super().write(entries, is_synced=is_synced)
 
@@ -139,7 +139,7 @@ async def _call(node: Node, records: DyingRecords, claim: str, told: Told, *, is
     assert not is_wanted or entries[claim].phase == "completed"
 
 
-def _judge(entries: PreparedClaims, places: Places, told: Told) -> None:
+def _judge(entries: ClaimTable, places: Places, told: Told) -> None:
     names = {entry.name for entry in entries.values()}
     assert told.held - told.unsure <= names <= told.held | told.unsure | told.unread
     for entry in entries.values():

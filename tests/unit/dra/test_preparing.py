@@ -15,11 +15,11 @@ from accelet.dra.errors import ClaimError, DraError, NotYetError
 from accelet.dra.names import GPU_DRIVER
 from accelet.dra.preparing.cdi import WHOLE_CLAIM
 from accelet.dra.preparing.claim import AllocatedClaim, parse_claim
+from accelet.dra.preparing.claimtable import ClaimTable
 from accelet.dra.preparing.consumers import ConsumerPod, parse_consumer
 from accelet.dra.preparing.decide import DriverOffer, decide, understand
 from accelet.dra.preparing.entry import Entry
 from accelet.dra.preparing.grant import hardware_of
-from accelet.dra.preparing.prepared import PreparedClaims
 from accelet.dra.preparing.views import OtherClaim
 from accelet.dra.publishing.build import build_pool
 from tests.fakes.manifests import claiming, raw_pod
@@ -103,7 +103,7 @@ def granted(
     beside: Sequence[OtherClaim] = (),
 ) -> Entry:
     wanted = understand(claim, OFFER)
-    return decide(wanted, OFFER, entries=PreparedClaims(entries), pods=pods, beside=beside, boot="b").entry
+    return decide(wanted, OFFER, entries=ClaimTable(entries), pods=pods, beside=beside, boot="b").entry
 
 
 def refused(claim: AllocatedClaim, pods: Sequence[ConsumerPod], **others: Any) -> str:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from accelet.dra.errors import StateError
 from accelet.dra.preparing.cdi import file_name
 from accelet.dra.preparing.checkpoint import LARGEST, render_checkpoint
+from accelet.dra.preparing.claimtable import ClaimTable
 from accelet.dra.preparing.entry import Entry
-from accelet.dra.preparing.prepared import PreparedClaims
 from accelet.dra.running.places import Places
 from accelet.dra.running.records import ClaimRecords
 
@@ -65,10 +65,10 @@ def test_a_record_that_could_not_be_read_again_is_not_written(tmp_path: Path) ->
     places = Places(tmp_path, tmp_path / "cdi", GPU, "")
     places.folder.mkdir(parents=True)
     records = ClaimRecords(places)
-    few = PreparedClaims([entry(0, "{}")])
+    few = ClaimTable([entry(0, "{}")])
     records.write(few)
     with pytest.raises(StateError, match="would be larger than 67108864 bytes"):
-        records.write(PreparedClaims([*few.values(), entry(1, "x" * LARGEST)]))
+        records.write(ClaimTable([*few.values(), entry(1, "x" * LARGEST)]))
     assert records.read() == few
 
 
@@ -97,7 +97,7 @@ def test_two_agents_that_take_turns_read_what_the_other_wrote(steps: list[tuple[
             else:
                 expected = {key: each for key, each in expected.items() if key != one.key}
                 expected |= {one.key: one} if step == "set" else {}
-                records.write(PreparedClaims(expected.values()), is_synced=turn % 2 == 0)
+                records.write(ClaimTable(expected.values()), is_synced=turn % 2 == 0)
             assert ClaimRecords(_places(Path(name))).read() == expected
 
 
@@ -105,7 +105,7 @@ def test_a_record_is_never_much_larger_than_what_it_holds(tmp_path: Path) -> Non
     records, places = ClaimRecords(_places(tmp_path)), _places(tmp_path)
     for turn in range(300):
         one = entry(0, f"{turn:0999}")
-        records.write(PreparedClaims([one]))
+        records.write(ClaimTable([one]))
         assert places.checkpoint.stat().st_size < 70_000
     assert ClaimRecords(places).read() == {one.key: one}
 
@@ -116,7 +116,7 @@ def test_an_agent_that_ends_leaves_the_record_as_versions_before_read_it(tmp_pat
     assert not places.checkpoint.exists()
     both = {one.key: one for one in (entry(0, "{}"), entry(1, "{}"))}
     for count in (1, 2):
-        records.write(PreparedClaims(list(both.values())[:count]))
+        records.write(ClaimTable(list(both.values())[:count]))
     assert places.checkpoint.read_bytes().startswith(b"accelet-dra-checkpoint v2 ")
     records.settle()
     assert places.checkpoint.read_bytes() == render_checkpoint(both.values())
@@ -128,13 +128,13 @@ def test_a_change_that_was_cut_short_is_told_once_and_the_next_one_mends_the_rec
 ) -> None:
     places = _places(tmp_path)
     one, other = entry(0, "{}"), entry(1, "{}")
-    ClaimRecords(places).write(PreparedClaims([one]))
+    ClaimRecords(places).write(ClaimTable([one]))
     with places.checkpoint.open("ab") as file:
         file.write(b'change sha256=0123 {"put": [')
     records = ClaimRecords(places)
     assert records.read() == records.read() == {one.key: one}
     assert [record.message for record in caplog.records] == ["the last change of a record was cut short"]
-    records.write(PreparedClaims([one, other]))
+    records.write(ClaimTable([one, other]))
     assert ClaimRecords(places).read() == {one.key: one, other.key: other}
 
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.accelerators.device import UnitId
+from accelet.dra.preparing.claimtable import ClaimTable
 from accelet.dra.preparing.entry import Entry
 from accelet.dra.preparing.hold import DeviceHold
-from accelet.dra.preparing.prepared import PreparedClaims
 
 _few = st.sampled_from("abc")
 _units = st.sampled_from([UnitId("u"), UnitId("v"), UnitId("w")])
@@ -45,7 +45,7 @@ def test_neighbours_are_those_that_a_look_at_each_finds(
     names: frozenset[str],
     word: str,
 ) -> None:
-    claims, expected = PreparedClaims(), dict[tuple[str, str], Entry]()
+    claims, expected = ClaimTable(), dict[tuple[str, str], Entry]()
     for is_set, entry in steps:
         before, former = claims.copy(), dict(expected)
         if is_set:
@@ -77,7 +77,7 @@ def test_neighbours_are_those_that_a_look_at_each_finds(
 def test_what_was_changed_since_a_copy_is_told(
     begin: list[tuple[bool, Entry]], since: list[tuple[bool, Entry]]
 ) -> None:
-    before = PreparedClaims(entry for _, entry in begin)
+    before = ClaimTable(entry for _, entry in begin)
     now = before.copy()
     for is_set, entry in since:
         if is_set:
@@ -85,7 +85,7 @@ def test_what_was_changed_since_a_copy_is_told(
         else:
             now.pop(entry.key, None)
     told = now.changes_from(before)
-    for put, drop in (told, PreparedClaims(now.values()).changes_from(before)):
+    for put, drop in (told, ClaimTable(now.values()).changes_from(before)):
         replayed = {key: entry for key, entry in before.items() if key not in drop}
         assert replayed | {entry.key: entry for entry in put} == now
         assert all(before.get(entry.key) != entry for entry in put), "and nothing else"

@@ -11,7 +11,7 @@ from accelet.dra.preparing.hold import DeviceHold
 _Mark = tuple[Literal["unit", "device", "uid", "name"], str, str]
 
 
-class PreparedClaims(MutableMapping[EntryKey, Entry]):
+class ClaimTable(MutableMapping[EntryKey, Entry]):
     """Entries by their keys. Finding some of them takes no longer the more there are.
 
     A copy knows what was changed since it was made, so that telling this takes no longer either.
@@ -20,7 +20,7 @@ class PreparedClaims(MutableMapping[EntryKey, Entry]):
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._entries: dict[EntryKey, Entry] = {}
         self._marked: dict[_Mark, tuple[EntryKey, ...]] = {}
-        self._origin: PreparedClaims | None = None
+        self._origin: ClaimTable | None = None
         self._touched: set[EntryKey] = set()
         for entry in entries:
             self[entry.key] = entry
@@ -64,7 +64,7 @@ class PreparedClaims(MutableMapping[EntryKey, Entry]):
         self._origin = None  # or each would keep all before it
         return copied
 
-    def changes_from(self, before: "PreparedClaims") -> tuple[list[Entry], list[EntryKey]]:
+    def changes_from(self, before: "ClaimTable") -> tuple[list[Entry], list[EntryKey]]:
         """The entries that are others than before, or are new, and the keys of those that have gone."""
         keys = self._touched if before is self._origin else self._entries.keys() | before.keys()
         put = [self._entries[key] for key in keys if key in self and self[key] != before.get(key)]
