@@ -75,6 +75,11 @@ def read_link_name(path: Path) -> str | None:
         return None
 
 
+def read_as_text(path: str) -> str:
+    r"""A path as text: bytes that are no UTF-8, which Linux allows in names, are written as `\xff`."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
+
 def is_folder(path: Path) -> bool:
     try:
         return path.is_dir()

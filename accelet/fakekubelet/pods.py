@@ -55,7 +55,8 @@ class Container:
 class Pod:
     """A pod bound to this node. `created_at` is in seconds; the kubelet sorts its first pods by it.
 
-    `claims` are the ResourceClaims it names.
+    `claims` are the ResourceClaims it names. `pod_group` is the PodGroup that it belongs to, where the
+    kubelet has the feature gate DRAWorkloadResourceClaims (KEP-5729).
     """
 
     name: str
@@ -68,6 +69,7 @@ class Pod:
     created_at: int = 0
     node_name: str = "node"
     claims: tuple[PodClaim, ...] = ()
+    pod_group: str = ""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"

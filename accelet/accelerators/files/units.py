@@ -13,7 +13,7 @@ from accelet.accelerators.files.globs import expand_glob, has_wildcards
 from accelet.accelerators.files.groups import Group, GroupPath
 from accelet.accelerators.files.ids import name_unit
 from accelet.accelerators.files.usb import UsbFound
-from accelet.accelerators.hostfiles import exists_on_host
+from accelet.accelerators.hostfiles import exists_on_host, read_as_text
 from accelet.accelerators.inventory import Skipped
 from accelet.accelerators.reading.hardwarereads import NO_ANSWER, HardwareReads, unanswered_health
 
@@ -56,8 +56,8 @@ def find_path_units(found: PathsFound, group: Group) -> Iterator[Device | Skippe
     """The n-th matches of each path, as far as every path has one."""
     present: list[tuple[GroupPath, tuple[str, ...]]] = []
     for path in group.paths:
-        matches, dangling = _match(found, path)
-        yield from dangling
+        matches, unusable = _match(found, path)
+        yield from unusable
         if matches:
             present.append((path, matches))
         elif not path.optional:
@@ -82,16 +82,19 @@ def find_path_units(found: PathsFound, group: Group) -> Iterator[Device | Skippe
 
 
 def _match(found: PathsFound, path: GroupPath) -> tuple[tuple[str, ...], list[Skipped]]:
-    """Those that are there, or did not answer whether they are."""
+    """Those that are there, or did not answer whether they are; and the others, which nobody can be given."""
     matches: list[str] = []
-    dangling: list[Skipped] = []
+    unusable: list[Skipped] = []
     for match in found.matches[path.path]:
-        if found.is_there.get(match, True):
+        if (shown := read_as_text(match)) != match:
+            reason = "its name is not UTF-8, so no container can be given it: rename it"
+            unusable.append(Skipped(shown, "bad-name", reason, name_unit([match])))
+        elif found.is_there.get(match, True):
             matches.append(match)
         else:
             reason = "it is a link to something that is not there"
-            dangling.append(Skipped(match, "dangling-link", reason, name_unit([match])))
-    return tuple(matches), dangling
+            unusable.append(Skipped(match, "dangling-link", reason, name_unit([match])))
+    return tuple(matches), unusable
 
 
 def _skip_missing(found: PathsFound, group: Group, path: GroupPath) -> Iterator[Skipped]:

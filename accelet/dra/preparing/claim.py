@@ -15,6 +15,9 @@ from accelet.kube.quantity import parse_quantity
 
 RESOURCE_CLAIMS = ApiResource("ResourceClaim", "resourceclaims", "resource.k8s.io", "v1")
 
+POD_GROUPS = ("scheduling.k8s.io", "podgroups")
+"""API group and resource of a consumer that stands for all pods of a PodGroup (KEP-5729)."""
+
 MOST_RESULTS = 32
 MOST_CONSUMERS = 256
 LARGEST_AMOUNT = 2**63 - 1
@@ -69,8 +72,9 @@ class AllocatedClaim:
     """A claim with what this driver has to give for it, in the order of the allocation.
 
     `digest` tells one allocation of a claim from another. `owner` is the UID of the pod that the claim was
-    made for and lives with; None for claims that any pod may use. `requests` are all of the allocation, other
-    drivers' included.
+    made for and lives with; None for claims that any pod may use, or any pod of a PodGroup. `requests` are
+    all of the allocation, other drivers' included. `groups` are the PodGroups, by name, that it is reserved
+    for.
     """
 
     namespace: str
@@ -82,6 +86,7 @@ class AllocatedClaim:
     owner: str | None
     is_extended: bool
     digest: str
+    groups: tuple[str, ...] = ()
 
 
 class _WireResult(Wire, frozen=True):
@@ -118,6 +123,7 @@ class _WireConsumer(Wire, frozen=True):
     resource: str
     name: str
     uid: str
+    api_group: str | None = None
 
 
 class _WireStatus(Wire, frozen=True):
@@ -143,8 +149,10 @@ def parse_claim(raw: RawObject, driver: str) -> AllocatedClaim:
     if status.allocation is None:
         raise ClaimError("the claim is not allocated")
     devices = status.allocation.devices or _WireDevices()
-    consumers = [one for one in status.reserved_for or () if one.resource == "pods"]
-    if len(devices.results or ()) > MOST_RESULTS or len(consumers) > MOST_CONSUMERS:
+    reserved_for = status.reserved_for or ()
+    consumers = [one for one in reserved_for if one.resource == "pods"]
+    groups = [one.name for one in reserved_for if (one.api_group, one.resource) == POD_GROUPS]
+    if len(devices.results or ()) > MOST_RESULTS or len(reserved_for) > MOST_CONSUMERS:
         raise ClaimError("the claim has more devices or consumers than Kubernetes allows")
     results = tuple(_read_result(one, driver) for one in devices.results or () if one.driver == driver)
     owners = [one.uid for one in metadata.owner_references or () if one.kind == "Pod" and one.controller]
@@ -158,6 +166,7 @@ def parse_claim(raw: RawObject, driver: str) -> AllocatedClaim:
         owner=owners[0] if owners else None,
         is_extended=_is_extended(metadata),
         digest=_digest(results),
+        groups=tuple(groups),
     )
 
 

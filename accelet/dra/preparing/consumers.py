@@ -43,8 +43,13 @@ class _WirePodClaim(Wire, frozen=True):
     resource_claim_name: str | None = None
 
 
+class _WireGroup(Wire, frozen=True):
+    pod_group_name: str | None = None
+
+
 class _WireSpec(Wire, frozen=True):
     containers: list[_WireContainer]
+    scheduling_group: _WireGroup | None = None
     init_containers: list[_WireContainer] | None = None
     resource_claims: list[_WirePodClaim] | None = None
 
@@ -74,13 +79,15 @@ class _WirePod(WireObject, frozen=True):
 class ConsumerPod:
     """A pod and what its containers use of which claims, by the claims' own names.
 
-    `by_plugin` are, by container, the extended resources that no claim of the pod stands for.
+    `by_plugin` are, by container, the extended resources that no claim of the pod stands for. `group` is the
+    PodGroup that it belongs to, empty for none.
     """
 
     name: str
     uid: str
     uses: tuple[ClaimUse, ...]
     by_plugin: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
+    group: str = ""
 
 
 def parse_consumer(raw: RawObject) -> ConsumerPod:
@@ -106,7 +113,8 @@ def parse_consumer(raw: RawObject) -> ConsumerPod:
         found.setdefault((container, claim), set()).add(request)
     uses = tuple(ClaimUse(container, claim, frozenset(asked)) for (container, claim), asked in found.items())
     by_plugin = _find_by_plugin(containers, status.extended)
-    return ConsumerPod(wire.metadata.name, wire.metadata.uid or "", uses, by_plugin)
+    group = (wire.spec.scheduling_group or _WireGroup()).pod_group_name or ""
+    return ConsumerPod(wire.metadata.name, wire.metadata.uid or "", uses, by_plugin, group)
 
 
 def _find_by_plugin(

@@ -1,7 +1,8 @@
 """From what a claim holds to the files and the environment its containers get."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from accelet.accelerators.backend import Backend, Tiles
 from accelet.accelerators.device import Device, UnitId
@@ -18,11 +19,12 @@ from accelet.dra.publishing.served import ServedResource
 class Hardware:
     """All hardware of one driver as the last scan saw it.
 
-    `backend` is None where the driver has no resource.
+    `backend` is None where the driver has no resource. `backends` are those of each unit's resource.
     """
 
     backend: Backend | None
     inventory: Inventory
+    backends: Mapping[UnitId, Backend] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def units(self) -> frozenset[UnitId]:
@@ -34,14 +36,29 @@ class Hardware:
         """What a container with these devices gets; `environment` is what is set for it beside.
 
         Raises:
-            ClaimError: the devices cannot be used together, or are not there any more.
+            ClaimError: the devices cannot be used together, are not there any more, or are of resources whose
+                settings would have a container told differently.
         """
         devices = [self._device(unit) for unit in sorted({unit for hold in holds for unit, _ in hold.atoms})]
         assert self.backend is not None, "what was found belongs to a resource"
+        backends: list[Backend] = []
+        for device in devices:
+            if (backend := self.backends.get(device.unit, self.backend)) not in backends:
+                backends.append(backend)
+        tiles = self._tiles(holds)
         try:
-            return self.backend.edits(self.inventory, devices, self._tiles(holds), environment)
+            made = [
+                backend.edits(self.inventory, devices, tiles, environment)
+                for backend in backends or [self.backend]
+            ]
         except EditsError as error:
             raise ClaimError(str(error)) from None
+        if any(one.environment != made[0].environment for one in made):
+            raise ClaimError(
+                "one container's devices are of resources that are set up in different ways: set those "
+                "resources up alike, or ask for devices of one of them"
+            )
+        return made[0]
 
     def _device(self, unit: UnitId) -> Device:
         found = self.inventory.by_unit.get(unit)
@@ -68,7 +85,10 @@ def hardware_of(resources: Sequence[ServedResource]) -> Hardware:
         return Hardware(None, Inventory())
     first = resources[0].inventory
     devices = tuple(device for resource in resources for device in resource.inventory.devices)
-    return Hardware(resources[0].backend, replace(first, devices=devices))
+    backends = {
+        device.unit: resource.backend for resource in resources for device in resource.inventory.devices
+    }
+    return Hardware(resources[0].backend, replace(first, devices=devices), backends)
 
 
 def describe_with(

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -9,7 +10,8 @@ from accelet.dra.errors import ClaimError, NotYetError
 from accelet.dra.preparing.claim import RESOURCE_CLAIMS, AllocatedClaim, parse_claim
 from accelet.dra.preparing.consumers import ConsumerPod, parse_consumer
 from accelet.kube.apiresources import PODS, ApiResource
-from accelet.kube.errors import ApiError, KubeError, NotFoundError
+from accelet.kube.errors import ApiError, ForbiddenError, KubeError, NotFoundError
+from accelet.kube.objects import RawObject
 
 LOOK_S: Final = 0.25
 """How often it is looked again whether what stands in the way has passed."""
@@ -19,6 +21,14 @@ class Api(Protocol):
     """What is asked of the API server."""
 
     async def get(self, resource: ApiResource, namespace: str | None, name: str, /) -> bytes: ...
+
+
+class PodsApi(Api, Protocol):
+    """The same, with the pods of a node."""
+
+    def pods_on(self, node: str, namespace: str, /) -> AsyncIterator[RawObject]:
+        """The pods of a namespace that are bound to a node."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +49,10 @@ class ReadClaim:
 
 
 class ClaimReader:
-    """Reads the claims of one driver."""
+    """Reads the claims of one driver on one node."""
 
-    def __init__(self, api: Api, driver: str) -> None:
-        self._api, self._driver = api, driver
+    def __init__(self, api: PodsApi, driver: str, node: str) -> None:
+        self._api, self._driver, self._node = api, driver, node
 
     async def read(self, ref: ClaimRef, deadline: float) -> ReadClaim:
         """The claim, waited for until `deadline` (of the monotonic clock).
@@ -75,9 +85,28 @@ class ClaimReader:
             pod = None if raw is None else parse_consumer(raw)
             if pod is not None and pod.uid == consumer.uid:
                 pods.append(pod)
+        if claim.groups:
+            pods += await self._read_group(claim)
         if not pods:
             raise NotYetError("no pod that the claim is reserved for is known to the API server")
         return tuple(pods)
+
+    async def _read_group(self, claim: AllocatedClaim) -> list[ConsumerPod]:
+        """The pods on this node that use a claim of their PodGroup: the claim names the group alone."""
+        found = []
+        try:
+            async for raw in self._api.pods_on(self._node, claim.namespace):
+                pod = parse_consumer(raw)
+                if pod.group in claim.groups and any(use.claim == claim.name for use in pod.uses):
+                    found.append(pod)
+        except ForbiddenError:
+            raise NotYetError(
+                f"the claim is reserved for the PodGroup {claim.groups[0]}, and the agent may not list pods: "
+                "kubectl apply -k deploy/agent-dra/pod-groups"
+            ) from None
+        except KubeError as error:
+            raise NotYetError("the API server cannot be reached") from error
+        return found
 
     async def _get(self, resource: ApiResource, namespace: str, name: str) -> bytes | None:
         try:

@@ -111,7 +111,7 @@ class NodeDriver:
         self.publisher = Publisher(connect, options.driver, options.node)
         api = LateApi(connect)
         changes = RecordChanges(self._records, lambda: self._offer, root=options.root, boot=options.boot)
-        reader = ClaimReader(api, options.driver)
+        reader = ClaimReader(api, options.driver, options.node)
         claims = Claims(
             reader,
             changes,

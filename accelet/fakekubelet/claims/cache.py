@@ -19,7 +19,8 @@ class FoundClaim:
     """A ResourceClaim at the API server, as far as a kubelet looks at it.
 
     `drivers` are those of its allocation, None if it is not allocated; `reserved_for` are uids of pods,
-    `controller` is the uid of the owner that controls it.
+    `reserved_for_groups` names of PodGroups. `controller` is the uid of the owner that controls it,
+    `controller_group` that owner's name if it is a PodGroup.
     """
 
     namespace: str
@@ -28,14 +29,17 @@ class FoundClaim:
     drivers: tuple[str, ...] | None = None
     reserved_for: frozenset[str] = frozenset()
     controller: str | None = None
+    reserved_for_groups: frozenset[str] = frozenset()
+    controller_group: str = ""
 
     def problem(self, pod: Pod, *, must_own: bool) -> str | None:
         """Why a kubelet does not prepare it for `pod`, in its words; None if it does."""
-        if must_own and self.controller != pod.uid:
+        is_of_group = bool(pod.pod_group) and self.controller_group == pod.pod_group
+        if must_own and self.controller != pod.uid and not is_of_group:
             return (
                 f"ResourceClaim {self.namespace}/{self.name} was not created for Pod {pod} (Pod is not owner)"
             )
-        if pod.uid not in self.reserved_for:
+        if pod.uid not in self.reserved_for and pod.pod_group not in self.reserved_for_groups:
             return f"pod {pod.name} ({pod.uid}) is not allowed to use ResourceClaim {self.name} ({self.uid})"
         if self.drivers is None:
             return f"ResourceClaim {self.name}: not allocated"

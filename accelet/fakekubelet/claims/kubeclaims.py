@@ -29,6 +29,12 @@ class _Allocation(Wire, frozen=True):
 
 class _Consumer(Wire, frozen=True):
     uid: str
+    resource: str = "pods"
+    name: str = ""
+
+    @property
+    def is_group(self) -> bool:
+        return self.resource == "podgroups"
 
 
 class _Status(Wire, frozen=True):
@@ -54,13 +60,16 @@ class KubeClaims:
         wire = read_object(await self._client.get(CLAIMS, namespace, name), CLAIMS.kind, _WireClaim)
         status = wire.status or _Status()
         owners = [owner for owner in wire.metadata.owner_references or () if owner.controller]
+        consumers = status.reserved_for or ()
         return FoundClaim(
             namespace,
             name,
             wire.metadata.uid or "",
             None if status.allocation is None else _drivers(status.allocation),
-            frozenset(consumer.uid for consumer in status.reserved_for or ()),
+            frozenset(consumer.uid for consumer in consumers if not consumer.is_group),
             owners[0].uid if owners else None,
+            frozenset(consumer.name for consumer in consumers if consumer.is_group),
+            owners[0].name if owners and owners[0].kind == "PodGroup" else "",
         )
 
     async def delete_slices(self, node: str, driver: str | None) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import yaml
 
+from accelet.dra.preparing.checkpoint import read_checkpoint
 from accelet.fakehost.tpu import HOSTS
 from tests.e2e.agent import AGENT, write_cards
 from tests.e2e.cluster.control_plane import ControlPlane
@@ -92,8 +93,8 @@ class Site:
         found: list[str] = []
         for driver in DRIVERS:
             record = self.node.path(f"/var/lib/kubelet/plugins/{driver}/checkpoint.json")
-            claims = json.loads(record.read_text().partition("\n")[2])["claims"] if record.exists() else []
-            found += (f"{driver} {claim['name']}" for claim in claims)
+            claims = read_checkpoint(record.read_bytes()) if record.exists() else ()
+            found += (f"{driver} {claim.name}" for claim in claims)
             found += (path.name for path in self.node.path("/run/cdi").glob(f"k8s.{driver}*"))
         kubelet = self.node.path("/var/lib/kubelet/dra_manager_state")
         data = json.loads(json.loads(kubelet.read_text())["Data"]) if kubelet.exists() else {}

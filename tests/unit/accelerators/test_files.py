@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import msgspec
@@ -305,3 +306,14 @@ devices:
     - path: /dev/snd/pcmC1D0c
       mountPath: /dev/snd/pcmC0D0c
 """
+
+
+def test_a_name_that_is_no_text_is_skipped_and_the_others_are_served(tmp_path: Path) -> None:
+    """Neither the kubelet nor a runtime can be told of it: both speak UTF-8."""
+    folder = tmp_path / "dev"
+    folder.mkdir()
+    for name in (b"cam0", b"cam\xff", "camü".encode()):
+        (folder / os.fsdecode(name)).touch()
+    found = FilesSettings(paths=("/dev/cam*",)).backend().scan(tmp_path)
+    assert [device.nodes[0].host_path for device in found.devices] == ["/dev/cam0", "/dev/camü"]
+    assert [(one.path, one.code) for one in found.skipped] == [("/dev/cam\\xff", "bad-name")]

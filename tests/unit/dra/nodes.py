@@ -1,7 +1,7 @@
 """A node whose claims are prepared on files in a folder, with an API server's claims and pods."""
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +20,22 @@ from accelet.dra.running.claims import Claims, HeldUnits
 from accelet.dra.running.places import Places
 from accelet.dra.running.records import ClaimRecords
 from accelet.kube.apiresources import ApiResource
+from accelet.kube.errors import KubeError
 
 NODE = "node-1"
 
 
 class Objects:
-    """An API server's claims, each of one device, and their pods; `pods` are other ones, by their claim."""
+    """An API server's claims, each of one device, and their pods; `pods` are other ones, by their claim.
+
+    Claims in `groups` are reserved for that PodGroup, and `bound` are the pods that are bound to the node.
+    """
 
     def __init__(self, driver: str, devices: Mapping[str, str]) -> None:
         self._driver, self.devices = driver, dict(devices)
         self.pods: dict[str, Mapping[str, Any]] = {}
+        self.groups: dict[str, str] = {}
+        self.bound: list[Mapping[str, Any]] | KubeError = []
 
     async def get(self, resource: ApiResource, _namespace: str | None, name: str, /) -> bytes:
         if resource.kind == "Pod":
@@ -37,15 +43,27 @@ class Objects:
             return json.dumps(self.pods.get(claim) or self._pod(claim)).encode()
         return json.dumps(self._claim(name, self.devices[name])).encode()
 
+    async def pods_on(self, node: str, namespace: str, /) -> AsyncIterator[bytes]:
+        assert (node, namespace) == (NODE, "ml")
+        if isinstance(self.bound, KubeError):
+            raise self.bound
+        for pod in self.bound:
+            yield json.dumps(pod).encode()
+
     def _claim(self, name: str, device: str) -> dict[str, Any]:
         result = {"request": "it", "driver": self._driver, "pool": NODE, "device": device}
         pod = {"name": f"pod-{name}", "uid": f"pod-uid-{name}"}
-        owner = {"kind": "Pod", "controller": True, **pod}
+        owner: dict[str, Any] = {"kind": "Pod", "controller": True, **pod}
+        consumer: dict[str, Any] = {"resource": "pods", **pod}
+        if group := self.groups.get(name):
+            named = {"name": group, "uid": f"uid-{group}"}
+            owner = {"kind": "PodGroup", "controller": True, **named}
+            consumer = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", **named}
         return {
             "metadata": {"name": name, "namespace": "ml", "uid": f"uid-{name}", "ownerReferences": [owner]},
             "status": {
                 "allocation": {"devices": {"results": [result]}},
-                "reservedFor": [{"resource": "pods", **pod}],
+                "reservedFor": [consumer],
             },
         }
 
@@ -101,7 +119,7 @@ class Node:
         self.objects = objects = Objects(
             driver, {device.name: device.name for device in self.offer.pool.devices}
         )
-        self.reader = ClaimReader(objects, driver)
+        self.reader = ClaimReader(objects, driver, NODE)
         self.changes = RecordChanges(records(self.places), lambda: self.offer, root=root, boot=boot)
         self.claims = Claims(
             self.reader,
