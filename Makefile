@@ -113,7 +113,7 @@ soak-tenants: .venv/.ready ## 2,000 random actions of hostile tenants, and 10,00
 	@ACCELET_HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m '' --timeout 7200 tests/e2e/tenants/test_corpus.py
 
 e2e-dra: .venv/.ready ## storms of resource claims, nodes and agents that change, nodes of both kinds, on real clusters: root and Go needed
-	@$(BIN)/pytest -m '' --timeout 3600 tests/e2e/dra/thorough.py tests/e2e/dra/mixed.py tests/e2e/dra/illness.py tests/e2e/dra/claim_rights.py
+	@$(BIN)/pytest -m '' --timeout 3600 tests/e2e/dra/thorough.py tests/e2e/dra/mixed.py tests/e2e/dra/illness.py tests/e2e/dra/claim_rights.py tests/e2e/dra/groups.py
 
 e2e-provisioner: .venv/.ready ## JobSets by JobSet's own controller through faults and kills of the provisioner, by Kueue's, and what their workers print: root and Go needed
 	@$(BIN)/pytest -m '' --timeout 7200 tests/e2e/slices/workers.py tests/e2e/slices/thorough.py tests/e2e/slices/queued.py tests/e2e/slices/exclusive.py tests/e2e/slices/machines.py

@@ -58,6 +58,30 @@ async def test_registers_at_once_again_after_each_restart(
         assert len(pod["main"].devices[GPU]) == 1
 
 
+@pytest.mark.parametrize("what", ["file", "folder", "socket"])
+async def test_a_socket_that_something_else_replaced_is_served_anew(
+    folder: Path, config_file: Path, what: str
+) -> None:
+    async with FakeKubelet(folder) as kubelet, agent(folder, config_file):
+        gpu = kubelet.resource(GPU)
+        await gpu.devices(healthy=2)
+        await kubelet.resource(OTHER).devices(healthy=1)
+        (path,) = (one for one in kubelet.plugins_dir.glob("accelet-*.sock") if "i915" in one.name)
+        path.rename(path.with_suffix(".aside"))
+        with socket.socket(socket.AF_UNIX) as other:
+            match what:
+                case "file":
+                    path.touch()
+                case "folder":
+                    path.mkdir()
+                case _:
+                    other.bind(str(path))
+            await gpu.registered(times=2)
+            await gpu.devices(healthy=2)
+            pod = await kubelet.admit(a_pod(limits={GPU: 1}))
+            assert len(pod["main"].devices[GPU]) == 1
+
+
 async def test_registers_when_the_kubelet_comes_late(folder: Path, config_file: Path) -> None:
     kubelet = FakeKubelet(folder)
     async with agent(folder, config_file) as running:
