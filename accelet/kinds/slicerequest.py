@@ -109,7 +109,8 @@ class SliceRequestStatus(_Part, frozen=True, kw_only=True):
     was whole for the first time and began to wait for its set. `doubtedAt` is since when the provider's list
     speaks against its pool. `askedEndAt` is when the provider was last asked to delete the pool.
     `refusedAt` is since when the place refuses for a reason that may pass. `wasReady`: it failed after it had
-    been Ready.
+    been Ready. `idleAt` is since when no pod is on it while it is Ready, `isLapsed` that it was given back
+    for that.
     """
 
     phase: Phase = "Pending"
@@ -138,6 +139,8 @@ class SliceRequestStatus(_Part, frozen=True, kw_only=True):
     asked_end_at: _Time | None = None
     refused_at: _Time | None = None
     was_ready: bool = False
+    idle_at: _Time | None = None
+    is_lapsed: bool = False
     hosts: Annotated[str, Meta(max_length=15)] = ""
     conditions: Annotated[tuple[SliceCondition, ...], Meta(max_length=16)] = ()
 

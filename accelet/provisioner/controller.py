@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from accelet.control.errors import NotLeadingError
 from accelet.control.workqueue import WorkQueue
+from accelet.kube.errors import ForbiddenError, InvalidError
 from accelet.provisioner.bookings.keeper import BookingKeeper
 from accelet.provisioner.deciding.attempts import after_create
 from accelet.provisioner.deciding.decide import decide
@@ -49,6 +50,7 @@ _PARALLEL: Final = 8
 _FULL_S: Final = 1.0
 _NO_LIST_S: Final = 1.0
 _OWNER_AGAIN_S: Final = 300.0
+_REFUSED_AGAIN_S: Final = 60.0
 _NOT_LEADING_S: Final = 1.0
 _TURN_S: Final = 0.1
 _MOVING: Final = frozenset(("Creating", "Joining", "Repairing", "Failing", "Releasing"))
@@ -206,9 +208,15 @@ class Controller:
                 self._events.refuse(owner, order.reason)
                 return None
         for wanted in derived.slices:
-            if (owner.namespace, wanted.name) not in self._state.requests:
+            if (owner.namespace, wanted.name) in self._state.requests:
+                continue
+            try:
                 await self._writer.ask(wanted)
-                self.see_request((owner.namespace, wanted.name))
+            except (ForbiddenError, InvalidError) as error:
+                # A quota or a policy: nobody else tells the author of the job.
+                self._events.refuse(owner, f"the API server refuses {wanted.name}: {error.message or error}")
+                return _REFUSED_AGAIN_S
+            self.see_request((owner.namespace, wanted.name))
         return _OWNER_AGAIN_S if derived.slices else None
 
     async def _look_at_request(self, key: Key) -> float | None:

@@ -59,6 +59,9 @@ class SliceEvents:
         if bool(before.doubt) != bool(after.doubt):
             sound = f"{request.name}: the provider's list agrees with its machines again"
             self._say_finding(request, "PoolInDoubt", after.doubt, "PoolFound", sound)
+        if bool(before.unused) != bool(after.unused) and after.phase == "Ready":
+            in_use = f"{request.name}: a pod runs on it"
+            self._say_finding(request, "SliceUnused", after.unused, "SliceUsed", in_use)
         if after.staying and not before.staying:
             self._say_finding(request, "PodsRemain", after.staying, "", "")
         if after.undeletable and not before.undeletable:

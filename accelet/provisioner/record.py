@@ -21,7 +21,10 @@ _DOUBT: Final = "PoolInDoubt"
 _STAYING: Final = "PodsRemain"
 _UNDELETABLE: Final = "DeleteRefused"
 _SLOW: Final = "ProviderSlow"
-_OURS: Final = frozenset((_READY, _NO_SERVICE, _DRIFT, _SILENT, _DOUBT, _STAYING, _UNDELETABLE, _SLOW))
+_UNUSED: Final = "Unused"
+_OURS: Final = frozenset(
+    (_READY, _NO_SERVICE, _DRIFT, _SILENT, _DOUBT, _STAYING, _UNDELETABLE, _SLOW, _UNUSED)
+)
 _MOST_TEXT: Final = 1024
 
 
@@ -81,6 +84,9 @@ class SliceRequest:
             was_ready=status.was_ready,
             undeletable=self._found(_UNDELETABLE),
             slow=self._found(_SLOW),
+            idle_s=_seconds(status.idle_at),
+            unused=self._found(_UNUSED),
+            is_lapsed=status.is_lapsed,
             no_service=self._found(_NO_SERVICE),
             drift=self._found(_DRIFT),
             silent=self._found(_SILENT),
@@ -164,6 +170,8 @@ def status_of(record: SliceRecord, hosts: str, before: SliceRequestStatus) -> di
         asked_end_at=_time(record.asked_end_s),
         refused_at=_time(record.refused_s),
         was_ready=record.was_ready,
+        idle_at=_time(record.idle_s),
+        is_lapsed=record.is_lapsed,
         hosts=hosts,
         conditions=(
             ready,
@@ -174,6 +182,7 @@ def status_of(record: SliceRecord, hosts: str, before: SliceRequestStatus) -> di
             *_finding(before, _STAYING, record.staying),
             *_finding(before, _UNDELETABLE, record.undeletable),
             *_finding(before, _SLOW, record.slow),
+            *_finding(before, _UNUSED, record.unused),
             *(one for one in before.conditions if one.type not in _OURS),
         ),
     )

@@ -172,6 +172,8 @@ class ProvisionerSettings(msgspec.Struct, frozen=True, kw_only=True):
     refused_s: _Seconds = 900.0
     slow_s: _Seconds = 1800.0
     evict_s: _Seconds | None = None
+    unused_s: _Seconds = 900.0
+    release_unused_s: _Seconds | None = None
     gke: GkeSettings = GkeSettings()
     simulated: SimulatedPools = SimulatedPools()
     cluster_api: ClusterApiSettings = ClusterApiSettings()

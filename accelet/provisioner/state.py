@@ -83,6 +83,8 @@ class ProvisionerState:
             evict_s=settings.evict_s,
             refused_s=settings.refused_s,
             slow_s=settings.slow_s,
+            unused_s=settings.unused_s,
+            release_unused_s=settings.release_unused_s,
         )
         self._limits = Limits(settings.limits.slices, settings.limits.chips)
 

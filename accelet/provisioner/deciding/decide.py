@@ -19,6 +19,7 @@ from accelet.provisioner.deciding.findings import note_findings
 from accelet.provisioner.deciding.losing import judge_pool, why_against
 from accelet.provisioner.deciding.parking import find_parked, keep_parked, let_go, retire_or_park, reuse
 from accelet.provisioner.deciding.retire import is_ending, left, retire
+from accelet.provisioner.deciding.unused import why_released
 from accelet.provisioner.deciding.view import Create, Discard, Finish, Open, SliceRecord, SlicesView, Step
 from accelet.provisioner.pools.machines import Refusal
 
@@ -32,16 +33,23 @@ def decide(view: SlicesView) -> Step:
 
     A pool of a former attempt goes first: a request has one.
     """
-    stray = next((p for p in view.pools if p.name != view.record.pool and p.state != "deleting"), None)
-    if stray is not None:
-        step = retire(view, stray, view.record)
-    elif view.record.pool in view.given:
-        step = let_go(view)
-    else:
-        step = _pursue(view) if view.unwanted is None else _release(view)
-    step = note_findings(view, step)
+    step = note_findings(view, _decide(view))
     # The first step on the way to it is to write it down; nothing is done that is not written.
     return step if step.record == view.record else Step(step.record, None, 0.0)
+
+
+def _decide(view: SlicesView) -> Step:
+    stray = next((p for p in view.pools if p.name != view.record.pool and p.state != "deleting"), None)
+    if stray is not None:
+        return retire(view, stray, view.record)
+    if view.record.pool in view.given:
+        return let_go(view)
+    if view.unwanted is not None:
+        return _release(view)
+    if why := why_released(view):
+        # Nobody is asked again whether the job wants it: it would have it made anew at once.
+        return _release(replace(view, unwanted=why, record=replace(view.record, is_lapsed=True)))
+    return _pursue(view)
 
 
 def _release(view: SlicesView) -> Step:
@@ -70,7 +78,8 @@ def _end(view: SlicesView) -> Step:
     why = view.unwanted or ""
     if view.record.phase == "Pending" and view.record.why == why:
         return Step(view.record, None, _WAIT_S)
-    return Step(SliceRecord(why=why, since_s=view.now_s, attempt=view.record.attempt))
+    lapsed = view.record.is_lapsed
+    return Step(SliceRecord(why=why, since_s=view.now_s, attempt=view.record.attempt, is_lapsed=lapsed))
 
 
 def _is_surely_absent(view: SlicesView) -> bool:
@@ -88,13 +97,15 @@ def _absent_in(view: SlicesView) -> float:
 
 def _pursue(view: SlicesView) -> Step:
     record = view.record
+    if record.phase not in ("Refused", "Pending"):
+        return _PHASES[record.phase](view)
+    refusal = next((one for one in (view.machines, view.order) if isinstance(one, Refusal)), None)
+    if refusal is None:
+        # The settings may have been mended since it was refused, or accelet knows its machines by now.
+        return _begin(view) if record.phase == "Pending" else Step(record.enter("Pending", "", view.now_s))
     if record.phase == "Refused":
-        return Step(record)
-    if record.phase == "Pending":
-        for refusal in (view.machines, view.order):
-            if isinstance(refusal, Refusal):
-                return Step(record.enter("Refused", refusal.reason, view.now_s))
-    return _PHASES[record.phase](view)
+        return Step(record.say(refusal.reason))
+    return Step(record.enter("Refused", refusal.reason, view.now_s))
 
 
 def _begin(view: SlicesView) -> Step:
@@ -234,7 +245,7 @@ def _open(view: SlicesView) -> Step | None:
 
 def _take_back(view: SlicesView) -> Step:
     """Somebody wants it again while it is being given back."""
-    record = replace(view.record, parked_s=0.0, taker="")
+    record = replace(view.record, parked_s=0.0, taker="", is_lapsed=False)
     if view.is_sound and is_ending(view):
         return Step(record, None, _POLL_S)
     if view.is_sound:
@@ -282,7 +293,6 @@ def _moved_on(record: SliceRecord) -> str:
 
 
 _PHASES: Final[Mapping[Phase, Callable[[SlicesView], Step]]] = {
-    "Pending": _begin,
     "Creating": _create,
     "Joining": _join,
     "Joined": _wait_for_set,

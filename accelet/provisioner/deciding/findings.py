@@ -5,6 +5,7 @@ from typing import Final
 
 from accelet.provisioner.deciding.losing import doubt_of
 from accelet.provisioner.deciding.retire import left
+from accelet.provisioner.deciding.unused import note_use, use_left_s
 from accelet.provisioner.deciding.view import LEAVING, SliceRecord, SlicesView, Step
 
 _ASKING: Final = frozenset(("Creating", "Joining", "Failing", "Releasing"))
@@ -24,6 +25,7 @@ def note_findings(view: SlicesView, step: Step) -> Step:
     record = replace(
         step.record, silent=silent, doubt=doubt, staying=staying, slow=_slowness(view, step.record)
     )
+    record = note_use(view, record)
     if record.undeletable and (record.phase not in LEAVING or not view.has_pool):
         record = replace(record, undeletable="")
     left_s, again_s = left(view, record.since_s, view.times.lag_s), step.again_s
@@ -37,6 +39,8 @@ def note_findings(view: SlicesView, step: Step) -> Step:
     no_service = view.no_service
     if no_service and not record.no_service and left_s > 0:
         no_service, again_s = "", soon_s
+    waits_s = [wait_s for wait_s in (again_s, use_left_s(view, record)) if wait_s is not None]
+    again_s = min(waits_s, default=None)
     return Step(replace(record, no_service=no_service, drift=_drift(view)), step.action, again_s)
 
 

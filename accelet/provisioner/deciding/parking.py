@@ -128,7 +128,9 @@ def keep_parked(view: SlicesView) -> Step:
 def let_go(view: SlicesView) -> Step:
     """Another has written down that the pool is its own."""
     why = f"the pool {view.record.pool} was given to another job"
-    return Step(SliceRecord(why=why, since_s=view.now_s, attempt=view.record.attempt))
+    return Step(
+        SliceRecord(why=why, since_s=view.now_s, attempt=view.record.attempt, is_lapsed=view.record.is_lapsed)
+    )
 
 
 def _flaw(view: SlicesView, pool: NodePool | None) -> str:

@@ -21,7 +21,8 @@ class Times:
     doubled each round up to `longest_rest_s`. `refused_s`: for how long a place is asked again that refuses
     for a reason that may pass. `slow_s`: after which a provider that has not made or deleted a pool is
     reported. `evict_s`: after which pods are evicted that still run on a slice that is lost, None for
-    never.
+    never. `unused_s`: after which a ready slice without pods is reported, and `release_unused_s` after which
+    it is given back, None for never.
     """
 
     join_s: float = 900.0
@@ -36,6 +37,8 @@ class Times:
     refused_s: float = 900.0
     slow_s: float = 1800.0
     evict_s: float | None = None
+    unused_s: float = 900.0
+    release_unused_s: float | None = None
 
 
 GATHERING: Final = frozenset(("Joining", "Joined"))
@@ -64,7 +67,8 @@ class SliceRecord:
     to delete the pool, 0 for not in this phase. `refused_s` is since when the attempt's place refuses for a
     reason that may pass, 0 while it does not. `was_ready`: the slice failed after it had been Ready.
     `undeletable` is why the provider does not delete the pool, `slow` that it takes too long. `staying`
-    names the pods that keep a pool from being deleted.
+    names the pods that keep a pool from being deleted. `idle_s` is since when a ready slice has no pods, 0
+    while it has, and `unused` the sentence on that. `is_lapsed`: it was given back for that.
     """
 
     phase: Phase = "Pending"
@@ -100,6 +104,9 @@ class SliceRecord:
     was_ready: bool = False
     undeletable: str = ""
     slow: str = ""
+    idle_s: float = 0.0
+    unused: str = ""
+    is_lapsed: bool = False
 
     def enter(self, phase: Phase, why: str, now_s: float, **changes: object) -> "SliceRecord":
         """The record in another phase, from now on."""

@@ -16,7 +16,7 @@ from accelet.provisioner.settings import (
 )
 from tests.integration.kube.waiting import eventually
 from tests.integration.provisioner.conftest import Start
-from tests.integration.provisioner.world import JOB_SETS, MAPS, NODES, REQUESTS, World
+from tests.integration.provisioner.world import EVENTS, JOB_SETS, MAPS, NODES, REQUESTS, World
 from tests.output_forms import read_form
 from tests.unit.provisioner.manifests import job_set
 
@@ -163,6 +163,18 @@ async def test_what_cannot_be_had_is_told_the_owner(world: World, start: Start) 
             )
         )
     assert world.objects(REQUESTS) == []
+
+
+async def test_a_quota_that_refuses_slice_requests_is_told_the_owner(world: World, start: Start) -> None:
+    quota = Answer(403, "Forbidden", 'slicerequests "train-w-0" is forbidden: exceeded quota: small')
+    world.api.faults.append(Fault(quota, method="POST", path="/slicerequests", times=1000))
+    async with start():
+        world.ask("train")
+        await eventually(lambda: any("exceeded quota: small" in note for note in world.notes()))
+    (event,) = (one for one in world.objects(EVENTS) if "exceeded quota: small" in one["note"])
+    assert (event["reason"], event["regarding"]["kind"]) == ("SliceRefused", "JobSet")
+    assert event["note"].startswith("the API server refuses train-w-0")
+    assert world.api.count(method="POST", path="/slicerequests") <= 2
 
 
 async def test_faults_and_a_killed_provisioner_leave_nothing_partial_and_nothing_behind(

@@ -12,6 +12,7 @@ from accelet.provisioner.deciding.attempts import after_create
 from accelet.provisioner.deciding.decide import decide
 from accelet.provisioner.deciding.room import Limits
 from accelet.provisioner.deciding.view import Create
+from accelet.provisioner.pools.machines import Refusal
 from accelet.provisioner.pools.pool import NodePool, Original, PoolState
 from tests.unit.provisioner.world import HOSTS, MACHINES, TIMES, World
 
@@ -765,3 +766,86 @@ def test_only_a_pool_of_just_these_machines_is_adopted(
     else:
         assert step.record.mark == ""
         assert pool not in replace(view, record=step.record, listed=listed).pools
+
+
+def _one_ready(**times: float) -> World:
+    """A world with one slice that is ready, on which no pod starts."""
+    world = World(random.Random(1))
+    world.times = replace(TIMES, **times)
+    world.ask("one")
+    world.is_idle = True
+    _run_until_ready(world, 1200.0)
+    return world
+
+
+def test_a_ready_slice_that_nobody_uses_is_told_and_no_more_once_a_pod_runs() -> None:
+    world = _one_ready()
+    (request,) = world.requests.values()
+    _run(world, TIMES.unused_s - 120.0)
+    assert request.record.unused == ""
+    _run(world, 240.0)
+    assert request.record.unused.startswith("no pod has run on it for 15 min: its pods may select")
+    _run(world, 24 * 3600.0)
+    assert request.record.phase == "Ready", "it is not given back unless the settings say so"
+    world.is_idle = False
+    _run(world, 120.0)
+    assert (request.record.unused, request.record.idle_s) == ("", 0.0)
+
+
+def test_an_unused_slice_is_given_back_once_and_not_made_anew() -> None:
+    world = _one_ready(release_unused_s=3600.0)
+    (request,) = world.requests.values()
+    _run(world, 3000.0)
+    assert request.record.phase == "Ready"
+    _run(world, 2400.0)
+    assert (request.record.phase, request.record.is_lapsed, set(world.pools)) == (
+        "Pending",
+        True,
+        {"foreign"},
+    )
+    assert request.record.why == (
+        "no pod ran on it for 60 min, so it is given back: delete this SliceRequest to have it made again"
+    )
+    creates = world.creates
+    _run(world, 24 * 3600.0)
+    assert world.creates == creates
+
+
+def test_of_a_set_that_is_used_no_slice_is_given_back() -> None:
+    world = World(random.Random(1))
+    world.times = replace(TIMES, release_unused_s=3600.0)
+    world.ask("two", 2)
+    _run_until_ready(world, 2400.0)
+    first, second = world.requests.values()
+    world.is_idle = True
+    for node in world.nodes.values():
+        if node.pool == second.record.pool:
+            node.pods = 0
+    _run(world, 6 * 3600.0)
+    assert [one.record.phase for one in (first, second)] == ["Ready", "Ready"]
+    assert (bool(first.record.unused), bool(second.record.unused)) == (False, True)
+
+
+def test_a_pod_that_comes_before_the_pool_is_closed_keeps_an_unused_slice() -> None:
+    world = _one_ready(release_unused_s=3600.0, grace_s=600.0)
+    (request,) = world.requests.values()
+    while request.record.phase == "Ready":
+        _run(world, 60.0)
+    assert (request.record.phase, request.record.is_lapsed) == ("Releasing", True)
+    world.is_idle = False
+    world.start_pods()
+    _run_until_ready(world, 1200.0)
+    assert (request.record.is_lapsed, world.creates) == (False, 1)
+
+
+def test_a_request_that_was_refused_is_judged_anew_when_the_settings_are_mended() -> None:
+    world = World(random.Random(1))
+    world.ask("one")
+    (request,) = world.requests.values()
+    view = replace(world.view(request), order=Refusal("there is no class secure"))
+    step = decide(view)
+    assert (step.record.phase, step.record.why) == ("Refused", "there is no class secure")
+    other = decide(replace(view, record=step.record, order=Refusal("there is no class secured")))
+    assert (other.record.phase, other.record.why) == ("Refused", "there is no class secured")
+    again = decide(replace(view, record=other.record, order=world.view(request).order))
+    assert (again.record.phase, again.record.why) == ("Pending", "")

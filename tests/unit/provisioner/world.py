@@ -110,6 +110,7 @@ class World:
         self.refusal: Failure | None = None
         self.delete_refusal: Failure | None = None
         self.creates = 0
+        self.is_idle = False
         self.silent_list: PoolList | None = None
         self.whole_once: set[str] = set()
 
@@ -407,7 +408,9 @@ class World:
         self.start_pods()
 
     def start_pods(self) -> None:
-        """kube-scheduler: pods of a wanted set go to its open nodes."""
+        """kube-scheduler: pods of a wanted set go to its open nodes, unless these do not suit them."""
+        if self.is_idle:
+            return
         for request in self.requests.values():
             for node in self.nodes.values():
                 is_own = node.owner == request.uid and node.pool in self.held(request)
