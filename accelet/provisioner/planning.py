@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -32,6 +33,12 @@ def machines_of(spec: SliceRequestSpec) -> Machines | Refusal:
     asked = Asked(
         spec.accelerator, spec.topology, spec.chips_per_pod, None, spec.machine_type, spec.ici_resiliency
     )
+    return _choose_machines(asked)
+
+
+@lru_cache(maxsize=4096)
+def _choose_machines(asked: Asked) -> Machines | Refusal:
+    """The same for the same: a set of a thousand slices asks for one thing a thousand times."""
     return choose_machines(asked)
 
 

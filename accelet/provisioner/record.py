@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, Final, Literal
 
 import msgspec
 
 from accelet.kinds.slicerequest import FINALIZER, SliceCondition, SliceRequestSpec, SliceRequestStatus
 from accelet.kube.objects import RawObject, WireMetadata, WireObject, read_object
-from accelet.provisioner.deciding.view import SliceRecord
+from accelet.provisioner.deciding.view import Member, SliceRecord
 
 FORCE: Final = "accelet.dev/force-delete"
 """The annotation by which a person lets a slice be deleted under its running pods: `"true"`."""
@@ -28,7 +29,7 @@ _OURS: Final = frozenset(
 _MOST_TEXT: Final = 1024
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SliceRequest:
     """One SliceRequest. `status` is what the API server has of it, `record` the same for decisions."""
 
@@ -50,7 +51,7 @@ class SliceRequest:
     def set_key(self) -> tuple[str, str]:
         return self.namespace, self.spec.slice_set.name
 
-    @property
+    @cached_property
     def record(self) -> SliceRecord:
         status = self.status
         return SliceRecord(
@@ -91,6 +92,11 @@ class SliceRequest:
             drift=self._found(_DRIFT),
             silent=self._found(_SILENT),
         )
+
+    @cached_property
+    def as_member(self) -> Member:
+        """What the others of its set see of it, as far as it is written down."""
+        return Member(self.record)
 
     @property
     def problems(self) -> tuple[tuple[str, str], ...]:

@@ -1,7 +1,7 @@
 """What there is, as the watches tell it, and the view of it that one decision takes."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from accelet.kube.nodes import Node
@@ -12,6 +12,8 @@ from accelet.provisioner.deciding.offers import ParkedSlice, Party, given_of, is
 from accelet.provisioner.deciding.parking import OFFERED_S
 from accelet.provisioner.deciding.room import BEGINNING, Counted, Limits, RoomBook
 from accelet.provisioner.deciding.view import (
+    GATHERING,
+    HELD,
     Member,
     ParkedPool,
     SliceNode,
@@ -33,6 +35,12 @@ Key = tuple[str, str]
 OwnerKey = tuple[str, str, str]
 
 _NOTHING: Mapping[str, str] = {}
+_ALONE = frozenset(("Ready", "Repairing", "Releasing", "Parked", "Refused"))
+"""Phases in which a slice asks nothing of its set, but whether all of it is unused."""
+
+_BY_TIERS = frozenset(("Creating", "Joining", "BackingOff"))
+"""Phases in which only the others count that found no room in a tier."""
+
 _NO_POOLS: frozenset[str] = frozenset()
 _SHOWN = 80
 
@@ -60,6 +68,12 @@ class ProvisionerState:
         self.bookings = BookingBook()
         self.parked = ParkedBook()
         self._keys: dict[str, Key] = {}
+        self._sets: dict[Key, dict[Key, SliceRequest]] = defaultdict(dict)
+        """Requests by the namespace and name of their set."""
+
+        self._dry_of: dict[Key, set[Key]] = defaultdict(set)
+        """Of these those that found no room in some tier."""
+
         self._of_job: dict[Key, set[Key]] = defaultdict(set)
         """Requests by the namespace and name of the Job that they are for."""
 
@@ -71,6 +85,10 @@ class ProvisionerState:
         """By node the pods that count as work, with the time by which each is to be gone."""
 
         self._of_pool: dict[str, set[str]] = defaultdict(set)
+        self._changes_of: dict[str, object] = {}
+        """By pool a thing that is another one after each change of its Nodes; none where it has no Nodes."""
+
+        self._whole: dict[str, tuple[tuple[object, ...], bool]] = {}
         self._times = Times(
             join_s=settings.join_s,
             hold_s=settings.hold_s,
@@ -97,11 +115,16 @@ class ProvisionerState:
         if known is not None and known.uid != request.uid:
             self.remove_request(known.key, known.uid)
         self.requests[request.key] = request
+        self._sets[request.set_key][request.key] = request
+        if request.status.dry_tiers:
+            self._dry_of[request.set_key].add(request.key)
+        else:
+            self._forget_dry(request)
         self._keys[request.uid] = request.key
         if request.spec.owner is not None:
             self._of_job[request.namespace, request.spec.owner.job].add(request.key)
         self.parked.set(request)
-        self._room.set(self._counted(request))
+        self._count(request)
         for mark in {request.status.mark, known.status.mark if known is not None else ""} - {""}:
             self._count_holders(mark)
 
@@ -114,13 +137,24 @@ class ProvisionerState:
     def remove_request(self, key: Key, uid: str) -> None:
         if (known := self.requests.get(key)) is not None and known.uid == uid:
             del self.requests[key]
+            del self._sets[known.set_key][key]
+            if not self._sets[known.set_key]:
+                del self._sets[known.set_key]
+            self._forget_dry(known)
             self._chips.pop(uid, None)
+            self._whole.pop(uid, None)
             self._keys.pop(uid, None)
             self._forget_job(known)
             self.parked.remove(uid)
             self._room.remove(uid)
             if known.status.mark:
                 self._count_holders(known.status.mark)
+
+    def _forget_dry(self, request: SliceRequest) -> None:
+        if request.set_key in self._dry_of:
+            self._dry_of[request.set_key].discard(request.key)
+            if not self._dry_of[request.set_key]:
+                del self._dry_of[request.set_key]
 
     def _forget_job(self, request: SliceRequest) -> None:
         if request.spec.owner is not None:
@@ -136,6 +170,7 @@ class ProvisionerState:
         pool = node.labels.get(self.pool_label)
         if pool is not None:
             self._of_pool[pool].add(node.name)
+            self._changes_of[pool] = object()
         return pool
 
     def renew_node(self, node: Node) -> None:
@@ -151,8 +186,10 @@ class ProvisionerState:
         pool = known.labels.get(self.pool_label) if known is not None else None
         if pool is not None:
             self._of_pool[pool].discard(name)
+            self._changes_of[pool] = object()
             if not self._of_pool[pool]:
                 del self._of_pool[pool]
+                del self._changes_of[pool]
         return pool
 
     def set_pod(self, key: Key, pod: Pod | None) -> set[str]:
@@ -225,7 +262,6 @@ class ProvisionerState:
     def view(self, request: SliceRequest, listed: PoolList, now_s: float) -> SlicesView:
         """Everything that the next decision about `request` depends on."""
         wish = self.wish_for(request)
-        others = [one for one in self.set_of(request) if one is not request]
         view = SlicesView(
             name=request.name,
             uid=request.uid,
@@ -234,7 +270,7 @@ class ProvisionerState:
             order=order_for(request.spec, request.namespace, self.settings),
             listed=listed,
             now_s=now_s,
-            members=tuple(self._member(one, listed, now_s) for one in others),
+            members=self._members(request, listed, now_s),
             set_size=request.spec.slice_set.size,
             unwanted=wish.unwanted,
             is_ended=wish.is_ended,
@@ -267,11 +303,66 @@ class ProvisionerState:
         view = SlicesView("", uid, SliceRecord(), nobody, nobody, listed, now_s, times=self._times)
         return replace(view, nodes=self._seen(view, _NOTHING))
 
-    def _member(self, one: SliceRequest, listed: PoolList, now_s: float) -> Member:
+    def _members(self, request: SliceRequest, listed: PoolList, now_s: float) -> tuple[Member, ...]:
+        """The others of its set, with as much of each as decisions in its phase look at."""
+        phase = request.status.phase
+        if phase in _ALONE and self._times.release_unused_s is None:
+            return ()
+        if phase in _BY_TIERS:
+            keys = self._dry_of.get(request.set_key, set()) - {request.key}
+            return tuple([self.requests[key].as_member for key in sorted(keys)])
+        others = [one for one in self.set_of(request) if one.uid != request.uid]
+        if phase in _ALONE:
+            return tuple([one.as_member for one in others])
+        if phase != "Joined":
+            gathering = [one for one in others if one.status.phase in GATHERING]
+            wanted = dict(zip((one.uid for one in gathering), self._wishes(gathering), strict=True))
+            return tuple(
+                [
+                    Member(one.record, is_wanted=wanted[one.uid]) if one.uid in wanted else one.as_member
+                    for one in others
+                ]
+            )
+        wishes = self._wishes(others)
+        pools = listed.names
+        known = list(zip(others, wishes, strict=True))
+        are_held = all(one.status.phase in HELD for one, is_wanted in known if is_wanted)
+        return tuple(
+            Member(
+                one.record,
+                is_whole=are_held and self._is_whole(one, listed, now_s),
+                is_wanted=is_wanted,
+                is_listed=one.status.pool in pools,
+            )
+            for one, is_wanted in known
+        )
+
+    def _is_whole(self, one: SliceRequest, listed: PoolList, now_s: float) -> bool:
+        """Whether a slice has all its machines; remembered until its pool, its record or the list changes."""
+        seen = (listed, one, self._changes_of.get(one.status.pool))
+        known = self._whole.get(one.uid)
+        if known is not None and all(now is before for now, before in zip(seen, known[0], strict=True)):
+            return known[1]
+        is_whole = self._look_if_whole(one, listed, now_s)
+        self._whole[one.uid] = seen, is_whole
+        return is_whole
+
+    def _look_if_whole(self, one: SliceRequest, listed: PoolList, now_s: float) -> bool:
         view = SlicesView(one.name, one.uid, one.record, machines_of(one.spec), Refusal(""), listed, now_s)
         view = replace(view, nodes=self._seen(view, _NOTHING))
-        is_whole = view.is_whole and view.is_sound
-        return Member(one.record, is_whole, self._is_wanted(one), view.pool is not None)
+        return view.is_whole and view.is_sound
+
+    def _wishes(self, some: Sequence[SliceRequest]) -> list[bool]:
+        """Whether each is wanted: those of one owner are alike, but for those that are deleted."""
+        known: dict[tuple[str, bool], bool] = {}
+        wishes = []
+        for one in some:
+            owner = one.spec.owner
+            key = (owner.uid if owner is not None else f"request {one.uid}", one.is_deleted)
+            if key not in known:
+                known[key] = self._is_wanted(one)
+            wishes.append(known[key])
+        return wishes
 
     def _is_wanted(self, one: SliceRequest) -> bool:
         return self.wish_for(one).unwanted is None
@@ -390,7 +481,22 @@ class ProvisionerState:
 
     def set_of(self, request: SliceRequest) -> list[SliceRequest]:
         """All requests of its set that are known, itself among them."""
-        return [one for one in self.requests.values() if one.set_key == request.set_key]
+        return list(self._sets.get(request.set_key, {}).values())
+
+    def touched_in_set(self, before: SliceRequest | None, after: SliceRequest | None) -> list[Key]:
+        """The others of a set that a change of this one may have waited for.
+
+        That its machines come makes a difference to them once all of the set are held.
+        """
+        known = after or before
+        if known is None:
+            return []
+        others = [one for one in self.set_of(known) if one.uid != known.uid]
+        if before is not None and after is not None and _said_to_set(before) == _said_to_set(after):
+            is_late = before.status.phase in HELD or after.status.phase not in HELD
+            if is_late or any(one.status.phase not in HELD and self._is_wanted(one) for one in others):
+                return []
+        return [one.key for one in others]
 
     def _why_no_room(self, request: SliceRequest, listed: PoolList) -> str | None:
         if request.status.phase not in BEGINNING:  # counting all slices is not for each look at each of them
@@ -419,6 +525,11 @@ class ProvisionerState:
         """Counts those anew that have pools with a mark."""
         own = self.request_with(mark)
         for request in (*([own] if own is not None else []), *self.parked.holders_of(mark)):
+            self._count(request)
+
+    def _count(self, request: SliceRequest) -> None:
+        """Counts a request anew, where there are limits to count for."""
+        if self._limits != Limits():
             self._room.set(self._counted(request))
 
     def _counted(self, one: SliceRequest) -> Counted:
@@ -430,6 +541,12 @@ class ProvisionerState:
             pools |= self._pools_of.get(one.status.mark, frozenset()) & {one.status.pool}
         pools -= self._given(one)
         return Counted(one.uid, one.set_key, one.spec.slice_set.size, self._chips[one.uid], one.record, pools)
+
+
+def _said_to_set(request: SliceRequest) -> object:
+    """What of a slice may have others of its set do something at once, but for being held."""
+    record, is_resting = request.record, request.status.phase == "BackingOff"
+    return is_resting, record.retry_s if is_resting else 0.0, record.dry_tiers, request.is_deleted
 
 
 def marks_of(listed: PoolList | None) -> Iterable[str]:

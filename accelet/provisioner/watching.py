@@ -221,8 +221,8 @@ class Watching:
         known = change.after or change.before
         if known is None:
             return
-        for other in self._state.set_of(known):
-            self._tell_request(other.key)
+        for key in self._state.touched_in_set(change.before, change.after):
+            self._tell_request(key)
         for one in (change.before, change.after):
             for key in self._state.touched_by(one) if one is not None else ():
                 self._tell_request(key)

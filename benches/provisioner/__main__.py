@@ -2,11 +2,13 @@
 
 import asyncio
 import os
+from math import log
 
 from benches.provisioner.deciding import measure as measure_decisions
-from benches.provisioner.running import measure_calls, measure_memory
+from benches.provisioner.running import measure_calls, measure_memory, measure_set
 
 _SLICES, _WAITING, _MORE = 1_000, 20, 20
+_SETS = (25, 100, 400, 1_000)
 
 
 def main() -> None:
@@ -23,6 +25,13 @@ def main() -> None:
         f"writes of its SliceRequest: {costs.writes:.1f}"
     )
     _say(f"lists: {costs.lists:.0f} in {costs.seconds:.0f} s of ticks of 1 s, for {_MORE} slices")
+    times_s = {size: asyncio.run(measure_set(size)) for size in _SETS}
+    _say(
+        ", ".join(f"a set of {size:,} until it is ready: {took_s:.1f} s" for size, took_s in times_s.items())
+    )
+    few, many = _SETS[-2:]
+    exponent = log(times_s[many] / times_s[few]) / log(many / few)
+    _say(f"processor time by the size of a set, from {few:,} to {many:,}: exponent {exponent:.2f} (aim 1)")
 
 
 def _say(line: str) -> None:

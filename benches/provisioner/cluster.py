@@ -39,6 +39,13 @@ def request(number: int) -> dict[str, Any]:
     return {"metadata": metadata, "spec": msgspec.to_builtins(spec)}
 
 
+def member(number: int, size: int) -> dict[str, Any]:
+    """A SliceRequest of one machine in a set of that many."""
+    spec = msgspec.structs.replace(_SPEC, topology="2x2", slice_set=SliceSet(name="large", size=size))
+    metadata = {"name": f"large-{number}", "namespace": NAMESPACE, "finalizers": [FINALIZER]}
+    return {"metadata": metadata, "spec": msgspec.to_builtins(spec)}
+
+
 def fill(api: FakeApi, slices: int, cluster: str) -> None:
     """Puts that many ready slices into the API server, each with its pool, its Nodes and a pod on each."""
     for number in range(slices):

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 
 from accelet.fakeapi import FakeApi
 from benches.agent.processes import Measured
-from benches.provisioner.cluster import MAPS, NAMESPACE, REQUESTS, fill, request
+from benches.provisioner.cluster import MAPS, NAMESPACE, REQUESTS, fill, member, request
 from tests.free_ports import free_port
 
 _SETTINGS = """
@@ -59,6 +59,21 @@ async def measure_calls(slices: int) -> Costs:
     """What slices cost that are asked for, become ready and are given back."""
     async with _running(0) as running:
         return await _make_and_give_back(running, slices)
+
+
+async def measure_set(size: int) -> float:
+    """Seconds of processor time until a set of that many slices of one machine each is ready."""
+    async with _running(0) as running:
+        api, before_s = running.api, running.process.cpu_s()
+        for number in range(size):
+            api.state.create(REQUESTS, NAMESPACE, member(number, size))
+
+        def are_ready() -> bool:
+            found = api.state.list(REQUESTS, {}, None)["items"]
+            return all((one.get("status") or {}).get("phase") == "Ready" for one in found)
+
+        await _until(are_ready, _PATIENCE_S + size)
+        return running.process.cpu_s() - before_s
 
 
 @asynccontextmanager
@@ -118,7 +133,7 @@ def _calls(port: int) -> dict[str, float]:
     return calls
 
 
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(_PATIENCE_S):
+async def _until(condition: Callable[[], bool], patience_s: float = _PATIENCE_S) -> None:
+    async with asyncio.timeout(patience_s):
         while not await asyncio.to_thread(condition):  # noqa: ASYNC110  the server is on other threads
             await asyncio.sleep(0.2)

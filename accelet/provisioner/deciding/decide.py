@@ -20,12 +20,20 @@ from accelet.provisioner.deciding.losing import judge_pool, why_against
 from accelet.provisioner.deciding.parking import find_parked, keep_parked, let_go, retire_or_park, reuse
 from accelet.provisioner.deciding.retire import is_ending, left, retire
 from accelet.provisioner.deciding.unused import why_released
-from accelet.provisioner.deciding.view import Create, Discard, Finish, Open, SliceRecord, SlicesView, Step
+from accelet.provisioner.deciding.view import (
+    HELD,
+    Create,
+    Discard,
+    Finish,
+    Open,
+    SliceRecord,
+    SlicesView,
+    Step,
+)
 from accelet.provisioner.pools.machines import Refusal
 
 _POLL_S = 10.0
 _WAIT_S = 60.0
-_HELD = frozenset(("Joined", "Ready", "Repairing"))
 
 
 def decide(view: SlicesView) -> Step:
@@ -190,7 +198,7 @@ def _wait_for_set(view: SlicesView) -> Step:
     if not view.is_whole:
         return Step(record.enter("Joining", f"only {view.hosts} of its machines are there", now_s))
     others = [one for one in view.members if one.is_wanted]
-    is_set_whole = all(one.is_whole and one.record.phase in _HELD for one in others)
+    is_set_whole = all(one.is_whole and one.record.phase in HELD for one in others)
     if view.is_sound and len(others) >= view.set_size - 1 and is_set_whole:
         return _open(view) or Step(record.enter("Ready", "", now_s, tried=0, rounds=0, dry_tiers=()))
     if must_move_on(view, record):

@@ -47,6 +47,9 @@ GATHERING: Final = frozenset(("Joining", "Joined"))
 LEAVING: Final = frozenset(("Failing", "Releasing"))
 """Phases in which a pool is on its way out."""
 
+HELD: Final = frozenset(("Joined", "Ready", "Repairing"))
+"""Phases in which a slice was whole, and is as far as its set is concerned."""
+
 COMING: Final = frozenset(("Joining", "Joined", "Ready", "Repairing"))
 
 
@@ -149,7 +152,11 @@ class SliceNode:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Another slice of the set. `is_listed`: the provider's list has its pool."""
+    """Another slice of the set. `is_listed`: the provider's list has its pool.
+
+    Only what the phase of the slice that is decided on can make use of is looked up: a set may have a
+    thousand slices. `is_whole` is that of a set of which all are held.
+    """
 
     record: SliceRecord
     is_whole: bool = False
@@ -188,6 +195,8 @@ class ParkedPool:
 @dataclass(frozen=True, slots=True)
 class SlicesView:
     """Everything that a decision about one slice depends on.
+
+    `members` are the others of its set, none in phases of which decisions do not look at them.
 
     `unwanted` is why nobody wants it any more, None if somebody does; `is_ended`: nobody ever will.
     `is_deleted`: its SliceRequest is being deleted. `no_room` is why none may be begun now. `fingerprint` is
@@ -229,7 +238,7 @@ class SlicesView:
     def pools(self) -> tuple[NodePool, ...]:
         """The pools with this request's mark, whatever attempt they are of, and one that it took over."""
         uid, record, given = self.uid, self.record, self.given
-        own = [pool for pool in self.listed.pools if pool.mark == uid]
+        own = list(self.listed.by_mark.get(uid, ()))
         if record.mark:
             others = (*self.listed.pools, *self.listed.originals)
             own += [pool for pool in others if (pool.mark, pool.name) == (record.mark, record.pool)]

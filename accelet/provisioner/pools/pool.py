@@ -1,7 +1,10 @@
 """A pool as its provider tells of it, and what can become of a request to make or delete one."""
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Final, Literal
 
 PoolState = Literal["creating", "running", "busy", "failed", "deleting"]
@@ -76,7 +79,7 @@ class NodePool:
     original: Original | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PoolList:
     """All pools of ours at one moment, asked for at `asked_s`, and the names that others have taken.
 
@@ -87,3 +90,16 @@ class PoolList:
     asked_s: float
     foreign: frozenset[str] = frozenset()
     originals: tuple[NodePool, ...] = ()
+
+    @cached_property
+    def by_mark(self) -> Mapping[str, Sequence[NodePool]]:
+        """The pools of each request."""
+        found: defaultdict[str, list[NodePool]] = defaultdict(list)
+        for pool in self.pools:
+            found[pool.mark].append(pool)
+        return dict(found)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of all pools of ours."""
+        return frozenset(pool.name for pool in self.pools)
