@@ -88,6 +88,18 @@ class Site:
         what = "slices of both drivers are there"
         wait_until(what, lambda: len(self.slices()) == 4, timeout_s=timeout_s, depends_on=[self.agent])
 
+    def wait_until_registered(self, since: int) -> None:
+        """The kubelet knows both drivers, by what the agent has logged `since` so many letters.
+
+        Slices of an agent before it stay for half a minute.
+        """
+
+        def are_known() -> bool:
+            lines = self.agent.log_text()[since:].splitlines()
+            return all(any('"registered"' in line and driver in line for line in lines) for driver in DRIVERS)
+
+        wait_until("both drivers are registered", are_known, timeout_s=60, depends_on=[self.agent])
+
     def left(self) -> str:
         """What is left of claims on the node: the drivers' records, their CDI files, the kubelet's record."""
         found: list[str] = []
@@ -153,8 +165,10 @@ def dra_site(
         words: list[str | Path] = [AGENT, "agent", "--host-root", folder, "--config", folder / "config.yaml"]
         words += ["--kubeconfig", kubeconfig, "--node-name", node.name, "--http", "127.0.0.1:0"]
         agents = [node.process(f"agent-dra-{number}", words) for number in (1, 2)]
+        before = len(agents[0].log_text())
         with agents[0].running():
             site = Site(cluster, node, agents[0], agents[1], user, token, folder, mode)
+            site.wait_until_registered(since=before)
             site.wait_for_slices()
             yield site
 
