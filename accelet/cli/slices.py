@@ -23,6 +23,7 @@ from accelet.kube.errors import (
     NotFoundError,
 )
 from accelet.provisioner.demand.owners import PARSERS, JobOwner
+from accelet.provisioner.demand.slices import PROVISION
 from accelet.provisioner.identity.children import first_worker
 from accelet.provisioner.offline import OfflinePlan, PlannedSlice, RefusedSlices, plan_offline
 from accelet.provisioner.providers.gke.body import render_placement
@@ -35,6 +36,12 @@ from accelet.provisioner.settings import (
 )
 from accelet.runtime.run import EXIT_FAILED
 from accelet.runtime.settings import SettingsError
+
+
+_NOT_SERVED = (
+    f"it asks for slices by {PROVISION}, which are made for JobSets and Jobs alone: write it as one of these, or "
+    "make its node pools by hand"
+)
 
 
 @click.group("slices", invoke_without_command=True)
@@ -132,13 +139,15 @@ def _request(one: SliceRequest) -> dict[str, Any]:
 
 
 def _read_owners(objects: Iterable[dict[str, Any]]) -> tuple[list[JobOwner], list[RefusedSlices]]:
-    """The JobSets and Jobs among the objects; one that cannot be read is refused with its reason."""
+    """The JobSets and Jobs among the objects. Refused is what cannot be read, and other kinds that ask."""
     owners: list[JobOwner] = []
     refused: list[RefusedSlices] = []
     for item in objects:
         kind = str(item.get("kind"))
         parse = PARSERS.get(kind)
         if parse is None:
+            if _asks(item):
+                refused.append(RefusedSlices(_owner_key(item), None, _NOT_SERVED))
             continue
         try:
             owners.append(parse(item))
@@ -147,6 +156,13 @@ def _read_owners(objects: Iterable[dict[str, Any]]) -> tuple[list[JobOwner], lis
             reason = f"{error.field}: {error.problem}" if error.field else error.problem
             refused.append(RefusedSlices(name, None, reason))
     return owners, refused
+
+
+def _asks(item: Mapping[str, Any]) -> bool:
+    """Whether an object has the annotation by which jobs ask for slices."""
+    metadata = item.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return isinstance(annotations, dict) and str(annotations.get(PROVISION)).lower() == "true"
 
 
 def _first_workers(objects: Iterable[dict[str, Any]], found: OfflinePlan) -> Sequence[Mapping[str, str]]:

@@ -1,6 +1,7 @@
 """Which machines a slice takes: the rules of the accelerators' table, as decisions with a reason."""
 
 import difflib
+import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -11,6 +12,7 @@ from accelet.accelerators.tpu.table import GENERATIONS
 
 _MULTI_HOST_CHIPS: Final = 4
 _SHOWN: Final = 80
+_GENERATION: Final = re.compile("tpu-?v?([0-9]+)([a-z]?)")
 
 
 class PlacementPolicy(Enum):
@@ -176,10 +178,22 @@ def _resilient() -> str:
 
 
 def _unknown_accelerator(label: str) -> str:
-    known = labels_sold()
-    near = difflib.get_close_matches(label[:_SHOWN], known, 1, cutoff=0.5)
-    hint = f"the nearest is {near[0]}" if near else f"known are {', '.join(known)}"
+    near = _nearest_label(label[:_SHOWN])
+    hint = f"the nearest is {near}" if near else f"known are {', '.join(labels_sold())}"
     return f"{_shown(label)} is no TPU that is sold under cloud.google.com/gke-tpu-accelerator; {hint}"
+
+
+def _nearest_label(label: str) -> str | None:
+    """What an author may have meant: never another generation than the one whose number is in the label."""
+    named, known = _GENERATION.search(label), labels_sold()
+    if named is None:
+        return next(iter(difflib.get_close_matches(label, known, 1, cutoff=0.5)), None)
+    number, letter = named.groups()
+    same = [one for one in known if (found := _GENERATION.search(one)) and found[1] == number]
+    # What people call v5e is sold as v5-lite.
+    words = (f"{number}{letter}", "lite") if letter == "e" else (f"{number}{letter}",)
+    meant = next((found for word in words if (found := [one for one in same if word in one])), same)
+    return next(iter(difflib.get_close_matches(label, meant, 1, cutoff=0.0)), None)
 
 
 def _unknown_topology(generation: Generation, product: Product, shape: Shape | None, text: str) -> str:

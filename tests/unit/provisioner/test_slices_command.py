@@ -74,6 +74,19 @@ def test_a_refusal_is_no_failure_and_harms_no_other() -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", ["LeaderWorkerSet", "RayCluster", "StatefulSet", "Deployment"])
+def test_other_kinds_that_ask_for_slices_are_refused_by_name(kind: str) -> None:
+    asking = {"kind": kind, "metadata": {"name": "serve", "annotations": {"accelet.dev/provision": "true"}}}
+    silent = {"kind": kind, "metadata": {"name": "aside"}}
+
+    found = _json(asking, silent, job_set())
+
+    assert len(found["slices"]) == 2
+    (refused,) = found["refused"]
+    assert refused["owner"] == f"{kind}/default/serve"
+    assert "which are made for JobSets and Jobs alone" in refused["reason"]
+
+
 def test_lists_as_kubectl_prints_them_are_taken_apart() -> None:
     items = [{key: value for key, value in job().items() if key != "kind"}]
 
