@@ -37,10 +37,9 @@ from accelet.provisioner.settings import (
 from accelet.runtime.run import EXIT_FAILED
 from accelet.runtime.settings import SettingsError
 
-
 _NOT_SERVED = (
-    f"it asks for slices by {PROVISION}, which are made for JobSets and Jobs alone: write it as one of these, or "
-    "make its node pools by hand"
+    f"it asks for slices by {PROVISION}, which are made for JobSets and Jobs alone: "
+    "write it as one of these, or make its node pools by hand"
 )
 
 
