@@ -18,6 +18,7 @@ from accelet.accelerators.hostfiles import (
     MOST_NUMA_NODE,
     is_folder,
     is_node,
+    read_as_text,
     read_link_name,
     read_names,
     read_number,
@@ -77,7 +78,9 @@ class CardFolder:
             health=self._health(nodes, present),
             nodes=tuple(DeviceNode(node, node) for node in present),
             by_path_links=tuple(
-                f"{BY_PATH_FOLDER}/{link}" for link in links if link.startswith(f"pci-{pci}-")
+                f"{BY_PATH_FOLDER}/{link}"
+                for link in links
+                if link.startswith(f"pci-{pci}-") and read_as_text(link) == link
             ),
             has_by_path_folder=is_folder(self.root / BY_PATH_FOLDER[1:]),
             management_nodes=tuple(self._management_nodes()),

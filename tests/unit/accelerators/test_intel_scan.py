@@ -1,3 +1,4 @@
+import os
 import random
 import shutil
 from dataclasses import replace
@@ -324,6 +325,12 @@ class TestOffers:
             Mount(f"{link}-render", f"{link}-render"),
         )
         assert all(mount.read_only for mount in device.mounts)
+
+    def test_a_link_by_path_whose_name_is_no_text_is_left_out(self, tmp_path: Path) -> None:
+        scan(tmp_path, FLEX[0], by_path="single")
+        (tmp_path / "dev/dri/by-path" / os.fsdecode(b"pci-0000:03:00.0-\xff")).symlink_to("../card0")
+        (device,) = scan(tmp_path, FLEX[0], by_path="single").devices
+        assert [mount.host_path.rpartition("-")[2] for mount in device.mounts] == ["card", "render"]
 
     def test_by_path_knows_long_domains(self, tmp_path: Path) -> None:
         (device,) = scan(tmp_path, VMD[0]).devices
