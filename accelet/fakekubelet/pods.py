@@ -123,10 +123,12 @@ def a_pod(
     node_name: str = "node",
     claims: Mapping[str, str] | None = None,
     generated_claims: Mapping[str, str] | None = None,
+    pod_group: str = "",
 ) -> Pod:
     """A pod with `containers`, or with one container `main` that asks for `limits` and all claims.
 
     `claims` are ResourceClaims by their name in the pod, `generated_claims` those made from a template.
+    `pod_group` is the PodGroup that it belongs to, see `Pod`.
 
     Raises:
         ValueError: both or duplicate container names were given, or a container uses a claim of no pod.
@@ -153,6 +155,7 @@ def a_pod(
         created_at=created_at,
         node_name=node_name,
         claims=named,
+        pod_group=pod_group,
     )
 
 

@@ -9,9 +9,10 @@ from accelet.fakekubelet.claims.cache import FoundClaim
 from accelet.kube.apiresources import ApiResource
 from accelet.kube.client import Client
 from accelet.kube.errors import NotFoundError
-from accelet.kube.objects import Wire, WireObject, read_object
+from accelet.kube.objects import Wire, WireObject, WireOwner, read_object
 
 CLAIMS: Final = ApiResource("ResourceClaim", "resourceclaims", "resource.k8s.io")
+_SCHEDULING: Final = "scheduling.k8s.io"
 SLICES: Final = ApiResource("ResourceSlice", "resourceslices", "resource.k8s.io")
 
 
@@ -31,10 +32,11 @@ class _Consumer(Wire, frozen=True):
     uid: str
     resource: str = "pods"
     name: str = ""
+    api_group: str | None = None
 
     @property
     def is_group(self) -> bool:
-        return self.resource == "podgroups"
+        return (self.api_group, self.resource) == (_SCHEDULING, "podgroups")
 
 
 class _Status(Wire, frozen=True):
@@ -69,7 +71,7 @@ class KubeClaims:
             frozenset(consumer.uid for consumer in consumers if not consumer.is_group),
             owners[0].uid if owners else None,
             frozenset(consumer.name for consumer in consumers if consumer.is_group),
-            owners[0].name if owners and owners[0].kind == "PodGroup" else "",
+            _group_of(owners[0]) if owners else "",
         )
 
     async def delete_slices(self, node: str, driver: str | None) -> int:
@@ -83,6 +85,12 @@ class KubeClaims:
             with suppress(NotFoundError):
                 await self._client.delete(SLICES, None, name)
         return len(names)
+
+
+def _group_of(owner: WireOwner) -> str:
+    """The name of an owner that is a PodGroup, empty for any other."""
+    is_group = owner.kind == "PodGroup" and (owner.api_version or "").partition("/")[0] == _SCHEDULING
+    return owner.name if is_group else ""
 
 
 def _drivers(allocation: _Allocation) -> tuple[str, ...]:
