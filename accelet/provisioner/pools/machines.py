@@ -12,7 +12,7 @@ from accelet.accelerators.tpu.table import GENERATIONS
 
 _MULTI_HOST_CHIPS: Final = 4
 _SHOWN: Final = 80
-_GENERATION: Final = re.compile("tpu-?v?([0-9]+)([a-z]?)")
+_GENERATION: Final = re.compile(r"(?:tpu-?v?|\bv)([0-9]+)([a-z]?)")
 
 
 class PlacementPolicy(Enum):
@@ -189,9 +189,10 @@ def _nearest_label(label: str) -> str | None:
     if named is None:
         return next(iter(difflib.get_close_matches(label, known, 1, cutoff=0.5)), None)
     number, letter = named.groups()
-    same = [one for one in known if (found := _GENERATION.search(one)) and found[1] == number]
+    same = [one for one in known if (its := _GENERATION.search(one)) and its[1] == number]
     # What people call v5e is sold as v5-lite.
-    words = (f"{number}{letter}", "lite") if letter == "e" else (f"{number}{letter}",)
+    is_lite = letter == "e" or "lite" in label
+    words = (f"{number}e", "lite") if is_lite else (f"{number}{letter}",)
     meant = next((found for word in words if (found := [one for one in same if word in one])), same)
     return next(iter(difflib.get_close_matches(label, meant, 1, cutoff=0.0)), None)
 

@@ -124,6 +124,8 @@ def test_the_tables_own_topologies_are_the_only_ones() -> None:
         ("tpu-v7-slice", "4x4", 4, 4, "the nearest is tpu7x$"),
         ("tpu-v5e-slice", "4x4", 4, 4, "the nearest is tpu-v5-lite-podslice$"),
         ("tpu-v5p-podslice", "4x4", 4, 4, "the nearest is tpu-v5p-slice$"),
+        ("tpu-v5-lite", "4x4", 4, 4, "the nearest is tpu-v5-lite-"),
+        ("v6e", "4x4", 4, 4, "the nearest is tpu-v6e-slice$"),
         ("tpu-v9-slice", "4x4", 4, 4, "known are tpu-v3-device, .*, tpu7x$"),
         ("tpu-slice", "4x4", 4, 4, "the nearest is tpu-v"),
         ("nvidia-l4", "4x4", 4, 4, "'nvidia-l4' is no TPU .* known are tpu-v3-device"),
