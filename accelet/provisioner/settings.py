@@ -93,11 +93,23 @@ class SimulatedPools(msgspec.Struct, frozen=True, kw_only=True):
     capacity: tuple[SimulatedCapacity, ...] = ()
 
 
-class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How many slices and chips there may be at one time, pools that come and go included."""
+class NamespaceLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How many slices and chips each namespace may have at one time."""
 
     slices: Annotated[int, msgspec.Meta(ge=0)] | None = None
     chips: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+
+class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How many slices and chips there may be at one time, pools that come and go included.
+
+    Room is kept for the set that waits longest, `reserve_s` at a time with as long between: 0 for never.
+    """
+
+    slices: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    chips: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    per_namespace: NamespaceLimits = NamespaceLimits()
+    reserve_s: _Seconds = 21600.0
 
 
 class TemplateRef(msgspec.Struct, frozen=True, kw_only=True):

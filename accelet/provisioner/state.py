@@ -10,7 +10,7 @@ from accelet.kube.watching.store import precedes
 from accelet.provisioner.bookings.book import BookingBook
 from accelet.provisioner.deciding.offers import ParkedSlice, Party, given_of, is_in_the_way, offers_for
 from accelet.provisioner.deciding.parking import OFFERED_S
-from accelet.provisioner.deciding.room import BEGINNING, Counted, Limits, RoomBook
+from accelet.provisioner.deciding.room import BEGINNING, Counted, Limits, RoomBook, Turns
 from accelet.provisioner.deciding.view import (
     GATHERING,
     HELD,
@@ -105,6 +105,9 @@ class ProvisionerState:
             release_unused_s=settings.release_unused_s,
         )
         self._limits = Limits(settings.limits.slices, settings.limits.chips)
+        each = settings.limits.per_namespace
+        self._turns = Turns(Limits(each.slices, each.chips), settings.limits.reserve_s)
+        self._has_limits = Limits() != self._limits or Limits() != self._turns.each
 
     def set_request(self, request: SliceRequest) -> None:
         """Takes a request over, unless a newer version is known: watches lag behind our own writes."""
@@ -276,7 +279,7 @@ class ProvisionerState:
             is_ended=wish.is_ended,
             is_deleted=request.is_deleted,
             is_forced=request.is_forced,
-            no_room=self._why_no_room(request, listed),
+            no_room=self._why_no_room(request, listed, now_s),
             fingerprint=fingerprint_of(request.spec, self.settings),
             no_service=self._why_unnamed(request),
             given=self._given(request),
@@ -498,15 +501,16 @@ class ProvisionerState:
                 return []
         return [one.key for one in others]
 
-    def _why_no_room(self, request: SliceRequest, listed: PoolList) -> str | None:
+    def _why_no_room(self, request: SliceRequest, listed: PoolList, now_s: float) -> str | None:
         if request.status.phase not in BEGINNING:  # counting all slices is not for each look at each of them
             return None
         if self.settings.paused:
             return "the provisioner is paused: its settings say so"
-        if self._limits == Limits():
+        if not self._has_limits:
             return None
         self._see_pools(listed)
-        return self._room.judge(self._counted(request), self._limits)
+        turns = replace(self._turns, now_s=now_s)
+        return self._room.judge(self._counted(request), self._limits, turns=turns)
 
     def _see_pools(self, listed: PoolList) -> None:
         """Counts anew what the list has changed."""
@@ -529,7 +533,7 @@ class ProvisionerState:
 
     def _count(self, request: SliceRequest) -> None:
         """Counts a request anew, where there are limits to count for."""
-        if self._limits != Limits():
+        if self._has_limits:
             self._room.set(self._counted(request))
 
     def _counted(self, one: SliceRequest) -> Counted:

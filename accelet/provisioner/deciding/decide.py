@@ -132,7 +132,9 @@ def _begin(view: SlicesView) -> Step:
     if (step := adopt(view) or reuse(view)) is not None:
         return step
     if view.no_room is not None:
-        return Step(replace(record, asks_of="", no_room=True, why=view.no_room), None, _WAIT_S)
+        since_s = record.since_s or view.now_s  # the turn of a set is by that
+        waiting = replace(record, asks_of="", no_room=True, why=view.no_room, since_s=since_s)
+        return Step(waiting, None, _WAIT_S)
     return Step(next_attempt(view, record))
 
 

@@ -1,6 +1,6 @@
 """Whether the limits leave room for one more slice, or for the whole of a set."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -8,6 +8,8 @@ from accelet.provisioner.deciding.view import SliceRecord
 
 BEGINNING: Final = frozenset(("Pending", "Failing"))
 """Phases from which a new pool may be asked for; in all others it does not matter whether there is room."""
+
+_SHOWN: Final = 80
 
 _ACTIVE: Final = frozenset(("Creating", "Joining", "Joined", "Ready", "Repairing", "Failing", "Releasing"))
 
@@ -26,6 +28,24 @@ class Limits:
         parts = [f"{self.slices} slices"] if self.slices is not None else []
         parts += [f"{self.chips} chips"] if self.chips is not None else []
         return f"at most {' and '.join(parts)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """What is judged beside the limits of all: those of each namespace, and whose turn it is.
+
+    An older set that waits has room kept for it for `reserve_s`, then not for as long, and so on: what is
+    kept for a set that does not get all it needs is others' meanwhile. 0: nothing is kept.
+    """
+
+    each: Limits = Limits()
+    reserve_s: float = 0.0
+    now_s: float = 0.0
+
+    def is_on(self, since_s: float) -> bool:
+        """Whether room is kept now for a set that waits since then."""
+        waited_s = max(0.0, self.now_s - since_s)
+        return self.reserve_s > 0 and int(waited_s // self.reserve_s) % 2 == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +87,9 @@ class RoomUse:
         return f"{self.slices} slices of {self.chips} chips"
 
 
+_NO_TURNS: Final = Turns()
+
+
 class RoomBook:
     """What all requests use, kept up with each change: to judge one costs what its own set has."""
 
@@ -74,15 +97,18 @@ class RoomBook:
         self._sets: dict[tuple[str, str], dict[str, Counted]] = {}
         self._set_of: dict[str, tuple[str, str]] = {}
         self._all = RoomUse()
+        self._of_namespace: dict[str, RoomUse] = {}
+        self._waiting: dict[str, dict[tuple[str, str], float]] = {}
+        """By namespace the sets of which nothing has begun for want of room, and since when they wait."""
 
     def set(self, counted: Counted) -> None:
         """Takes a request over as it is now."""
         if self._set_of.get(counted.uid) != counted.set_key:
             self.remove(counted.uid)
         members = self._sets.setdefault(counted.set_key, {})
-        self._all -= _use_of(members)
+        before = _use_of(members)
         members[counted.uid] = counted
-        self._all += _use_of(members)
+        self._note(counted.set_key, before)
         self._set_of[counted.uid] = counted.set_key
 
     def remove(self, uid: str) -> None:
@@ -90,13 +116,30 @@ class RoomBook:
         if key is None:
             return
         members = self._sets[key]
-        self._all -= _use_of(members)
+        before = _use_of(members)
         del members[uid]
-        self._all += _use_of(members)
+        self._note(key, before)
         if not members:
             del self._sets[key]
 
-    def judge(self, wanted: Counted, limits: Limits, parked: Iterable[Counted] = ()) -> str | None:
+    def _note(self, key: tuple[str, str], before: RoomUse) -> None:
+        """Counts a set anew that has changed."""
+        namespace, members = key[0], self._sets[key]
+        more = _use_of(members) - before
+        self._all += more
+        of_namespace = self._of_namespace.pop(namespace, RoomUse()) + more
+        if of_namespace != RoomUse():
+            self._of_namespace[namespace] = of_namespace
+        since_s, waiting = _waits_since(members.values()), self._waiting.setdefault(namespace, {})
+        waiting.pop(key, None)
+        if since_s is not None:
+            waiting[key] = since_s
+        if not waiting:
+            del self._waiting[namespace]
+
+    def judge(
+        self, wanted: Counted, limits: Limits, parked: Iterable[Counted] = (), turns: Turns = _NO_TURNS
+    ) -> str | None:
         """Why `wanted` may have no new pool now; None if it may.
 
         A set counts as a whole from its first pool on, so that none is begun that could not be ended. It is
@@ -107,10 +150,61 @@ class RoomBook:
         places = _places_of({**own, wanted.uid: wanted}, wanted)
         if not limits.allow(places.slices, places.chips):
             return f"{places} in all are more than there ever may be: {limits}"
-        with_it = self._with(wanted) - self._freed_by(parked)
-        if limits.allow(with_it.slices, with_it.chips):
-            return None
-        return f"waits for room: its set has {places}, and there may be {limits} in all"
+        if not turns.each.allow(places.slices, places.chips):
+            return f"{places} in all are more than a namespace ever may have: {turns.each}"
+        more = self._more_with(wanted) - self._freed_by(parked)
+        with_it, of_namespace = self._all + more, self._of(wanted.set_key[0]) + more
+        if not turns.each.allow(of_namespace.slices, of_namespace.chips):
+            return f"waits for room: its set has {places}, and a namespace may have {turns.each}"
+        if not limits.allow(with_it.slices, with_it.chips):
+            return f"waits for room: its set has {places}, and there may be {limits} in all"
+        return self._await_turn(wanted, limits, turns, with_it, of_namespace)
+
+    def _await_turn(
+        self, wanted: Counted, limits: Limits, turns: Turns, with_it: RoomUse, of_namespace: RoomUse
+    ) -> str | None:
+        """For which older set a set that would fit keeps away; None if it takes no room that is kept.
+
+        Of each namespace the set counts that waits longest, and not one that its namespace's own limit keeps
+        waiting: nobody is held up by the limits of others.
+        """
+        if any(one.is_active for one in self._sets.get(wanted.set_key, {}).values()):
+            return None  # it has begun
+        own = self._waits_s(wanted.set_key, turns.now_s)
+        older = [one for one in self._oldest(limits, turns.each) if one < own and turns.is_on(one[0])]
+        for _, key in sorted(older):
+            need = self._need(key)
+            rest = self._of(key[0]) + need
+            if key[0] == wanted.set_key[0]:
+                kept = of_namespace + need
+                if not turns.each.allow(kept.slices, kept.chips):
+                    return _say_first(key)
+            elif not turns.each.allow(rest.slices, rest.chips):
+                continue
+            kept = with_it + need
+            return None if limits.allow(kept.slices, kept.chips) else _say_first(key)
+        return None
+
+    def _oldest(self, limits: Limits, each: Limits) -> Iterator[tuple[float, tuple[str, str]]]:
+        """Of each namespace the set that waits longest, of those that may ever have room, and since when."""
+        for waiting in self._waiting.values():
+            for since_s, key in sorted((since_s, key) for key, since_s in waiting.items()):
+                need = self._need(key)
+                if limits.allow(need.slices, need.chips) and each.allow(need.slices, need.chips):
+                    yield since_s, key
+                    break
+
+    def _waits_s(self, key: tuple[str, str], now_s: float) -> tuple[float, tuple[str, str]]:
+        return self._waiting.get(key[0], {}).get(key, now_s), key
+
+    def _need(self, key: tuple[str, str]) -> RoomUse:
+        """What a set needs of which nothing has begun."""
+        members = self._sets[key]
+        first = next(iter(members.values()))
+        return _places_of(members, first)
+
+    def _of(self, namespace: str) -> RoomUse:
+        return self._of_namespace.get(namespace, RoomUse())
 
     def lacks(self, wanted: Counted, limits: Limits) -> RoomUse:
         """What there is too much of for `wanted` now; nothing where it never fits."""
@@ -124,11 +218,15 @@ class RoomBook:
 
     def _with(self, wanted: Counted) -> RoomUse:
         """All that there would be with one more pool for `wanted`."""
+        return self._all + self._more_with(wanted)
+
+    def _more_with(self, wanted: Counted) -> RoomUse:
+        """How much more there would be with one more pool for `wanted`."""
         own = self._sets.get(wanted.set_key, {})
         places = _places_of({**own, wanted.uid: wanted}, wanted)
         more = wanted.held  # those of former attempts, while they are being deleted
         others = [one for one in own.values() if one.uid != wanted.uid]
-        return self._all - _use_of(own) + places + _doubles_of(others) + RoomUse(more, more * wanted.chips)
+        return places + _doubles_of(others) + RoomUse(more, more * wanted.chips) - _use_of(own)
 
     def _freed_by(self, parked: Iterable[Counted]) -> RoomUse:
         """What parked slices use, which are of other sets than the one that takes them."""
@@ -139,6 +237,18 @@ class RoomBook:
             rest = {uid: one for uid, one in members.items() if uid not in going}
             freed += _use_of(members) - _use_of(rest)
         return freed
+
+
+def _waits_since(members: Collection[Counted]) -> float | None:
+    """Since when a whole set waits for room, of which nothing has begun; None for any other."""
+    size = max((one.set_size for one in members), default=0)
+    is_idle = all(one.record.phase == "Pending" and not one.held for one in members)
+    since_s = [one.record.since_s for one in members if one.record.no_room]
+    return min(since_s) if is_idle and since_s and len(members) >= size else None
+
+
+def _say_first(key: tuple[str, str]) -> str:
+    return f"waits for its turn: room is kept for the set {key[1][:_SHOWN]} of {key[0]}, which waits longer"
 
 
 def _use_of(members: Mapping[str, Counted]) -> RoomUse:

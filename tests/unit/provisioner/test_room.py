@@ -1,12 +1,14 @@
 """Room below the limits: kept up with every change, and the same as counted anew."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.kinds.slicerequest import Phase
-from accelet.provisioner.deciding.room import Counted, Limits, RoomBook
+from accelet.provisioner.deciding.room import Counted, Limits, RoomBook, Turns
 from accelet.provisioner.deciding.view import SliceRecord
 
 _COUNTED = st.builds(
@@ -102,3 +104,166 @@ def test_one_that_went_is_judged_as_any_other() -> None:
     book, gone = RoomBook(), _member("a1", 8, size=1)
     assert book.judge(gone, Limits(slices=1)) is None
     assert book.judge(gone, Limits(slices=0)) is not None
+
+
+@dataclass
+class _Set:
+    """A set as the simulation has it: when it came, and from when to when it runs."""
+
+    key: tuple[str, str]
+    size: int
+    runs_s: float
+    came_s: float
+    began_s: float | None = None
+
+    def members(self, now_s: float, *, waits: bool) -> list[Counted]:
+        is_running = self.began_s is not None and now_s < self.began_s + self.runs_s
+        found = []
+        for index in range(self.size):
+            uid = f"{self.key[0]}/{self.key[1]}-{index}"
+            phase: Phase = "Ready" if is_running else "Pending"
+            record = SliceRecord(phase, pool="p", since_s=self.came_s, no_room=waits)
+            found.append(Counted(uid, self.key, self.size, 8, record, frozenset({"p"} if is_running else ())))
+        return found
+
+
+@dataclass
+class _Queue:
+    """Sets that come, wait for their turn, run for a while and go."""
+
+    limits: Limits
+    each: Limits
+    reserve_s: float
+    book: RoomBook = field(default_factory=RoomBook)
+    sets: list[_Set] = field(default_factory=list)
+    came: int = 0
+    now_s: float = 1_000_000.0
+
+    def come(self, namespace: str, size: int, runs_s: float) -> _Set:
+        new = _Set((namespace, f"s{self.came}"), size, runs_s, self.now_s)
+        self.came += 1
+        self.sets.append(new)
+        self._take(new, waits=True)
+        return new
+
+    def pass_time(self, seconds: float, order: Callable[[list[_Set]], None]) -> None:
+        self.now_s += seconds
+        for one in list(self.sets):
+            if one.began_s is not None and self.now_s >= one.began_s + one.runs_s:
+                self.sets.remove(one)
+                for member in one.members(self.now_s, waits=False):
+                    self.book.remove(member.uid)
+        waiting = [one for one in self.sets if one.began_s is None]
+        order(waiting)
+        for one in waiting:
+            first = one.members(self.now_s, waits=True)[0]
+            if (
+                self.book.judge(first, self.limits, turns=Turns(self.each, self.reserve_s, self.now_s))
+                is None
+            ):
+                one.began_s = self.now_s
+                self._take(one, waits=False)
+
+    def _take(self, one: _Set, *, waits: bool) -> None:
+        for member in one.members(self.now_s, waits=waits):
+            self.book.set(member)
+
+    def check(self) -> None:
+        running = [one for one in self.sets if one.began_s is not None]
+        assert self.limits.allow(sum(one.size for one in running), 8 * sum(one.size for one in running))
+        for namespace in {one.key[0] for one in running}:
+            own = sum(one.size for one in running if one.key[0] == namespace)
+            assert self.each.allow(own, 8 * own)
+
+
+_ARRIVALS = st.lists(
+    st.tuples(st.sampled_from(("ml", "web", "dev")), st.integers(1, 4), st.integers(1, 20)), max_size=30
+)
+
+
+@given(_ARRIVALS, st.integers(4, 6), st.sampled_from((None, 4, 5)), st.randoms(use_true_random=False))
+def test_every_set_gets_its_turn_and_the_limits_hold_at_every_instant(
+    arrivals: list[tuple[str, int, int]], most: int, of_each: int | None, chance: Random
+) -> None:
+    """Looks come in any order: a set of the whole limit is not passed over by small ones for ever."""
+    queue = _Queue(Limits(slices=most), Limits(slices=of_each), reserve_s=1_000_000.0)
+    for namespace, size, minutes in arrivals:
+        queue.come(namespace, size, 60.0 * minutes)
+        queue.pass_time(chance.choice((0.0, 30.0, 60.0)), chance.shuffle)
+        queue.check()
+    oldest = [one for one in queue.sets if one.began_s is None]
+    for _ in range(40 * len(oldest)):
+        queue.pass_time(60.0, chance.shuffle)
+        queue.check()
+    assert not [one for one in queue.sets if one.began_s is None]
+
+
+def test_a_large_set_is_not_overtaken_by_small_ones_that_come_later() -> None:
+    queue = _Queue(Limits(slices=4), Limits(), reserve_s=3600.0)
+    for _ in range(4):
+        queue.come("web", 1, 600.0)
+    queue.pass_time(0.0, list.reverse)
+    large = queue.come("ml", 4, 600.0)
+    for _ in range(49):
+        queue.come("web", 1, 600.0)
+        queue.pass_time(60.0, list.reverse)
+    assert large.began_s is not None
+    assert large.began_s - large.came_s == 600.0
+
+
+def test_room_is_kept_for_a_while_and_then_not_for_as_long() -> None:
+    """A set that does not get all it needs keeps nobody waiting for more than half of the time."""
+    queue = _Queue(Limits(slices=4), Limits(), reserve_s=600.0)
+    queue.come("web", 3, 1_000_000.0)
+    queue.pass_time(0.0, list.reverse)
+    large = queue.come("ml", 4, 600.0)
+    small = queue.come("web", 1, 60.0)
+    queue.pass_time(540.0, list.reverse)
+    assert small.began_s is None
+    queue.pass_time(60.0, list.reverse)
+    assert small.began_s is not None
+    assert large.began_s is None
+
+
+def test_who_waits_for_its_namespaces_own_limit_keeps_no_other_waiting() -> None:
+    queue = _Queue(Limits(slices=6), Limits(slices=4), reserve_s=3600.0)
+    queue.come("ml", 3, 1_000_000.0)
+    queue.pass_time(0.0, list.reverse)
+    own = queue.come("ml", 4, 600.0)
+    other, late = queue.come("web", 3, 600.0), queue.come("ml", 1, 600.0)
+    queue.pass_time(60.0, list.reverse)
+    assert (own.began_s, late.began_s) == (None, None), "of its own namespace the later one waits too"
+    assert other.began_s is not None
+
+
+def test_for_a_set_that_never_fits_no_room_is_kept() -> None:
+    queue = _Queue(Limits(slices=4), Limits(slices=3), reserve_s=3600.0)
+    for size in (5, 4):
+        queue.come("ml", size, 60.0)
+    queue.come("web", 2, 600.0)
+    queue.pass_time(0.0, list.reverse)
+    late = queue.come("ml", 3, 60.0)
+    queue.pass_time(1.0, list.reverse)
+    small = queue.come("dev", 2, 60.0)
+    queue.pass_time(60.0, list.reverse)
+    assert (late.began_s, small.began_s) == (None, None), "room is kept for the third set of ml"
+    queue.pass_time(600.0, list.reverse)
+    assert late.began_s is not None
+
+
+def test_what_a_namespace_never_may_have_and_whose_turn_it_is_are_told() -> None:
+    queue = _Queue(Limits(slices=4), Limits(slices=3), reserve_s=3600.0)
+    too_large = queue.come("ml", 4, 60.0).members(queue.now_s, waits=True)[0]
+    turns = Turns(queue.each, queue.reserve_s, queue.now_s)
+    assert queue.book.judge(too_large, queue.limits, turns=turns) == (
+        "4 slices of 32 chips in all are more than a namespace ever may have: at most 3 slices"
+    )
+    queue = _Queue(Limits(slices=4), Limits(), reserve_s=3600.0)
+    queue.come("web", 2, 600.0)
+    queue.pass_time(0.0, list.reverse)
+    queue.come("ml", 4, 600.0)
+    queue.now_s += 1.0
+    late = queue.come("web", 1, 60.0).members(queue.now_s, waits=True)[0]
+    assert queue.book.judge(late, queue.limits, turns=Turns(queue.each, 3600.0, queue.now_s)) == (
+        "waits for its turn: room is kept for the set s1 of ml, which waits longer"
+    )
