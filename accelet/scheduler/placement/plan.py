@@ -16,6 +16,7 @@ from accelet.scheduler.cluster.topology import ROOT, Ints
 from accelet.scheduler.errors import BrokenPlanError, UnknownLevelError
 from accelet.scheduler.gangs.grouping import Gang
 from accelet.scheduler.gangs.rankslices import UNLIKE_SLICES, SliceTerms
+from accelet.scheduler.gangs.withheld import explain_lacking
 from accelet.scheduler.placement.checking.promises import find_broken_promise
 from accelet.scheduler.placement.gangproblems import kept_of, levels_of, places_of, problems_of, slices_of
 from accelet.scheduler.placement.identical import Shortfall, place_identical
@@ -115,7 +116,7 @@ def find_places(
     if gang.objection:
         return Plan(gang, reason=gang.objection)
     if gang.lacking:
-        return Plan(gang, reason=f"waits for {gang.lacking} of its {gang.size} pods to be created")
+        return Plan(gang, reason=explain_lacking(gang))
     room = room.metered(budget or Budget(effort.units))
     try:
         levels, _ = levels_of(gang, layout), slices_of(gang, layout)
