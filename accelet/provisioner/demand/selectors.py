@@ -1,12 +1,13 @@
 """What pods insist on of their node, sorted into what a new pool can promise and what it cannot."""
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from accelet.kube.objects import no_labels
 from accelet.kube.pods import Pod
+from accelet.kube.selection import NodeTerm
 from accelet.provisioner.demand.capacity import CAPACITY_LABELS, read_tier
 from accelet.provisioner.pools.machines import Refusal
 from accelet.provisioner.pools.tiers import Wishes, tolerates_spot
@@ -56,10 +57,21 @@ class Insisted:
 
 def node_selector(pod: Pod) -> Mapping[str, str]:
     """The pod's node selector, and what its required node affinity says as plainly: one term, one value."""
-    terms = pod.required_terms or ()
+    return {**plain(pod.required_terms or ()), **pod.node_selector}
+
+
+def plain(terms: Sequence[NodeTerm]) -> Mapping[str, str]:
+    """What required node affinity says as plainly as a node selector: one term, one value of a label.
+
+    Of a label that is named twice the first counts. The admission policies that tell workers who they are
+    read it in the same way.
+    """
     required = terms[0].expressions if len(terms) == 1 else ()
-    plain = {one.key: one.values[0] for one in required if one.operator == "In" and len(one.values) == 1}
-    return {**plain, **pod.node_selector}
+    found: dict[str, str] = {}
+    for one in required:
+        if one.operator == "In" and len(one.values) == 1:
+            found.setdefault(one.key, one.values[0])
+    return found
 
 
 def read_insisted(pod: Pod, allowed: Collection[str]) -> Insisted | Refusal:

@@ -100,12 +100,24 @@ def chips_shown(said: TemplateText) -> str:
 
 def accelerator(template: str) -> str:
     """What the template's pods select."""
-    return f'{template}.spec.?nodeSelector[?"{ACCELERATOR}"].orValue("")'
+    return _selected(template, ACCELERATOR)
 
 
 def topology(template: str) -> str:
     """What the template's pods select."""
-    return f'{template}.spec.?nodeSelector[?"{TOPOLOGY}"].orValue("")'
+    return _selected(template, TOPOLOGY)
+
+
+def _selected(template: str, key: str) -> str:
+    """A label by node selector, else by required node affinity: see `demand.selectors.plain`."""
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    terms = f"{template}.spec.?affinity.?nodeAffinity.?{required}.?nodeSelectorTerms.orValue([])"
+    is_plain = f'e.key == "{key}" && e.operator == "In" && e.?values.orValue([]).size() == 1'
+    plain = (
+        f'{terms}.size() != 1 ? "" : {terms}[0].?matchExpressions.orValue([])'
+        f'.filter(e, {is_plain}).map(e, e.values[0])[?0].orValue("")'
+    )
+    return f'{template}.spec.?nodeSelector[?"{key}"].orValue({plain})'
 
 
 def amount(container: str) -> str:

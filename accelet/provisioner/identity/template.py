@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from accelet.kube.errors import QuantityError
 from accelet.kube.objects import Wire, no_labels
 from accelet.kube.quantity import parse_quantity
-from accelet.provisioner.demand.selectors import ACCELERATOR, TOPOLOGY
+from accelet.kube.selection import NodeTerm, Requirement
+from accelet.provisioner.demand.selectors import ACCELERATOR, TOPOLOGY, plain
 from accelet.provisioner.identity.hosts import host_table
 from accelet.provisioner.identity.names import (
     APP,
@@ -122,12 +125,37 @@ class _WireContainer(Wire, frozen=True):
     restart_policy: str | None = None
 
 
+class _WireExpression(Wire, frozen=True):
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class _WireTerm(Wire, frozen=True):
+    match_expressions: list[_WireExpression] | None = None
+
+
+class _WireRequired(Wire, frozen=True):
+    node_selector_terms: list[_WireTerm] | None = None
+
+
+class _WireNodeAffinity(Wire, frozen=True):
+    required: _WireRequired | None = msgspec.field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default=None
+    )
+
+
+class _WireAffinity(Wire, frozen=True):
+    node_affinity: _WireNodeAffinity | None = None
+
+
 class WirePodSpec(Wire, frozen=True):
     """The parts of a pod's spec that matter here."""
 
     containers: list[_WireContainer]
     init_containers: list[_WireContainer] | None = None
     node_selector: dict[str, str] | None = None
+    affinity: _WireAffinity | None = None
     hostname: str | None = None
     subdomain: str | None = None
 
@@ -150,7 +178,7 @@ def read_template(
     spec: WirePodSpec, labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None
 ) -> TpuTemplate:
     """The template as a value."""
-    selector = spec.node_selector or {}
+    selector = {**plain(_required_terms(spec)), **(spec.node_selector or {})}
     beside = [
         (f"initContainers/{index}", one)
         for index, one in enumerate(spec.init_containers or ())
@@ -166,6 +194,19 @@ def read_template(
         labels=labels or {},
         annotations=annotations or {},
     )
+
+
+def _required_terms(spec: WirePodSpec) -> list[NodeTerm]:
+    affinity = (spec.affinity or _WireAffinity()).node_affinity or _WireNodeAffinity()
+    return [
+        NodeTerm(
+            tuple(
+                Requirement(one.key, one.operator, tuple(one.values or ()))
+                for one in term.match_expressions or ()
+            )
+        )
+        for term in (affinity.required or _WireRequired()).node_selector_terms or ()
+    ]
 
 
 def _read_container(place: str, wire: _WireContainer) -> TpuContainer:

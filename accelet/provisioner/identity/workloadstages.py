@@ -144,8 +144,9 @@ def job_sets() -> Stage:
 def _changed(fields: tuple[str, ...]) -> str:
     """Whether an update changes what is judged: an old object that would be refused can still be ended."""
     pairs = [f"object.spec.?{name} != oldObject.spec.?{name}" for name in fields]
-    selector = "{}.spec.template.spec.?nodeSelector"
-    pairs.append(f"{selector.format('object')} != {selector.format('oldObject')}")
+    for which in ("?nodeSelector", "?affinity.?nodeAffinity"):
+        said = f"{{}}.spec.template.spec.{which}"
+        pairs.append(f"{said.format('object')} != {said.format('oldObject')}")
     pairs.append(f"variables.amounts != {cel.amounts('oldObject.spec.template')}")
     return 'request.operation == "UPDATE" && (\n  ' + "\n  || ".join(pairs) + ")"
 

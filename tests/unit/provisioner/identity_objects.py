@@ -71,6 +71,25 @@ def _containers(draw: st.DrawFn, name: str, amount: str) -> Json:
 
 
 @st.composite
+def _affinities(draw: st.DrawFn, selected: dict[str, str]) -> Json:
+    """Required node affinity by which pods select these labels, with a mistake here and there."""
+    expressions = [
+        {
+            "key": key,
+            "operator": draw(_rarely(st.just("NotIn"), "In")),
+            "values": draw(_rarely(st.just([value, "other"]), [value])),
+        }
+        for key, value in selected.items()
+    ]
+    beside = {"key": "kubernetes.io/os", "operator": "Exists"}
+    again = {"key": ACCELERATOR, "operator": "In", "values": ["tpu-v9"]}
+    expressions += draw(_rarely(st.sampled_from([[beside], [again]]), []))
+    term = {"matchExpressions": expressions}
+    terms = draw(_rarely(st.sampled_from([[term, term], [{**term, "matchExpressions": [beside]}]]), [term]))
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+
+@st.composite
 def templates(draw: st.DrawFn, sold: tuple[str, str, str, int]) -> Json:
     """A template for pods of one of the slices that are sold, with a mistake here and there."""
     accelerator, topology, chips, _ = sold
@@ -90,6 +109,9 @@ def templates(draw: st.DrawFn, sold: tuple[str, str, str, int]) -> Json:
     }
     for key in draw(_rarely(st.sampled_from([[ACCELERATOR], [TOPOLOGY], [ACCELERATOR, TOPOLOGY]]), [])):
         del selector[key]
+    both = [[ACCELERATOR], [TOPOLOGY], [ACCELERATOR, TOPOLOGY]]
+    if moved := [key for key in draw(_rarely(st.sampled_from(both), [])) if key in selector]:
+        spec["affinity"] = draw(_affinities({key: selector.pop(key) for key in moved}))
     spec["nodeSelector"] = selector
     labels = draw(
         _rarely(st.sampled_from([{LEADER_WORKER_SET: "a"}, {"app.kubernetes.io/name": "kuberay"}]), {})

@@ -67,6 +67,22 @@ def test_workers_of_a_job_set_know_their_slice_and_who_coordinates() -> None:
     }
 
 
+def test_slices_that_are_selected_by_affinity_are_one_program_as_by_node_selectors() -> None:
+    """The provisioner makes slices for either."""
+    made = {**job_set(replicas=2), "metadata": {"name": "js"}}
+    expected = worker_environment(pod_of_job(job_of_set(made, "w", 1), 3))
+    spec = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    expressions = [
+        {"key": key, "operator": "In", "values": [value]} for key, value in spec.pop("nodeSelector").items()
+    ]
+    terms = [{"matchExpressions": expressions}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    spec["affinity"] = {"nodeAffinity": required}
+
+    assert expected["MEGASCALE_NUM_SLICES"] == "2"
+    assert worker_environment(pod_of_job(job_of_set(made, "w", 1), 3)) == expected
+
+
 @pytest.mark.parametrize(("accelerator", "topology"), [("tpu7x", "2x2x1"), ("tpu-v6e-slice", "2x2")])
 def test_single_host_of_any_generation_is_a_slice_of_its_own(accelerator: str, topology: str) -> None:
     alone = {"TPU_WORKER_ID": "0", "TPU_WORKER_HOSTNAMES": "localhost"}
