@@ -26,10 +26,7 @@ from tests.e2e.slices.world import FAST, Kubelets, count, provisioner, until
 ROOM, FAULTS, SEED = 10, 0.1, 15
 MOST_WRITES, WRITES_WITHIN_S = 80, 300.0
 """A provisioner is killed after up to so many writes since the last kill: it leads, and has begun."""
-SETTINGS = f"""{FAST}rest_s: 1
-limits: {{slices: {SLICES * ROOM}}}
-simulated: {{create_s: 1, join_s: 0.5, delete_s: 0.5}}
-"""
+SIMULATED = "simulated: {create_s: 1, join_s: 0.5, delete_s: 0.5}\n"
 
 
 @dataclass(frozen=True)
@@ -52,11 +49,21 @@ def _faulty(kubeconfig: Path, server: str, path: Path) -> Path:
 
 @dataclass(frozen=True)
 class Load:
-    """So many JobSets of two slices each, while the leading provisioner is killed so many times."""
+    """So many JobSets of as many slices, while the leading provisioner is killed so many times.
+
+    There is `room` for so many of them at a time. `times` are what the settings say beside it.
+    """
 
     job_sets: int
     kills: int
     hosts: int = HOSTS
+    slices: int = SLICES
+    room: int = ROOM
+    times: str = SIMULATED
+
+    @property
+    def settings(self) -> str:
+        return f"{FAST}rest_s: 1\nlimits: {{slices: {self.slices * self.room}}}\n{self.times}"
 
 
 async def _leader(client: Client, running: Mapping[str, Process]) -> str:
@@ -78,16 +85,18 @@ async def _leader(client: Client, running: Mapping[str, Process]) -> str:
 
 @asynccontextmanager
 async def _killed(
-    client: Client, kubeconfig: Path, folder: Path, faults: Faults, kills: int
+    client: Client, kubeconfig: Path, folder: Path, faults: Faults, load: Load
 ) -> AsyncIterator[None]:
     """Two replicas; so many times the leader is killed, and another one started. The last two go on."""
     chance = random.Random(SEED)
     async with AsyncExitStack() as stack:
         running: dict[str, Process] = {}
-        for number in range(kills + 2):
+        for number in range(load.kills + 2):
             name = f"replica-{number}"
-            running[name] = await stack.enter_async_context(provisioner(kubeconfig, folder, SETTINGS, name))
-            if 1 <= number <= kills:
+            running[name] = await stack.enter_async_context(
+                provisioner(kubeconfig, folder, load.settings, name)
+            )
+            if 1 <= number <= load.kills:
                 await faults.cut(chance.randint(1, MOST_WRITES), WRITES_WITHIN_S)
                 leader = running.pop(await _leader(client, running))
                 leader.kill()
@@ -102,11 +111,11 @@ async def run_job_sets(site: Site, folder: Path, say: Progress, load: Load) -> N
     With kills, a tenth of the provisioners' requests fail too.
     """
     client, namespace = site.client, site.namespace
-    kubelets, observer = Kubelets(client, namespace), Observer(client, namespace, load.hosts)
+    kubelets, observer = Kubelets(client, namespace), Observer(client, namespace, load.hosts, load.slices)
     running = [asyncio.create_task(one.run()) for one in (kubelets, observer)]
     began_s = time.monotonic()
     for index in range(load.job_sets):
-        await client.create(JOB_SETS, namespace, job_set(f"train-{index}", load.hosts))
+        await client.create(JOB_SETS, namespace, job_set(f"train-{index}", load.hosts, slices=load.slices))
 
     async def is_done() -> bool:
         assert not any(task.done() for task in running), running
@@ -123,17 +132,19 @@ async def run_job_sets(site: Site, folder: Path, say: Progress, load: Load) -> N
     async with faulty_proxy(site.cluster.url, ca, SEED, FAULTS) as faults:
         faulty = _faulty(site.kubeconfig, faults.url, folder / "faulty.kubeconfig")
         kubeconfig = faulty if load.kills else site.kubeconfig
-        async with _killed(client, kubeconfig, folder, faults, load.kills):
+        async with _killed(client, kubeconfig, folder, faults, load):
             await until(is_done, 600.0 + 60.0 * load.job_sets, 1.0)
             await until(is_clean, 300, 1.0)
     for task in running:
         task.cancel()
     say(
-        f"{load.job_sets} JobSets of {SLICES} x {load.hosts} hosts, {load.kills} kills, {faults.failed} of "
-        f"{faults.requests} requests failed: done in {time.monotonic() - began_s:.0f} s; {observer.report()}"
+        f"{load.job_sets} JobSets of {load.slices} x {load.hosts} hosts, {load.kills} kills, "
+        f"{faults.failed} of {faults.requests} requests failed: "
+        f"done in {time.monotonic() - began_s:.0f} s; {observer.report()}"
     )
-    assert observer.bound >= load.job_sets * SLICES * load.hosts
+    assert observer.bound >= load.job_sets * load.slices * load.hosts
     partial = observer.partial
     assert not partial, "\n".join(partial)
     assert not kubelets.killed, kubelets.killed
-    assert observer.most_pools <= SLICES * ROOM
+    assert load.kills or not observer.failed, observer.failed
+    assert observer.most_pools <= load.slices * load.room

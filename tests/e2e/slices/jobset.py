@@ -26,7 +26,9 @@ TOPOLOGIES = {2: "2x4", 4: "4x4"}
 _KEYS = ("exclusive-topology", "node-selector")
 
 
-def job_set(name: str, hosts: int = HOSTS, exclusive: Mapping[str, str] | None = None) -> dict[str, Any]:
+def job_set(
+    name: str, hosts: int = HOSTS, exclusive: Mapping[str, str] | None = None, slices: int = SLICES
+) -> dict[str, Any]:
     """As JobSet's webhook would have filled it in. `exclusive` are annotations of the whole JobSet.
 
     Without them each Job selects its nodes by its own name.
@@ -40,7 +42,7 @@ def job_set(name: str, hosts: int = HOSTS, exclusive: Mapping[str, str] | None =
         "metadata": {"annotations": bound if exclusive is None else {}},
         "spec": spec | {"backoffLimit": 0},
     }
-    replicated = {"name": "w", "replicas": SLICES, "groupName": "default", "template": job}
+    replicated = {"name": "w", "replicas": slices, "groupName": "default", "template": job}
     return {
         "apiVersion": JOB_SETS.api_version,
         "kind": "JobSet",

@@ -42,6 +42,7 @@ class Observer:
     client: Client
     namespace: str
     hosts: int
+    slices: int = SLICES
     whole_s: dict[str, float] = field(default_factory=dict)
     ready_s: dict[str, float] = field(default_factory=dict)
     most_pools: int = 0
@@ -62,6 +63,11 @@ class Observer:
         return len(self._bound)
 
     @property
+    def failed(self) -> set[str]:
+        """Slices of which an attempt came to nothing."""
+        return {change.name for change in self._changes if change.phase in ("Failing", "BackingOff")}
+
+    @property
     def partial(self) -> list[str]:
         """Pods that were bound while not all slices of their set were there, in the order of all changes."""
         phases: dict[str, dict[str, str]] = {}
@@ -69,7 +75,7 @@ class Observer:
         for change in sorted(self._changes, key=lambda change: change.version):
             of_set = phases.setdefault(change.set_name, {})
             if change.is_pod:
-                if len(of_set) != SLICES or not HELD.issuperset(of_set.values()):
+                if len(of_set) != self.slices or not HELD.issuperset(of_set.values()):
                     found.append(f"{change.name}, bound at {change.version}: {of_set}")
             elif change.phase is None:
                 of_set.pop(change.name, None)
@@ -127,9 +133,11 @@ class Observer:
             sets.setdefault(one["spec"]["owner"]["name"], []).append(one.get("status") or {})
         now_s = time.monotonic()
         for name, members in sets.items():
-            if len(members) == SLICES and all(offering[one.get("pool")] == self.hosts for one in members):
+            if len(members) == self.slices and all(
+                offering[one.get("pool")] == self.hosts for one in members
+            ):
                 self.whole_s.setdefault(name, now_s)
-            if len(members) == SLICES and all(one.get("phase") == "Ready" for one in members):
+            if len(members) == self.slices and all(one.get("phase") == "Ready" for one in members):
                 self.ready_s.setdefault(name, now_s)
 
     async def _list(self, resource: ApiResource, namespace: str | None) -> list[dict[str, Any]]:
