@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from accelet.kube.errors import MalformedObjectError
 from accelet.kube.objects import (
@@ -18,16 +19,23 @@ from accelet.kube.objects import (
     read_labels,
     read_object,
     read_resources,
+    share_text,
 )
 from accelet.kube.selection import Taint, WireTaint, read_taints
 
 MOST_RESOURCES = 256
 """More than any node offers; a compromised one may write tens of thousands of names."""
 
+MOST_FEATURES = 256
+"""Declared features of a node that are read: Kubernetes 1.37 knows fewer than ten."""
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A Node's identity, its labels, what it offers and what it keeps pods away with."""
+    """A Node's identity, its labels, what it offers and what it keeps pods away with.
+
+    `features` are those that its kubelet declares (`status.declaredFeatures`, Kubernetes 1.35).
+    """
 
     name: str
     uid: str = ""
@@ -39,6 +47,7 @@ class Node:
     conditions: tuple[Condition, ...] = ()
     capacity: Amounts = field(default_factory=no_amounts)
     allocatable: Amounts = field(default_factory=no_amounts)
+    features: frozenset[str] = frozenset()
 
     @property
     def is_ready(self) -> bool:
@@ -59,6 +68,7 @@ class _WireStatus(Wire, frozen=True):
     capacity: WireQuantities = None
     allocatable: WireQuantities = None
     conditions: list[WireCondition] | None = None
+    declared_features: list[str] | None = None
 
 
 class _WireNode(WireObject, frozen=True):
@@ -91,4 +101,5 @@ def parse_node(raw: RawObject) -> Node:
         conditions=read_conditions(status.conditions),
         capacity=capacity,
         allocatable=allocatable if status.allocatable is not None else capacity,
+        features=frozenset(map(share_text, islice(status.declared_features or (), MOST_FEATURES))),
     )

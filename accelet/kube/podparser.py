@@ -54,6 +54,10 @@ MOST_RULES = 1000
 bound, and each takes hundreds of bytes here, and time for each node.
 """
 
+RESTART_ALL_CONTAINERS = "RestartAllContainersOnContainerExits"
+USERS_ON_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
+"""Names of features that nodes declare."""
+
 LONGEST_VALUE = 1000
 MOST_CLAIMS = 100
 LONGEST_CLAIM = 253
@@ -81,11 +85,16 @@ class _WireMount(Wire, frozen=True):
     name: str
 
 
+class _WireRestartRule(Wire, frozen=True):
+    action: str | None = None
+
+
 class _WireContainer(Wire, frozen=True):
     name: str
     volume_mounts: list[_WireMount] | None = None
     ports: list[_WirePort] | None = None
     restart_policy: str | None = None
+    restart_policy_rules: list[_WireRestartRule] | None = None
     resources: _WireResources | None = None
     env: list[_WireVariable] | None = None
 
@@ -147,6 +156,8 @@ class _WireSpec(Wire, frozen=True):
     overhead: WireQuantities = None
     resources: _WireResources | None = None
     resource_claims: list[object] | None = None
+    host_network: bool | None = None
+    host_users: bool | None = None
 
 
 class _WireState(Wire, frozen=True):
@@ -269,6 +280,7 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
         ),
         claimed_resources=_claimed(status.extended_resource_claim_status),
         volume_claims=_used_claims(spec, metadata.name),
+        features=_needed_features(spec),
     )
 
 
@@ -314,6 +326,16 @@ def _host_ports(spec: _WireSpec) -> frozenset[HostPort]:
         for port in islice(ports, MOST_PORTS)
         if port.host_port and 0 < port.host_port <= _HIGHEST_PORT
     )
+
+
+def _needed_features(spec: _WireSpec) -> frozenset[str]:
+    """What kube-scheduler's plugin NodeDeclaredFeatures infers from a pod (component-helpers v0.36)."""
+    containers = (*(spec.init_containers or ()), *spec.containers)
+    rules = (rule for one in containers for rule in one.restart_policy_rules or ())
+    restarts_all = any(rule.action == "RestartAllContainers" for rule in rules)
+    has_users = bool(spec.host_network) and spec.host_users is False
+    found = (RESTART_ALL_CONTAINERS,) * restarts_all + (USERS_ON_HOST_NETWORK,) * has_users
+    return frozenset(found)
 
 
 def _mounts_token(spec: _WireSpec) -> bool:

@@ -76,7 +76,8 @@ class Pod:
     `preemptionPolicy` is `Never`. `unread` says what of it is not read, since it is too much: no node is then
     for it. `level_requests` are the pod-level ones. `statuses` is keyed by container name, of both lists.
     `mounts_token` is true where a container mounts a service account token: none of them starts then once the
-    API server has the pod no longer, since it gives such a token for a pod that it has.
+    API server has the pod no longer, since it gives such a token for a pod that it has. `features` are those
+    that its node's kubelet must declare.
     """
 
     namespace: str
@@ -120,6 +121,7 @@ class Pod:
     host_ports: frozenset[HostPort] = frozenset()
     apart_from: "frozenset[PodTerm]" = frozenset()
     together_with: "frozenset[TogetherTerm] | None" = frozenset()
+    features: frozenset[str] = frozenset()
     spread: "frozenset[SpreadTerm]" = frozenset()
     claimed_resources: frozenset[tuple[str, str]] = frozenset()
     volume_claims: tuple[UsedClaim, ...] = ()

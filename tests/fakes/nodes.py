@@ -34,6 +34,7 @@ def node(
     is_cordoned: bool = False,
     ready: str = "True",
     more: Mapping[str, int] | None = None,
+    features: Sequence[str] = (),
 ) -> Node:
     """A node at `where` (`b0/s0/h0`), or nowhere, which publishes and offers `cards`."""
     at = place(*where.split("/")) if where else {}
@@ -44,6 +45,7 @@ def node(
         unschedulable=is_cordoned,
         taints=tuple(taints),
         conditions=(Condition("Ready", ready),),
+        features=frozenset(features),
         allocatable={"cpu": 64, "memory": 2**38, "pods": 110, GPU: gpus, **offered(cards), **(more or {})},
     )
 

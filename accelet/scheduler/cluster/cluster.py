@@ -271,8 +271,10 @@ class Cluster:
         known, rules = self._nodes.get(node), shape.rules
         if known is None or first_barrier(barriers(known), rules.tolerations) is not None:
             return False
-        return is_selected(known, rules.node_selector, rules.required_terms) and all(
-            is_selected(known, (), reach.terms) for reach in rules.reaches
+        return (
+            rules.features <= known.features
+            and is_selected(known, rules.node_selector, rules.required_terms)
+            and all(is_selected(known, (), reach.terms) for reach in rules.reaches)
         )
 
     def still_takes(self, shape: PodShape, node: str, pod: ObjectKey) -> bool:
@@ -310,4 +312,4 @@ class Cluster:
 
 def _planning_facts(node: Node) -> tuple[object, ...]:
     """What the planner looks at on a node, its cards apart."""
-    return node.labels, barriers(node), node.allocatable
+    return node.labels, barriers(node), node.allocatable, node.features

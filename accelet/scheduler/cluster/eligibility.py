@@ -1,7 +1,8 @@
 """Whether a node may take a pod at all, as kube-scheduler judges it.
 
 The rules are those of Kubernetes 1.36: component-helpers/scheduling/corev1 and the scheduler's plugins
-NodeAffinity, TaintToleration and NodeUnschedulable.
+NodeAffinity, TaintToleration, NodeUnschedulable and NodeDeclaredFeatures. Features are always judged:
+where the gate NodeDeclaredFeatures is off, the API server drops from new pods what needs one.
 """
 
 import re
@@ -105,6 +106,11 @@ def barrier_text(taint: Taint) -> str:
         return "not ready"
     value = f"={taint.value}" if taint.value else ""
     return f"tainted {taint.key}{value}:{taint.effect}"
+
+
+def lacking_text(features: frozenset[str]) -> str:
+    """What nodes lack that do not declare all of these features, for people, to follow a number of nodes."""
+    return f"whose kubelet does not declare the feature {' and '.join(sorted(features))}"
 
 
 def _integer(text: str | None) -> int | None:

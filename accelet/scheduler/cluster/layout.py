@@ -11,7 +11,14 @@ import numpy.typing as npt
 
 from accelet.kube.nodes import Node
 from accelet.kube.selection import NodeTerm, Requirement, Taint
-from accelet.scheduler.cluster.eligibility import barrier_text, barriers, first_barrier, holds, holds_name
+from accelet.scheduler.cluster.eligibility import (
+    barrier_text,
+    barriers,
+    first_barrier,
+    holds,
+    holds_name,
+    lacking_text,
+)
 from accelet.scheduler.cluster.shape import NodeRules
 from accelet.scheduler.cluster.topology import Ints, Scheme, Tree, build_tree
 
@@ -55,6 +62,8 @@ class Layout:
             if len(self._masks) >= _MOST_MASKS:
                 self._masks.clear()
             mask = self._masks[rules] = self._untainted(rules) & self._selected(rules)
+            if rules.features:
+                mask &= self._declaring(rules.features)
             for reach in rules.reaches:
                 mask &= self._matching_any(reach.terms)
         return mask
@@ -96,6 +105,10 @@ class Layout:
         if unselected:
             found["not selected by the pods' node selector or affinity"] = unselected
         left = untainted & selected
+        if rules.features:
+            declaring = self._declaring(rules.features)
+            found[lacking_text(rules.features)] += int(np.count_nonzero(left & ~declaring))
+            left &= declaring
         for reach in sorted(rules.reaches, key=lambda reach: reach.volume):
             reaching = self._matching_any(reach.terms)
             found[f"where {reach.volume} cannot be reached"] += int(np.count_nonzero(left & ~reaching))
@@ -130,6 +143,9 @@ class Layout:
         if rules.required_terms is not None:
             mask &= self._matching_any(rules.required_terms)
         return mask
+
+    def _declaring(self, features: frozenset[str]) -> Mask:
+        return np.array([features <= node.features for node in self.nodes], dtype=bool)
 
     def _matching_any(self, terms: Iterable[NodeTerm]) -> Mask:
         allowed = np.zeros(len(self.nodes), dtype=bool)

@@ -27,12 +27,16 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class NodeRules:
-    """Which nodes a pod may be on. `required_terms` is None without required node affinity."""
+    """Which nodes a pod may be on. `required_terms` is None without required node affinity.
+
+    `features` are those that a node must declare.
+    """
 
     node_selector: frozenset[tuple[str, str]] = frozenset()
     required_terms: tuple[NodeTerm, ...] | None = None
     tolerations: frozenset[Toleration] = frozenset()
     reaches: frozenset[Reach] = frozenset()
+    features: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,7 @@ def _shape(pod: Pod, cards: CardNeeds | None) -> PodShape:
             node_selector=frozenset(pod.node_selector.items()),
             required_terms=pod.required_terms,
             tolerations=frozenset(pod.tolerations),
+            features=pod.features,
         ),
     )
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.kube.errors import KubeError, MalformedObjectError
-from accelet.kube.nodes import parse_node
+from accelet.kube.nodes import MOST_FEATURES, parse_node
 from accelet.kube.objects import Owner, read_page
 from accelet.kube.podparser import LONGEST_VALUE, MOST_VARIABLES, parse_pod
 from accelet.kube.selection import NodeTerm, PreferredTerm, Requirement, Taint, Toleration
@@ -136,6 +136,29 @@ def test_pod_mounts_a_token_if_a_container_does(spec: Raw, mounts: bool) -> None
     assert parse_pod(raw_pod(**spec)).mounts_token == mounts
 
 
+_RESTARTING = {"restartPolicyRules": [{"action": "Restart"}, {"action": "RestartAllContainers"}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "features"),
+    [
+        ({}, ()),
+        ({"containers": [{**raw_container(), "restartPolicyRules": [{"action": "Restart"}]}]}, ()),
+        ({"containers": [{**raw_container(), **_RESTARTING}]}, ("RestartAllContainersOnContainerExits",)),
+        (
+            {"initContainers": [{**raw_container("init"), **_RESTARTING}]},
+            ("RestartAllContainersOnContainerExits",),
+        ),
+        ({"hostNetwork": True}, ()),
+        ({"hostNetwork": True, "hostUsers": True}, ()),
+        ({"hostUsers": False}, ()),
+        ({"hostNetwork": True, "hostUsers": False}, ("UserNamespacesHostNetworkSupport",)),
+    ],
+)
+def test_pod_needs_the_features_that_kube_scheduler_infers(spec: Raw, features: tuple[str, ...]) -> None:
+    assert parse_pod(raw_pod(**spec)).features == frozenset(features)
+
+
 def test_text_and_parsed_forms_give_the_same_pod() -> None:
     raw = raw_pod()
     assert parse_pod(json.dumps(raw).encode()) == parse_pod(raw)
@@ -229,15 +252,23 @@ def test_node_is_read_whole() -> None:
                 "capacity": {"cpu": "8", "nvidia.com/gpu": 8},
                 "allocatable": {"cpu": "7900m", "nvidia.com/gpu": "8"},
                 "conditions": [{"type": "Ready", "status": "True"}],
+                "declaredFeatures": ["UserNamespacesHostNetworkSupport"],
             },
         }
     )
+    assert node.features == {"UserNamespacesHostNetworkSupport"}
     assert (node.name, node.labels, node.annotations) == ("n1", {"l": "v"}, {"a": "b"})
     assert node.unschedulable
     assert node.is_ready
     assert node.taints == (Taint("k", "NoSchedule", "v"),)
     assert node.capacity == {"cpu": 8, "nvidia.com/gpu": 8}
     assert node.allocatable == {"cpu": Fraction(79, 10), "nvidia.com/gpu": 8}
+
+
+def test_only_so_many_declared_features_of_a_node_are_read() -> None:
+    names = [f"F{number:05}" for number in range(10_000)]
+    node = parse_node({"metadata": {"name": "n1"}, "status": {"declaredFeatures": names}})
+    assert node.features == frozenset(names[:MOST_FEATURES])
 
 
 def test_node_without_status_is_not_ready() -> None:

@@ -107,13 +107,14 @@ def test_in_the_end_only_pods_of_which_no_end_is_in_sight_take_anything() -> Non
 
 
 _LOOKS = st.builds(
-    lambda name, where, gpus, unassigned, is_cordoned, label: node(
+    lambda name, where, gpus, unassigned, is_cordoned, label, features: node(
         name,
         where,
         gpus=gpus,
         cards=[card(0, unassigned=unassigned)] if unassigned is not None else (),
         is_cordoned=is_cordoned,
         labels={"colour": label},
+        features=features,
     ),
     st.sampled_from(("n0", "n1")),
     st.sampled_from(("", "a/a/1", "a/a/2")),
@@ -121,6 +122,7 @@ _LOOKS = st.builds(
     st.sampled_from((None, 0, 1)),
     st.booleans(),
     st.sampled_from(("red", "blue")),
+    st.sampled_from(((), ("Restarts",))),
 )
 
 

@@ -150,11 +150,13 @@ _TOLERATIONS = st.builds(
     st.sampled_from(("", "v")),
     st.sampled_from(("", "NoSchedule", "NoExecute")),
 )
+_FEATURES = st.sampled_from(("Restarts", "Users"))
 _NODES = st.lists(
     st.tuples(
         st.dictionaries(st.sampled_from(("a", "b")), _VALUES),
         st.lists(_TAINTS, max_size=2).map(tuple),
         st.booleans(),
+        st.frozensets(_FEATURES),
     ),
     min_size=1,
     max_size=4,
@@ -166,21 +168,24 @@ _NODES = st.lists(
     selector=st.dictionaries(st.sampled_from(("a", "b")), _VALUES, max_size=1),
     terms=st.one_of(st.none(), st.lists(_TERMS, max_size=2).map(tuple)),
     tolerations=st.frozensets(_TOLERATIONS, max_size=2),
+    features=st.frozensets(_FEATURES),
 )
 def test_judging_values_once_agrees_with_judging_every_node(
-    nodes: list[tuple[dict[str, str], tuple[Taint, ...], bool]],
+    nodes: list[tuple[dict[str, str], tuple[Taint, ...], bool, frozenset[str]]],
     selector: dict[str, str],
     terms: tuple[NodeTerm, ...] | None,
     tolerations: frozenset[Toleration],
+    features: frozenset[str],
 ) -> None:
     listed = [
-        Node(f"n{number}", labels=labels, taints=taints, unschedulable=is_cordoned)
-        for number, (labels, taints, is_cordoned) in enumerate(nodes)
+        Node(f"n{number}", labels=labels, taints=taints, unschedulable=is_cordoned, features=declared)
+        for number, (labels, taints, is_cordoned, declared) in enumerate(nodes)
     ]
     layout = lay_out(Scheme(), listed)
-    rules = NodeRules(frozenset(selector.items()), terms, tolerations)
+    rules = NodeRules(frozenset(selector.items()), terms, tolerations, features=features)
     judged = [
         first_barrier(barriers(node), tolerations) is None
+        and features <= node.features
         and all(node.labels.get(key) == value for key, value in selector.items())
         and (terms is None or any(matches(term, node.labels, node.name) for term in terms))
         for node in layout.nodes

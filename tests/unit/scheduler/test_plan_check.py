@@ -49,7 +49,7 @@ _APART = PodTerm(frozenset(("ml",)), _OF_JOB)
 _NODES = (
     node("a1", "a/a/1"),
     node("a2", "a/a/2"),
-    node("b1", "b/b/1"),
+    node("b1", "b/b/1", features=("Restarts",)),
     node("full", "a/a/3", gpus=1),
     node("away", "a/a/4", taints=(Taint("gone", "NoSchedule"),)),
 )
@@ -94,6 +94,7 @@ _TERM = (NodeTerm((Requirement("nowhere", "Exists"),)),)
         (replace(_gang(), excluded=frozenset(("a2",))), ("a1", "a1"), ("a1", "a2"), (), "refused"),
         (_gang(), ("a1", "a1"), ("a1", "away"), (), "tainted gone"),
         (_gang(node_selector={HOSTNAME: "a1"}), ("a1", "a1"), ("a1", "a2"), (), "select"),
+        (_gang(features=frozenset(("Restarts",))), ("b1", "b1"), ("b1", "a1"), (), "does not declare"),
         (_gang(), ("a1", "a2"), ("full", "a1"), (), "free"),
         (_gang(4), ("a1",) * 4, ("a1",) * 4, (_bound("x", "a2"),), ""),
         (_gang(), ("a1", "a1"), ("a1", "a2"), (_bound("x", "a2"),), "free"),

@@ -113,6 +113,7 @@ def _takes(node: Node, seat: Seat) -> bool:
     return (
         HOSTNAME in node.labels
         and first_barrier(barriers(node), frozenset(pod.tolerations)) is None
+        and pod.features <= node.features
         and is_selected(node, pod.node_selector.items(), pod.required_terms)
         and all(is_selected(node, (), reach.terms) for reach in seat.shape.rules.reaches)
     )

@@ -1,13 +1,20 @@
 """Whether each node of a plan takes its pods: its rules, its amounts, its ports."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from accelet.kube.nodes import Node
 from accelet.kube.pods import HostPort, Pod
 from accelet.kube.requests import SchedulingUnits, pod_units, scheduling_units
-from accelet.scheduler.cluster.eligibility import barrier_text, barriers, first_barrier, is_selected
+from accelet.kube.selection import Taint
+from accelet.scheduler.cluster.eligibility import (
+    barrier_text,
+    barriers,
+    first_barrier,
+    is_selected,
+    lacking_text,
+)
 from accelet.scheduler.cluster.hostports import conflicts
 from accelet.scheduler.cluster.usage import PODS, UNLIMITED
 from accelet.scheduler.placement.checking.seats import Seat, Seating
@@ -29,13 +36,23 @@ def find_node_fault(seating: Seating) -> str | None:
             if last is not None and _has_like_rules(seat, last):
                 continue
             last = seat
-            barrier = first_barrier(taints, frozenset(seat.pod.tolerations))
-            if barrier is not None:
-                return f"pod {seat.pod.name} would go to node {name}, which is {barrier_text(barrier)}"
-            if not is_selected(node, seat.pod.node_selector.items(), seat.pod.required_terms):
-                return f"pod {seat.pod.name} would go to node {name}, which it does not select"
-            if not all(is_selected(node, (), reach.terms) for reach in seat.shape.rules.reaches):
-                return f"pod {seat.pod.name} would go to node {name}, from which a volume cannot be reached"
+            if (fault := _find_rule_fault(node, taints, seat)) is not None:
+                return f"pod {seat.pod.name} would go to node {name}, {fault}"
+    return None
+
+
+def _find_rule_fault(node: Node, taints: Sequence[Taint], seat: Seat) -> str | None:
+    """Why the pod's own rules keep it from a node, to follow the node's name."""
+    pod = seat.pod
+    barrier = first_barrier(taints, frozenset(pod.tolerations))
+    if barrier is not None:
+        return f"which is {barrier_text(barrier)}"
+    if not is_selected(node, pod.node_selector.items(), pod.required_terms):
+        return "which it does not select"
+    if not pod.features <= node.features:
+        return lacking_text(pod.features - node.features)
+    if not all(is_selected(node, (), reach.terms) for reach in seat.shape.rules.reaches):
+        return "from which a volume cannot be reached"
     return None
 
 
@@ -44,6 +61,7 @@ def _has_like_rules(one: Seat, other: Seat) -> bool:
         one.pod.tolerations == other.pod.tolerations
         and one.pod.node_selector == other.pod.node_selector
         and one.pod.required_terms == other.pod.required_terms
+        and one.pod.features == other.pod.features
         and one.shape.rules.reaches == other.shape.rules.reaches
     )
 
