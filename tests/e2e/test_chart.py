@@ -1,6 +1,7 @@
 """deploy/chart, rendered by a real helm: it makes what the kustomizations make, and what values say."""
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -235,6 +236,49 @@ def test_a_changed_configuration_makes_new_pods_of_what_reads_it_at_start(helm: 
     assert checksum({}) == checksum({}) != checksum({"version": "v1", "quiet_s": 3})
 
 
+def test_resources_of_cards_reach_the_scheduler_and_the_policies(helm: Helm, tmp_path: Path) -> None:
+    names = ["gpu.intel.com/xe", "gpu.intel.com/flex"]
+    values: Sequence[Values] = (
+        {},
+        {"scheduler": {"config": "version: v1\ncards: {policy: balanced}\n"}},
+        {"scheduler": {"config": {"version": "v1", "cards": {"resources": names}}}},
+    )
+    for each in values:
+        made = helm.template({"cards": {"resources": names}, **each})
+        (tmp_path / "config.yaml").write_text(
+            of_kind(made, "ConfigMap")["accelet-scheduler"]["data"]["config.yaml"]
+        )
+        cards = read_settings(tmp_path / "config.yaml").cards
+        assert cards.resources == tuple(names)
+        assert cards.policy == ("balanced" if "balanced" in str(each) else "packed")
+        for kind, name in (
+            ("MutatingAdmissionPolicy", "accelet-gate"),
+            ("ValidatingAdmissionPolicy", "accelet-requests"),
+        ):
+            variables = {
+                one["name"]: one["expression"] for one in of_kind(made, kind)[name]["spec"]["variables"]
+            }
+            assert json.loads(variables["cards"]) == names
+
+
+def test_one_patch_reaches_both_policies(binaries: Binaries, tmp_path: Path) -> None:
+    """What docs/sharing.md tells those without helm to write."""
+    text = (DEPLOY.parent / "docs" / "sharing.md").read_text()
+    (block,) = (one for one in text.split("```yaml\n")[1:] if "accelet-(gate|requests)" in one)
+    overlay = yaml.safe_load(block.partition("```")[0])
+    (tmp_path / "overlay").mkdir()
+    shutil.copytree(DEPLOY / "policies", tmp_path / "policies")
+    overlay["resources"] = ["../policies"]
+    (tmp_path / "overlay" / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    built = build(tmp_path / "overlay", binaries.path("kubectl"))
+    lists = [
+        [json.loads(one["expression"]) for one in each["spec"]["variables"] if one["name"] == "cards"]
+        for each in built
+        if each["metadata"]["name"] in ("accelet-gate", "accelet-requests") and "variables" in each["spec"]
+    ]
+    assert lists == [[["gpu.intel.com/xe", "gpu.intel.com/i915"]]] * 2
+
+
 REFUSED: Mapping[str, tuple[Values, str]] = {
     "a value there is not": ({"agent": {"tpus": True}}, "tpus"),
     "a wrong type": ({"scheduler": {"replicas": "two"}}, "replicas"),
@@ -244,6 +288,14 @@ REFUSED: Mapping[str, tuple[Values, str]] = {
     "a node of two classes": (
         {"agent": {"classes": {"a": {"config": "v"}, "b": {"config": "v", "values": ["a"]}}}},
         'two classes have the value "a"',
+    ),
+    "cards of another domain": ({"cards": {"resources": ["example.com/gpu"]}}, "example.com/gpu"),
+    "two lists of cards": (
+        {
+            "cards": {"resources": ["gpu.intel.com/xe"]},
+            "scheduler": {"config": {"version": "v1", "cards": {"resources": ["gpu.intel.com/i915"]}}},
+        },
+        "write the list in cards.resources alone",
     ),
     "two ways to serve and no word which": ({"agent": {"dra": True}}, "say in agent.config which resources"),
 }

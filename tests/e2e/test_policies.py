@@ -209,6 +209,56 @@ def test_what_a_pod_has_already_is_kept(user: Client, pods: str) -> None:
     assert pod["containers"][2]["ports"] == ports
 
 
+def test_card_that_is_added_is_of_the_kind_that_the_pod_names(user: Client, pods: str) -> None:
+    beside = _container("beside", **_asking(TILES))
+    given = _pod("kin", _container("main", **{XE: "2"}), beside, initContainers=[{**beside, "name": "early"}])
+    pod = _made(user, pods + "?dryRun=All", given)["spec"]
+    for container in (pod["containers"][1], *pod["initContainers"]):
+        assert container["resources"]["limits"] == _asking(TILES, XE)
+
+
+def test_card_that_is_added_is_that_of_the_namespaces_label(
+    control_plane: ControlPlane, user: Client, namespace: str, pods: str
+) -> None:
+    path = pods + "?dryRun=All"
+    pod = _pod("labelled", _container("main", **_asking(TILES)))
+
+    def label(value: str | None) -> None:
+        labelled = {"metadata": {"labels": {"accelet.dev/default-card": value}}}
+        control_plane.client.send("PATCH", f"/api/v1/namespaces/{namespace}", labelled)
+
+    def limits() -> Json:
+        given: Json = _made(user, path, pod)["spec"]["containers"][0]["resources"]["limits"]
+        return given
+
+    def is_told_of(value: str) -> bool:
+        try:
+            _made(user, path, pod)
+        except RefusedError as refused:
+            return f"accelet.dev/default-card of its namespace is {value}, which is none" in str(refused)
+        return False
+
+    label("xe")
+    wait_until("the label counts", lambda: limits() == _asking(TILES, XE), timeout_s=30)
+    named = _made(user, path, _pod("named", _container("main", **_asking(TILES, I915))))
+    assert named["spec"]["containers"][0]["resources"]["limits"] == _asking(TILES, I915)
+    label("battlemage")
+    wait_until("the label is refused", lambda: is_told_of("battlemage"), timeout_s=30)
+    label(None)
+    wait_until("nothing is said any more", lambda: _is_made(user, path, pod), timeout_s=30)
+    assert limits() == _asking(TILES, I915)
+
+
+@pytest.mark.parametrize("name", ["gpu.intel.com/monitor", "gpu.intel.com.example.com/i915"])
+def test_pod_that_asks_for_what_is_no_card_is_untouched(user: Client, pods: str, name: str) -> None:
+    ports = [{"containerPort": 80}, {"containerPort": 80, "name": "again"}]
+    pod = _made(
+        user, pods + "?dryRun=All", _pod("none", {**_container("main", **_asking(name)), "ports": ports})
+    )
+    assert "schedulingGates" not in pod["spec"]
+    assert pod["spec"]["containers"][0]["resources"]["limits"] == _asking(name)
+
+
 def test_gate_is_not_given_twice(user: Client, pods: str) -> None:
     given = _pod("twice", _container("main", **_asking(TILES)), schedulingGates=[GATE, TOPOLOGY_GATE])
     pod = _made(user, pods + "?dryRun=All", given)

@@ -127,9 +127,8 @@ def _container(container: Container, card_resources: Sequence[str]) -> Container
     if not counted and not asked:
         return None
     if not counted:
-        raise NeedsError(
-            f"container {container.name} asks for {asked[0]} without a card: add {card_resources[0]}: 1"
-        )
+        cards_of_it = " or ".join(f"{name}: 1" for name in card_resources)
+        raise NeedsError(f"container {container.name} asks for {asked[0]} without a card: add {cards_of_it}")
     if len(counted) > 1:
         raise NeedsError(
             f"container {container.name} asks for {' and '.join(counted)}: one kind of card only"

@@ -234,6 +234,8 @@ def _say_never(needs: CardNeeds, nodes: Mapping[str, CardStates]) -> str:
     for need in needs.containers:
         alone = replace(needs, containers=(need,), before=(), same_card=frozenset())
         if all(_is_refused(states, alone) for states in nodes.values()):
+            if said := _say_other_kind(need, alone, nodes):
+                return said
             nearest = max(nodes, key=lambda name: _nearness(nodes[name], need))
             what = describe_need(alone).replace(" free", "")
             return (
@@ -244,6 +246,25 @@ def _say_never(needs: CardNeeds, nodes: Mapping[str, CardStates]) -> str:
         "no node ever takes its containers together, though each alone; "
         f"nearest is {nearest} with {len(nodes[nearest])} cards"
     )
+
+
+def _say_other_kind(need: ContainerNeed, alone: CardNeeds, nodes: Mapping[str, CardStates]) -> str | None:
+    """By which resource it is asked for, where nodes have other cards that would do and none of its kind."""
+    kinds = {state.resource for states in nodes.values() for state in states}
+    if need.resource in kinds:
+        return None
+    for kind in sorted(kinds):
+        asked = replace(need, resource=kind)
+        other = replace(alone, containers=(asked,))
+        fitting = [name for name, states in nodes.items() if not _is_refused(states, other)]
+        if fitting:
+            best = max(fitting, key=lambda name: _nearness(nodes[name], asked))
+            return (
+                f"no node ever has a card of {need.resource}; {best} has "
+                f"{_describe_best(nodes[best], asked)} of {kind}: "
+                f"make the pod anew with {kind}: {need.cards} in resources.limits of {need.name}"
+            )
+    return None
 
 
 def _nearness(states: CardStates, need: ContainerNeed) -> tuple[int, int, int, int]:

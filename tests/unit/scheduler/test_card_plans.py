@@ -23,6 +23,7 @@ from tests.fakes.nodes import node
 from tests.unit.scheduler.card_values import I915, card, card_container, card_node, card_pod
 from tests.unit.scheduler.values import plan, plan_one
 
+XE = "gpu.intel.com/xe"
 NEAREST = "nearest is big with 2 cards of up to 2 tiles and 64 GiB"
 
 
@@ -221,6 +222,27 @@ def test_what_never_fits_is_told_at_once_with_the_nearest_node(asking: Pod, said
     many = {"gpu.intel.com/tiles": 99, "gpu.intel.com/memory.max": 2**50}
     roomy = [replace(one, allocatable={**one.allocatable, **many}) for one in nodes]
     assert reason(roomy, asking) == said
+
+
+def test_who_asks_for_cards_of_the_wrong_driver_is_told_of_which_there_are() -> None:
+    battlemage = replace(card(0), resource=XE)
+    said = reason([card_node("bmg", battlemage)], card_pod("p"))
+    assert said == (
+        "no node ever has a card of gpu.intel.com/i915; bmg has 1 card of up to 2 tiles and 64 GiB "
+        "of gpu.intel.com/xe: make the pod anew with gpu.intel.com/xe: 1 in resources.limits of main"
+    )
+
+
+def test_no_other_driver_is_proposed_whose_cards_would_not_do_either() -> None:
+    said = reason([card_node("bmg", replace(card(0), resource=XE))], card_pod("p", card_container(tiles=3)))
+    assert said == "no node ever has one i915 card with 3 tiles; nearest is bmg with none of that kind"
+
+
+def test_no_other_driver_is_proposed_where_there_are_cards_of_the_one_asked_for() -> None:
+    nodes = [card_node("old", card(0, tiles=1)), card_node("bmg", replace(card(0), resource=XE))]
+    said = reason(nodes, card_pod("p", card_container(tiles=2)))
+    assert "gpu.intel.com/xe" not in said
+    assert "nearest is old with 1 card of up to 1 tile" in said
 
 
 def test_wishes_that_contradict_themselves_are_told() -> None:

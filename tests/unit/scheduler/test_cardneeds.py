@@ -60,7 +60,10 @@ def test_configured_resources_are_cards_too() -> None:
     [
         (
             pod("p", container(tiles=1)),
-            "container a asks for gpu.intel.com/tiles without a card: add gpu.intel.com/i915: 1",
+            (
+                "container a asks for gpu.intel.com/tiles without a card: "
+                "add gpu.intel.com/i915: 1 or gpu.intel.com/xe: 1"
+            ),
         ),
         (
             pod("p", container(i915=1, xe=1, tiles=1)),

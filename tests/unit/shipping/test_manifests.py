@@ -1,5 +1,6 @@
 """daemonset.yaml and the examples say what the code understands."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from accelet.agent.config import DEFAULT_CONFIG, parse_config
 from accelet.cli.agent import command
 from accelet.dra.names import DRIVERS
 from accelet.runtime.probes import parse_address
+from accelet.scheduler.cards.needs import CARD_RESOURCES
 
 PROJECT = Path(__file__).parent.parent.parent.parent
 EVERY_YAML = sorted(
@@ -356,3 +358,24 @@ def test_dra_may_write_the_events_that_tpus_write_and_has_room_for_the_api_serve
         for patch in documents(folder / "daemonset.patch.yaml")
     ]
     assert limits[0] == limits[1]
+
+
+def test_policies_scheduler_and_chart_count_the_same_resources_as_cards() -> None:
+    """The first variable, in both alike: by its place one patch changes it, by its text the chart does."""
+    policies = PROJECT / "deploy" / "policies"
+    said = f"expression: '{json.dumps(CARD_RESOURCES)}'"
+    for name in ("gate.yaml", "requests.yaml"):
+        policy, _ = documents(policies / name)
+        first = policy["spec"]["variables"][0]
+        assert (first["name"], json.loads(first["expression"])) == ("cards", list(CARD_RESOURCES))
+        assert (policies / name).read_text().count(said) == 1
+    values = yaml.safe_load((PROJECT / "deploy" / "chart" / "values.yaml").read_text())
+    assert values["cards"]["resources"] == list(CARD_RESOURCES)
+
+
+def test_gate_looks_at_every_pod_that_asks_for_what_it_counts() -> None:
+    """Match conditions cannot use variables: the prefix there has to be that of all resources."""
+    policy, _ = documents(PROJECT / "deploy" / "policies" / "gate.yaml")
+    _, condition = policy["spec"]["matchConditions"]
+    prefixes = set(re.findall(r'startsWith\("([^"]+)"\)', condition["expression"]))
+    assert prefixes == {f"{name.partition('/')[0]}/" for name in CARD_RESOURCES}
