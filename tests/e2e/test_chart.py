@@ -336,9 +336,11 @@ def test_chart_is_of_this_version_and_has_nothing_of_its_own(helm: Helm) -> None
 
 def test_the_right_to_evict_comes_with_preemption_alone(helm: Helm) -> None:
     for gangs in (False, True):
-        made = helm.template({"scheduler": {"config": {"version": "v1", "preemption": {"gangs": gangs}}}})
-        assert ("accelet-scheduler-preemption" in of_kind(made, "ClusterRole")) == gangs
-        assert ("accelet-scheduler-preemption" in of_kind(made, "ClusterRoleBinding")) == gangs
+        config = {"version": "v1", "preemption": {"gangs": gangs}}
+        for said in (config, yaml.safe_dump(config)):
+            made = helm.template({"scheduler": {"config": said}})
+            assert ("accelet-scheduler-preemption" in of_kind(made, "ClusterRole")) == gangs
+            assert ("accelet-scheduler-preemption" in of_kind(made, "ClusterRoleBinding")) == gangs
 
 
 def test_rights_to_kueues_objects_come_with_its_admission_alone(helm: Helm) -> None:
