@@ -18,7 +18,8 @@ from accelet.scheduler.cards.view import (
     StrayView,
     TileState,
     TileView,
-    TotalView,
+    give_nothing,
+    total_of,
 )
 
 
@@ -52,13 +53,13 @@ def with_claimed(
             if not result.is_admin:
                 results[result.pool].append((f"{claim.namespace}/{claim.name}", result))
     claimed = {
-        node.name: _view_node(published[node.name], results[node.name])
+        node.name: _view_node(node, published[node.name], results[node.name])
         for node in view.nodes
         if node.name in published
     }
     nodes = tuple(_with_cards(node, claimed.get(node.name)) for node in view.nodes)
     cards = [card for one in claimed.values() for card in one.cards]
-    return ClusterView(nodes, (*view.totals, _total(cards)) if cards else view.totals)
+    return ClusterView(nodes, (*view.totals, total_of(GPU_DRIVER, cards)) if cards else view.totals)
 
 
 def _with_cards(node: NodeCardsView, claimed: _Claimed | None) -> NodeCardsView:
@@ -69,7 +70,9 @@ def _with_cards(node: NodeCardsView, claimed: _Claimed | None) -> NodeCardsView:
     return replace(node, cards=cards, strays=strays, problem=problem)
 
 
-def _view_node(gpus: Sequence[PublishedGpu], results: Iterable[tuple[str, Result]]) -> _Claimed:
+def _view_node(
+    node: NodeCardsView, gpus: Sequence[PublishedGpu], results: Iterable[tuple[str, Result]]
+) -> _Claimed:
     by_name = {gpu.name: gpu for gpu in gpus}
     holds: defaultdict[str, list[_Hold]] = defaultdict(list)
     strays: set[tuple[str, str]] = set()
@@ -86,6 +89,7 @@ def _view_node(gpus: Sequence[PublishedGpu], results: Iterable[tuple[str, Result
             tiles[gpu.card][gpu.tile] = gpu
     wholes = sorted((gpu for gpu in gpus if gpu.tile is None), key=lambda gpu: gpu.card)
     cards = tuple(_view_card(gpu, tiles[gpu.card], holds[gpu.card]) for gpu in wholes)
+    cards = tuple(map(give_nothing, cards)) if node.is_cordoned else cards
     return _Claimed(cards, tuple(StrayView(*stray) for stray in sorted(strays)))
 
 
@@ -94,21 +98,24 @@ def _view_card(gpu: PublishedGpu, tiles: Mapping[int, PublishedGpu], holds: Sequ
     millicores = ALL_MILLICORES - sum(
         hold.millicores if hold.tile is None else hold.millicores // gpu.tiles for hold in holds
     )
+    takes_more = any(view.state != "closed" for view in views) and millicores > 0
     taints = sorted({key for one in (gpu, *tiles.values()) for key in one.taints})
     return CardView(
         id=UnitId(gpu.card),
         card=None,
         model=gpu.model,
         tiles=views,
-        millicores_free=millicores,
-        memory_free_bytes=None if gpu.memory is None else _memory_free(gpu, tiles, holds),
+        millicores_free=millicores if takes_more else 0,
+        memory_free_bytes=None
+        if gpu.memory is None
+        else takes_more * max(0, _memory_free(gpu, tiles, holds)),
         health=f"tainted: {', '.join(taints)}" if taints else "Healthy",
         resource=GPU_DRIVER,
         pci=gpu.pci,
         numa_node=gpu.numa_node,
         memory_bytes=gpu.memory,
         shares=ALL_MILLICORES // gpu.default_millicores or 1,
-        shares_free=max(0, millicores) // gpu.default_millicores,
+        shares_free=millicores // gpu.default_millicores if takes_more else 0,
         unassigned=0,
         in_service=True,
         holders=_holders(holds),
@@ -168,18 +175,3 @@ def _conflicts(holds: Sequence[_Hold]) -> Iterable[str]:
             yield f"{taken} of {ALL_MILLICORES} millicores of {what} are held"
     if None in by_device and len(by_device) > 1:
         yield "it is held whole and in tiles at once"
-
-
-def _total(cards: Sequence[CardView]) -> TotalView:
-    free = [sum(tile.state == "free" for tile in card.tiles) for card in cards]
-    open_to_more = [card for card in cards if card.health == "Healthy" and card.millicores_free > 0]
-    return TotalView(
-        resource=GPU_DRIVER,
-        cards=len(cards),
-        cards_free=sum(card.is_free for card in cards),
-        tiles=sum(len(card.tiles) for card in cards),
-        tiles_free=sum(free),
-        largest_tiles=max(free),
-        largest_millicores=max((card.millicores_free for card in open_to_more), default=0),
-        largest_memory_bytes=max((card.memory_free_bytes or 0 for card in open_to_more), default=0),
-    )

@@ -117,6 +117,11 @@ def box_totals(totals: Iterable[TotalView], nodes: Iterable[NodeBox]) -> tuple[T
             cards_free=total.cards_free,
             tiles=total.tiles,
             tiles_free=total.tiles_free,
+            tiles_held=total.tiles_held,
+            tiles_shared=total.tiles_shared,
+            tiles_blocked=total.tiles_blocked,
+            tiles_closed=total.tiles_closed,
+            tiles_contested=total.tiles_contested,
         )
         for total in totals
     ]

@@ -168,6 +168,11 @@ class TotalBox(_Box, frozen=True):
     cards_free: int = 0
     tiles: int = 0
     tiles_free: int = 0
+    tiles_held: int = 0
+    tiles_shared: int = 0
+    tiles_blocked: int = 0
+    tiles_closed: int = 0
+    tiles_contested: int = 0
     offered: int = 0
     taken: int = 0
 

@@ -20,7 +20,8 @@ from tests.e2e.cluster.images import BUSYBOX_IMAGE
 from tests.e2e.cluster.workloads import Workloads
 from tests.e2e.simulated_nodes import card_nodes
 from tests.fakes.nodes import place
-from tests.integration.ui.cluster import MARKUP, PODS, add_node, add_task, fill_small
+from tests.integration.ui.cluster import MARKUP, PODS, add_card_pod, add_node, add_task, fill_small
+from tests.integration.ui.cluster import NODES as CLUSTER_NODES
 from tests.integration.ui.conftest import page_of
 from tests.screenshots import picture_of_cards
 from tests.unit.scheduler.card_values import I915, card
@@ -160,3 +161,39 @@ def test_page_is_found_through_by_keys_in_light_and_dark(tab: Tab, tmp_path: Pat
             tab.evaluate("document.activeElement.click()")
             tab.until("document.getElementById('details').open")
             assert "ml/train-1/main" in tab.evaluate("document.getElementById('what').innerText")
+
+
+BARS = """[...document.querySelectorAll('#totals .total .bar i')].map((part) =>
+  [part.className.split(' ')[1], Number(part.style.flexGrow)])"""
+FILTERS = """Object.fromEntries([...document.querySelectorAll('#filters button')].map((one) =>
+  [one.dataset.filter, Number(one.querySelector('b').textContent)]))"""
+FIGURES = """[...document.querySelectorAll('#what table:first-of-type tbody tr')].map((row) =>
+  [...row.children].slice(2, 5).map((cell) => cell.textContent))"""
+
+
+def test_free_is_what_pods_can_still_get_in_bars_filters_and_figures(tab: Tab, tmp_path: Path) -> None:
+    with FakeApi() as api:
+        add_node(api, "untouched", cards=[card(0)])
+        add_node(api, "split", cards=[card(0)])
+        add_node(api, "taken", cards=[card(0)])
+        add_node(api, "shared", cards=[card(0)])
+        add_node(api, "ill", cards=[card(0, ill="it is wedged")])
+        add_node(api, "cordoned", cards=[card(0)])
+        add_node(api, "plain")
+        api.state.patch(CLUSTER_NODES, ("", "cordoned"), "merge-patch", {"spec": {"unschedulable": True}})
+        add_card_pod(api, "one", "split", {0: [1]})
+        add_card_pod(api, "all", "taken", {0: [0, 1]})
+        add_card_pod(api, "some", "shared", {0: []})
+        with page_of(api.write_kubeconfig(tmp_path / "kubeconfig")) as page:
+            tab.open(page.next_link())
+            tab.until(f"{WHOLE} && document.querySelectorAll('.node').length === 7")
+            tab.until("document.querySelectorAll('#tree .tile.held').length === 3")
+            assert tab.evaluate(BARS) == [["held", 3], ["shared", 2], ["closed", 4], ["free", 3]]
+            counts = tab.evaluate(FILTERS)
+            assert counts == {"all": 7, "free": 1, "partly": 1, "full": 4, "wrong": 1, "closed": 2}
+            assert counts["free"] + counts["partly"] + counts["full"] == 6
+            for name in ("taken", "ill", "cordoned"):
+                tab.evaluate(f"document.querySelector('[data-node={name}]').click()")
+                assert tab.evaluate(FIGURES) == [["0", "0 of 64 GiB", "0 of 300"]]
+                tab.evaluate("document.getElementById('details').close()")
+            keep(tab, "free", tmp_path)

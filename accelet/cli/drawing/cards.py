@@ -77,7 +77,7 @@ def _heading(node: NodeCardsView) -> tuple[Line, ...]:
         sum(card.is_free for card in node.cards),
         len(node.cards),
     )
-    return name, "  ", free
+    return (name, "  ", styled("cordoned", "magenta"), "  ", free) if node.is_cordoned else (name, "  ", free)
 
 
 def _say_free(tiles_free: int, tiles: int, cards_free: int, cards: int) -> str:
@@ -114,8 +114,8 @@ def _draw_card(card: CardView, row: int, *, plain: bool) -> tuple[Cell, ...]:
         name,
         model,
         _draw_tiles(card.tiles, row, plain=plain),
-        styled(millicores, "" if card.millicores_free >= 0 else "red"),
-        styled(memory, "" if (card.memory_free_bytes or 0) >= 0 else "red"),
+        millicores,
+        memory,
         tuple(_notes(card)),
     )
 
@@ -184,7 +184,7 @@ def _print_end(output: Output, view: ClusterView) -> None:
     ]
     if legend:
         output.line(*legend)
-        output.line("  MILLI, MEMORY: millicores and memory that are free")
+        output.line("  MILLI, MEMORY: millicores and memory that pods can still get")
     if conflicts := sum(bool(card.conflicts) for card in cards):
         warning = (
             f"Warning: {_plural(conflicts, 'card')} with holders that cannot hold it together, marked !. "

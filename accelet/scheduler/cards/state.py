@@ -8,6 +8,19 @@ from accelet.scheduler.cards.needs import Amounts
 
 
 @dataclass(frozen=True, slots=True)
+class Free:
+    """What pods can still get of one card: nothing of one that takes no further holder.
+
+    `tiles` can all be had together. `shares` is how many further holders there can be.
+    """
+
+    tiles: frozenset[int] = frozenset()
+    millicores: int = 0
+    memory_bytes: int = 0
+    shares: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class CardState:
     """One card and what is left of it.
 
@@ -56,6 +69,16 @@ class CardState:
         if each.memory_bytes:
             most = min(most, self.memory_bytes // each.memory_bytes)
         return max(0, most)
+
+    @property
+    def free(self) -> Free:
+        """What pods can still get, which is less than what nobody holds: see `Free`."""
+        by_tiles = self.room_for(Amounts(tiles=1))
+        shares = max(by_tiles, self.room_for(Amounts()))
+        if not shares:
+            return Free()
+        tiles = self.tiles if by_tiles else frozenset()
+        return Free(tiles, max(0, self.millicores), max(0, self.memory_bytes), shares)
 
     def without(self, each: Amounts, tiles: frozenset[int], shares: int) -> "CardState":
         """What is left when someone holds `tiles` (none: a share of the whole) and the rest of `each`."""

@@ -1,8 +1,8 @@
 """Every card and tile of a cluster as people look at them: who holds it, what is free, what is wrong."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from accelet.accelerators.device import UnitId
@@ -12,7 +12,6 @@ from accelet.kube.objects import ObjectKey
 from accelet.scheduler.cards.account import CardAccount, Use
 from accelet.scheduler.cards.labels import CardLabels, read_card_labels
 from accelet.scheduler.cards.lingering import split_key
-from accelet.scheduler.cards.needs import Amounts
 from accelet.scheduler.cards.state import CardState
 from resourcemanager.target import describe
 
@@ -20,8 +19,9 @@ TileState = Literal["free", "held", "shared", "closed", "blocked", "contested"]
 """What is with a tile.
 
 `free`: whoever asks for a tile can have it. `held`: by one container, alone. `shared`: its card is given
-whole, to one or several. `closed`: ill, or out of service. `blocked`: nobody holds it, but its card has no
-share left for another holder. `contested`: two hold it of whom each was to have it alone.
+whole, to one or several. `closed`: ill, out of service, or on a node that is cordoned. `blocked`:
+nobody holds it, but its card has no share left for another holder. `contested`: two hold it of whom each was
+to have it alone.
 """
 
 
@@ -51,7 +51,7 @@ class TileView:
 
 @dataclass(frozen=True, slots=True)
 class CardView:
-    """One card. What is free is below zero where more is held than there is.
+    """One card. What is free is what pods can still get of it (`CardState.free`), as everywhere here.
 
     Memory is None where the node's agent cannot tell; then the scheduler gives none of it. Of the card's
     shares, `unassigned` are with containers to which no scheduler has assigned anything: which these are is
@@ -95,12 +95,16 @@ NO_CARDS = "publishes no cards"
 
 @dataclass(frozen=True, slots=True)
 class NodeCardsView:
-    """One node. `problem` says why it has no cards here, None where it has."""
+    """One node. `problem` says why it has no cards here, None where it has.
+
+    One that is cordoned gives no pod anything: of its cards nothing is free.
+    """
 
     name: str
     cards: tuple[CardView, ...]
     problem: str | None
     strays: tuple[StrayView, ...]
+    is_cordoned: bool = False
 
     @property
     def is_bare(self) -> bool:
@@ -112,7 +116,8 @@ class NodeCardsView:
 class TotalView:
     """All cards of one resource: how many there are, how many are free, and the most that one card has free.
 
-    Where many tiles are free and `largest_tiles` is small, the cards are fragmented.
+    The tiles by what is with them add up to `tiles`. Where many are free and `largest_tiles` is small, the
+    cards are fragmented.
     """
 
     resource: str
@@ -123,6 +128,11 @@ class TotalView:
     largest_tiles: int
     largest_millicores: int
     largest_memory_bytes: int
+    tiles_held: int = 0
+    tiles_shared: int = 0
+    tiles_blocked: int = 0
+    tiles_closed: int = 0
+    tiles_contested: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +145,7 @@ def view_cluster(nodes: Iterable[Node], book: CardAccount) -> ClusterView:
     """The nodes, in order of their names, as `book` counts their cards."""
     ordered = sorted(nodes, key=lambda node: node.name)
     views = tuple(_view_node(node, book) for node in ordered)
-    return ClusterView(views, merge_totals(total for view in views for total in _totals(view, book)))
+    return ClusterView(views, merge_totals(total for view in views for total in _totals(view)))
 
 
 def merge_totals(totals: Iterable[TotalView]) -> tuple[TotalView, ...]:
@@ -157,6 +167,11 @@ def _merge(one: TotalView, other: TotalView) -> TotalView:
         largest_tiles=max(one.largest_tiles, other.largest_tiles),
         largest_millicores=max(one.largest_millicores, other.largest_millicores),
         largest_memory_bytes=max(one.largest_memory_bytes, other.largest_memory_bytes),
+        tiles_held=one.tiles_held + other.tiles_held,
+        tiles_shared=one.tiles_shared + other.tiles_shared,
+        tiles_blocked=one.tiles_blocked + other.tiles_blocked,
+        tiles_closed=one.tiles_closed + other.tiles_closed,
+        tiles_contested=one.tiles_contested + other.tiles_contested,
     )
 
 
@@ -166,12 +181,28 @@ def _view_node(node: Node, book: CardAccount) -> NodeCardsView:
     for pod, use, card in book.holders(node.name):
         held[card].append(_holder(pod, use))
     strays = (StrayView(_name(pod, use), describe((use.piece,))) for pod, use in book.strays(node.name))
-    cards = zip(book.cards(node.name), states, strict=True)
+    counted = zip(book.cards(node.name), states, strict=True)
+    cards = tuple(_view_card(card, state, node, held[card.id]) for card, state in counted)
     return NodeCardsView(
         name=node.name,
-        cards=tuple(_view_card(card, state, node, held[card.id]) for card, state in cards),
+        cards=tuple(map(give_nothing, cards)) if node.unschedulable else cards,
         problem=None if states else book.fault(node.name) or NO_CARDS,
         strays=tuple(sorted(strays, key=lambda stray: (stray.container, stray.devices))),
+        is_cordoned=node.unschedulable,
+    )
+
+
+def give_nothing(card: CardView) -> CardView:
+    """The card as pods find it on a node that is cordoned."""
+    tiles = (
+        replace(tile, state="closed") if tile.state in ("free", "blocked") else tile for tile in card.tiles
+    )
+    return replace(
+        card,
+        tiles=tuple(tiles),
+        millicores_free=0,
+        memory_free_bytes=None if card.memory_free_bytes is None else 0,
+        shares_free=0,
     )
 
 
@@ -192,20 +223,21 @@ def _name(pod: ObjectKey, use: Use) -> str:
 def _view_card(card: NodeCard, state: CardState, node: Node, held: Iterable[HolderView]) -> CardView:
     holders = sorted(held, key=lambda holder: (holder.tiles, holder.container))
     labels = read_card_labels(node.labels, card.resource.partition("/")[0])
+    free = state.free
     return CardView(
         id=card.id,
         card=card.card,
         model=card.model,
         tiles=tuple(_view_tile(tile, card, state, holders, labels) for tile in range(card.tiles)),
-        millicores_free=state.millicores,
-        memory_free_bytes=None if card.memory_bytes is None else state.memory_bytes,
+        millicores_free=free.millicores,
+        memory_free_bytes=None if card.memory_bytes is None else free.memory_bytes,
         health=card.health.reason or "Healthy",
         resource=card.resource,
         pci=card.pci,
         numa_node=card.numa_node,
         memory_bytes=card.memory_bytes,
         shares=card.shares,
-        shares_free=state.shares,
+        shares_free=free.shares,
         unassigned=card.unassigned,
         in_service=card.card not in labels.closed,
         holders=tuple(holders),
@@ -234,7 +266,7 @@ def _tile_state(tile: int, state: CardState, holders: Sequence[HolderView]) -> T
         return "shared"
     if not state.is_open or tile not in state.tiles:
         return "closed"
-    return "free" if state.room_for(Amounts(tiles=1)) else "blocked"
+    return "free" if tile in state.free.tiles else "blocked"
 
 
 def _conflicts(card: NodeCard, state: CardState, holders: Sequence[HolderView]) -> Iterator[str]:
@@ -260,22 +292,30 @@ def _conflicts(card: NodeCard, state: CardState, holders: Sequence[HolderView]) 
         yield f"it has {state.share_total - state.shares} holders and {state.share_total} shares"
 
 
-def _totals(node: NodeCardsView, book: CardAccount) -> Iterator[TotalView]:
-    by_resource: defaultdict[str, list[tuple[CardView, CardState]]] = defaultdict(list)
-    for card, state in zip(node.cards, book.states(node.name) or (), strict=True):
-        by_resource[card.resource].append((card, state))
+def _totals(node: NodeCardsView) -> Iterator[TotalView]:
+    by_resource: defaultdict[str, list[CardView]] = defaultdict(list)
+    for card in node.cards:
+        by_resource[card.resource].append(card)
     for resource, some in by_resource.items():
-        tiles_free = [sum(tile.state == "free" for tile in card.tiles) for card, _ in some]
-        open_to_more = [
-            state for _, state in some if state.room_for(Amounts()) or state.room_for(Amounts(tiles=1))
-        ]
-        yield TotalView(
-            resource=resource,
-            cards=len(some),
-            cards_free=sum(card.is_free for card, _ in some),
-            tiles=sum(len(card.tiles) for card, _ in some),
-            tiles_free=sum(tiles_free),
-            largest_tiles=max(tiles_free),
-            largest_millicores=max((max(0, state.millicores) for state in open_to_more), default=0),
-            largest_memory_bytes=max((max(0, state.memory_bytes) for state in open_to_more), default=0),
-        )
+        yield total_of(resource, some)
+
+
+def total_of(resource: str, cards: Sequence[CardView]) -> TotalView:
+    """The total of one resource; there is at least one card."""
+    free = [sum(tile.state == "free" for tile in card.tiles) for card in cards]
+    states = Counter(tile.state for card in cards for tile in card.tiles)
+    return TotalView(
+        resource=resource,
+        cards=len(cards),
+        cards_free=sum(card.is_free for card in cards),
+        tiles=states.total(),
+        tiles_free=states["free"],
+        largest_tiles=max(free),
+        largest_millicores=max(card.millicores_free for card in cards),
+        largest_memory_bytes=max(card.memory_free_bytes or 0 for card in cards),
+        tiles_held=states["held"],
+        tiles_shared=states["shared"],
+        tiles_blocked=states["blocked"],
+        tiles_closed=states["closed"],
+        tiles_contested=states["contested"],
+    )

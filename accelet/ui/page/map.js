@@ -175,6 +175,14 @@ export function meter(nodes) {
   for (const [, node] of nodes) countTiles(node, counts);
   const all = Object.values(counts).reduce((sum, one) => sum + one, 0);
   const wrong = nodes.filter(([, node]) => isWrong(node)).length;
+  return make("span", { class: "meter" },
+    wrong ? make("span", { class: "badge bad" }, `${wrong} ill or wrong`) : "",
+    make("span", { class: "figures" }, all ? `${(counts.free ?? 0).toLocaleString("en")} of ${all.toLocaleString("en")} free` : ""),
+    drawBar(counts));
+}
+
+// So many tiles in each state, side by side.
+export function drawBar(counts) {
   const bar = make("span", { class: "bar", "aria-hidden": "true" });
   for (const state of ["held", "shared", "contested", "blocked", "closed", "free"]) {
     if (!counts[state]) continue;
@@ -182,10 +190,7 @@ export function meter(nodes) {
     part.style.flexGrow = String(counts[state]);
     bar.append(part);
   }
-  return make("span", { class: "meter" },
-    wrong ? make("span", { class: "badge bad" }, `${wrong} ill or wrong`) : "",
-    make("span", { class: "figures" }, all ? `${(counts.free ?? 0).toLocaleString("en")} of ${all.toLocaleString("en")} free` : ""),
-    bar);
+  return bar;
 }
 
 function drawNode(name, node, query) {

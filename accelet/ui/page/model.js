@@ -59,16 +59,18 @@ export function isWrong(node) {
 export const isClosed = (node) =>
   Boolean(node.is_cordoned || (node.cards ?? []).some((card) => card.is_closed || card.tiles.includes("closed")));
 
+// Which part of a node's tiles a pod can still have: each node with any is in one of the three.
+const freeOf = (node) => {
+  const counts = countTiles(node);
+  const all = Object.values(counts).reduce((sum, one) => sum + one, 0);
+  return { free: counts.free ?? 0, all };
+};
+
 export const FILTERS = {
   all: { name: "All", takes: () => true },
-  free: { name: "Free", takes: (node) => (countTiles(node).free ?? 0) > 0 },
-  used: {
-    name: "In use",
-    takes: (node) => {
-      const counts = countTiles(node);
-      return (counts.held ?? 0) + (counts.shared ?? 0) + (counts.contested ?? 0) > 0;
-    },
-  },
+  free: { name: "All free", takes: (node) => ((of) => of.all > 0 && of.free === of.all)(freeOf(node)) },
+  partly: { name: "Partly free", takes: (node) => ((of) => of.free > 0 && of.free < of.all)(freeOf(node)) },
+  full: { name: "None free", takes: (node) => ((of) => of.all > 0 && of.free === 0)(freeOf(node)) },
   wrong: { name: "Ill or wrong", takes: isWrong },
   closed: { name: "Out of service", takes: isClosed },
 };

@@ -3,7 +3,7 @@
 import { byId, make } from "./dom.js";
 import { Details } from "./details.js";
 import { Lists } from "./lists.js";
-import { NodeMap } from "./map.js";
+import { NodeMap, drawBar } from "./map.js";
 import { FILTERS, STATES, apply, emptyPicture } from "./model.js";
 
 const picture = emptyPicture();
@@ -63,9 +63,8 @@ function drawTotal(total) {
   const hasCards = Boolean(total.cards);
   const [free, all] = hasCards ? [total.tiles_free ?? 0, total.tiles ?? 0] : [(total.offered ?? 0) - (total.taken ?? 0), total.offered ?? 0];
   const rest = hasCards ? `${(total.cards_free ?? 0).toLocaleString("en")} of ${total.cards.toLocaleString("en")} cards wholly free` : "";
-  const bar = make("span", { class: "bar", "aria-hidden": "true" }, make("i", { class: "tile held" }), make("i", { class: "tile free" }));
-  bar.firstChild.style.flexGrow = String(Math.max(0, all - free));
-  bar.lastChild.style.flexGrow = String(Math.max(0, free));
+  const states = Object.fromEntries(Object.keys(STATES).map((state) => [state, total[`tiles_${state}`] ?? 0]));
+  const bar = drawBar(hasCards ? states : { free: Math.max(0, free), held: Math.min(total.taken ?? 0, all) });
   return make("div", { class: "total", data: { resource: total.resource } },
     make("span", { class: "resource" }, total.resource),
     make("span", { class: "big" }, make("b", {}, free.toLocaleString("en")), ` of ${all.toLocaleString("en")} ${hasCards ? "tiles " : ""}free`),

@@ -92,14 +92,14 @@ def test_the_drawing_shows_each_card_its_tiles_and_holders_in_a_line(tmp_path: P
     assert drawn == [
         "gpu-a  2 of 8 tiles free, 1 of 4 cards wholly free",
         "CARD   MODEL   TILES  MILLI   MEMORY  HOLDERS",
-        "card0  0x0bd5  ██      1000  40/64Gi  tile 0 ml/train-0/main, tile 1 ml/train-1/main",
+        "card0  0x0bd5  ██         0   0/64Gi  tile 0 ml/train-0/main, tile 1 ml/train-1/main",
         "card1  0x0bd5  ▒▒       600  56/64Gi  all ml/serve/main",
         "card2  0x0bd5  ··      1000  64/64Gi",
-        "card3  0x0bd5  xx      1000  64/64Gi  out of service",
+        "card3  0x0bd5  xx         0   0/64Gi  out of service",
         "",
         "gpu-b  1 of 3 tiles free, 1 of 2 cards wholly free",
         "CARD   MODEL   TILES  MILLI   MEMORY  HOLDERS",
-        "card0  0x0bd5  xx      1000  64/64Gi  ill: its PCI configuration cannot be read",
+        "card0  0x0bd5  xx         0   0/64Gi  ill: its PCI configuration cannot be read",
         "card1  0x0bd5  ·       1000  16/16Gi",
         "",
         "1 node without cards: cpu-a",
@@ -107,7 +107,7 @@ def test_the_drawing_shows_each_card_its_tiles_and_holders_in_a_line(tmp_path: P
         "gpu.intel.com/i915  3 of 11 tiles free, 2 of 6 cards wholly free",
         "  the most that one card has free: 2 tiles, 1000 millicores, 64 GiB of memory",
         "  · free  █ held  ▒ shared  x out of service",
-        "  MILLI, MEMORY: millicores and memory that are free",
+        "  MILLI, MEMORY: millicores and memory that pods can still get",
     ]
 
 
@@ -128,7 +128,7 @@ def test_the_drawing_needs_no_more_than_ascii(tmp_path: Path) -> None:
     arguments = ["--nodes", write(tmp_path, "nodes", NODES), "--pods", write(tmp_path, "pods", PODS)]
     result = runner.invoke(main, ["cards", *arguments], catch_exceptions=False)
     assert result.stdout.isascii()
-    assert "card0  0x0bd5  ##      1000  40/64Gi  tile 0 ml/train-0/main" in result.stdout
+    assert "card0  0x0bd5  ##         0   0/64Gi  tile 0 ml/train-0/main" in result.stdout
     assert ". free  # held  = shared  x out of service" in result.stdout
 
 
@@ -142,8 +142,8 @@ def test_json_has_every_tile_its_holders_and_what_is_free(tmp_path: Path) -> Non
         "id": "0000-00-00.0",
         "card": "card0",
         "model": "0x0bd5",
-        "millicores_free": 1000,
-        "memory_free_bytes": 40 * GIB,
+        "millicores_free": 0,
+        "memory_free_bytes": 0,
         "health": "Healthy",
     }
     assert [(tile["tile"], tile["holders"]) for tile in first["tiles"]] == [
@@ -193,13 +193,21 @@ def test_forged_holders_are_red_and_warned_of(tmp_path: Path) -> None:
     assert "\x1b[1;31m!\x1b[0m" in coloured.stdout
 
 
+def test_a_cordoned_node_says_so_and_has_nothing_free(tmp_path: Path) -> None:
+    cordoned = raw_node("n", cards=[card(0)])
+    cordoned["spec"] = {"unschedulable": True}
+    drawn = lines(run(tmp_path, [cordoned], []))
+    assert drawn[0] == "n  cordoned  0 of 2 tiles free, 0 of 1 card wholly free"
+    assert drawn[2] == "card0  0x0bd5  xx         0  0/64Gi"
+
+
 def test_what_the_scheduler_is_about_to_release_is_held(tmp_path: Path) -> None:
     placement = Placement("next", "uid-next", "gpu-a", assignment(2, 0, 1))
     plan = Record(GangKey("ml", "next", "Pod"), (placement,), 0, 0).to_body()
     pods = [*PODS, pod("next", None, None, "Pending", tiles=2)]
     flags = ("--plans", write(tmp_path, "plans", [plan]))
     drawn = lines(run(tmp_path, NODES, pods, *flags))
-    assert "card2  0x0bd5  ██      1000  64/64Gi  tiles 0,1 ml/next/main" in drawn
+    assert "card2  0x0bd5  ██         0   0/64Gi  tiles 0,1 ml/next/main" in drawn
 
 
 def test_holders_by_the_annotations_of_gpu_aware_scheduling_are_shown_too(tmp_path: Path) -> None:

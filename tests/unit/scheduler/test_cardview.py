@@ -15,6 +15,7 @@ from accelet.scheduler.cards.account import CardAccount, Use
 from accelet.scheduler.cards.choice import fit_pods
 from accelet.scheduler.cards.lingering import parse_lingering, render_lingering
 from accelet.scheduler.cards.needs import Amounts, CardNeeds, ContainerNeed
+from accelet.scheduler.cards.state import CardState
 from accelet.scheduler.cards.view import CardView, ClusterView, TotalView, view_cluster
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import GATE_PREFIX
@@ -63,6 +64,10 @@ def states(shown: CardView) -> str:
     return " ".join(tile.state for tile in shown.tiles)
 
 
+def free_of(shown: CardView) -> tuple[int, int | None, int]:
+    return shown.millicores_free, shown.memory_free_bytes, shown.shares_free
+
+
 def test_a_node_that_is_gone_is_forgotten_with_its_last_pod() -> None:
     """An autoscaler gives every node a new name."""
     book = book_of(card_node("n", card(0)), p=[use("main", 0, 1)])
@@ -85,7 +90,7 @@ def test_a_tile_shows_its_holder_and_the_card_what_that_leaves() -> None:
     shown = look_at_card(card_node("n", card(0)), p=[use("main", 0, 1, millicores=300, memory_bytes=2)])
     assert [tile.holders for tile in shown.tiles] == [(), ("ml/p/main",)]
     assert (states(shown), shown.is_free) == ("free held", False)
-    assert (shown.millicores_free, shown.memory_free_bytes, shown.shares_free) == (700, 6, 3)
+    assert (shown.millicores_free, shown.memory_free_bytes, shown.shares_free) == (700, 6, 1)
 
 
 def test_who_shares_a_card_sees_all_its_tiles() -> None:
@@ -102,6 +107,29 @@ def test_a_card_with_unassigned_containers_is_shared_by_nobody_knows_whom() -> N
 def test_an_ill_card_says_why() -> None:
     shown = look_at_card(card_node("n", replace(card(0), health=Health("it is wedged"))))
     assert (states(shown), shown.health, shown.in_service) == ("closed closed", "it is wedged", True)
+    assert free_of(shown) == (0, 0, 0)
+
+
+def test_a_card_whose_tiles_are_all_held_has_nothing_free() -> None:
+    shown = look_at_card(card_node("n", card(0, shares=300)), p=[use("main", 0, 0, 1)])
+    assert (states(shown), free_of(shown)) == ("held held", (0, 0, 0))
+
+
+def test_a_card_that_is_divided_has_as_many_shares_free_as_tiles() -> None:
+    shown = look_at_card(card_node("n", card(0, tiles=3, shares=300)), p=[use("main", 0, 0)])
+    assert (states(shown), free_of(shown)) == ("held free free", (1000, 8, 2))
+
+
+def test_a_node_that_is_cordoned_has_nothing_free() -> None:
+    view = look(replace(card_node("n", card(0), card(1)), unschedulable=True), p=[use("main", 0, 0)])
+    (shown,) = view.nodes
+    assert shown.is_cordoned
+    assert [(states(one), free_of(one)) for one in shown.cards] == [
+        ("held closed", (0, 0, 0)),
+        ("closed closed", (0, 0, 0)),
+    ]
+    (total,) = view.totals
+    assert (total.tiles_free, total.largest_millicores, total.tiles_closed, total.cards_free) == (0, 0, 3, 0)
 
 
 def test_cards_and_tiles_out_of_service_are_shown_also_while_they_are_held() -> None:
@@ -180,7 +208,9 @@ def test_totals_are_by_resource_and_tell_fragments_from_whole_cards() -> None:
     cards = [card(0), card(1), replace(card(2), resource=XE)]
     view = look(card_node("n", *cards), a=[use("main", 0, 0)], b=[use("main", 1, 1)])
     assert view.totals == (
-        TotalView(I915, 2, 0, 4, 2, largest_tiles=1, largest_millicores=1000, largest_memory_bytes=8),
+        TotalView(
+            I915, 2, 0, 4, 2, largest_tiles=1, largest_millicores=1000, largest_memory_bytes=8, tiles_held=2
+        ),
         TotalView(XE, 1, 1, 2, 2, largest_tiles=2, largest_millicores=1000, largest_memory_bytes=8),
     )
 
@@ -236,11 +266,49 @@ def test_what_is_free_is_what_the_scheduler_has_to_give(cluster: tuple[list[Node
         for one, state in zip(shown.cards, book.states(shown.name) or (), strict=True):
             free = {tile.tile for tile in one.tiles if tile.state == "free"}
             assert free == (state.tiles if state.room_for(Amounts(tiles=1)) else frozenset())
-            assert one.millicores_free == state.millicores
-            assert (one.memory_free_bytes or 0) == state.memory_bytes or one.memory_free_bytes is None
-            assert one.shares_free == state.shares
+            assert one.millicores_free == _most(state, "millicores", 1000)
+            assert one.memory_free_bytes in (None, _most(state, "memory_bytes", 8))
+            assert one.shares_free == _most_holders(state)
             assert one.is_free == (state == _whole(book, shown.name, one) and bool(free))
             event(" ".join(sorted({tile.state for tile in one.tiles})))
+
+
+def _takes(state: CardState, *needs: ContainerNeed) -> bool:
+    return fit_pods((state,), [CardNeeds((one,)) for one in needs]).holds is not None
+
+
+def _most(state: CardState, name: str, limit: int) -> int:
+    """By trying: the most that one more pod gets of the card, shared or with one tile."""
+    amounts = (Amounts(**{name: most, "tiles": tiles}) for most in range(limit, 0, -1) for tiles in (0, 1))
+    return next(
+        (
+            getattr(each, name)
+            for each in amounts
+            if _takes(state, ContainerNeed("a", state.resource, 1, each))
+        ),
+        0,
+    )
+
+
+def _most_holders(state: CardState) -> int:
+    """By trying: how many more pods the card takes, all for a tile or all for a share."""
+    kinds = (ContainerNeed("a", state.resource, 1, Amounts(tiles=tiles)) for tiles in (0, 1))
+    return max(next(n for n in range(9, -1, -1) if _takes(state, *[kind] * n)) for kind in kinds)
+
+
+@given(clusters())
+def test_totals_add_up(cluster: tuple[list[Node], CardAccount]) -> None:
+    nodes, book = cluster
+    view = view_cluster(nodes, book)
+    for total in view.totals:
+        shown = [one for node in view.nodes for one in node.cards if one.resource == total.resource]
+        states = [tile.state for one in shown for tile in one.tiles]
+        parts = ("free", "held", "shared", "blocked", "closed", "contested")
+        assert {name: getattr(total, f"tiles_{name}") for name in parts} == {
+            name: sum(state == name for state in states) for name in parts
+        }
+        assert total.tiles == len(states)
+        assert total.largest_millicores == max(one.millicores_free for one in shown)
 
 
 def _whole(book: CardAccount, name: str, of: CardView) -> object:
