@@ -2,16 +2,22 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from accelet.accelerators.backend import Backend
 from accelet.accelerators.device import DeviceId
 from accelet.accelerators.edits import Folder
 from accelet.accelerators.scancache import ScanCache, uncached
 from accelet.runtime.settings import Contradiction
+
+PciDeviceId = Annotated[str, Meta(pattern=r"^0x[0-9a-fA-F]{4}$", description="PCI device id, as 0x56c0")]
+Glob = Annotated[str, Meta(min_length=1, description="shell pattern over PCI addresses, as 0000-8?-*")]
+Shares = Annotated[int, Meta(ge=1, le=10_000, description="holders of one device at a time")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +76,22 @@ def overlap(one: Settings, other: Settings) -> bool:
     Where two globs leave it open the answer is no: only a scan can show it.
     """
     return type(one) is type(other) and one.overlaps(other)
+
+
+def either(words: Collection[str]) -> str:
+    return " or ".join(words)
+
+
+def as_id(glob: str) -> str:
+    """A pattern over PCI addresses in the writing of ids: `0000-03-*`."""
+    return glob.lower().replace(":", "-")
+
+
+def can_meet(one: Collection[str] | None, other: Collection[str] | None) -> bool:
+    """Whether a value can be among both; None is any value."""
+    return one is None or other is None or not set(one).isdisjoint(other)
+
+
+def globs_meet(one: str, other: str) -> bool:
+    """Two unlike patterns with wildcards in both are left open: the answer is no."""
+    return one == other or fnmatchcase(one, other) or fnmatchcase(other, one)

@@ -14,13 +14,13 @@ from accelet.accelerators.edits import ContainerEdits, DeviceNode
 from accelet.accelerators.errors import ScanError
 from accelet.accelerators.intel.card import Card, Granularity, Kind
 from accelet.accelerators.intel.edits import gpu_edits
-from accelet.accelerators.intel.gpu import Shares, select_cards
-from accelet.accelerators.intel.match import CardMatch, Driver, PciDeviceId
+from accelet.accelerators.intel.gpu import select_cards
+from accelet.accelerators.intel.match import CardMatch, Driver
 from accelet.accelerators.intel.scan import CardScan
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.pci import PciAddress
 from accelet.accelerators.scancache import ScanCache, uncached
-from accelet.accelerators.settings import Settings
+from accelet.accelerators.settings import PciDeviceId, Settings, Shares
 from accelet.runtime.settings import Contradiction, FieldPath, Mistake, Reader
 
 _TOLD_PROBLEMS = 5

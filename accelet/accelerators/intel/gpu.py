@@ -3,10 +3,9 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Self
 
 import msgspec
-from msgspec import Meta
 
 from accelet.accelerators.backend import Tiles
 from accelet.accelerators.device import Device, DeviceId
@@ -17,9 +16,7 @@ from accelet.accelerators.intel.match import CardMatch
 from accelet.accelerators.intel.scan import CardFinder, CardScan
 from accelet.accelerators.inventory import Inventory, Skipped
 from accelet.accelerators.scancache import HostScan, ScanCache, uncached
-from accelet.accelerators.settings import Settings
-
-Shares = Annotated[int, Meta(ge=1, le=10_000, description="holders of one device at a time")]
+from accelet.accelerators.settings import Settings, Shares
 
 
 class IntelGpuSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,6 +1,5 @@
 """Which cards belong to a resource."""
 
-from collections.abc import Collection
 from fnmatch import fnmatchcase
 from typing import Annotated
 
@@ -8,13 +7,12 @@ import msgspec
 from msgspec import Meta
 
 from accelet.accelerators.intel.card import Card, Kind
+from accelet.accelerators.settings import Glob, PciDeviceId, as_id, can_meet, either, globs_meet
 
 SERVED_DRIVERS = ("i915", "xe")
 """The drivers whose cards are served without being named."""
 
 Driver = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+$", description="kernel driver, as i915")]
-PciDeviceId = Annotated[str, Meta(pattern=r"^0x[0-9a-fA-F]{4}$", description="PCI device id, as 0x56c0")]
-Glob = Annotated[str, Meta(min_length=1, description="shell pattern over PCI addresses, as 0000-8?-*")]
 
 
 class CardMatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,23 +40,23 @@ class CardMatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def _mismatch(self, card: Card, driver: str) -> str | None:
         if self.driver is not None and driver not in self.driver:
-            return f"its driver is {driver}, not {_either(self.driver)}"
+            return f"its driver is {driver}, not {either(self.driver)}"
         wanted = self.device_ids()
         if wanted is not None and card.pci_device not in wanted:
-            return f"its PCI device id is {card.pci_device or 'unknown'}, not {_either(sorted(wanted))}"
+            return f"its PCI device id is {card.pci_device or 'unknown'}, not {either(sorted(wanted))}"
         if self.kind is not None and card.kind != self.kind:
             return f"it is {card.kind or 'of unknown kind'}, not {self.kind}"
-        if self.id is not None and not fnmatchcase(card.unit, _as_id(self.id)):
+        if self.id is not None and not fnmatchcase(card.unit, as_id(self.id)):
             return f"its id {card.unit} does not match {self.id}"
         return None
 
     def overlaps(self, other: "CardMatch") -> bool:
         """Whether one card can be matched by both, as far as the criteria alone can tell."""
         return (
-            _intersect(self.driver or SERVED_DRIVERS, other.driver or SERVED_DRIVERS)
-            and _intersect(self.device_ids(), other.device_ids())
+            can_meet(self.driver or SERVED_DRIVERS, other.driver or SERVED_DRIVERS)
+            and can_meet(self.device_ids(), other.device_ids())
             and (self.kind is None or other.kind is None or self.kind == other.kind)
-            and (self.id is None or other.id is None or _globs_meet(_as_id(self.id), _as_id(other.id)))
+            and (self.id is None or other.id is None or globs_meet(as_id(self.id), as_id(other.id)))
         )
 
     def device_ids(self) -> frozenset[str] | None:
@@ -66,20 +64,3 @@ class CardMatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if self.device_id is None:
             return None
         return frozenset(map(str.lower, self.device_id))
-
-
-def _either(words: Collection[str]) -> str:
-    return " or ".join(words)
-
-
-def _as_id(glob: str) -> str:
-    return glob.lower().replace(":", "-")
-
-
-def _intersect(one: Collection[str] | None, other: Collection[str] | None) -> bool:
-    return one is None or other is None or not set(one).isdisjoint(other)
-
-
-def _globs_meet(one: str, other: str) -> bool:
-    """Two unlike patterns with wildcards in both are left open: the answer is no."""
-    return one == other or fnmatchcase(one, other) or fnmatchcase(other, one)
