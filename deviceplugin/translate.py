@@ -60,4 +60,5 @@ def to_allocate_message(
             api.DeviceSpec(container_path=n.container_path, host_path=n.host_path, permissions=n.permissions)
             for n in edits.nodes
         ],
+        cdi_devices=[api.CDIDevice(name=name) for name in edits.cdi_names],
     )

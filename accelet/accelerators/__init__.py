@@ -6,6 +6,7 @@ from types import MappingProxyType
 from accelet.accelerators.files.backend import FilesSettings
 from accelet.accelerators.intel.gpu import IntelGpuSettings
 from accelet.accelerators.intel.monitoring import MonitoringSettings
+from accelet.accelerators.nvidia.settings import NvidiaGpuSettings
 from accelet.accelerators.settings import Settings
 from accelet.accelerators.simulated import SimulatedSettings
 from accelet.accelerators.tpu.settings import TpuSettings
@@ -15,6 +16,7 @@ BACKENDS: Mapping[str, type[Settings]] = MappingProxyType(
         "files": FilesSettings,
         "intel-gpu": IntelGpuSettings,
         "intel-gpu-monitoring": MonitoringSettings,
+        "nvidia-gpu": NvidiaGpuSettings,
         "simulated": SimulatedSettings,
         "tpu": TpuSettings,
     }

@@ -41,10 +41,13 @@ class Folder:
 class ContainerEdits:
     """Device nodes, mounts and environment of one container; each path and name at most once.
 
-    `folders` are made by whoever applies the edits (`accelet.accelerators.folders`).
+    `cdi_names` are devices of CDI specifications on the host, by their full names (`nvidia.com/gpu=0`): the
+    container runtime looks them up there. `folders` are made by whoever applies the edits
+    (`accelet.accelerators.folders`).
     """
 
     nodes: tuple[DeviceNode, ...] = ()
     mounts: tuple[Mount, ...] = ()
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     folders: tuple[Folder, ...] = ()
+    cdi_names: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The device nodes and mounts of several devices as one container sees them."""
+"""The device nodes, mounts and CDI names of several devices as one container sees them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -12,7 +12,7 @@ def gather_edits(devices: Sequence[Device], environment: Mapping[str, str] | Non
     """The union of what `devices` need, in order of the container's paths, with `environment` added.
 
     A path of which several devices speak has the permissions of all of them, and is writable if one
-    needs to write.
+    needs to write. A CDI name that several shares of a unit have is there once.
 
     Raises:
         EditsError: two host paths would be one path in the container. The kubelet would drop one of
@@ -22,6 +22,7 @@ def gather_edits(devices: Sequence[Device], environment: Mapping[str, str] | Non
         nodes=_merge_nodes(node for device in devices for node in device.nodes),
         mounts=_merge_mounts(mount for device in devices for mount in device.mounts),
         environment=MappingProxyType(dict(environment or {})),
+        cdi_names=tuple(sorted({device.cdi_name for device in devices if device.cdi_name is not None})),
     )
 
 

@@ -38,7 +38,7 @@ _LONGEST_NODE_NAME = 253
 
 
 class ShownDevice(msgspec.Struct, frozen=True):
-    """One device id as `--json` shows it; `nodes` are host paths."""
+    """One device id as `--json` shows it; `nodes` are host paths, `cdi` is its name in CDI."""
 
     id: str
     health: str
@@ -48,6 +48,8 @@ class ShownDevice(msgspec.Struct, frozen=True):
     card: str | None
     tile: int | None
     pci: str | None
+    cdi: str | None = None
+    model: str | None = None
 
 
 class ShownResource(msgspec.Struct, frozen=True):
@@ -186,6 +188,8 @@ def _show_resource(name: str, inventory: Inventory) -> ShownResource:
                 device.card,
                 device.tile,
                 device.pci,
+                device.cdi_name,
+                device.model,
             )
             for device in sorted(devices, key=lambda device: device.id)
         ),

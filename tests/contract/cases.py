@@ -10,6 +10,7 @@ from accelet.accelerators import BACKENDS
 from accelet.accelerators.settings import Settings
 from accelet.fakehost.gpus import Gpu, write_gpus
 from accelet.fakehost.nodes import ALL_NODES
+from accelet.fakehost.nvidia import ALL_NVIDIA, NvidiaCard, write_nvidia
 from accelet.fakehost.tpu import HOSTS, renumber, rewrite
 
 
@@ -49,6 +50,24 @@ def _gpu_case(node: str, size: int, **settings: object) -> Case:
 def _renumber(gpus: tuple[Gpu, ...]) -> list[Gpu]:
     numbers = [gpu.card for gpu in gpus]
     return [replace(gpu, card=n) for gpu, n in zip(gpus, reversed(numbers), strict=True)]
+
+
+def _nvidia_case(node: str, size: int, **settings: object) -> Case:
+    cards = ALL_NVIDIA[node]
+    words = [f"{key}-{value}" for key, value in settings.items()]
+    return Case(
+        name="-".join([node, *words]),
+        backend="nvidia-gpu",
+        settings=settings,
+        write=lambda root: write_nvidia(root, cards),
+        rewrite=lambda root: write_nvidia(root, _turn_minors(cards)),
+        size=size,
+    )
+
+
+def _turn_minors(cards: tuple[NvidiaCard, ...]) -> list[NvidiaCard]:
+    minors = [card.minor for card in cards if card.minor is not None]
+    return [card if card.minor is None else replace(card, minor=minors.pop()) for card in cards]
 
 
 def _write_files(root: Path) -> None:
@@ -134,6 +153,9 @@ CASES = [
     _files_case("usb", 1, groups=[{"usb": [{"vendor": "1050", "product": "0407"}]}]),
     _simulated_case(4),
     _simulated_case(16, unit="tile", shares=2),
+    *(_nvidia_case(node, 1) for node in ALL_NVIDIA),
+    _nvidia_case("nvidia-hgx-h100", 8, inject="envvar"),
+    _nvidia_case("nvidia-t4", 16, shares=4),
     *(_tpu_case(host, int(host.partition("-")[2] or 4)) for host in HOSTS if host != "v4-lite"),
     _tpu_case("v4-lite", 4),
     _tpu_case("v5e-8", 4, mode="sub-host"),

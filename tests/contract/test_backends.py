@@ -134,7 +134,8 @@ def test_edits_name_each_path_once(case: Case, backend: Backend, inventory: Inve
     mounts = [mount.container_path for mount in edits.mounts]
     assert len(set(nodes)) == len(nodes)
     assert len(set(mounts)) == len(mounts)
-    assert nodes or mounts
+    assert nodes or mounts or edits.cdi_names
+    assert len(set(edits.cdi_names)) == len(edits.cdi_names)
     assert all(set(node.permissions) <= set("rwm") for node in edits.nodes)
 
 

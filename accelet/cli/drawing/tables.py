@@ -48,7 +48,7 @@ def _device_row(device: "ShownDevice") -> tuple[str | Text, ...]:
         "" if device.tile is None else str(device.tile),
         " ".join(map(str, device.numa_nodes)),
         styled("Healthy", "green") if device.reason is None else styled(device.reason, "red"),
-        " ".join(device.nodes),
+        " ".join(device.nodes) or device.cdi or "",
     )
 
 

@@ -1,0 +1,1 @@
+"""What the host's Container Device Interface specifications offer."""

@@ -1,0 +1,103 @@
+"""An NVIDIA GPU as one scan saw it, and the devices it is offered as."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from accelet.accelerators.device import HEALTHY, Device, DeviceId, Health, UnitId
+from accelet.accelerators.edits import DeviceNode
+from accelet.accelerators.pci import PciAddress
+from accelet.accelerators.settings import Glob, PciDeviceId, as_id, can_meet, either, globs_meet
+
+DRIVER = "nvidia"
+
+Product = Annotated[str, Meta(min_length=1, description="shell pattern over product names, as *H100*")]
+
+
+@dataclass(frozen=True, slots=True)
+class NvidiaGpu:
+    """One GPU. `unit` is its UUID (`GPU-…`), which goes with the board into another slot.
+
+    `minor` is the number of its device node, which is neither that of nvidia-smi nor that of CUDA. `nodes`
+    are the device nodes that a program needs to compute on it, the common ones included. `cdi_name` is the
+    device of a CDI specification that gives a container just this GPU, None where there is none.
+    """
+
+    unit: UnitId
+    pci: PciAddress
+    minor: int
+    model: str | None = None
+    pci_device: str | None = None
+    numa_node: int | None = None
+    health: Health = HEALTHY
+    nodes: tuple[DeviceNode, ...] = ()
+    cdi_name: str | None = None
+
+
+class GpuMatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All criteria that are given must hold; none given means every GPU of NVIDIA's driver.
+
+    `product` are shell patterns over the product name (`NVIDIA H100 80GB HBM3`), `id` is one over the GPU's
+    UUID or PCI address, in either writing.
+    """
+
+    product: Annotated[tuple[Product, ...], Meta(min_length=1)] | None = None
+    device_id: Annotated[tuple[PciDeviceId, ...], Meta(min_length=1)] | None = None
+    id: Glob | None = None
+
+    def mismatch(self, gpu: NvidiaGpu) -> str | None:
+        """Why `gpu` is not one of these; None if it is one."""
+        name = gpu.model or ""
+        if self.product is not None and not any(fnmatchcase(name, glob) for glob in self.product):
+            return f"its product is {name or 'unknown'}, not {either(self.product)}"
+        wanted = self.device_ids()
+        if wanted is not None and gpu.pci_device not in wanted:
+            return f"its PCI device id is {gpu.pci_device or 'unknown'}, not {either(sorted(wanted))}"
+        if self.id is not None and not (
+            fnmatchcase(gpu.unit.lower(), self.id.lower()) or fnmatchcase(gpu.pci.as_id, as_id(self.id))
+        ):
+            return f"neither its id {gpu.unit} nor its PCI address {gpu.pci} matches {self.id}"
+        return None
+
+    def overlaps(self, other: "GpuMatch") -> bool:
+        """Whether one GPU can be matched by both, as far as the criteria alone can tell."""
+        mine, theirs = self.product, other.product
+        return (
+            can_meet(self.device_ids(), other.device_ids())
+            and (self.id is None or other.id is None or globs_meet(as_id(self.id), as_id(other.id)))
+            and (
+                mine is None or theirs is None or any(globs_meet(one, two) for one in mine for two in theirs)
+            )
+        )
+
+    def device_ids(self) -> frozenset[str] | None:
+        """The wanted device ids as sysfs writes them; None for any."""
+        return None if self.device_id is None else frozenset(map(str.lower, self.device_id))
+
+
+def offer_gpus(gpus: Iterable[NvidiaGpu], shares: int, *, by_cdi: bool) -> tuple[Device, ...]:
+    """Each GPU `shares` times: in order of PCI address, then share. Ids are UUIDs, then `-s0` for a share."""
+    ordered = sorted(gpus, key=lambda gpu: gpu.pci)
+    return tuple(device for gpu in ordered for device in _offer_gpu(gpu, shares, by_cdi=by_cdi))
+
+
+def _offer_gpu(gpu: NvidiaGpu, shares: int, *, by_cdi: bool) -> Iterator[Device]:
+    for share in range(shares) if shares > 1 else (None,):
+        yield Device(
+            id=DeviceId(gpu.unit if share is None else f"{gpu.unit}-s{share}"),
+            unit=gpu.unit,
+            health=gpu.health,
+            numa_nodes=() if gpu.numa_node is None else (gpu.numa_node,),
+            nodes=() if by_cdi else gpu.nodes,
+            pci=str(gpu.pci),
+            pci_device=gpu.pci_device,
+            model=gpu.model,
+            driver=DRIVER,
+            kind="discrete",
+            share=share,
+            cdi_name=gpu.cdi_name if by_cdi else None,
+        )

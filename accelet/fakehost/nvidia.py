@@ -1,0 +1,207 @@
+"""NVIDIA's GPUs as the kernel's PCI bus and NVIDIA's driver show them, and a CDI specification of them.
+
+The folder of a GPU in /proc/driver/nvidia is after what an H200 with the open kernel module 580.159.04 showed
+in a virtual machine. MIG instances are after the module's source (nv-caps.c), the specification after what
+nvidia-ctk 1.20 writes, less the libraries. Hosts of several GPUs have not been compared with real ones.
+"""
+
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+CONFIG = bytes.fromhex("de103523") + bytes(60)
+
+CdiNames = Literal["uuid", "index", "all"]
+
+
+@dataclass(frozen=True, slots=True)
+class NvidiaCard:
+    """One GPU. `minor` None: the driver says none. `uuid` None: nothing has opened the GPU yet.
+
+    `instances` are its MIG instances, as numbers of the GPU instance and of the compute instance.
+    """
+
+    pci: str
+    minor: int | None
+    uuid: str | None
+    model: str = "NVIDIA H200"
+    device: str = "0x2335"
+    pci_class: str = "0x030200"
+    driver: str | None = "nvidia"
+    numa: int = -1
+    config: bytes = CONFIG
+    is_excluded: bool = False
+    has_node: bool = True
+    instances: tuple[tuple[int, int], ...] = ()
+    numvfs: int | None = None
+
+    @property
+    def node(self) -> str:
+        return f"/dev/nvidia{self.minor}"
+
+
+def uuid_of(number: int) -> str:
+    """A UUID as the driver writes one, for the GPU of that number."""
+    return f"GPU-{number:08x}-4a81-6034-0b36-{number:012x}"
+
+
+def write_nvidia(
+    root: Path, cards: Sequence[NvidiaCard], cdi: Iterable[CdiNames] | None = ("index", "uuid", "all")
+) -> Path:
+    """Makes the tree anew, so that the same folder can show a node at two moments.
+
+    `cdi` are the kinds of names in the specification; None: there is no specification.
+    """
+    for name in ("sys", "dev", "proc", "etc/cdi", "var/run/cdi"):
+        shutil.rmtree(root / name, ignore_errors=True)
+    for folder in ("sys/bus/pci/devices", "dev", "etc/cdi", "var/run/cdi"):
+        (root / folder).mkdir(parents=True)
+    for card in cards:
+        _write_function(root, card)
+    served = [card for card in cards if card.driver == "nvidia"]
+    if served:
+        _write_driver(root, served)
+    if cdi is not None:
+        write_cdi(root, served, cdi)
+    return root
+
+
+def write_cdi(root: Path, cards: Sequence[NvidiaCard], names: Iterable[CdiNames]) -> Path:
+    """The specification /var/run/cdi/nvidia.yaml, as the toolkit's service makes it at start."""
+    devices: list[tuple[str, list[str]]] = []
+    for kind in names:
+        if kind == "all":
+            devices.append(("all", [card.node for card in cards]))
+        else:
+            devices += (
+                (str(index) if kind == "index" else card.uuid or "", [card.node])
+                for index, card in enumerate(cards)
+                if kind == "index" or card.uuid is not None
+            )
+    path = root / "var/run/cdi/nvidia.yaml"
+    path.write_text(_specification(devices))
+    return path
+
+
+def _specification(devices: Iterable[tuple[str, list[str]]]) -> str:
+    lines = ["---", "cdiVersion: 0.5.0", "kind: nvidia.com/gpu", "devices:"]
+    for name, nodes in devices:
+        lines += [f'- name: "{name}"', "  containerEdits:", "    deviceNodes:"]
+        lines += [f"    - path: {node}" for node in nodes]
+    lines += ["containerEdits:", "  env:", "  - NVIDIA_VISIBLE_DEVICES=void", "  deviceNodes:"]
+    lines += [f"  - path: {node}" for node in _COMMON]
+    return "\n".join(lines) + "\n"
+
+
+_COMMON = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
+
+
+def _write_function(root: Path, card: NvidiaCard) -> None:
+    place = f"devices/pci0000:00/{card.pci}"
+    device = root / "sys" / place
+    device.mkdir(parents=True)
+    (root / "sys/bus/pci/devices" / card.pci).symlink_to(f"../../../{place}")
+    for name, text in (
+        ("class", card.pci_class),
+        ("vendor", "0x10de"),
+        ("device", card.device),
+        ("numa_node", str(card.numa)),
+    ):
+        (device / name).write_text(f"{text}\n")
+    (device / "config").write_bytes(card.config)
+    if card.driver is not None:
+        (device / "driver").symlink_to(f"../../../bus/pci/drivers/{card.driver}")
+    if card.numvfs is not None:
+        (device / "sriov_numvfs").write_text(f"{card.numvfs}\n")
+
+
+def _write_driver(root: Path, cards: Sequence[NvidiaCard]) -> None:
+    folder = root / "proc/driver/nvidia"
+    (folder / "capabilities/mig").mkdir(parents=True)
+    (folder / "version").write_text(
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\n"
+    )
+    for node in _COMMON:
+        (root / node[1:]).touch()
+    for card in cards:
+        own = folder / "gpus" / card.pci
+        own.mkdir(parents=True)
+        (own / "information").write_text(_information(card))
+        if card.minor is None:
+            continue
+        if card.has_node:
+            (root / card.node[1:]).touch()
+        parts = folder / f"capabilities/gpu{card.minor}/mig"
+        parts.mkdir(parents=True, exist_ok=True)
+        for gpu_instance, compute_instance in card.instances:
+            part = parts / f"gi{gpu_instance}/ci{compute_instance}"
+            part.mkdir(parents=True, exist_ok=True)
+            for place in (part.parent, part):
+                (place / "access").write_text(
+                    "DeviceFileMinor: 3\nDeviceFileMode: 292\nDeviceFileModify: 1\n"
+                )
+
+
+def _information(card: NvidiaCard) -> str:
+    said = [
+        ("Model", "\t\t", card.model),
+        ("IRQ", "  \t\t", "41"),
+        ("GPU UUID", "\t", card.uuid),
+        ("Video BIOS", "\t", "96.00.a5.00.1a"),
+        ("Bus Type", "\t", "PCIe"),
+        ("DMA Size", "\t", "52 bits"),
+        ("DMA Mask", "\t", "0xfffffffffffff"),
+        ("Bus Location", "\t", card.pci),
+        ("Device Minor", "\t", None if card.minor is None else str(card.minor)),
+        ("GPU Firmware", "\t", "580.159.04"),
+        ("GPU Excluded", "\t", "Yes" if card.is_excluded else "No"),
+    ]
+    return "".join(f"{name}: {gap} {text}\n" for name, gap, text in said if text is not None)
+
+
+def _alike(addresses: Iterable[str], model: str, device: str) -> tuple[NvidiaCard, ...]:
+    found = tuple(addresses)
+    return tuple(
+        NvidiaCard(pci, number, uuid_of(number), model, device, numa=int(number >= len(found) // 2))
+        for number, pci in enumerate(found)
+    )
+
+
+H200_VM = (NvidiaCard("0000:00:06.0", 0, uuid_of(0), numa=0),)
+"""One H200 given to a virtual machine."""
+
+HGX_H100 = _alike(
+    (f"0000:{bus}:00.0" for bus in ("1b", "43", "52", "61", "9d", "c3", "d1", "df")),
+    "NVIDIA H100 80GB HBM3",
+    "0x2330",
+)
+"""Eight H100 in two sockets, as on DGX and HGX boards."""
+
+T4 = _alike((f"0000:00:{slot}.0" for slot in ("1b", "1c", "1d", "1e")), "Tesla T4", "0x1eb8")
+"""Four T4, as cloud machines have them."""
+
+L40S = (
+    NvidiaCard("0000:2a:00.0", 1, uuid_of(1), "NVIDIA L40S", "0x26b9", "0x030000", numa=0),
+    NvidiaCard("0000:ab:00.0", 0, uuid_of(2), "NVIDIA L40S", "0x26b9", "0x030000", numa=1),
+    NvidiaCard("0000:ab:00.1", None, None, "", "0x22ba", "0x040300", driver="snd_hda_intel"),
+)
+"""Two L40S whose minor numbers run against their addresses; the sound function of one."""
+
+DGX_A100 = (
+    *_alike(("0000:07:00.0", "0000:0f:00.0"), "NVIDIA A100-SXM4-40GB", "0x20b0"),
+    NvidiaCard(
+        "0000:47:00.0", 2, uuid_of(2), "NVIDIA A100-SXM4-40GB", "0x20b0", instances=((1, 0), (2, 0), (9, 0))
+    ),
+    NvidiaCard("0000:4e:00.0", None, None, "", "0x1af1", "0x068000"),
+)
+"""Two whole A100, one cut into MIG instances, and an NVSwitch."""
+
+ALL_NVIDIA = {
+    "nvidia-h200-vm": H200_VM,
+    "nvidia-hgx-h100": HGX_H100,
+    "nvidia-t4": T4,
+    "nvidia-l40s": L40S,
+    "nvidia-dgx-a100": DGX_A100,
+}
