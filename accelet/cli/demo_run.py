@@ -61,7 +61,10 @@ class SeenResource(msgspec.Struct, frozen=True):
 
 
 class SeenContainer(msgspec.Struct, frozen=True):
-    """One container and what it was given; `rejected` is the pod's status message where it was refused."""
+    """One container and what it was given; `rejected` is the pod's status message where it was refused.
+
+    `cdi` are the names of CDI devices, which the container's runtime looks up.
+    """
 
     pod: str
     container: str
@@ -71,6 +74,7 @@ class SeenContainer(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...]
     environment: dict[str, str]
     rejected: str | None
+    cdi: tuple[str, ...] = ()
 
 
 class Recovery(msgspec.Struct, frozen=True):
@@ -246,4 +250,5 @@ def _containers(record: PodRecord) -> Iterable[SeenContainer]:
                 nodes=tuple(sorted(node.container_path for node in container.options.devices)),
                 environment=dict(sorted(container.options.envs.items())),
                 rejected=record.rejection.message if record.rejection else None,
+                cdi=tuple(sorted(container.options.cdi_devices)),
             )

@@ -6,6 +6,7 @@ from typing import Final
 
 from accelet.accelerators.files.backend import FilesSettings
 from accelet.accelerators.intel.gpu import IntelGpuSettings
+from accelet.accelerators.nvidia.settings import NvidiaGpuSettings
 from accelet.accelerators.settings import Settings
 from accelet.accelerators.simulated import SimulatedSettings
 from accelet.accelerators.tpu.settings import TpuSettings
@@ -69,6 +70,8 @@ def is_numbered(device: str) -> bool:
 
 def explain_not_for_dra(settings: Settings) -> str | None:
     """Why a resource with these settings cannot be served through DRA; None where it can."""
+    if isinstance(settings, NvidiaGpuSettings):
+        return "NVIDIA's GPUs are served as a device plugin only; for claims there is NVIDIA's own DRA driver"
     if driver_of(settings) is None:
         return "this back-end is served as a device plugin only; cards served through DRA have a monitor each"
     if isinstance(settings, IntelGpuSettings | SimulatedSettings) and settings.shares > MOST_SHARES:

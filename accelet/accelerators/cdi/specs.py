@@ -29,7 +29,7 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.:-]{0,251}[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
-class CdiDevice:
+class SpecifiedDevice:
     """A device: its name within its kind, the paths of its nodes in the container, and the file it is in."""
 
     name: str
@@ -38,10 +38,10 @@ class CdiDevice:
 
 
 @dataclass(frozen=True, slots=True)
-class CdiDevices:
+class SpecifiedDevices:
     """The devices of one kind by name; `files` have them. `problems` says what of files is not understood."""
 
-    by_name: Mapping[str, CdiDevice] = field(default_factory=lambda: MappingProxyType({}))
+    by_name: Mapping[str, SpecifiedDevice] = field(default_factory=lambda: MappingProxyType({}))
     problems: tuple[str, ...] = ()
     files: int = 0
 
@@ -56,10 +56,10 @@ class CdiReader:
         self._kind = kind
         self._read: dict[str, tuple[_Stamp, _File]] = {}
 
-    def find(self, root: Path) -> CdiDevices:
+    def find(self, root: Path) -> SpecifiedDevices:
         """The devices whose specifications lie below `root`; never raises for what a file says."""
         kept: dict[str, tuple[_Stamp, _File]] = {}
-        by_name: dict[str, CdiDevice] = {}
+        by_name: dict[str, SpecifiedDevice] = {}
         problems: list[str] = []
         for folder in FOLDERS:
             files = [self._file(root, path, kept) for path in _specifications(root, folder)]
@@ -67,7 +67,7 @@ class CdiReader:
             by_name |= _of_folder(files, problems)
         self._read = kept
         of_kind = sum(bool(file.devices) for _, file in kept.values())
-        return CdiDevices(MappingProxyType(by_name), tuple(problems), of_kind)
+        return SpecifiedDevices(MappingProxyType(by_name), tuple(problems), of_kind)
 
     def _file(self, root: Path, path: str, kept: "dict[str, tuple[_Stamp, _File]]") -> "_File":
         stamp, before = _stamp(root / path), self._read.get(path)
@@ -82,7 +82,7 @@ _Stamp = tuple[int, int, int] | None
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    devices: tuple[CdiDevice, ...] = ()
+    devices: tuple[SpecifiedDevice, ...] = ()
     problem: str | None = None
 
 
@@ -127,7 +127,7 @@ def _read_file(root: Path, path: str, kind: str) -> _File:
     if specification.kind != kind:
         return _File()
     devices = (
-        CdiDevice(device.name, frozenset(node.path for node in device.edits.nodes or ()), host_path)
+        SpecifiedDevice(device.name, frozenset(node.path for node in device.edits.nodes or ()), host_path)
         for device in specification.devices or ()
     )
     return _File(tuple(devices))
@@ -173,8 +173,8 @@ def _load_yaml(content: bytes) -> Any:
         raise ValueError(f"not YAML: {problem}") from error
 
 
-def _of_folder(files: list[_File], problems: list[str]) -> dict[str, CdiDevice]:
-    found: dict[str, CdiDevice] = {}
+def _of_folder(files: list[_File], problems: list[str]) -> dict[str, SpecifiedDevice]:
+    found: dict[str, SpecifiedDevice] = {}
     twice: set[str] = set()
     for device in (device for file in files for device in file.devices):
         first = found.setdefault(device.name, device)

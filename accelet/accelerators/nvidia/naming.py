@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from accelet.accelerators.cdi.specs import CdiDevice, CdiDevices
+from accelet.accelerators.cdi.specs import SpecifiedDevice, SpecifiedDevices
 from accelet.accelerators.device import UnitId
 from accelet.accelerators.nvidia.gpu import NvidiaGpu
 
@@ -23,7 +23,7 @@ class NamedGpus:
     unnamed: Mapping[UnitId, tuple[str, str]]
 
 
-def name_gpus(gpus: Iterable[NvidiaGpu], cdi: CdiDevices) -> NamedGpus:
+def name_gpus(gpus: Iterable[NvidiaGpu], cdi: SpecifiedDevices) -> NamedGpus:
     """Each GPU's name is that of the device which consists of its node and of no other GPU's.
 
     Of several the UUID is the best: numbers of GPUs move when one is taken out.
@@ -38,12 +38,12 @@ def name_gpus(gpus: Iterable[NvidiaGpu], cdi: CdiDevices) -> NamedGpus:
     return NamedGpus(tuple(named), MappingProxyType(unnamed))
 
 
-def _is_just(gpu: NvidiaGpu, device: CdiDevice) -> bool:
+def _is_just(gpu: NvidiaGpu, device: SpecifiedDevice) -> bool:
     has_part = any(node.startswith("/dev/nvidia-caps/") for node in device.nodes)
     return set(_gpu_nodes(device)) == {_node(gpu)} and not has_part
 
 
-def _why_no_name(gpu: NvidiaGpu, cdi: CdiDevices) -> tuple[str, str]:
+def _why_no_name(gpu: NvidiaGpu, cdi: SpecifiedDevices) -> tuple[str, str]:
     wrong = cdi.by_name.get(gpu.unit)
     if wrong is not None:
         given = " and ".join(_gpu_nodes(wrong)[:2]) or "no GPU"
@@ -53,7 +53,7 @@ def _why_no_name(gpu: NvidiaGpu, cdi: CdiDevices) -> tuple[str, str]:
     return "no-cdi-name", f"no CDI device consists of {_node(gpu)} alone: run {_MAKE}"
 
 
-def _gpu_nodes(device: CdiDevice) -> list[str]:
+def _gpu_nodes(device: SpecifiedDevice) -> list[str]:
     return sorted(filter(_GPU_NODE.fullmatch, device.nodes))
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from accelet.accelerators.cdi.specs import CdiDevices, CdiReader
+from accelet.accelerators.cdi.specs import CdiReader, SpecifiedDevices
 from accelet.accelerators.device import UnitId
 from accelet.accelerators.hostfiles import read_inodes
 from accelet.accelerators.inventory import Skipped
@@ -59,7 +59,7 @@ class GpuFinder:
         answers = self._gpus.ask({one: partial(read_gpu, root, one.pci) for one in functions})
         self._last = {one: self._remember(one, answers.get(one)) for one in functions}
         gpus, skipped = _without_twins(self._last)
-        cdi = self._cdi.find(root) if gpus else CdiDevices()
+        cdi = self._cdi.find(root) if gpus else SpecifiedDevices()
         named = name_gpus(gpus, cdi)
         unanswered = tuple(one.host_path for one in functions if one not in answers)
         return GpuScan(named.gpus, skipped, named.unnamed, cdi.problems, unknown + unanswered)

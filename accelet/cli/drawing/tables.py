@@ -109,7 +109,7 @@ def _print_containers(output: Output, containers: "Sequence[SeenContainer]") -> 
         (
             f"{seen.pod}/{seen.container}",
             seen.devices,
-            _fold_paths(seen.nodes),
+            _fold_paths(seen.nodes) or " ".join(seen.cdi),
             _environment(seen.environment),
         )
         if seen.rejected is None

@@ -103,7 +103,7 @@ monitorin: x
         "config.yaml:5: resources[0].shares: must be int >= 1, not '0'",
         (
             "config.yaml:8: resources[1].backend: must be one of files, intel-gpu, intel-gpu-monitoring, "
-            "simulated, tpu"
+            "nvidia-gpu, simulated, tpu"
         ),
         "config.yaml:9: resources[2].name: resources[1] has this name already",
         "config.yaml:10: resources[3].name: resources[1] has this name already",

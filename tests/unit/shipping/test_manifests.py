@@ -11,6 +11,8 @@ import yaml
 from click.testing import CliRunner
 
 import accelet
+from accelet.accelerators.cdi.specs import FOLDERS as CDI_FOLDERS
+from accelet.accelerators.nvidia.driverfiles import FOLDER as DRIVER_FOLDER
 from accelet.accelerators.tpu.settings import TpuSettings
 from accelet.accelerators.tpu.statements import TPU_ENV_PATH
 from accelet.agent.config import DEFAULT_CONFIG, parse_config
@@ -124,6 +126,7 @@ ASSIGNMENTS = PROJECT / "deploy" / "agent-assignments"
 TPU = PROJECT / "deploy" / "agent-tpu"
 CARDS = PROJECT / "deploy" / "agent-cards"
 DRA = PROJECT / "deploy" / "agent-dra"
+NVIDIA = PROJECT / "deploy" / "agent-nvidia"
 
 
 def test_assignments_need_pods_events_and_the_node_and_nothing_else() -> None:
@@ -170,7 +173,7 @@ def made_by(folder: Path) -> Iterator[dict[str, Any]]:
         yield from made_by(path) if path.is_dir() else documents(path)
 
 
-@pytest.mark.parametrize("folder", [ASSIGNMENTS, TPU, CARDS, DRA], ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", [ASSIGNMENTS, TPU, CARDS, DRA, NVIDIA], ids=lambda folder: folder.name)
 def test_kustomization_names_files_there_are_and_patches_objects_there_are(folder: Path) -> None:
     (kustomization,) = documents(folder / "kustomization.yaml")
     patches = [folder / each["path"] for each in kustomization["patches"]]
@@ -211,6 +214,29 @@ def test_tpu_nodes_mount_what_their_back_end_reads_and_writes(container: dict[st
     writable = [host_paths[mount["name"]] for mount in patched["volumeMounts"] if not mount.get("readOnly")]
     assert writable == [TpuSettings().log_folder]
     assert f"/{TPU_ENV_PATH}".startswith(f"{host_paths['tpu-env']}/")
+
+
+def test_nvidia_nodes_mount_what_their_back_end_reads_and_write_nothing(container: dict[str, Any]) -> None:
+    (patch,) = documents(NVIDIA / "daemonset.patch.yaml")
+    pod = patch["spec"]["template"]["spec"]
+    assert pod.keys() == {"containers", "volumes"}
+    (patched,) = pod["containers"]
+    assert patched.keys() == {"name", "volumeMounts"}
+    assert patched["name"] == container["name"]
+    host_paths = {volume["name"]: volume["hostPath"]["path"] for volume in pod["volumes"]}
+    root = parameters(container)["host_root"]
+    for mount in patched["volumeMounts"]:
+        assert mount["mountPath"] == f"{root}{host_paths[mount['name']]}"
+        assert mount["readOnly"] is True
+    assert {f"/{folder}" for folder in CDI_FOLDERS} | {f"/{DRIVER_FOLDER.rpartition('/')[0]}"} == {
+        *host_paths.values()
+    }
+
+
+def test_nvidia_nodes_configuration_adds_one_resource() -> None:
+    shipped = parse_config(config_text(NVIDIA / "config.patch.yaml"), "config.patch.yaml").resources
+    built_in = parse_config(DEFAULT_CONFIG, "built in").resources
+    assert [each.name for each in shipped if each not in built_in] == ["nvidia.com/gpu"]
 
 
 def test_tpu_nodes_configuration_asks_for_the_labels() -> None:
