@@ -65,7 +65,8 @@ class Device:
     `card` is the DRM name (`card3`) and may change over a reboot; `pci` is the address
     (`0000:03:00.0`), `pci_device` the PCI device id (`0x56c0`), `model` its kind by the name people use
     (`v5e`), `driver` the kernel driver the unit is bound to, None where nothing says so. `tile` is set
-    where the device is a single tile; `tile_count` and `memory_bytes` are those of the whole unit.
+    where the device is a single tile; `tile_count` and `memory_bytes` are those of the whole unit;
+    memory that is not known is None.
     `cdi_name` is the device of a CDI specification on the host (`nvidia.com/gpu=0`) that gives a container
     all it needs of this one; `nodes` and `mounts` are then empty.
     `parent` is the physical function that a virtual one (SR-IOV) is a part of.

@@ -17,8 +17,10 @@ MOST_BYTES = 2**60
 """More memory than any unit has; what sysfs says beyond it is nonsense."""
 
 
-def read_text(path: Path | str) -> str | None:
+def read_text(path: Path | str, longest: int = _LONGEST_TEXT) -> str | None:
     """A small file's text without the white space around it; None if it cannot be read.
+
+    Of a file of more than `longest` bytes only these are read.
 
     Does not wait where a pipe has taken the file's place; a read of sysfs takes as long as its driver does.
     A scan reads hundreds of files: this is three system calls.
@@ -28,7 +30,7 @@ def read_text(path: Path | str) -> str | None:
     except OSError:
         return None
     try:
-        return os.read(file, _LONGEST_TEXT).decode(errors="replace").strip()
+        return os.read(file, longest).decode(errors="replace").strip()
     except OSError:
         return None
     finally:

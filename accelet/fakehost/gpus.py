@@ -1,4 +1,8 @@
-"""GPUs as the i915 and xe drivers show them in sysfs, and /dev/dri as udev fills it."""
+"""GPUs as the i915 and xe drivers show them in sysfs, and /dev/dri as udev fills it.
+
+By default a card has what mainline Linux shows of it. sources.py says of every file which part of the kernel
+has it, and since when.
+"""
 
 import shutil
 from collections.abc import Iterable
@@ -11,7 +15,12 @@ FALLEN_OFF = b"\xff" * 64
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One card. `driver` None: the kernel names none; `gts` are i915's, `tiles` are xe's."""
+    """One card. `driver` None: the kernel names none; `gts` are i915's, `tiles` are xe's.
+
+    `vram` is the memory of each tile, as the cgroup controller dmem accounts for it (xe, Linux 6.14).
+    Mainline i915 tells no memory. `lmem` and `physical_vram` are that of each tile in files that no mainline
+    kernel has: those of the i915, and of the xe, which Intel gives out apart from the kernel.
+    """
 
     card: int
     pci: str
@@ -22,6 +31,7 @@ class Gpu:
     tiles: int = 0
     lmem: int | None = None
     vram: int | None = None
+    physical_vram: int | None = None
     numa: int = -1
     numvfs: int | None = None
     config: bytes = CONFIG
@@ -46,8 +56,15 @@ def write_gpus(root: Path, gpus: Iterable[Gpu], *, by_path: bool = True) -> Path
     for folder in ("sys/class/drm", "sys/bus/pci/devices", "dev/dri"):
         (root / folder).mkdir(parents=True)
     (root / "sys/class/drm/version").write_text("drm 1.1.0 20060810\n")
-    for gpu in gpus:
+    written = list(gpus)
+    for gpu in written:
         _write_gpu(root, gpu, by_path=by_path)
+    regions = [
+        f"drm/{gpu.pci}/vram{tile} {gpu.vram}\n" for gpu in written if gpu.vram for tile in range(gpu.tiles)
+    ]
+    if regions:
+        (root / "sys/fs/cgroup").mkdir(parents=True)
+        (root / "sys/fs/cgroup/dmem.capacity").write_text("".join(regions))
     return root
 
 
@@ -95,17 +112,18 @@ def _write_function(device: Path, gpu: Gpu) -> None:
         (device / "sriov_numvfs").write_text(f"{gpu.numvfs}\n")
     for tile in range(gpu.tiles):
         (device / f"tile{tile}/gt0").mkdir(parents=True)
-        if gpu.vram is not None:
-            (device / f"tile{tile}/physical_vram_size_bytes").write_text(f"{gpu.vram}\n")
+        if gpu.physical_vram is not None:
+            (device / f"tile{tile}/physical_vram_size_bytes").write_text(f"{gpu.physical_vram}\n")
     if gpu.mei:
-        (device / f"i915.mei-gsc.768/mei/{gpu.mei}").mkdir(parents=True)
+        engine = "xe.mei-gscfi.2304" if gpu.driver == "xe" else "i915.mei-gsc.768"
+        (device / f"{engine}/mei/{gpu.mei}").mkdir(parents=True)
 
 
 def _write_card(root: Path, device: Path, gpu: Gpu) -> None:
     card = device / f"drm/card{gpu.card}"
     card.mkdir(parents=True)
     (device / f"drm/renderD{128 + gpu.card}").mkdir()
-    (device / f"drm/controlD{64 + gpu.card}").mkdir()
+    (device / f"drm/controlD{64 + gpu.card}").symlink_to(f"card{gpu.card}")
     (card / f"card{gpu.card}-HDMI-A-1").mkdir()
     (card / "device").symlink_to("../..")
     (root / f"sys/class/drm/card{gpu.card}-HDMI-A-1").symlink_to(

@@ -1,7 +1,7 @@
 """What the drivers of Intel's cards tell of them, in trees that `write_gpus` made: by driver and kernel.
 
-After Documentation/ABI/testing/sysfs-driver-intel-{i915,xe}-hwmon and the drivers' sources. None of it was
-seen on a machine with such a card.
+After Documentation/ABI/testing/sysfs-driver-intel-{i915,xe}-hwmon and the drivers' sources; sources.py has
+the kernel of each file. None of it was seen on a machine with such a card.
 """
 
 from collections.abc import Mapping
@@ -53,8 +53,8 @@ def write_i915(root: Path, gpu: Gpu, *, has_temperature: bool = True, has_fan: b
 
 
 def write_xe(root: Path, gpu: Gpu, *, kernel: str = "7.0", energy: int = 9_000_000) -> None:
-    """A Battlemage of xe: 6.8; 6.15 has temperatures, 6.19 one file of reasons, 7.0 limits of heat."""
-    step = ("6.8", "6.15", "6.19", "7.0").index(kernel)
+    """A Battlemage of xe, Linux 6.8; 6.16 has heat and fans, 6.19 one file of reasons, 7.0 limits of heat."""
+    step = ("6.8", "6.16", "6.19", "7.0").index(kernel)
     files: dict[str, object] = {
         "name": "xe",
         "power1_max": 190_000_000,

@@ -10,7 +10,16 @@ MAX_TILE = "gpu.intel.com/max-tile"
 BIG = "example.com/file"
 
 _GPUS = tuple(
-    Gpu(card, f"0000:{0x20 + card:02x}:00.0", driver=driver, device=device, gts=gts, tiles=tiles, lmem=2**36)
+    Gpu(
+        card,
+        f"0000:{0x20 + card:02x}:00.0",
+        driver=driver,
+        device=device,
+        gts=gts,
+        tiles=tiles,
+        lmem=2**36 if driver == "i915" else None,
+        vram=2**36 if driver == "xe" else None,
+    )
     for card, (driver, device, gts, tiles) in enumerate(
         [("i915", "0x0bd5", 2, 0)] * 2
         + [("i915", "0x0bda", 2, 0)] * 2

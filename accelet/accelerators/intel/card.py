@@ -22,9 +22,10 @@ BY_PATH_FOLDER = "/dev/dri/by-path"
 class Card:
     """One physical GPU.
 
-    `driver` is None where sysfs names none. `links` are empty where nothing tells them: sysfs says which
-    fabric a card is on, not which of its tiles is linked to which. `by_path_links` are the host paths of
-    its links in /dev/dri/by-path; `has_by_path_folder` says whether the host has that folder.
+    `driver` is None where sysfs names none. `memory_bytes` is None where it is not known, which is not 0.
+    `links` are empty where nothing tells them: sysfs says which fabric a card is on, not which of its tiles
+    is linked to which. `by_path_links` are the host paths of its links in /dev/dri/by-path, and
+    `has_by_path_folder` says whether the host has that folder.
     `management_nodes` are those of its management engine, by which firmware and sensors are read.
     `parent` is the physical function that a virtual one is a part of.
     """

@@ -1,7 +1,7 @@
 """The `intel-gpu` back-end: one resource's share of the node's Intel GPUs."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -11,12 +11,14 @@ from accelet.accelerators.backend import Tiles
 from accelet.accelerators.device import Device, DeviceId
 from accelet.accelerators.edits import ContainerEdits
 from accelet.accelerators.intel.card import ByPath, Card, Granularity, offer_cards
+from accelet.accelerators.intel.cardmemory import MemoryByDevice, memory_problems, with_memory
 from accelet.accelerators.intel.edits import gpu_edits
 from accelet.accelerators.intel.match import CardMatch
 from accelet.accelerators.intel.scan import CardFinder, CardScan
 from accelet.accelerators.inventory import Inventory, Skipped
 from accelet.accelerators.scancache import HostScan, ScanCache, uncached
 from accelet.accelerators.settings import Settings, Shares
+from accelet.runtime.settings import Contradiction
 
 
 class IntelGpuSettings(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -24,7 +26,8 @@ class IntelGpuSettings(Settings, frozen=True, kw_only=True, forbid_unknown_field
 
     `by_path`: of /dev/dri/by-path a container sees the links to its own cards as device files
     (`single`), the folder with all links (`all`), or nothing. `pci_order` False leaves
-    ZE_ENABLE_PCI_ID_DEVICE_ORDER unset beside a mask.
+    ZE_ENABLE_PCI_ID_DEVICE_ORDER unset beside a mask. `memory` is that of each card of a kind, where the
+    kernel does not tell it.
     """
 
     match: CardMatch = msgspec.field(default_factory=CardMatch)
@@ -32,6 +35,10 @@ class IntelGpuSettings(Settings, frozen=True, kw_only=True, forbid_unknown_field
     shares: Shares = 1
     by_path: ByPath = "single"
     pci_order: bool = True
+    memory: MemoryByDevice = msgspec.field(default_factory=dict)
+
+    def problems(self) -> tuple[Contradiction, ...]:
+        return tuple(memory_problems(self.memory))
 
     def overlaps(self, other: Self) -> bool:
         return self.match.overlaps(other.match)
@@ -48,8 +55,9 @@ class IntelGpu:
     find: HostScan[CardScan]
 
     def scan(self, root: Path) -> Inventory:
-        chosen = self.settings
-        return select_cards(self.find(root), chosen.match, chosen.unit, chosen.shares, chosen.by_path)
+        chosen, found = self.settings, self.find(root)
+        known = replace(found, cards=tuple(with_memory(card, chosen.memory) for card in found.cards))
+        return select_cards(known, chosen.match, chosen.unit, chosen.shares, chosen.by_path)
 
     def valid_sets(
         self, inventory: Inventory, size: int, available: Collection[DeviceId] | None = None

@@ -13,6 +13,7 @@ from accelet.accelerators.intel.card import Card
 from accelet.accelerators.intel.sysfs import INTEL, CardFolder
 from accelet.accelerators.inventory import Skipped
 from accelet.accelerators.pci import PciAddress
+from accelet.accelerators.reading.devicememory import read_capacities
 from accelet.accelerators.reading.hardwarereads import NO_ANSWER, HardwareReads, unanswered_health
 
 _BUS = "sys/bus/pci/devices"
@@ -65,7 +66,8 @@ class _CardReads:
         self._last: Mapping[_Entry, Card | Skipped] = {}
 
     def find(self, root: Path) -> CardScan:
-        folders = {entry: CardFolder(root, entry[0]) for entry in _card_entries(root)}
+        regions = read_capacities(root)
+        folders = {entry: CardFolder(root, entry[0], regions) for entry in _card_entries(root)}
         answers = self._reads.ask({entry: folder.read_card for entry, folder in folders.items()})
         seen = {
             entry: answers[entry] if entry in answers else self._without_answer(entry, folder)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 
 from accelet.accelerators.device import HEALTHY, Health, UnitId
 from accelet.accelerators.edits import DeviceNode
@@ -27,6 +28,7 @@ from accelet.accelerators.hostfiles import (
 from accelet.accelerators.intel.card import BY_PATH_FOLDER, Card, Kind
 from accelet.accelerators.inventory import Skipped
 from accelet.accelerators.pci import PciAddress
+from accelet.accelerators.reading.devicememory import Region, tiles_of
 from accelet.accelerators.reading.pciconfig import read_config_health
 
 INTEL = "0x8086"
@@ -34,12 +36,41 @@ MOST_TILES = 64
 _INTEGRATED_BUS_DEVICE = (0, 0, 2)
 
 
+@dataclass(frozen=True, slots=True)
+class _TileMemory:
+    """What is said of the memory of a card's tiles, in bytes.
+
+    `accounted` is by the cgroup controller dmem. The drivers that Intel gives out apart from the kernel have
+    a file for each tile (xe: `of_tiles`), or one for all, each of the same size (i915: `of_each`).
+    """
+
+    accounted: Mapping[int, int]
+    of_tiles: Mapping[int, int]
+    of_each: int | None
+
+    @property
+    def is_some(self) -> bool:
+        return bool(self.accounted or self.of_tiles or self.of_each)
+
+    def of_card(self, tile_count: int) -> int | None:
+        """The memory of all its tiles, by the first that says it of each of them; None if none does."""
+        for known in (self.accounted, self.of_tiles, dict.fromkeys(range(tile_count), self.of_each or 0)):
+            sizes = [known.get(tile) for tile in range(tile_count)]
+            if all(sizes):
+                return sum(size or 0 for size in sizes)
+        return None
+
+
 @dataclass(frozen=True)
 class CardFolder:
-    """`/sys/class/drm/cardN` below `root`; `warnings` collects what is odd but loses no card."""
+    """`/sys/class/drm/cardN` below `root`; `warnings` collects what is odd but loses no card.
+
+    `regions` are those of the memory of all devices that the kernel accounts for.
+    """
 
     root: Path
     name: str
+    regions: Mapping[Region, int] = field(default_factory=lambda: MappingProxyType({}))
     warnings: list[str] = field(default_factory=list)
     _missing_tiles: list[int] = field(default_factory=list, init=False)
 
@@ -160,27 +191,31 @@ class CardFolder:
         return None if address is None else UnitId(address.as_id)
 
     def _shape(self, pci: PciAddress | None) -> tuple[int, int | None, Kind | None]:
-        """Tiles, memory in bytes, and kind.
+        """Tiles, memory in bytes (None: not known), and kind.
 
         A card is discrete if it has memory of its own; without such a figure, integrated exactly in
         slot 00:02 of the first domain, where Intel puts it (IGT's device selection goes by that).
-        xe says tiles and their memory under device/tileN. Intel's i915 for multi-tile cards says
-        memory in lmem_total_bytes, for one tile, and counts tiles as gt/gtN; on an integrated
-        Meteor Lake gt1 is the media engine, not a tile.
+        xe says tiles under device/tileN. Intel's own i915 for multi-tile cards counts them as gt/gtN; on
+        an integrated Meteor Lake gt1 is the media engine, not a tile.
         """
         xe_tiles = self._tiles("device", "tile")
-        xe_memory = [self._number(f"device/{tile}/physical_vram_size_bytes", MOST_BYTES) for tile in xe_tiles]
-        tile_memory = self._number("lmem_total_bytes", MOST_BYTES)
+        memory = _TileMemory(
+            tiles_of(pci, self.regions),
+            {
+                int(tile.removeprefix("tile")): size
+                for tile in xe_tiles
+                if (size := self._number(f"device/{tile}/physical_vram_size_bytes", MOST_BYTES))
+            },
+            self._number("lmem_total_bytes", MOST_BYTES),
+        )
         kind: Kind | None = None if pci is None else "discrete"
-        if tile_memory or any(xe_memory):
+        if memory.is_some:
             kind = "discrete"
         elif pci and (pci.domain, pci.bus, pci.device) == _INTEGRATED_BUS_DEVICE:
             kind = "integrated"
-        if xe_tiles:
-            return self._count(xe_tiles), sum(memory or 0 for memory in xe_memory) or None, kind
-        gts = self._tiles("gt", "gt") if kind == "discrete" else []
-        tile_count = self._count(gts)
-        return tile_count, tile_memory * tile_count if tile_memory else None, kind
+        gts = self._tiles("gt", "gt") if kind == "discrete" and not xe_tiles else []
+        tile_count = self._count(xe_tiles or gts)
+        return tile_count, memory.of_card(tile_count), kind
 
     def _count(self, tiles: list[str]) -> int:
         """How many tiles the card has: by the last one's number, so that none takes the name of another."""

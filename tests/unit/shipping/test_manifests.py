@@ -13,6 +13,7 @@ from click.testing import CliRunner
 import accelet
 from accelet.accelerators.cdi.specs import FOLDERS as CDI_FOLDERS
 from accelet.accelerators.nvidia.driverfiles import FOLDER as DRIVER_FOLDER
+from accelet.accelerators.reading.devicememory import CGROUPS
 from accelet.accelerators.tpu.settings import TpuSettings
 from accelet.accelerators.tpu.statements import TPU_ENV_PATH
 from accelet.agent.config import DEFAULT_CONFIG, parse_config
@@ -356,6 +357,19 @@ def test_dra_examples_name_classes_there_are() -> None:
         asked = request["firstAvailable"] if "firstAvailable" in request else [request["exactly"]]
         assert {each["deviceClassName"] for each in asked} <= classes
         assert pod["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] == template["metadata"]["name"]
+
+
+@pytest.mark.parametrize("folder", [CARDS, DRA], ids=lambda folder: folder.name)
+def test_whoever_tells_schedulers_of_memory_sees_where_the_kernel_does(
+    folder: Path, container: dict[str, Any]
+) -> None:
+    (document,) = documents(folder / "daemonset.patch.yaml")
+    (patched,) = document["spec"]["template"]["spec"]["containers"]
+    (mount,) = (one for one in patched["volumeMounts"] if one["name"] == "cgroups")
+    assert mount["mountPath"] == f"{parameters(container)['host_root']}/{CGROUPS}"
+    assert _mounted(folder / "daemonset.patch.yaml")[mount["mountPath"]] == f"/{CGROUPS}"
+    assert (mount["readOnly"], mount["recursiveReadOnly"]) == (True, "IfPossible")
+    assert "daemonset.patch.yaml" in (folder / "kustomization.yaml").read_text()
 
 
 def test_tpu_claims_find_the_folders_that_the_device_plugin_has() -> None:

@@ -66,7 +66,7 @@ def test_engines_that_may_not_rest_are_not_told_to_be_awake(tmp_path: Path) -> N
     assert values(read(tmp_path, I915), sample.AWAKE) == {}
 
 
-@pytest.mark.parametrize("kernel", ["6.8", "6.15", "6.19", "7.0"])
+@pytest.mark.parametrize("kernel", ["6.8", "6.16", "6.19", "7.0"])
 def test_xe(tmp_path: Path, kernel: str) -> None:
     write_xe(write_gpus(tmp_path, [XE]), XE, kernel=kernel)
     reading = read(tmp_path, XE)
@@ -83,7 +83,7 @@ def test_xe(tmp_path: Path, kernel: str) -> None:
         hot
         == {
             "6.8": {},
-            "6.15": {("pkg",): 61.0, ("vram",): 70.0},
+            "6.16": {("pkg",): 61.0, ("vram",): 70.0},
             "6.19": {("pkg",): 61.0, ("vram",): 70.0},
             "7.0": {("pkg",): 61.0, ("vram",): 70.0, ("vram_ch_0",): 72.0},
         }[kernel]

@@ -12,7 +12,7 @@ from accelet.fakehost.sensors import write_dmem, write_files
 
 UID = "0f6c1c9e-2c53-4a2a-8f9b-4f6a3e1d2c3b"
 CARD = PciAddress(0, 3, 0, 0)
-SIZE = {"0000:03:00.0/vram0": 12_868_124_672, "0000:03:00.0/stolen": 67_108_864}
+SIZE = {"0000:03:00.0/vram0": 12_868_124_672, "0000:03:00.0/vram1": 12_868_124_672}
 SYSTEMD = UID.replace("-", "_")
 
 
