@@ -58,7 +58,9 @@ class TaskWork:
         self._originals = Originals(surface.client, self._state, metrics) if settings.serve_original else None
 
     def readiness(self) -> Sequence[Check]:
-        return [Check("watches", self._watching.is_synced, "tasks, Jobs and pods have been seen once")]
+        silence = self._watching.silence
+        said = silence or "tasks, Jobs and pods have been seen, and are heard of"
+        return [Check("watches", self._watching.is_synced and not silence, said)]
 
     async def watch(self) -> None:
         async with task_group() as group:

@@ -15,8 +15,10 @@ from accelet.kube.apiresources import JOBS, PODS, ApiResource
 from accelet.kube.errors import KubeError
 from accelet.kube.objects import ObjectKey, RawObject
 from accelet.kube.watching.reflector import Reflector
+from accelet.kube.watching.silence import describe_silence, measure_silence
 from accelet.kube.watching.source import Scope, Source
 from accelet.kube.watching.store import Change
+from accelet.runtime.clock import SYSTEM_CLOCK
 from accelet.runtime.supervise import supervise
 from accelet.runtime.tasks import task_group
 
@@ -37,22 +39,27 @@ class Watching:
         self._pods = self._reflect(Scope(PODS, label_selector=TASK), parse_pod, self._see_pod)
         self._moves = self._reflect(Scope(MOVES), parse_move, self._see_move)
 
-    @property
-    def is_synced(self) -> bool:
-        watched = (self._tasks, self._jobs, self._services, self._pods, self._moves)
-        return all(one.is_synced for one in watched)
-
-    async def run(self) -> None:
-        """Watches until it is cancelled."""
-        watches: dict[str, Reflector[Any]] = {
+        self._watched: dict[str, Reflector[Any]] = {
             "tasks": self._tasks,
             "jobs": self._jobs,
             "services": self._services,
             "pods": self._pods,
             "moves": self._moves,
         }
+
+    @property
+    def is_synced(self) -> bool:
+        return all(one.is_synced for one in self._watched.values())
+
+    @property
+    def silence(self) -> str:
+        """Of what the API server has said nothing for too long, as a sentence; empty where it speaks."""
+        return describe_silence(measure_silence(self._watched, SYSTEM_CLOCK.now_s()))
+
+    async def run(self) -> None:
+        """Watches until it is cancelled."""
         async with task_group() as group:
-            for name, reflector in watches.items():
+            for name, reflector in self._watched.items():
                 task = f"watch of {name}"
                 group.create_task(supervise(task, reflector.run, self._count_fault), name=task)
 

@@ -111,3 +111,15 @@ class ApiRequest:
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterName:
+    """What a kubeconfig calls a cluster, and where its API server is; in a pod there is no context."""
+
+    context: str
+    cluster: str
+    server: str
+
+
+NO_NAME = ClusterName("", "", "")

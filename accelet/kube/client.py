@@ -73,9 +73,11 @@ class Client:
         finally:
             opener.close()
 
-    async def get_version(self) -> bytes:
-        """What the API server says of its own version."""
-        return await self._send("GET", "/version")
+    async def get_version(self, silence_s: float = 30.0) -> bytes:
+        """What the API server says of its own version; nothing for `silence_s` is an UnavailableError."""
+        return await self._workers.run(
+            self._connection.send, ApiRequest("GET", "/version", silence_s=silence_s)
+        )
 
     async def get(self, resource: ApiResource, namespace: str | None, name: str) -> bytes:
         return await self._send("GET", resource.path(namespace, name))

@@ -16,14 +16,19 @@ from urllib.parse import urlencode
 import urllib3
 import yaml
 from kubernetes.client import ApiClient, Configuration
-from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes.config import (
+    ConfigException,
+    list_kube_config_contexts,
+    load_incluster_config,
+    load_kube_config,
+)
 from urllib3.connection import HTTPConnection
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 from urllib3.util.ssl_ import create_urllib3_context
 
 from accelet import __version__
 from accelet.kube.answers import api_error
-from accelet.kube.apiresources import ApiRequest
+from accelet.kube.apiresources import ApiRequest, ClusterName
 from accelet.kube.errors import ConfigurationError, UnauthorizedError, UnavailableError
 
 LoadApi = Callable[[], Any]
@@ -77,6 +82,22 @@ def load_api(kubeconfig: Path | None, context: str | None = None) -> Any:
     api = ApiClient(configuration)
     api.rest_client.pool_manager.connection_pool_kw["ssl_context"] = _trust(configuration)
     return api
+
+
+def name_cluster(kubeconfig: Path | None, context: str | None = None) -> ClusterName:
+    """What a client of this kubeconfig talks to; nothing is asked of the API server.
+
+    Raises:
+        ConfigurationError: as of `load_api`.
+    """
+    api = load_api(kubeconfig, context)
+    server = str(api.configuration.host)
+    api.close()
+    if kubeconfig is None:
+        return ClusterName("", "", server)
+    contexts, current = list_kube_config_contexts(str(kubeconfig))
+    chosen = next((one for one in contexts if one["name"] == context), current)
+    return ClusterName(str(chosen["name"]), str(chosen["context"]["cluster"]), server)
 
 
 def _line(error: yaml.YAMLError) -> str:

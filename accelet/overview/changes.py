@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from accelet.kube.watching.silence import Hearing
 from accelet.overview.picture import SECTIONS, Box, Boxes, Picture
 
 
@@ -46,6 +47,13 @@ def render_event(name: str, change: PictureChange, version: int) -> bytes:
     """A server-sent event: JSON on one line, whatever is in it."""
     text = msgspec.json.encode({"version": version, "put": change.put, "gone": change.gone})
     return b"event: %s\nid: %d\ndata: %s\n\n" % (name.encode(), version, text)
+
+
+def render_hearing(hearing: Hearing) -> bytes:
+    """The event that says how long the API server has been silent, in seconds."""
+    ages_s = {name: round(age_s, 1) for name, age_s in hearing.resources_s.items()}
+    text = msgspec.json.encode({"api_s": round(hearing.api_s, 1), "resources_s": ages_s})
+    return b"event: heard\ndata: %s\n\n" % text
 
 
 def _boxes(picture: Picture, section: str) -> Boxes:

@@ -180,7 +180,8 @@ class TotalBox(_Box, frozen=True):
 class AboutBox(_Box, frozen=True):
     """The cluster as a whole. `notes` are sentences on what is not shown, and why.
 
-    `kinds`: which of our own kinds the cluster knows. `is_whole`: everything has been seen once.
+    `context`, `cluster` and `server` are its names in the kubeconfig, empty in a pod. `kinds`: which
+    of our own kinds the cluster knows. `is_whole`: everything has been seen once.
     """
 
     levels: tuple[str, ...] = ()
@@ -188,6 +189,9 @@ class AboutBox(_Box, frozen=True):
     notes: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     is_whole: bool = False
+    context: str = ""
+    cluster: str = ""
+    server: str = ""
 
 
 Box: TypeAlias = NodeBox | WaitingBox | PlanBox | SliceBox | TaskBox | AboutBox

@@ -9,6 +9,7 @@ from accelet.dra.preparing.claim import AllocatedClaim
 from accelet.dra.publishing.published import PublishedSlice
 from accelet.gputask.objects.task import GpuTask
 from accelet.kinds.move import Move
+from accelet.kube.apiresources import NO_NAME, ClusterName
 from accelet.kube.nodes import Node
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
@@ -40,7 +41,8 @@ class SeenCluster:
     large the cluster is.
     """
 
-    def __init__(self, settings: SchedulerSettings) -> None:
+    def __init__(self, settings: SchedulerSettings, name: ClusterName = NO_NAME) -> None:
+        self._name = name
         cards = settings.cards
         self.state = SchedulerState(settings.scheme(), GATE_PREFIX, cards.resources, cards.policy)
         self.requests: dict[ObjectKey, SliceRequest] = {}
@@ -180,6 +182,9 @@ class SeenCluster:
             notes=_notes(said),
             kinds=tuple(kinds),
             is_whole=is_whole,
+            context=cut(self._name.context),
+            cluster=cut(self._name.cluster),
+            server=cut(self._name.server),
         )
         return replace(picture, about={"cluster": about})
 

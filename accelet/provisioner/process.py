@@ -99,7 +99,9 @@ class ProvisionerWork:
         self._controller: Controller | None = None
 
     def readiness(self) -> Sequence[Check]:
-        return [Check("watches", self._watching.is_synced, "requests, nodes and pods have been seen once")]
+        silence = self._watching.silence
+        said = silence or "requests, nodes and pods have been seen, and are heard of"
+        return [Check("watches", self._watching.is_synced and not silence, said)]
 
     async def watch(self) -> None:
         await self._watching.run()

@@ -14,6 +14,7 @@ from accelet.kube.objects import Page, RawObject, WireObject, read_object
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
 from accelet.kube.watching.reflector import Reflector
+from accelet.kube.watching.silence import Heard, describe_silence, measure_silence
 from accelet.kube.watching.source import Scope, Source
 from accelet.kube.watching.store import Change
 from accelet.provisioner.bookings.book import is_booking
@@ -22,6 +23,7 @@ from accelet.provisioner.demand.owners import JobOwner, parse_job, parse_job_set
 from accelet.provisioner.metrics import ProvisionerMetrics
 from accelet.provisioner.record import SliceRequest, parse_request
 from accelet.provisioner.state import Key, OwnerKey, ProvisionerState
+from accelet.runtime.clock import SYSTEM_CLOCK
 from accelet.runtime.logs import Log
 from accelet.runtime.supervise import supervise
 from accelet.runtime.tasks import task_group
@@ -73,6 +75,16 @@ class Watching:
     @property
     def is_synced(self) -> bool:
         return all(one.is_synced for one in (self._requests, self._nodes, self._pods))
+
+    @property
+    def silence(self) -> str:
+        """Of what the API server has said nothing for too long, as a sentence; empty where it speaks."""
+        watched: dict[str, Heard] = {
+            "slice requests": self._requests,
+            "nodes": self._nodes,
+            "pods": self._pods,
+        }
+        return describe_silence(measure_silence(watched, SYSTEM_CLOCK.now_s()))
 
     async def run(self) -> None:
         """Watches until it is cancelled."""

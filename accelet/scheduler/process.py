@@ -143,12 +143,16 @@ class SchedulerWork:
         )
 
     def readiness(self) -> Sequence[Check]:
-        awaited = self._watching.awaited_owners
+        awaited, silence = self._watching.awaited_owners, self._watching.silence
         doubt = self._policies.doubt if self._settings.require_policies else ""
         policies = f"{doubt}; it stands for no election before" if doubt else "in force, or not required"
         owners = f"waits for an answer about the kind {awaited}" if awaited else "every kind was looked for"
         return [
-            Check("watches", self._watching.is_synced, "pods, nodes and plans have been seen once"),
+            Check(
+                "watches",
+                self._watching.is_synced and not silence,
+                silence or "pods, nodes and plans have been seen, and are heard of",
+            ),
             Check("owners", awaited is None, owners),
             Check("policies", not doubt, policies),
         ]

@@ -14,6 +14,7 @@ from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
 from accelet.kube.served import ListApi, is_served
 from accelet.kube.watching.reflector import Reflector
+from accelet.kube.watching.silence import Heard, describe_silence, measure_silence
 from accelet.kube.watching.source import Scope, Source
 from accelet.kube.watching.store import Change
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock
@@ -101,6 +102,12 @@ class Watching:
     @property
     def is_synced(self) -> bool:
         return all(r.is_synced for r in (self._pods, self._nodes, self._records))
+
+    @property
+    def silence(self) -> str:
+        """Of what the API server has said nothing for too long, as a sentence; empty where it speaks."""
+        watched: dict[str, Heard] = {"pods": self._pods, "nodes": self._nodes, "plans": self._records}
+        return describe_silence(measure_silence(watched, SYSTEM_CLOCK.now_s()))
 
     @property
     def awaited_owners(self) -> str | None:

@@ -1,21 +1,27 @@
 """The browsers that look: each is told of changes, and one that does not keep up gets the whole anew."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from accelet.overview.changes import compare, render_event, whole
+from accelet.kube.watching.silence import Hearing
+from accelet.overview.changes import compare, render_event, render_hearing, whole
 from accelet.overview.picture import Picture
 
 MOST_SUBSCRIBERS: Final = 16
-ALIVE_S: Final = 15.0
-"""So often is something sent, so that a browser and a tunnel notice when the other end is gone."""
+HEARD_S: Final = 5.0
+"""So often is said how long the API server has been silent. By it a browser and a tunnel notice, too, when
+the other end is gone.
+"""
 
 MOST_PART: Final = 1 << 16
 """So many bytes of a stream are sent at once: a slow browser has its time for each."""
 
-_ALIVE: Final = b": alive\n\n"
+
+def _nobody_listens() -> Hearing:
+    return Hearing(0.0, {})
 
 
 class Subscribers:
@@ -25,7 +31,9 @@ class Subscribers:
     A slow one misses what was between, and never holds more than two pictures.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hearing: Callable[[], Hearing] = _nobody_listens) -> None:
+        """`hearing` says how long the API server has been silent."""
+        self._hearing = hearing
         self._picture = Picture()
         self._version = 0
         self._changed = asyncio.Condition()
@@ -60,14 +68,22 @@ class Subscribers:
             self._is_over = True
             self._changed.notify_all()
 
-    async def follow(self, alive_s: float = ALIVE_S) -> AsyncIterator[bytes]:
-        """Server-sent events in parts: the whole picture, then what changes of it, until the end."""
+    async def follow(self, heard_s: float = HEARD_S) -> AsyncIterator[bytes]:
+        """Server-sent events in parts: the whole picture, then what changes of it, until the end.
+
+        Every `heard_s` it is said, whatever changes, how long the API server has been silent.
+        """
         seen, version = self._picture, self._version
         for part in _parts(render_event("picture", whole(seen), version)):
             yield part
+        yield render_hearing(self._hearing())
+        due_s = time.monotonic() + heard_s
         while not self._is_over:
-            if not await self._news(version, alive_s):
-                yield _ALIVE
+            has_news = await self._news(version, max(0.0, due_s - time.monotonic()))
+            if time.monotonic() >= due_s:
+                yield render_hearing(self._hearing())
+                due_s = time.monotonic() + heard_s
+            if not has_news:
                 continue
             newest, version = self._picture, self._version
             change = compare(seen, newest)

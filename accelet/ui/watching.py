@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -22,13 +22,14 @@ from accelet.kube.nodes import parse_node
 from accelet.kube.objects import ObjectKey
 from accelet.kube.podparser import parse_pod
 from accelet.kube.watching.reflector import Reflector
+from accelet.kube.watching.silence import Hearing, measure_silence
 from accelet.kube.watching.source import Scope
 from accelet.kube.watching.store import Change
 from accelet.overview.bounds import MOST_SENTENCE, cut
 from accelet.overview.seen import SeenCluster
 from accelet.provisioner.record import parse_request
 from accelet.runtime.backoff import Backoff
-from accelet.runtime.clock import SYSTEM_CLOCK, Clock
+from accelet.runtime.clock import SYSTEM_CLOCK, Clock, within
 from accelet.runtime.supervise import supervise
 from accelet.runtime.tasks import task_group
 from accelet.scheduler.gangs.workload import parse_workload
@@ -43,6 +44,9 @@ _NOTED_S: Final = 2 * LOOK_AGAIN_S
 
 _MOST_MALFORMED: Final = 16
 """Of one kind so many objects are named that cannot be read."""
+
+PROBE_S: Final = 5.0
+"""After so long without a word from the API server it is asked for its version, and answers in as long."""
 
 _OPTIONAL: Final = frozenset((RESOURCE_CLAIMS.kind, MOVES.kind, *(one.kind for one in OWNERS)))
 """What goes without a note where it may not be seen: it matters only to those who have some of it."""
@@ -60,17 +64,31 @@ class _Kind:
     def name(self) -> str:
         return self.scope.resource.kind
 
+    @property
+    def title(self) -> str:
+        """What tells it from kinds of the same name: `pods`, `jobs.batch/v1`."""
+        resource = self.scope.resource
+        return f"{resource.plural}.{resource.api_version}" if resource.group else resource.plural
+
+
+class PageApi(WatchApi, Protocol):
+    """The requests it takes; `accelet.kube.client.Client` is one."""
+
+    async def get_version(self, silence_s: float = ...) -> bytes: ...
+
 
 class PageWatching:
     """The reflectors. `changed` is told whenever there may be a new picture."""
 
     def __init__(
-        self, api: WatchApi, seen: SeenCluster, *, changed: Callable[[], None], clock: Clock = SYSTEM_CLOCK
+        self, api: PageApi, seen: SeenCluster, *, changed: Callable[[], None], clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self._api, self._seen, self._changed, self._clock = api, seen, changed, clock
         self._notes: dict[ApiResource, tuple[str, float]] = {}
         self._malformed: defaultdict[ApiResource, dict[ObjectKey, str]] = defaultdict(dict)
         self._served: set[str] = set()
+        self._reflectors: dict[str, Reflector[Any]] = {}
+        self._heard_s = clock.now_s()
         self._kinds = self._list_kinds()
         self._unsettled = {kind.scope.resource for kind in self._kinds}
 
@@ -91,6 +109,15 @@ class PageWatching:
         return tuple(sorted(self._served))
 
     @property
+    def hearing(self) -> Hearing:
+        """How old what is known of each resource is: a watch that is up tells nothing of the API server."""
+        now_s = self._clock.now_s()
+        ages_s = measure_silence(self._reflectors, now_s)
+        return Hearing(
+            min(now_s - self._heard_s, *ages_s.values()) if ages_s else now_s - self._heard_s, ages_s
+        )
+
+    @property
     def is_whole(self) -> bool:
         """Whether all there is was seen once."""
         return not self._unsettled
@@ -98,12 +125,25 @@ class PageWatching:
     async def run(self) -> None:
         """Watches until it is cancelled."""
         async with task_group() as group:
+            group.create_task(self._probe(), name="probe")
             for kind in self._kinds:
                 name = f"watch of {kind.scope.resource.plural}"
                 noted = partial(
                     self._note, kind.scope.resource, "cannot be taken over by a fault; see the log"
                 )
                 group.create_task(supervise(name, partial(self._watch, kind), noted), name=name)
+
+    async def _probe(self) -> None:
+        """Asks the API server whether it is there whenever nothing else tells."""
+        while True:
+            await self._clock.sleep(PROBE_S)
+            if self.hearing.api_s < PROBE_S:
+                continue
+            try:
+                await within(self._clock, PROBE_S, self._api.get_version(PROBE_S))
+            except (KubeError, TimeoutError):
+                continue
+            self._heard_s = self._clock.now_s()
 
     def _list_kinds(self) -> tuple[_Kind, ...]:
         seen = self._seen
@@ -140,6 +180,7 @@ class PageWatching:
             failed=partial(self._fail, resource),
             clock=self._clock,
         )
+        self._reflectors[kind.title] = reflector
         async with task_group() as group:
             group.create_task(reflector.run())
             await reflector.synced()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import pytest
 
 from accelet.assignments.assignment import Assignment, unit
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION, render_own
-from accelet.fakeapi import FakeApi
+from accelet.fakeapi import FakeApi, Fault, Hang
 from tests.browser import Tab, open_tab
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.images import BUSYBOX_IMAGE
@@ -126,7 +127,7 @@ def test_texts_of_others_are_never_markup_and_nothing_else_is_asked(tab: Tab, tm
             tab.evaluate("document.querySelector('[data-node=hostile]').click()")
             text = tab.evaluate("document.body.innerText")
             assert text.count(MARKUP) >= 5
-            assert tab.evaluate("document.title") == "accelet"
+            assert tab.evaluate("document.title") == "fake - accelet"
             assert tab.evaluate("document.querySelectorAll('img').length") == 1
             assert tab.evaluate("document.querySelectorAll('script').length") == 1
             assert all(address.startswith(f"http://127.0.0.1:{page.port}/") for address in tab.requested)
@@ -197,3 +198,58 @@ def test_free_is_what_pods_can_still_get_in_bars_filters_and_figures(tab: Tab, t
                 assert tab.evaluate(FIGURES) == [["0", "0 of 64 GiB", "0 of 300"]]
                 tab.evaluate("document.getElementById('details').close()")
             keep(tab, "free", tmp_path)
+
+
+JUDGED = (
+    "import(document.querySelector('script').src.replace('page.js', 'liveness.js')).then((m) => m.judge({}))"
+)
+STATE = "[document.getElementById('state').className, document.getElementById('state').textContent]"
+
+
+@pytest.mark.parametrize(
+    ("ages", "judged"),
+    [
+        ("3, {pods: 140}", ["live", "live"]),
+        ("25, {pods: 25}", ["wait", "the API server is silent: this is how it was"]),
+        ("65, {pods: 65}", ["bad", "the API server is silent: this is how it was"]),
+        ("3, {pods: 160, nodes: 3}", ["wait", "nothing is heard of pods"]),
+        ("3, {pods: 160, nodes: 310}", ["bad", "nothing is heard of pods, nodes"]),
+    ],
+)
+def test_silence_turns_amber_then_red(tab: Tab, tmp_path: Path, ages: str, judged: list[str]) -> None:
+    with FakeApi() as api, page_of(api.write_kubeconfig(tmp_path / "kubeconfig")) as page:
+        tab.open(page.next_link())
+        tab.until(WHOLE)
+        assert tab.evaluate(JUDGED.replace("{}", ages))[:2] == judged
+
+
+def test_page_whose_api_server_hangs_is_not_live_and_is_again(tab: Tab, tmp_path: Path) -> None:
+    with FakeApi() as api:
+        fill_small(api)
+        with page_of(api.write_kubeconfig(tmp_path / "kubeconfig")) as page:
+            tab.open(page.next_link())
+            tab.until(f"{WHOLE} && {STATE}[0] === 'live'")
+            dead = Fault(Hang(), times=1_000_000)
+            api.faults.append(dead)
+            api.is_stalled = True
+            tab.until(f"{STATE}[0] === 'wait'")
+            assert tab.evaluate(STATE)[1] == "the API server is silent: this is how it was"
+            tab.until(f"{STATE}[0] === 'bad'", within_s=120)
+            assert "pods: " in tab.evaluate("document.getElementById('state').title")
+            keep(tab, "silent", tmp_path)
+            api.faults.remove(dead)
+            api.is_stalled = False
+            tab.until(f"{STATE}[0] === 'live'")
+
+
+def test_page_whose_own_server_stands_still_is_not_live(tab: Tab, tmp_path: Path) -> None:
+    with FakeApi() as api:
+        fill_small(api)
+        with page_of(api.write_kubeconfig(tmp_path / "kubeconfig")) as page:
+            tab.open(page.next_link())
+            tab.until(f"{WHOLE} && {STATE}[0] === 'live'")
+            assert tab.evaluate("document.title") == "fake - accelet"
+            page.process.send_signal(signal.SIGSTOP)
+            tab.until(f"{STATE}[0] === 'wait'")
+            page.process.send_signal(signal.SIGCONT)
+            tab.until(f"{STATE}[0] === 'live'")

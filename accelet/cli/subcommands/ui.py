@@ -14,6 +14,7 @@ import click
 from accelet.cli.options import choose_kubeconfig, own_kubeconfig_option
 from accelet.cli.reading.objectfiles import read_scheduler_settings
 from accelet.kube.client import Client
+from accelet.kube.connection import name_cluster
 from accelet.kube.errors import ConfigurationError, KubeError
 from accelet.runtime.logs import configure_logs
 from accelet.runtime.run import EXIT_FAILED, exit_now, run_until_signal
@@ -107,10 +108,11 @@ async def _serve(
     listener: socket.socket,
     offer: Callable[[str], None],
 ) -> None:
+    name = await asyncio.to_thread(name_cluster, kubeconfig)
     client = await Client.connect(kubeconfig, threads=4)
     try:
         async with asyncio.timeout(_API_S):
             await client.get_version()
-        await serve_page(client, settings, listener, offer)
+        await serve_page(client, name, settings, listener, offer)
     finally:
         client.close()

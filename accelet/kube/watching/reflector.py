@@ -85,6 +85,7 @@ class Reflector(Generic[T]):
         self._resumed_to = ""
         self._listing = asyncio.Lock()
         self._synced = asyncio.Event()
+        self._heard_s = clock.now_s()
         log = _log.bind(resource=scope.resource.plural)
         self._failing = Failing(log, "watching fails", "watching works again")
         self.store: Store[T] = Store()
@@ -97,6 +98,14 @@ class Reflector(Generic[T]):
     async def synced(self) -> None:
         """Waits until the store has been filled once."""
         await self._synced.wait()
+
+    @property
+    def heard_s(self) -> float:
+        """When the API server last said anything of this resource, by the clock; at first when this began.
+
+        That nothing changes is heard too, by bookmarks; a watch that is silent for long is begun anew.
+        """
+        return self._heard_s
 
     def is_before_first_list(self, resource_version: str) -> bool:
         """Whether what the watch tells of this version was so before the first list, which knows better."""
@@ -151,6 +160,7 @@ class Reflector(Generic[T]):
         unreadable: list[Key] = []
         resource_version = ""
         async for page in self._source.list_pages(scope.resource, scope.namespace, query, size):
+            self._heard_s = self._clock.now_s()
             resource_version = resource_version or page.resource_version
             for number, raw in enumerate(page.items):
                 if number % _ITEMS_AT_ONCE == _ITEMS_AT_ONCE - 1:
@@ -203,7 +213,9 @@ class Reflector(Generic[T]):
         error: KubeError | None = None
         try:
             async with self._source.watch(scope.resource, scope.namespace, query) as batches:
+                self._heard_s = self._clock.now_s()
                 async for lines in batches:
+                    self._heard_s = self._clock.now_s()
                     for line in lines:
                         position = self._take(line) or position
                     self._note(None)

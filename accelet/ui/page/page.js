@@ -3,6 +3,7 @@
 import { byId, make } from "./dom.js";
 import { Details } from "./details.js";
 import { Lists } from "./lists.js";
+import { Liveness, drawName } from "./liveness.js";
 import { NodeMap, drawBar } from "./map.js";
 import { FILTERS, STATES, apply, emptyPicture } from "./model.js";
 
@@ -52,6 +53,7 @@ function draw() {
 }
 
 function drawAbout(about) {
+  drawName(about);
   byId("totals").replaceChildren(...(about.totals ?? []).map(drawTotal));
   const notes = about.notes ?? [];
   byId("notes").hidden = !notes.length;
@@ -128,11 +130,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-function say(kind, text) {
-  byId("state").className = kind;
-  byId("state").textContent = text;
-}
-
+const liveness = new Liveness(() => picture.about.get("cluster")?.is_whole);
 const stream = new EventSource("events");
 stream.addEventListener("picture", (event) => {
   for (const section of Object.values(picture)) section.clear();
@@ -142,9 +140,10 @@ stream.addEventListener("picture", (event) => {
 });
 stream.addEventListener("change", take);
 stream.addEventListener("error", () => {
-  if (stream.readyState === EventSource.CLOSED) say("bad", "not served any more: run accelet ui again");
-  else say("wait", "the connection is gone; trying again …");
+  if (stream.readyState === EventSource.CLOSED) liveness.lose("bad", "not served any more: run accelet ui again");
+  else liveness.lose("wait", "the connection is gone; trying again …");
 });
+stream.addEventListener("heard", (event) => liveness.hear(JSON.parse(event.data)));
 
 function take(event) {
   const message = JSON.parse(event.data);
@@ -152,8 +151,7 @@ function take(event) {
   map.forget([...Object.keys(message.put.nodes ?? {}), ...(message.gone.nodes ?? [])]);
   drawSoon(changed);
   document.documentElement.dataset.version = String(message.version);
-  const isWhole = picture.about.get("cluster")?.is_whole;
-  say(isWhole ? "live" : "wait", isWhole ? `live · ${new Date().toLocaleTimeString("en", { hour12: false })}` : "reading the cluster …");
+  liveness.draw();
 }
 
 // Ages grow although nothing changes.

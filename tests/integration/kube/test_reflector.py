@@ -132,6 +132,23 @@ async def test_selectors_keep_the_rest_away(client: Client, api: FakeApi) -> Non
     assert (query["resourceVersion"], query["resourceVersionMatch"]) == ("1", "NotOlderThan"), "in pages"
 
 
+async def test_bookmarks_are_heard_and_a_silent_or_broken_watch_is_not(client: Client, api: FakeApi) -> None:
+    async with reflecting(client) as reflector:
+        await reflector.synced()
+        await eventually(lambda: api.streams == 1)
+        first_s = reflector.heard_s
+        await eventually(lambda: reflector.heard_s > first_s)
+        dead = Fault(Drop(), times=1_000_000)
+        api.faults.append(dead)
+        api.end_watches(broken=True)
+        await eventually(lambda: dead.hits > 2)
+        heard_s = reflector.heard_s
+        await eventually(lambda: dead.hits > 6)
+        assert reflector.heard_s == heard_s
+        api.faults.remove(dead)
+        await eventually(lambda: reflector.heard_s > heard_s)
+
+
 async def test_watch_resumes_where_it_was(client: Client, api: FakeApi) -> None:
     async with reflecting(client) as reflector:
         await reflector.synced()

@@ -28,6 +28,7 @@ class Browsing:
         self.folder = found[1]
         self.cookie = self.set_cookie.partition(";")[0]
         self.picture: dict[str, dict[str, Any]] = {}
+        self.heard: dict[str, Any] = {}
         self.version = -1
         self._connection: http.client.HTTPConnection | None = None
         self._stream: http.client.HTTPResponse | None = None
@@ -76,11 +77,19 @@ class Browsing:
             self.take()
         return self.picture
 
+    def listen(self, condition: Any) -> None:
+        """Takes events until what is said of the API server's silence is so."""
+        while not (self.take() == "heard" and condition(self.heard)):
+            pass
+
     def whole(self) -> dict[str, dict[str, Any]]:
         """The picture once everything was seen."""
         return self.until(lambda seen: seen.get("about", {}).get("cluster", {}).get("is_whole"))
 
     def _apply(self, name: str, told: dict[str, Any]) -> None:
+        if name == "heard":
+            self.heard = told
+            return
         if name == "picture":
             self.picture = {}
         self.version = told["version"]

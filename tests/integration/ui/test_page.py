@@ -8,10 +8,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 
 from accelet.cli import main
-from accelet.fakeapi import Answer, Drop, FakeApi, Fault
+from accelet.fakeapi import Answer, Drop, FakeApi, Fault, Hang
 from tests.integration.ui.browsing import Browsing, ask
 from tests.integration.ui.cluster import (
     CARD,
@@ -141,6 +142,46 @@ def test_page_goes_on_when_the_api_server_comes_back(api: FakeApi, start: Start)
         add_card_pod(api, "late", "n0", {0: [0]})
         browsing.until(lambda seen: seen["nodes"]["n0"]["cards"][0]["tiles"] == ["held", "free"])
         assert browsing.picture["nodes"]["n0"]["cards"][0]["resource"] == CARD
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("action", [Hang(), Drop()], ids=["hung", "refused"])
+def test_page_tells_how_long_the_api_server_has_been_silent(
+    api: FakeApi, start: Start, action: Hang | Drop
+) -> None:
+    add_node(api, "n0", cards=[card(0)])
+    with start() as page, Browsing(page.next_link()) as browsing:
+        browsing.follow()
+        browsing.whole()
+        browsing.listen(
+            lambda heard: heard["api_s"] < 10 and {"nodes", "pods"} <= heard["resources_s"].keys()
+        )
+        dead = Fault(action, times=1_000_000)
+        api.faults.append(dead)
+        api.is_stalled = True
+        if isinstance(action, Drop):
+            api.end_watches(broken=True)
+        browsing.listen(lambda heard: heard["api_s"] > 15 and heard["resources_s"]["nodes"] > 15)
+        api.faults.remove(dead)
+        browsing.listen(lambda heard: heard["api_s"] < 10)
+
+
+def test_a_quiet_cluster_is_not_a_silent_one(api: FakeApi, start: Start) -> None:
+    """Its watches tell nothing, so that it is asked; none of the answers is a change of the picture."""
+    api.bookmark_s = None
+    add_node(api, "n0", cards=[card(0)])
+    with start() as page, Browsing(page.next_link()) as browsing:
+        browsing.follow()
+        browsing.whole()
+        asked = api.count(path="/version")
+        browsing.listen(lambda heard: api.count(path="/version") > asked and heard["api_s"] < 10)
+
+
+def test_page_names_its_cluster(api: FakeApi, start: Start) -> None:
+    with start() as page, Browsing(page.next_link()) as browsing:
+        browsing.follow()
+        about = browsing.whole()["about"]["cluster"]
+        assert (about["context"], about["cluster"], about["server"]) == ("fake", "fake", api.url)
 
 
 def test_no_api_server_is_one_sentence(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from accelet.kube.connection import load_api
+from accelet.kube.apiresources import ClusterName
+from accelet.kube.connection import load_api, name_cluster
 from accelet.kube.errors import ConfigurationError
 
 FORM = "is not in the form that kubectl writes, a mapping with lists of clusters, contexts and users"
@@ -51,3 +52,18 @@ def test_text_that_is_not_yaml_is_told_with_its_line(tmp_path: Path) -> None:
 def test_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"kubeconfig .*kc"):
         load_api(tmp_path / "kc")
+
+
+def test_cluster_has_the_names_of_its_context(tmp_path: Path) -> None:
+    path = tmp_path / "kc"
+    contexts = "- {name: a, context: {cluster: b, user: c}}\n- {name: d, context: {cluster: e, user: c}}\n"
+    clusters = (
+        "- {name: b, cluster: {server: 'https://b:6443'}}\n- {name: e, cluster: {server: 'https://e:6443'}}\n"
+    )
+    path.write_text(
+        f"current-context: a\ncontexts:\n{contexts}clusters:\n{clusters}users: [{{name: c, user: {{}}}}]\n"
+    )
+    assert name_cluster(path) == ClusterName("a", "b", "https://b:6443")
+    assert name_cluster(path, "d") == ClusterName("d", "e", "https://e:6443")
+    with pytest.raises(ConfigurationError):
+        name_cluster(path, "none")
