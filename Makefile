@@ -70,12 +70,11 @@ check: .venv/.ready ## format, lint, types, layers, generated files, licences
 	@$(BIN)/python -m accelet.cli.drawing.jsonforms | diff -q - docs/output.schema.json >/dev/null || { echo "docs/output.schema.json is not current; run 'make schema'" >&2; exit 1; }
 	@$(BIN)/python -m accelet.assignments.cardsschema | diff -q - docs/cards.schema.json >/dev/null || { echo "docs/cards.schema.json is not current; run 'make schema'" >&2; exit 1; }
 
-	@$(BIN)/python -m release licences
+	@$(BIN)/python -m release notices /dev/null
 
 lock: .venv-tools/.ready ## lock what pyproject.toml and Debian ask for; LOCK_OPTIONS=--upgrade takes the newest
 	@TOOLS=.venv-tools/bin locks/lock
 	@$(PYTHON) -m release lock-debian
-	@$(PYTHON) -m release notices
 
 audit: .venv-tools/.ready ## known vulnerabilities of what is locked; AUDIT_OPTIONS='--vulnerability-service osv' asks OSV
 	@$(PYTHON) -m release newer

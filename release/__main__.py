@@ -3,18 +3,17 @@
 import argparse
 import os
 import sys
-import tempfile
+import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
 from release.debianarchive import newest_packages
 from release.debianlock import ARCHITECTURES, parse_lock, render_lock
 from release.errors import ReleaseError
-from release.licences import problems
 from release.making import make_release
-from release.notices import parse_notices, read_notices, render_notices
-from release.places import DEBIAN_LOCK, IMAGE_LOCK, NOTICES, PACKAGES, this_architecture
-from release.requirements import parse_pins
+from release.notices import make_notices
+from release.places import DEBIAN_LOCK, DEV_LOCK, IMAGE_LOCK, this_architecture
+from release.requirements import locked_versions
 from release.rootfs import make_base, make_project
 
 
@@ -30,9 +29,7 @@ def main(arguments: Sequence[str]) -> int:
         if options.command == "lock-debian":
             _lock_debian()
         elif options.command == "notices":
-            _write_notices()
-        elif options.command == "licences":
-            return _check_licences()
+            options.out.write_text(_notices_of_this_environment())
         elif options.command == "newer":
             return _tell_newer()
         elif options.command == "root":
@@ -65,25 +62,12 @@ def _make_root(folder: Path, architecture: str) -> None:
     make_project(project, base, architecture, cache_folder())
 
 
-def _write_notices() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        base = Path(folder)
-        make_base(base, this_architecture(), cache_folder())
-        notices = read_notices(base / PACKAGES)
-    NOTICES.write_text(render_notices(notices, parse_lock(DEBIAN_LOCK.read_text())))
-
-
-def _check_licences() -> int:
-    text = NOTICES.read_text()
-    locked = {pin.name: pin.version for pin in parse_pins(IMAGE_LOCK.read_text())}
-    found = [*problems(parse_notices(text), locked)]
-    if not text.endswith(render_notices([], parse_lock(DEBIAN_LOCK.read_text())).partition("== ")[2]):
-        found.append("the packages of Debian in the notices are not those that are locked")
-    for problem in found:
-        sys.stderr.write(f"{NOTICES.name}: {problem}\n")
-    if found:
-        sys.stderr.write("run 'make lock'\n")
-    return 1 if found else 0
+def _notices_of_this_environment() -> str:
+    """What an image's notices are, but for packages of which this Python has an older version."""
+    held = locked_versions(IMAGE_LOCK.read_text()).keys()
+    tested = locked_versions(DEV_LOCK.read_text())
+    packages = Path(sysconfig.get_path("purelib"))
+    return make_notices(packages, {name: tested[name] for name in held}, parse_lock(DEBIAN_LOCK.read_text()))
 
 
 def _tell_newer() -> int:
@@ -101,8 +85,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m release", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("lock-debian", help="lock the newest versions in Debian's stable suites")
-    commands.add_parser("notices", help="write THIRD_PARTY_NOTICES.txt from the locks")
-    commands.add_parser("licences", help="check that file, and that every licence is allowed")
+    notices = commands.add_parser("notices", help="write the notices of what is locked and installed here")
+    notices.add_argument("out", type=Path, help="a file; an image has it as THIRD_PARTY_NOTICES.txt")
     commands.add_parser("newer", help="tell what Debian has newer; 1 if there are security updates")
     make = commands.add_parser("make", help="every file of a release")
     make.add_argument("version")

@@ -1,6 +1,6 @@
 """Under which licences the packages of others come, and whether each is one that we may give on."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,12 +67,16 @@ def explain_refusal(notice: Notice) -> str | None:
     return f"{notice.name} is under {', '.join(refused)}, which is not allowed" if refused else None
 
 
-def problems(notices: Iterable[Notice], locked: Mapping[str, str]) -> Iterator[str]:
-    """What is wrong with notices, given the versions that are locked, by names."""
+def problems(notices: Sequence[Notice], locked: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """What is wrong with notices, given by names the versions that are locked."""
     told = {notice.name: notice.version for notice in notices}
     for name in sorted(told.keys() | locked.keys()):
         if name not in told:
-            yield f"{name} {locked[name]} is locked and has no notice"
-        elif told[name] != locked.get(name):
-            yield f"the notice is of {name} {told[name]}, and locked is {locked.get(name, 'none')}"
-    yield from filter(None, map(explain_refusal, notices))
+            yield f"{name} {' or '.join(locked[name])} is locked and has no notice"
+        elif told[name] not in (versions := locked.get(name, ["none"])):
+            yield f"the notice is of {name} {told[name]}, and locked is {' or '.join(versions)}"
+    for notice in notices:
+        if refusal := explain_refusal(notice):
+            yield refusal
+        if not any(text.strip() for text in notice.texts):
+            yield f"{notice.name} comes without the text of its licence"

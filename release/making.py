@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +22,7 @@ from release.errors import ReleaseError
 from release.layers import write_layer
 from release.licences import spdx_licence
 from release.oci import Layout, PlatformImage
-from release.places import LOCKS, PACKAGES, PROJECT, this_architecture
+from release.places import IMAGE_NOTICES, LOCKS, NOTICES, PACKAGES, PROJECT, this_architecture
 from release.provenance import make_provenance, render_checksums
 from release.requirements import canonical
 from release.rootfs import make_base, make_project
@@ -54,9 +55,6 @@ def make_release(version: str, out: Path, key: Path | None, cache: Path, say: Ca
     if out.exists():
         raise ReleaseError(f"{out} is there already; remove it, or name another folder")
     out.mkdir(parents=True)
-    say("wheel, source archive and chart")
-    _make_archives(out, source)
-    pack_chart(PROJECT / "deploy/chart", out / f"accelet-{version}-chart.tgz", source.made_s)
     with tempfile.TemporaryDirectory() as folder:
         images = []
         for architecture in sorted(ARCHITECTURES, key=lambda name: name != this_architecture()):
@@ -64,6 +62,10 @@ def make_release(version: str, out: Path, key: Path | None, cache: Path, say: Ca
             image, sbom = _make_image(Path(folder, architecture), architecture, source, cache)
             images.append(image)
             (out / f"accelet-{version}-{architecture}.spdx.json").write_text(sbom)
+        say("wheel, source archive and chart")
+        notices = Path(folder, this_architecture(), "base", IMAGE_NOTICES).read_text()
+        _make_archives(out, source, notices)
+        pack_chart(PROJECT / "deploy/chart", out / f"accelet-{version}-chart.tgz", source.made_s)
         say("image archive")
         layout = Layout(Path(folder, "layout"), source.made_s)
         layout.write(sorted(images, key=lambda one: one.architecture), _settings(source), "accelet", version)
@@ -89,17 +91,29 @@ def _git(*words: str) -> str:
     return done.stdout.strip()
 
 
-def _make_archives(out: Path, source: Source) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "--directory", str(out)],
-        cwd=PROJECT,
-        env={**os.environ, "SOURCE_DATE_EPOCH": str(source.made_s)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def _make_archives(out: Path, source: Source, notices: str) -> None:
+    with _lying_in_the_project(notices):
+        done = subprocess.run(
+            [sys.executable, "-m", "hatchling", "build", "--directory", str(out)],
+            cwd=PROJECT,
+            env={**os.environ, "SOURCE_DATE_EPOCH": str(source.made_s)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     if done.returncode:
         raise ReleaseError(f"wheel and source archive cannot be built: {done.stderr.strip()[-2000:]}")
+
+
+@contextmanager
+def _lying_in_the_project(notices: str) -> Iterator[None]:
+    """Puts the notices where hatchling takes licence files from (pyproject.toml), while it builds."""
+    path = PROJECT / NOTICES
+    path.write_text(notices)
+    try:
+        yield
+    finally:
+        path.unlink()
 
 
 def _make_image(folder: Path, architecture: str, source: Source, cache: Path) -> tuple[PlatformImage, str]:

@@ -1,23 +1,37 @@
-"""THIRD_PARTY_NOTICES.txt: what an image holds of others, and under which licences."""
+"""THIRD_PARTY_NOTICES.txt: which packages of others an image holds, and under which licences."""
 
 import importlib.metadata
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from release.debianlock import DebianLock
-from release.licences import Notice, spdx_licence
+from release.errors import ReleaseError
+from release.licences import Notice, problems, spdx_licence
 from release.requirements import canonical
 
 _HEADING: Final = re.compile(r"^== (?P<name>\S+) (?P<version>\S+)\nLicence: (?P<licence>.*)$", re.MULTILINE)
 _LICENCE_FILE: Final = re.compile(r"(?i)(licen[cs]e|copying|notice|authors)")
 _INTRODUCTION: Final = """\
-The container image of accelet holds these packages of others. Written by `make lock`: do not edit.
+The container image of accelet holds these packages of others. This file is made with it, from its locks.
 
-What comes from Debian is listed at the end; each of these packages has its licence in the image, in
-/usr/share/doc/PACKAGE/copyright. The wheel and the source archive of accelet hold nothing of others.
+The packages of Debian are listed at the end; each has its licence in the image, in
+/usr/share/doc/PACKAGE/copyright. The wheel and the source archive of accelet hold no code of others.
 """
+
+
+def make_notices(packages: Path, locked: Mapping[str, Sequence[str]], debian: DebianLock) -> str:
+    """The file's content, from a folder in which at least the locked versions, by names, are installed.
+
+    Raises:
+        ReleaseError: a package is missing, has another version, no licence text or a licence not allowed.
+    """
+    notices = [notice for notice in read_notices(packages) if notice.name in locked]
+    found = [*problems(notices, locked)]
+    if found:
+        raise ReleaseError("\n".join(found))
+    return render_notices(notices, debian)
 
 
 def read_notices(packages: Path) -> list[Notice]:

@@ -9,13 +9,16 @@ PROJECT: Final = Path(__file__).parent.parent
 LOCKS: Final = PROJECT / "locks"
 DEBIAN_LOCK: Final = LOCKS / "debian.lock"
 IMAGE_LOCK: Final = LOCKS / "image.txt"
-NOTICES: Final = PROJECT / "THIRD_PARTY_NOTICES.txt"
+DEV_LOCK: Final = LOCKS / "dev.txt"
+NOTICES: Final = "THIRD_PARTY_NOTICES.txt"
+"""Made with each release and not kept in git. It lies here only while archives are made, which take it in."""
 
 PYTHON: Final = "python3.13"
 INTERPRETER: Final = f"usr/bin/{PYTHON}"
 PACKAGES: Final = f"usr/local/lib/{PYTHON}/dist-packages"
 """Where Debian's Python looks for what does not come from Debian."""
 
+IMAGE_NOTICES: Final = f"usr/share/doc/accelet/{NOTICES}"
 COMMAND: Final = "usr/local/bin/accelet"
 CERTIFICATES: Final = "etc/ssl/certs/ca-certificates.crt"
 

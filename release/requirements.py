@@ -28,6 +28,14 @@ def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def locked_versions(text: str) -> dict[str, list[str]]:
+    """The versions of each package in a lock file; there are several where Pythons take different ones."""
+    found: dict[str, list[str]] = {}
+    for pin in parse_pins(text):
+        found.setdefault(pin.name, []).append(pin.version)
+    return found
+
+
 def parse_pins(text: str) -> Iterator[Pin]:
     """The pins of a lock file."""
     for block in re.split(r"\n(?=[A-Za-z0-9])", text):

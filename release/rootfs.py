@@ -14,11 +14,13 @@ from release.bytecode import Interpreter
 from release.debianarchive import fetch
 from release.debianlock import parse_lock
 from release.errors import ReleaseError
+from release.notices import make_notices
 from release.places import (
     CERTIFICATES,
     COMMAND,
     DEBIAN_LOCK,
     IMAGE_LOCK,
+    IMAGE_NOTICES,
     INTERPRETER,
     PACKAGES,
     PROJECT,
@@ -26,6 +28,7 @@ from release.places import (
     machine_of,
     this_architecture,
 )
+from release.requirements import locked_versions
 
 _LEFT_OUT: Final = ("usr/share/info", "usr/share/lintian", "usr/share/locale", "usr/share/man")
 _COPYRIGHT: Final = "copyright"
@@ -52,6 +55,7 @@ def make_base(root: Path, architecture: str, cache: Path) -> None:
         (root / name).mkdir(parents=True, exist_ok=True)
         (root / name).chmod(mode)
     _install(root / PACKAGES, architecture, "--require-hashes", "--no-deps", f"--requirement={IMAGE_LOCK}")
+    _add_notices(root)
     with _interpreter(root, architecture, cache) as interpreter:
         interpreter.compile(root, [f"usr/lib/{PYTHON}", PACKAGES])
 
@@ -117,6 +121,13 @@ def _add_certificates(root: Path) -> None:
     bundle.write_text("".join(path.read_text() for path in authorities))
     (root / "usr/lib/ssl").mkdir(parents=True, exist_ok=True)
     (root / "usr/lib/ssl/cert.pem").symlink_to(f"/{CERTIFICATES}")
+
+
+def _add_notices(root: Path) -> None:
+    locked = locked_versions(IMAGE_LOCK.read_text())
+    notices = root / IMAGE_NOTICES
+    notices.parent.mkdir(parents=True)
+    notices.write_text(make_notices(root / PACKAGES, locked, parse_lock(DEBIAN_LOCK.read_text())))
 
 
 def _install(target: Path, architecture: str, *what: str) -> None:

@@ -7,6 +7,8 @@ import hashlib
 import json
 import subprocess
 import sys
+import tarfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 import accelet
-from release.places import IMAGE_LOCK, PROJECT
+from release.places import IMAGE_LOCK, IMAGE_NOTICES, NOTICES, PROJECT
 from release.requirements import parse_pins
 
 pytestmark = pytest.mark.timeout(1800)
@@ -210,6 +212,22 @@ def test_wheel_of_the_release_says_its_version(made: Path) -> None:
         check=True,
     )
     assert shown.stdout.startswith(f"{accelet.__version__} {wheel}/")
+
+
+def test_notices_are_the_same_in_wheel_source_archive_and_images(made: Path, roots: dict[str, Path]) -> None:
+    wanted = (roots["amd64"] / IMAGE_NOTICES).read_bytes()
+    assert (roots["arm64"] / IMAGE_NOTICES).read_bytes() == wanted
+    about = f"accelet-{accelet.__version__}"
+    (wheel,), (source,) = made.glob("*.whl"), made.glob("*.tar.gz")
+    with zipfile.ZipFile(wheel) as files:
+        assert files.read(f"{about}.dist-info/licenses/{NOTICES}") == wanted
+        assert f"License-File: {NOTICES}" in files.read(f"{about}.dist-info/METADATA").decode()
+    with tarfile.open(source) as tar:
+        held = tar.extractfile(f"{about}/{NOTICES}")
+        assert held is not None
+        assert held.read() == wanted
+    for pin in parse_pins(IMAGE_LOCK.read_text()):
+        assert f"== {pin.name} {pin.version}\n".encode() in wanted
 
 
 @pytest.mark.parametrize(

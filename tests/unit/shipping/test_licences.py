@@ -1,21 +1,63 @@
 """What is given on with the image is told with its licence, and its licence is allowed."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from release.debianlock import DebianLock, DebianPackage
+from release.errors import ReleaseError
 from release.licences import Notice, explain_refusal, problems, spdx_licence
-from release.notices import parse_notices, render_notices
-from release.places import IMAGE_LOCK, NOTICES
-from release.requirements import parse_pins
+from release.notices import make_notices, parse_notices, render_notices
+from release.places import IMAGE_LOCK, PROJECT
+from release.requirements import locked_versions
 
 
-def test_every_locked_package_is_told_with_an_allowed_licence_and_its_text() -> None:
-    text = NOTICES.read_text()
-    notices = parse_notices(text)
-    locked = {pin.name: pin.version for pin in parse_pins(IMAGE_LOCK.read_text())}
-    assert [*problems(notices, locked)] == [], "run 'make lock'"
+def test_notices_of_this_environment_name_every_locked_package_with_its_licence_and_text(
+    tmp_path: Path,
+) -> None:
+    done = write_notices(tmp_path / "one"), write_notices(tmp_path / "two")
+    assert [one.stderr for one in done] == ["", ""]
+    text = (tmp_path / "one").read_text()
+    assert text == (tmp_path / "two").read_text()
+    assert [one.name for one in parse_notices(text)] == sorted(locked_versions(IMAGE_LOCK.read_text()))
     for part in text.split("\n== ")[1:-1]:
         assert len(part.splitlines()) > 5, f"{part.split()[0]} has no licence text"
+
+
+def write_notices(path: Path) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "release", "notices", str(path)]
+    return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+
+
+def installed(folder: Path, name: str, licence: str, text: str) -> None:
+    """A package as pip leaves it, as far as notices read it."""
+    about = folder / f"{name}-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(
+        f"Metadata-Version: 2.4\nName: {name}\nVersion: 1\nLicense-Expression: {licence}\n"
+    )
+    (about / "LICENSE").write_text(text)
+    (about / "RECORD").write_text(f"{about.name}/LICENSE,,\n{about.name}/METADATA,,\n")
+
+
+@pytest.mark.parametrize(
+    ("licence", "text", "sentence"),
+    [
+        ("GPL-3.0-only", "You may", "a is under GPL-3.0-only, which is not allowed"),
+        ("MIT", " ", "a comes without the text of its licence"),
+    ],
+)
+def test_no_image_is_made_of_a_package_that_may_not_be_given_on(
+    licence: str, text: str, sentence: str, tmp_path: Path
+) -> None:
+    installed(tmp_path, "a", licence, text)
+    installed(tmp_path, "unlocked", "GPL-3.0-only", "")
+    with pytest.raises(ReleaseError) as refused:
+        make_notices(tmp_path, {"a": ["1"]}, DebianLock("now", ()))
+    assert str(refused.value) == sentence
+    assert "unlocked" not in make_notices(tmp_path, {}, DebianLock("now", ()))
 
 
 @pytest.mark.parametrize(
@@ -54,9 +96,9 @@ def test_licence_is_found_in_what_metadata_says(
 
 
 def test_package_without_notice_and_notice_of_another_version_are_told() -> None:
-    notices = [Notice("a", "1", "MIT"), Notice("b", "1", "MIT"), Notice("d", "1", "MIT")]
-    assert [*problems(notices, {"a": "1", "b": "2", "c": "3"})] == [
-        "the notice is of b 1, and locked is 2",
+    notices = [Notice(name, "1", "MIT", ("You may",)) for name in "abd"]
+    assert [*problems(notices, {"a": ["0", "1"], "b": ["2", "3"], "c": ["3"]})] == [
+        "the notice is of b 1, and locked is 2 or 3",
         "c 3 is locked and has no notice",
         "the notice is of d 1, and locked is none",
     ]
