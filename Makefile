@@ -33,7 +33,7 @@ demo: .venv/.ready ## the main job on a simulated node: no root, no cluster, no 
 	@$(BIN)/accelet demo
 
 test: .venv/.ready ## every test that needs neither root nor a cluster
-	@$(BIN)/pytest $(PARALLEL)
+	@$(BIN)/pytest $(PARALLEL) -p tests.costs
 
 properties: .venv/.ready ## the property tests again, with five times as many examples; some minutes
 	@ACCELET_HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n 3 -m "hypothesis and not thorough"

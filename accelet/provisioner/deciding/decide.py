@@ -117,7 +117,7 @@ def _pursue(view: SlicesView) -> Step:
 
 
 def _begin(view: SlicesView) -> Step:
-    record = replace(view.record, no_room=False)
+    record = replace(view.record, no_room=False) if view.record.no_room else view.record
     if view.rival:
         return Step(record.say(view.rival), None, _WAIT_S)
     missing = view.set_size - 1 - len(view.members)

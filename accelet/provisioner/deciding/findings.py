@@ -22,9 +22,9 @@ def note_findings(view: SlicesView, step: Step) -> Step:
     """
     doubt = doubt_of(view, step.record) if step.record.pool == view.record.pool else ""
     silent, staying = _silence(view, step.record), _staying(view, step.record)
-    record = replace(
-        step.record, silent=silent, doubt=doubt, staying=staying, slow=_slowness(view, step.record)
-    )
+    record, slow = step.record, _slowness(view, step.record)
+    if (record.silent, record.doubt, record.staying, record.slow) != (silent, doubt, staying, slow):
+        record = replace(record, silent=silent, doubt=doubt, staying=staying, slow=slow)
     record = note_use(view, record)
     if record.undeletable and (record.phase not in LEAVING or not view.has_pool):
         record = replace(record, undeletable="")
@@ -34,14 +34,19 @@ def note_findings(view: SlicesView, step: Step) -> Step:
         again_s = soon_s
     if record.phase != "Ready":
         is_held = record.phase == "Repairing"
-        kept = record if is_held else replace(record, no_service="", drift="")
-        return Step(kept, step.action, again_s)
+        return Step(record if is_held else _with_service(record, "", ""), step.action, again_s)
     no_service = view.no_service
     if no_service and not record.no_service and left_s > 0:
         no_service, again_s = "", soon_s
     waits_s = [wait_s for wait_s in (again_s, use_left_s(view, record)) if wait_s is not None]
     again_s = min(waits_s, default=None)
-    return Step(replace(record, no_service=no_service, drift=_drift(view)), step.action, again_s)
+    return Step(_with_service(record, no_service, _drift(view)), step.action, again_s)
+
+
+def _with_service(record: SliceRecord, no_service: str, drift: str) -> SliceRecord:
+    if (record.no_service, record.drift) == (no_service, drift):
+        return record
+    return replace(record, no_service=no_service, drift=drift)
 
 
 def _slowness(view: SlicesView, record: SliceRecord) -> str:

@@ -13,7 +13,7 @@ def judge_pool(view: SlicesView) -> tuple[SliceRecord, str]:
     """
     record, asked_s = view.record, view.listed.asked_s
     if view.is_sound:
-        return replace(record, doubted_s=0.0), ""
+        return replace(record, doubted_s=0.0) if record.doubted_s else record, ""
     if not 0.0 < record.doubted_s <= asked_s:  # the first such list, or a clock was set back
         return replace(record, doubted_s=asked_s), ""
     is_believed = asked_s - record.doubted_s >= view.times.lag_s and not view.is_whole

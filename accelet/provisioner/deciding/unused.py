@@ -10,10 +10,11 @@ def note_use(view: SlicesView, record: SliceRecord) -> SliceRecord:
     """The record with since when a ready slice has no pods, and a sentence once that lasts for `unused_s`."""
     is_idle = record.phase == "Ready" and not any(node.has_pods for node in view.nodes_of(record.pool))
     if not is_idle:
-        return replace(record, idle_s=0.0, unused="")
+        return replace(record, idle_s=0.0, unused="") if record.idle_s or record.unused else record
     idle_s = record.idle_s or view.now_s
     if left(view, idle_s, view.times.unused_s) > 0:
-        return replace(record, idle_s=idle_s, unused="")
+        is_noted = (record.idle_s, record.unused) == (idle_s, "")
+        return record if is_noted else replace(record, idle_s=idle_s, unused="")
     unused = (
         f"no pod has run on it for {view.times.unused_s / 60:.0f} min: its pods may select other nodes, wait "
         "at a gate, or not be made. kubectl describe pod says why they are not on its nodes"

@@ -125,7 +125,7 @@ class SliceRecord:
         return replace(self, phase=phase, why=why, since_s=now_s, **entered)  # type: ignore[arg-type]  # of this class
 
     def say(self, why: str) -> "SliceRecord":
-        return replace(self, why=why)
+        return self if self.why == why else replace(self, why=why)
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,7 +267,8 @@ class World:
 
     def view(self, request: SimRequest) -> SlicesView:
         phase = request.record.phase
-        room = self.room() if phase in BEGINNING or phase == "Parked" else RoomBook()
+        asks = phase in ("Pending", "BackingOff") and request.unwanted is None
+        room = self.room() if asks or phase in BEGINNING or phase == "Parked" else RoomBook()
         view = SlicesView(
             name=request.name,
             uid=request.uid,
@@ -293,8 +294,7 @@ class World:
             given=self.given(request),
             times=self.times,
         )
-        if phase in ("Pending", "BackingOff") and request.unwanted is None:
-            room = self.room()
+        if asks:
             return replace(view, parked=tuple(self.offers(request, view, room)))
         if phase in ("Parked", "Releasing"):
             askers = (

@@ -166,6 +166,11 @@ def count(make: Callable[[int], Agent], nodes: int = 60) -> Counter[str]:
     return total
 
 
+def shows(outcome: str, make: Callable[[int], Agent], nodes: int = 60) -> bool:
+    """Whether there is such an outcome on one of the nodes; those after the first are not run."""
+    return any(run(make(seed)).counts[outcome] for seed in range(nodes))
+
+
 class Comparing(Agent):
     """Asks the original's rule at each call as well, with the freshest pods there are."""
 
@@ -204,12 +209,12 @@ def test_oldest_time_stamp_swaps_containers() -> None:
 
 def test_trust_in_a_lagging_watch_swaps_pods_of_one_name() -> None:
     lag = Disturbances(lag_ms=100)
-    assert count(lambda seed: Trusting(Node(220 + seed, GET, lag)), 40)["wrong"] > 0
+    assert shows("wrong", lambda seed: Trusting(Node(220 + seed, GET, lag)), 40)
 
 
 def test_first_visible_pod_is_no_proof_where_turned_away_pods_are_shown() -> None:
     lag = Disturbances(lag_ms=20)
-    assert count(lambda seed: Agent(Unfiltered(seed, Podresources.GET_ACTIVE, lag)))["wrong"] > 0
+    assert shows("wrong", lambda seed: Agent(Unfiltered(seed, Podresources.GET_ACTIVE, lag)))
 
 
 def test_before_134_nearly_every_container_is_matched_and_the_rest_refused() -> None:
@@ -340,77 +345,77 @@ GET = Podresources.GET_ACTIVE
 
 def test_agent_that_asks_nobody_at_its_registration_swaps_containers() -> None:
     forgotten = Disturbances(lag_ms=20, forgotten_pods=True, agent_restarts=True)
-    assert count(lambda seed: Unscreened(Node(seed, GET, forgotten)))["wrong"] > 0
+    assert shows("wrong", lambda seed: Unscreened(Node(seed, GET, forgotten)))
     assert count(lambda seed: Agent(Node(seed, GET, forgotten)))["wrong"] == 0
 
 
 def test_records_that_a_kubelet_may_have_rejected_swap_containers() -> None:
     rejected = Disturbances(lag_ms=500, forgotten_pods=True, kubelet_restarts=True)
-    assert count(lambda seed: Recalling(Node(70 + seed, GET, rejected)), 10)["wrong"] > 0
+    assert shows("wrong", lambda seed: Recalling(Node(70 + seed, GET, rejected)), 10)
     assert count(lambda seed: Agent(Node(70 + seed, GET, rejected)), 10)["wrong"] == 0
 
 
 def test_agent_that_forgets_what_was_deleted_swaps_containers() -> None:
-    assert count(lambda seed: Agent(Trustful(seed, GET, FORCED)))["wrong"] > 0
+    assert shows("wrong", lambda seed: Agent(Trustful(seed, GET, FORCED)))
     assert count(lambda seed: Agent(Node(seed, GET, FORCED)))["wrong"] == 0
 
 
 def test_agent_that_does_not_wait_for_its_watch_swaps_containers() -> None:
     behind = Disturbances(lag_ms=500, forced_deletions=True)
-    assert count(lambda seed: Agent(Hasty(70 + seed, GET, behind)), 25)["wrong"] > 0
+    assert shows("wrong", lambda seed: Agent(Hasty(70 + seed, GET, behind)), 25)
     assert count(lambda seed: Agent(Node(70 + seed, GET, behind)), 25)["wrong"] == 0
 
 
 def test_agent_that_is_not_told_what_was_deleted_before_it_began_swaps_containers() -> None:
     restarted = Disturbances(lag_ms=500, forced_deletions=True, agent_restarts=True)
-    assert count(lambda seed: Agent(Oblivious(148 + seed, GET, restarted)), 4)["wrong"] > 0
+    assert shows("wrong", lambda seed: Agent(Oblivious(148 + seed, GET, restarted)), 4)
     assert count(lambda seed: Agent(Node(148 + seed, GET, restarted)), 4)["wrong"] == 0
 
 
 def test_agent_that_does_not_doubt_what_it_was_not_told_swaps_containers() -> None:
     restarted = Disturbances(lag_ms=500, forced_deletions=True, agent_restarts=True)
-    assert count(lambda seed: Agent(Unaware(190 + seed, GET, restarted)), 5)["wrong"] > 0
+    assert shows("wrong", lambda seed: Agent(Unaware(190 + seed, GET, restarted)), 5)
     assert count(lambda seed: Agent(Node(190 + seed, GET, restarted)), 5)["wrong"] == 0
 
 
 def test_pod_that_is_gone_may_be_starting_a_container_still() -> None:
     both = Disturbances(lag_ms=500, forced_deletions=True, forgotten_pods=True)
-    assert count(lambda seed: Agent(Unafraid(270 + seed, GET, both)), 15)["wrong"] > 0
+    assert shows("wrong", lambda seed: Agent(Unafraid(270 + seed, GET, both)), 15)
     assert count(lambda seed: Agent(Node(270 + seed, GET, both)), 15)["wrong"] == 0
 
 
 def test_kubelet_shows_again_whom_it_turned_away_where_the_name_is_anothers() -> None:
     behind = Disturbances(lag_ms=100, forced_deletions=True)
-    assert count(lambda seed: Agent(Relieved(10 + seed, GET, behind)), 15)["wrong"] > 0
+    assert shows("wrong", lambda seed: Agent(Relieved(10 + seed, GET, behind)), 15)
     assert count(lambda seed: Agent(Node(10 + seed, GET, behind)), 15)["wrong"] == 0
 
 
 def test_pod_without_a_token_starts_though_it_was_turned_away() -> None:
     behind = Disturbances(lag_ms=100, forced_deletions=True)
-    assert count(lambda seed: Agent(Unwary(10 + seed, GET, behind)), 15)["wrong"] > 0
+    assert shows("wrong", lambda seed: Agent(Unwary(10 + seed, GET, behind)), 15)
     assert count(lambda seed: Agent(Node(10 + seed, GET, behind)), 15)["wrong"] == 0
 
 
 def test_call_that_has_waited_may_be_for_a_pod_whose_deletion_the_kubelet_has_heard_of_since() -> None:
     behind = Disturbances(lag_ms=20, forced_deletions=True)
-    assert count(lambda seed: Forgetful(Node(180 + seed, GET, behind)), 15)["wrong"] > 0
+    assert shows("wrong", lambda seed: Forgetful(Node(180 + seed, GET, behind)), 15)
     assert count(lambda seed: Agent(Node(180 + seed, GET, behind)), 15)["wrong"] == 0
 
 
 def test_agent_that_remembers_refusals_of_another_kubelet_refuses_again() -> None:
-    assert count(lambda seed: Unforgiving(Node(seed, GET, RESTLESS), refuses=0.6))["unproven"] > 0
+    assert shows("unproven", lambda seed: Unforgiving(Node(seed, GET, RESTLESS), refuses=0.6))
     assert count(lambda seed: Agent(Node(seed, GET, RESTLESS), refuses=0.6))["unproven"] == 0
 
 
 def test_forged_mirrors_that_are_believed_have_others_refused() -> None:
-    total = count(lambda seed: Displacing(Gullible(seed, GET, FORGED)))
-    assert total["right"] < total.total()
+    nodes = (run(Displacing(Gullible(seed, GET, FORGED))).counts for seed in range(60))
+    assert any(set(counts) - {"right"} for counts in nodes)
     assert set(count(lambda seed: Agent(Node(seed, GET, FORGED)))) == {"right"}
 
 
 def test_devices_booked_by_name_are_those_of_nobody() -> None:
-    def phantoms(make: Callable[[Node], Agent]) -> int:
-        return sum(len(run(make(Node(seed, GET, FORCED))).phantoms) for seed in range(60))
+    def has_phantoms(make: Callable[[Node], Agent]) -> bool:
+        return any(run(make(Node(seed, GET, FORCED))).phantoms for seed in range(60))
 
-    assert phantoms(Booking) > 0
-    assert phantoms(Agent) == 0
+    assert has_phantoms(Booking)
+    assert not has_phantoms(Agent)
