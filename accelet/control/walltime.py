@@ -13,3 +13,8 @@ def left_s(until_s: float, now_s: float, most_s: float) -> float:
     """
     left = until_s - now_s
     return 0.0 if left > most_s + max(most_s, _SKEW_S) else max(0.0, min(left, most_s))
+
+
+def believed_until_s(now_s: float, most_s: float) -> float:
+    """The latest time at which a wait of `most_s` may have begun; by a later one a clock was set back."""
+    return now_s + max(most_s, _SKEW_S)

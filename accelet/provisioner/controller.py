@@ -47,7 +47,10 @@ from accelet.runtime.logs import Log
 _log = Log(__name__)
 
 _PARALLEL: Final = 8
-_FULL_S: Final = 1.0
+_FULL_S: Final = 60.0
+"""Whoever waits for a place among the requests under way is told of it, and looks again after this time."""
+
+_UNDER_WAY_S: Final = 1.0
 _NO_LIST_S: Final = 1.0
 _OWNER_AGAIN_S: Final = 300.0
 _REFUSED_AGAIN_S: Final = 60.0
@@ -131,12 +134,10 @@ class Controller:
 
     def see_pool(self, pool: str) -> None:
         """A Node or a pod of a pool came, changed or went."""
-        request = self._state.request_of_pool(pool)
-        if request is None:
-            return
-        self.see_request(request.key)
-        if request.status.phase == "Creating":
-            self._operations.list_soon()
+        for request in self._state.with_pool(pool):
+            self.see_request(request.key)
+            if request.status.phase == "Creating":
+                self._operations.list_soon()
 
     def _is_busy(self) -> bool:
         """Whether some slice comes or goes, so that the pools are worth looking at."""
@@ -152,18 +153,18 @@ class Controller:
         there = {pool.name for pool in listed.pools} if listed is not None else set[str]()
         is_room = not self._has_listed or any(pool.name not in there for pool in changed)
         self._has_listed = True
-        for request in list(self._state.requests.values()):
-            own = {request.uid, request.status.mark}
-            if own & marks or request.status.phase == "Creating":
+        for request in self._state.with_marks(marks):
+            self.see_request(request.key)
+        for request in self._state.in_phases("Creating"):
+            if request.status.sent and request.status.pool not in there:
                 self.see_request(request.key)
         if is_room:
             self._see_room()
         for mark in marks_of(self._operations.listed):
             if not self._state.holds(mark):
                 self._queue.add(Look("orphan", (mark,)))
-        phases = Counter(request.status.phase for request in self._state.requests.values())
         self._metrics.slices.clear()
-        for phase, count in phases.items():
+        for phase, count in self._state.count_phases().items():
             self._metrics.slices.labels(phase).set(count)
         problems = Counter(kind for one in self._state.requests.values() for kind, _ in one.problems)
         self._metrics.problems.clear()
@@ -172,9 +173,8 @@ class Controller:
 
     def _see_room(self) -> None:
         """Something ended: who waits for room may have it now."""
-        for request in list(self._state.requests.values()):
-            if request.status.phase == "Pending":
-                self.see_request(request.key)
+        for request in self._state.in_phases("Pending"):
+            self.see_request(request.key)
 
     async def _look(self, look: Look) -> float | None:
         try:
@@ -189,6 +189,8 @@ class Controller:
                     return await self._look_at_orphan(uid)
         except NotLeadingError:  # a renewal that was under way may keep the lease: then nobody else looks
             return _NOT_LEADING_S
+        finally:
+            self._operations.pass_on(look)
         return None
 
     async def _look_at_owner(self, key: OwnerKey) -> float | None:
@@ -285,15 +287,23 @@ class Controller:
         return _TURN_S
 
     def _create(self, request: SliceRequest, view: SlicesView, again_s: float | None) -> float | None:
-        if self._operations.is_full:
+        look = Look("request", request.key)
+        if not self._has_place(look):
             return _FULL_S
         self._operations.start(
             request.uid,
             partial(self._ask_for_pool, request, view),
             partial(self._note_create, request, view),
-            partial(self._queue.add_after, Look("request", request.key)),
+            partial(self._queue.add_after, look),
         )
         return again_s
+
+    def _has_place(self, look: Look) -> bool:
+        """Whether the provider may be asked for one thing more; if not, the look comes again once it may."""
+        has_place = self._operations.has_place(look)
+        if not has_place:
+            self._operations.tell_when_free(look, partial(self._queue.add, look))
+        return has_place
 
     async def _ask_for_pool(self, request: SliceRequest, view: SlicesView) -> Failure | None:
         record = view.record
@@ -320,7 +330,7 @@ class Controller:
     def _delete(
         self, uid: str, look: Look, action: Delete, view: SlicesView, again_s: float | None
     ) -> float | None:
-        if self._operations.is_full:
+        if not self._has_place(look):
             return _FULL_S
         is_forced = view.is_forced
 
@@ -338,7 +348,7 @@ class Controller:
                 await self._note_delete(uid, view, failure)
 
         def finished(wait_s: float) -> None:
-            self._queue.add_after(look, max(wait_s, again_s or _FULL_S))
+            self._queue.add_after(look, max(wait_s, again_s or _UNDER_WAY_S))
 
         self._operations.start(uid, delete, done, finished)
         return again_s
@@ -364,7 +374,7 @@ class Controller:
         if now_s - since_s < self._settings.lag_s:
             return since_s + self._settings.lag_s - now_s
         if self._operations.is_under_way(uid):
-            return _FULL_S
+            return _UNDER_WAY_S
         return await self._give_back(uid, listed, now_s)
 
     async def _give_back(self, uid: str, listed: PoolList, now_s: float) -> float | None:

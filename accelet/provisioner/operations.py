@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -50,14 +50,30 @@ class Operations:
         self._poll_s, self._most, self._clock = poll_s, most, clock
         self._wanted = asyncio.Event()
         self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._waiting: dict[Hashable, Callable[[], None]] = {}
+        self._told: set[Hashable] = set()
         self.listed: PoolList | None = None
         self.problem = ""
         self._since_s = 0.0
 
-    @property
-    def is_full(self) -> bool:
-        """Whether as many requests are under way as may be."""
-        return len(self._under_way) >= self._most
+    def has_place(self, key: Hashable) -> bool:
+        """Whether one more request may be under way, beside those that were told that they may be."""
+        return len(self._under_way) + len(self._told - {key}) < self._most
+
+    def tell_when_free(self, key: Hashable, tell: Callable[[], None]) -> None:
+        """Calls `tell` once there is a place for `key`, in the order of these calls.
+
+        The place is kept until `pass_on`.
+        """
+        self._waiting.setdefault(key, tell)
+
+    def pass_on(self, key: Hashable) -> None:
+        """Whoever was told by `key` has started a request or wants none: the next one may."""
+        self._told.discard(key)
+        while self._waiting and len(self._under_way) + len(self._told) < self._most:
+            first = next(iter(self._waiting))
+            self._told.add(first)
+            self._waiting.pop(first)()
 
     def silence(self, patience_s: float) -> str:
         """Why there is no list, or none since so many seconds; empty otherwise."""
@@ -112,6 +128,7 @@ class Operations:
                 self._under_way.pop(key, None)
                 self._metrics.in_flight.set(len(self._under_way))
                 self._wanted.set()
+                self.pass_on(key)
                 finished(wait_s)
 
         self._under_way[key] = asyncio.create_task(work(), name=f"provider-{key}")

@@ -9,7 +9,7 @@ import msgspec
 
 from accelet.kinds.slicerequest import FINALIZER, SliceCondition, SliceRequestSpec, SliceRequestStatus
 from accelet.kube.objects import RawObject, WireMetadata, WireObject, read_object
-from accelet.provisioner.deciding.view import Member, SliceRecord
+from accelet.provisioner.deciding.view import SliceRecord
 
 FORCE: Final = "accelet.dev/force-delete"
 """The annotation by which a person lets a slice be deleted under its running pods: `"true"`."""
@@ -92,11 +92,6 @@ class SliceRequest:
             drift=self._found(_DRIFT),
             silent=self._found(_SILENT),
         )
-
-    @cached_property
-    def as_member(self) -> Member:
-        """What the others of its set see of it, as far as it is written down."""
-        return Member(self.record)
 
     @property
     def problems(self) -> tuple[tuple[str, str], ...]:

@@ -1,21 +1,25 @@
 """What there is, as the watches tell it, and the view of it that one decision takes."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from accelet.kinds.slicerequest import Phase, SliceOwner
 from accelet.kube.nodes import Node
 from accelet.kube.pods import Pod
 from accelet.kube.watching.store import precedes
 from accelet.provisioner.bookings.book import BookingBook
+from accelet.provisioner.books.grouped import Grouped
+from accelet.provisioner.books.jobs import JobBook
+from accelet.provisioner.books.parked import ParkedBook
+from accelet.provisioner.books.sets import ALONE, Asking, SetBook
 from accelet.provisioner.deciding.offers import ParkedSlice, Party, given_of, is_in_the_way, offers_for
 from accelet.provisioner.deciding.parking import OFFERED_S
 from accelet.provisioner.deciding.room import BEGINNING, Counted, Limits, RoomBook, Turns
 from accelet.provisioner.deciding.view import (
-    GATHERING,
-    HELD,
-    Member,
+    NO_REST,
     ParkedPool,
+    RestOfSet,
     SliceNode,
     SliceRecord,
     SlicesView,
@@ -24,7 +28,6 @@ from accelet.provisioner.deciding.view import (
 from accelet.provisioner.demand.owners import JobOwner
 from accelet.provisioner.demand.slices import why_not_asked
 from accelet.provisioner.nodes import binding_labels, is_stuck, is_work, see_node
-from accelet.provisioner.parked import ParkedBook
 from accelet.provisioner.planning import fingerprint_of, machines_of, order_for
 from accelet.provisioner.pools.machines import Machines, Refusal
 from accelet.provisioner.pools.pool import NodePool, PoolList
@@ -35,12 +38,6 @@ Key = tuple[str, str]
 OwnerKey = tuple[str, str, str]
 
 _NOTHING: Mapping[str, str] = {}
-_ALONE = frozenset(("Ready", "Repairing", "Releasing", "Parked", "Refused"))
-"""Phases in which a slice asks nothing of its set, but whether all of it is unused."""
-
-_BY_TIERS = frozenset(("Creating", "Joining", "BackingOff"))
-"""Phases in which only the others count that found no room in a tier."""
-
 _NO_POOLS: frozenset[str] = frozenset()
 _SHOWN = 80
 
@@ -68,15 +65,9 @@ class ProvisionerState:
         self.bookings = BookingBook()
         self.parked = ParkedBook()
         self._keys: dict[str, Key] = {}
-        self._sets: dict[Key, dict[Key, SliceRequest]] = defaultdict(dict)
-        """Requests by the namespace and name of their set."""
-
-        self._dry_of: dict[Key, set[Key]] = defaultdict(set)
-        """Of these those that found no room in some tier."""
-
-        self._of_job: dict[Key, set[Key]] = defaultdict(set)
-        """Requests by the namespace and name of the Job that they are for."""
-
+        self._sets = SetBook(is_use_watched=settings.release_unused_s is not None)
+        self._jobs = JobBook()
+        self._in_phase: Grouped[Phase] = Grouped()
         self._room, self._chips = RoomBook(), dict[str, int]()
         self._counted_list: PoolList | None = None
         self._pools_of: dict[str, frozenset[str]] = {}
@@ -85,10 +76,6 @@ class ProvisionerState:
         """By node the pods that count as work, with the time by which each is to be gone."""
 
         self._of_pool: dict[str, set[str]] = defaultdict(set)
-        self._changes_of: dict[str, object] = {}
-        """By pool a thing that is another one after each change of its Nodes; none where it has no Nodes."""
-
-        self._whole: dict[str, tuple[tuple[object, ...], bool]] = {}
         self._times = Times(
             join_s=settings.join_s,
             hold_s=settings.hold_s,
@@ -117,15 +104,13 @@ class ProvisionerState:
             return
         if known is not None and known.uid != request.uid:
             self.remove_request(known.key, known.uid)
+        elif known is not None:
+            self._forget(known)
         self.requests[request.key] = request
-        self._sets[request.set_key][request.key] = request
-        if request.status.dry_tiers:
-            self._dry_of[request.set_key].add(request.key)
-        else:
-            self._forget_dry(request)
         self._keys[request.uid] = request.key
-        if request.spec.owner is not None:
-            self._of_job[request.namespace, request.spec.owner.job].add(request.key)
+        self._sets.add(request)
+        self._jobs.add(request)
+        self._in_phase.put(request.status.phase, request)
         self.parked.set(request)
         self._count(request)
         for mark in {request.status.mark, known.status.mark if known is not None else ""} - {""}:
@@ -140,31 +125,19 @@ class ProvisionerState:
     def remove_request(self, key: Key, uid: str) -> None:
         if (known := self.requests.get(key)) is not None and known.uid == uid:
             del self.requests[key]
-            del self._sets[known.set_key][key]
-            if not self._sets[known.set_key]:
-                del self._sets[known.set_key]
-            self._forget_dry(known)
+            self._forget(known)
             self._chips.pop(uid, None)
-            self._whole.pop(uid, None)
             self._keys.pop(uid, None)
-            self._forget_job(known)
             self.parked.remove(uid)
             self._room.remove(uid)
             if known.status.mark:
                 self._count_holders(known.status.mark)
 
-    def _forget_dry(self, request: SliceRequest) -> None:
-        if request.set_key in self._dry_of:
-            self._dry_of[request.set_key].discard(request.key)
-            if not self._dry_of[request.set_key]:
-                del self._dry_of[request.set_key]
-
-    def _forget_job(self, request: SliceRequest) -> None:
-        if request.spec.owner is not None:
-            job = request.namespace, request.spec.owner.job
-            self._of_job[job].discard(request.key)
-            if not self._of_job[job]:
-                del self._of_job[job]
+    def _forget(self, known: SliceRequest) -> None:
+        """Takes a request out of the books that have it as it was."""
+        self._sets.remove(known)
+        self._jobs.remove(known)
+        self._in_phase.drop(known.status.phase, known)
 
     def set_node(self, node: Node) -> str | None:
         """Takes a Node over; returns the pool it is of."""
@@ -173,7 +146,7 @@ class ProvisionerState:
         pool = node.labels.get(self.pool_label)
         if pool is not None:
             self._of_pool[pool].add(node.name)
-            self._changes_of[pool] = object()
+            self._sets.note_nodes(pool)
         return pool
 
     def renew_node(self, node: Node) -> None:
@@ -189,10 +162,9 @@ class ProvisionerState:
         pool = known.labels.get(self.pool_label) if known is not None else None
         if pool is not None:
             self._of_pool[pool].discard(name)
-            self._changes_of[pool] = object()
+            self._sets.note_nodes(pool)
             if not self._of_pool[pool]:
                 del self._of_pool[pool]
-                del self._changes_of[pool]
         return pool
 
     def set_pod(self, key: Key, pod: Pod | None) -> set[str]:
@@ -215,12 +187,25 @@ class ProvisionerState:
         found = (self.nodes[name].labels.get(self.pool_label) for name in changed if name in self.nodes)
         return {pool for pool in found if pool is not None}
 
-    def request_of_pool(self, pool: str) -> SliceRequest | None:
-        return next((one for one in self.requests.values() if one.status.pool == pool), None)
+    def with_pool(self, pool: str) -> list[SliceRequest]:
+        """The requests that a pool is of, or was: one that is parked may be given to another."""
+        return self._sets.with_pool(pool)
+
+    def in_phases(self, *phases: Phase) -> list[SliceRequest]:
+        return self._in_phase.of_all(phases)
+
+    def count_phases(self) -> Mapping[Phase, int]:
+        """How many requests there are in each phase."""
+        return self._in_phase.sizes()
 
     def request_with(self, uid: str) -> SliceRequest | None:
         key = self._keys.get(uid)
         return None if key is None else self.requests[key]
+
+    def with_marks(self, marks: Iterable[str]) -> list[SliceRequest]:
+        """The requests that have pools with these marks: their own, or those they took over."""
+        own = [one for mark in marks if (one := self.request_with(mark)) is not None]
+        return own + [one for mark in marks for one in self.parked.holders_of(mark)]
 
     def holds(self, mark: str) -> bool:
         """Whether some request answers for pools with this mark: its own, or one that took them over."""
@@ -235,22 +220,24 @@ class ProvisionerState:
         if status.phase == "Pending":  # it may ask for one, or need the room of one
             found += [one.key for one in self.parked.parked()]
         elif status.phase in ("Parked", "Releasing"):
-            waiting = ("Pending", "BackingOff")
-            pending = (one for one in self.requests.values() if one.status.phase in waiting)
-            found += [one.key for one in pending if one.namespace == request.namespace]
+            waiting = self.in_phases("Pending", "BackingOff")
+            found += [one.key for one in waiting if one.namespace == request.namespace]
         return found
 
     def of_owner(self, uid: str) -> list[SliceRequest]:
-        return [one for one in self.requests.values() if one.spec.owner and one.spec.owner.uid == uid]
+        return self._jobs.of_owner(uid)
 
     def wish_for(self, request: SliceRequest) -> Wish:
         """Whether the slice is wanted still, as far as its owner can be seen."""
         if request.is_deleted:
             return Wish("its SliceRequest is deleted", is_ended=True)
-        owner = request.spec.owner
+        return self._wish_of(request.namespace, request.spec.owner)
+
+    def _wish_of(self, namespace: str, owner: SliceOwner | None) -> Wish:
+        """Whether the slices of an owner are wanted."""
         if owner is None or owner.kind not in self.known_kinds:
             return Wish()
-        found = self.owners.get((owner.kind, request.namespace, owner.name))
+        found = self.owners.get((owner.kind, namespace, owner.name))
         if found is None or found.uid != owner.uid:
             return Wish(f"the {owner.kind} {owner.name} is gone", is_ended=True)
         is_booked = self.bookings.may_be_for(found.namespace, found.uid)
@@ -273,7 +260,7 @@ class ProvisionerState:
             order=order_for(request.spec, request.namespace, self.settings),
             listed=listed,
             now_s=now_s,
-            members=self._members(request, listed, now_s),
+            rest=self._rest(request, listed, now_s),
             set_size=request.spec.slice_set.size,
             unwanted=wish.unwanted,
             is_ended=wish.is_ended,
@@ -306,66 +293,25 @@ class ProvisionerState:
         view = SlicesView("", uid, SliceRecord(), nobody, nobody, listed, now_s, times=self._times)
         return replace(view, nodes=self._seen(view, _NOTHING))
 
-    def _members(self, request: SliceRequest, listed: PoolList, now_s: float) -> tuple[Member, ...]:
-        """The others of its set, with as much of each as decisions in its phase look at."""
-        phase = request.status.phase
-        if phase in _ALONE and self._times.release_unused_s is None:
-            return ()
-        if phase in _BY_TIERS:
-            keys = self._dry_of.get(request.set_key, set()) - {request.key}
-            return tuple([self.requests[key].as_member for key in sorted(keys)])
-        others = [one for one in self.set_of(request) if one.uid != request.uid]
-        if phase in _ALONE:
-            return tuple([one.as_member for one in others])
-        if phase != "Joined":
-            gathering = [one for one in others if one.status.phase in GATHERING]
-            wanted = dict(zip((one.uid for one in gathering), self._wishes(gathering), strict=True))
-            return tuple(
-                [
-                    Member(one.record, is_wanted=wanted[one.uid]) if one.uid in wanted else one.as_member
-                    for one in others
-                ]
-            )
-        wishes = self._wishes(others)
-        pools = listed.names
-        known = list(zip(others, wishes, strict=True))
-        are_held = all(one.status.phase in HELD for one, is_wanted in known if is_wanted)
-        return tuple(
-            Member(
-                one.record,
-                is_whole=are_held and self._is_whole(one, listed, now_s),
-                is_wanted=is_wanted,
-                is_listed=one.status.pool in pools,
-            )
-            for one, is_wanted in known
-        )
+    def _rest(self, request: SliceRequest, listed: PoolList, now_s: float) -> RestOfSet:
+        """The others of its set, where decisions in its phase look at them."""
+        if request.status.phase in ALONE and self._times.release_unused_s is None:
+            return NO_REST
+        self._sets.see_list(listed)
+        return self._sets.rest_of(request, self._ask(listed, now_s))
 
-    def _is_whole(self, one: SliceRequest, listed: PoolList, now_s: float) -> bool:
-        """Whether a slice has all its machines; remembered until its pool, its record or the list changes."""
-        seen = (listed, one, self._changes_of.get(one.status.pool))
-        known = self._whole.get(one.uid)
-        if known is not None and all(now is before for now, before in zip(seen, known[0], strict=True)):
-            return known[1]
-        is_whole = self._look_if_whole(one, listed, now_s)
-        self._whole[one.uid] = seen, is_whole
-        return is_whole
+    def _ask(self, listed: PoolList | None, now_s: float) -> Asking:
+        return Asking(
+            lambda namespace, owner: self._wish_of(namespace, owner).unwanted is None,
+            lambda one: listed is not None and self._look_if_whole(one, listed, now_s),
+            now_s,
+            self._times.hold_s,
+        )
 
     def _look_if_whole(self, one: SliceRequest, listed: PoolList, now_s: float) -> bool:
         view = SlicesView(one.name, one.uid, one.record, machines_of(one.spec), Refusal(""), listed, now_s)
         view = replace(view, nodes=self._seen(view, _NOTHING))
         return view.is_whole and view.is_sound
-
-    def _wishes(self, some: Sequence[SliceRequest]) -> list[bool]:
-        """Whether each is wanted: those of one owner are alike, but for those that are deleted."""
-        known: dict[tuple[str, bool], bool] = {}
-        wishes = []
-        for one in some:
-            owner = one.spec.owner
-            key = (owner.uid if owner is not None else f"request {one.uid}", one.is_deleted)
-            if key not in known:
-                known[key] = self._is_wanted(one)
-            wishes.append(known[key])
-        return wishes
 
     def _is_wanted(self, one: SliceRequest) -> bool:
         return self.wish_for(one).unwanted is None
@@ -407,16 +353,8 @@ class ProvisionerState:
         owner = request.spec.owner
         if owner is None or not self.settings.gke.adopt:
             return None
-        made_for = (request.namespace, owner.job)
-        return next(
-            (
-                pool
-                for pool in listed.originals
-                if pool.original is not None and (pool.original.namespace, pool.original.job) == made_for
-                if not self.parked.holders_of(pool.mark)
-            ),
-            None,
-        )
+        made = listed.originals_by_job.get((request.namespace, owner.job), ())
+        return next((pool for pool in made if not self.parked.holders_of(pool.mark)), None)
 
     def _rival_of(self, request: SliceRequest) -> str:
         """Who else makes a Job of a name of its set, and goes first; empty if nobody does.
@@ -427,9 +365,7 @@ class ProvisionerState:
         owner = request.spec.owner
         if owner is None:
             return ""
-        jobs = {one.spec.owner.job for one in self.set_of(request) if one.spec.owner is not None}
-        keys = {key for job in jobs for key in self._of_job.get((request.namespace, job), ())}
-        for other in (self.requests[key] for key in sorted(keys)):
+        for other in self._jobs.of_jobs(self._contested(request)):
             rival = other.spec.owner
             if rival is None or rival.uid == owner.uid or other.status.phase == "Refused":
                 continue
@@ -438,6 +374,13 @@ class ProvisionerState:
                 return f"{whose} makes the Job {rival.job[:_SHOWN]} too: one of both needs another name"
         return ""
 
+    def _contested(self, request: SliceRequest) -> Collection[Key]:
+        """The Jobs of its set that others may make too; all of them where its set has several owners."""
+        if not self._sets.is_mixed(request.set_key):
+            return self._jobs.contested(request.set_key)
+        owners = (one.spec.owner for one in self.set_of(request))
+        return {(request.namespace, owner.job) for owner in owners if owner is not None}
+
     def _is_in_the_way(self, request: SliceRequest, listed: PoolList) -> bool:
         """Whether others wait for the room of this parked slice: those that cannot take it over."""
         if self._limits == Limits() or self.settings.paused:
@@ -445,8 +388,8 @@ class ProvisionerState:
         self._see_pools(listed)
         waiting = (
             self._counted(one)
-            for one in self.requests.values()
-            if one.status.phase == "Pending" and one.status.no_room and self._is_wanted(one)
+            for one in self.in_phases("Pending")
+            if one.status.no_room and self._is_wanted(one)
         )
         every = map(self._counted, self.requests.values())
         return is_in_the_way(request.uid, waiting, every, self._room, self._limits)
@@ -484,22 +427,11 @@ class ProvisionerState:
 
     def set_of(self, request: SliceRequest) -> list[SliceRequest]:
         """All requests of its set that are known, itself among them."""
-        return list(self._sets.get(request.set_key, {}).values())
+        return self._sets.set_of(request.set_key)
 
     def touched_in_set(self, before: SliceRequest | None, after: SliceRequest | None) -> list[Key]:
-        """The others of a set that a change of this one may have waited for.
-
-        That its machines come makes a difference to them once all of the set are held.
-        """
-        known = after or before
-        if known is None:
-            return []
-        others = [one for one in self.set_of(known) if one.uid != known.uid]
-        if before is not None and after is not None and _said_to_set(before) == _said_to_set(after):
-            is_late = before.status.phase in HELD or after.status.phase not in HELD
-            if is_late or any(one.status.phase not in HELD and self._is_wanted(one) for one in others):
-                return []
-        return [one.key for one in others]
+        """The others of a set that a change of this one may have waited for."""
+        return self._sets.touched(before, after, self._ask(None, 0.0))
 
     def _why_no_room(self, request: SliceRequest, listed: PoolList, now_s: float) -> str | None:
         if request.status.phase not in BEGINNING:  # counting all slices is not for each look at each of them
@@ -545,12 +477,6 @@ class ProvisionerState:
             pools |= self._pools_of.get(one.status.mark, frozenset()) & {one.status.pool}
         pools -= self._given(one)
         return Counted(one.uid, one.set_key, one.spec.slice_set.size, self._chips[one.uid], one.record, pools)
-
-
-def _said_to_set(request: SliceRequest) -> object:
-    """What of a slice may have others of its set do something at once, but for being held."""
-    record, is_resting = request.record, request.status.phase == "BackingOff"
-    return is_resting, record.retry_s if is_resting else 0.0, record.dry_tiers, request.is_deleted
 
 
 def marks_of(listed: PoolList | None) -> Iterable[str]:

@@ -245,9 +245,8 @@ class Watching:
 
     def _see_end(self, gone: SliceRequest) -> None:
         """Others may have its room; its owner may want another."""
-        for other in list(self._state.requests.values()):
-            if other.status.phase == "Pending":
-                self._tell_request(other.key)
+        for other in self._state.in_phases("Pending"):
+            self._tell_request(other.key)
         if gone.spec.owner is not None:
             self._tell_owner((gone.spec.owner.kind, gone.namespace, gone.spec.owner.name))
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from accelet.provisioner.deciding.retire import left
-from accelet.provisioner.deciding.view import GATHERING, SliceRecord, SlicesView
+from accelet.provisioner.deciding.view import SliceRecord, SlicesView
 from accelet.provisioner.pools.machines import Refusal
 from accelet.provisioner.pools.plan import pool_name
 from accelet.provisioner.pools.pool import Failure, Trouble
@@ -50,7 +50,7 @@ def next_place(view: SlicesView, record: SliceRecord) -> int | None:
     Where others of the set are held, those of their tier come first: a set is of one tier.
     """
     attempts, dry = attempts_of(view), dry_tiers(view, record)
-    held = {one.record.tier for one in view.members if one.is_wanted and one.record.phase in GATHERING}
+    held = view.rest.held_tiers
     places = [p for p in range(record.tried, len(attempts)) if str(attempts[p].tier) not in dry]
     return min(places, key=lambda place: (str(attempts[place].tier) not in held, place), default=None)
 
@@ -58,8 +58,8 @@ def next_place(view: SlicesView, record: SliceRecord) -> int | None:
 def rest(view: SlicesView, record: SliceRecord) -> SliceRecord:
     """The record of a slice that waits before it begins anew; a set rests together."""
     wait_s = min(view.times.rest_s * 2.0 ** min(record.rounds, 16), view.times.longest_rest_s)
-    others = [one.record.retry_s for one in view.members if one.record.phase == "BackingOff"]
-    until_s = min(max([view.now_s + wait_s, *others]), view.now_s + view.times.longest_rest_s)
+    others_s = view.rest.resting_until_s or 0.0
+    until_s = min(max(view.now_s + wait_s, others_s), view.now_s + view.times.longest_rest_s)
     return record.enter(
         "BackingOff",
         f"{record.why[:_MOST_WHY]}; all places were tried, and will be again",
@@ -85,11 +85,7 @@ def attempts_of(view: SlicesView) -> tuple[Attempt, ...]:
 
 def dry_tiers(view: SlicesView, record: SliceRecord) -> frozenset[str]:
     """Tiers in which some slice of the set found no room in this round."""
-    found = set(record.dry_tiers)
-    for member in view.members:
-        if member.record.phase != "BackingOff":
-            found.update(member.record.dry_tiers)
-    return frozenset(found)
+    return view.rest.dry_tiers.union(record.dry_tiers)
 
 
 def must_move_on(view: SlicesView, record: SliceRecord) -> bool:

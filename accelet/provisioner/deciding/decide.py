@@ -21,7 +21,6 @@ from accelet.provisioner.deciding.parking import find_parked, keep_parked, let_g
 from accelet.provisioner.deciding.retire import is_ending, left, retire
 from accelet.provisioner.deciding.unused import why_released
 from accelet.provisioner.deciding.view import (
-    HELD,
     Create,
     Discard,
     Finish,
@@ -120,14 +119,13 @@ def _begin(view: SlicesView) -> Step:
     record = replace(view.record, no_room=False) if view.record.no_room else view.record
     if view.rival:
         return Step(record.say(view.rival), None, _WAIT_S)
-    missing = view.set_size - 1 - len(view.members)
+    missing = view.set_size - 1 - view.rest.known
     if missing > 0:
         return Step(
             record.say(f"{missing} of the set's {view.set_size} slices are not asked for yet"), None, _WAIT_S
         )
-    resting = [one.record.retry_s for one in view.members if one.record.phase == "BackingOff"]
-    if resting:
-        again_s = min(max(max(resting) - view.now_s, 1.0), _WAIT_S)
+    if view.rest.resting_until_s is not None:
+        again_s = min(max(view.rest.resting_until_s - view.now_s, 1.0), _WAIT_S)
         return Step(record.say("waits for the rest of its set"), None, again_s)
     if (step := adopt(view) or reuse(view)) is not None:
         return step
@@ -199,9 +197,7 @@ def _wait_for_set(view: SlicesView) -> Step:
         return Step(fail(view, record, lost))
     if not view.is_whole:
         return Step(record.enter("Joining", f"only {view.hosts} of its machines are there", now_s))
-    others = [one for one in view.members if one.is_wanted]
-    is_set_whole = all(one.is_whole and one.record.phase in HELD for one in others)
-    if view.is_sound and len(others) >= view.set_size - 1 and is_set_whole:
+    if view.is_sound and view.rest.wanted >= view.set_size - 1 and view.rest.is_whole:
         return _open(view) or Step(record.enter("Ready", "", now_s, tried=0, rounds=0, dry_tiers=()))
     if must_move_on(view, record):
         return Step(fail(view, record, _moved_on(record)))
@@ -220,7 +216,7 @@ def _hold_left(view: SlicesView) -> float:
     machines that come and go hold nobody for ever.
     """
     record, hold_s = view.record, view.times.hold_s
-    steps_s = [record.since_s, *(one.progress_s for one in view.members if one.is_wanted)]
+    steps_s = (record.since_s, view.rest.progress_s)
     in_all_s = left(view, record.held_s or record.since_s, hold_s * view.set_size)
     return min(max(left(view, step_s, hold_s) for step_s in steps_s), in_all_s)
 
@@ -285,7 +281,7 @@ def _give_up(view: SlicesView) -> Step:
         return Step(record, None, _POLL_S)
     if view.no_room is not None:
         return Step(record, None, _WAIT_S)
-    if any(one.record.phase == "BackingOff" for one in view.members):
+    if view.rest.resting_until_s is not None:
         return Step(rest(view, record))
     return Step(next_attempt(view, record))
 

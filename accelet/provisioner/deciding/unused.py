@@ -47,8 +47,7 @@ def why_released(view: SlicesView) -> str:
         return "" if has_pods and record.phase == "Releasing" else _say(after_s)
     if after_s is None or not record.unused or left(view, record.idle_s, after_s) > 0:
         return ""
-    is_set_unused = all(one.record.unused or one.record.is_lapsed for one in view.members)
-    return _say(after_s) if is_set_unused else ""
+    return _say(after_s) if view.rest.is_unused else ""
 
 
 def _say(after_s: float | None) -> str:

@@ -150,29 +150,40 @@ class SliceNode:
         return bool(self.pods)
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """Another slice of the set. `is_listed`: the provider's list has its pool.
+def progress_of(record: SliceRecord, *, is_listed: bool) -> float:
+    """When a slice last came nearer to being ready, 0 for not in this attempt.
 
-    Only what the phase of the slice that is decided on can make use of is looked up: a set may have a
-    thousand slices. `is_whole` is that of a set of which all are held.
+    That is when its attempt began, when the provider took it up, and when its machines came. `is_listed`: the
+    provider's list has its pool.
+    """
+    if record.phase == "Creating":
+        return record.sent_s if is_listed and record.sent_s else record.since_s
+    return max(record.since_s, record.progress_s) if record.phase in COMING else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RestOfSet:
+    """All other slices of a set, summed up: a set may have a thousand. By default there are none.
+
+    `known` is how many there are, and `wanted` how many of these somebody wants. `is_whole`: each of the
+    wanted is held and has all its machines; only a slice that is Joined is told so. `progress_s` is when one
+    of the wanted last came nearer to being ready, 0 for none. `held_tiers` are those of the wanted that wait
+    for their set. `resting_until_s` is until when those rest that back off, None if none does. `dry_tiers`
+    are tiers in which one of the others found no room. `is_unused`: each is unused, or was given back for
+    that.
     """
 
-    record: SliceRecord
-    is_whole: bool = False
-    is_wanted: bool = True
-    is_listed: bool = False
+    known: int = 0
+    wanted: int = 0
+    is_whole: bool = True
+    progress_s: float = 0.0
+    held_tiers: frozenset[str] = frozenset()
+    resting_until_s: float | None = None
+    dry_tiers: frozenset[str] = frozenset()
+    is_unused: bool = True
 
-    @property
-    def progress_s(self) -> float:
-        """When it last came nearer to being ready, 0 for not in this attempt.
 
-        That is when its attempt began, when the provider took it up, and when its machines came.
-        """
-        record = self.record
-        if record.phase == "Creating":
-            return record.sent_s if self.is_listed and record.sent_s else record.since_s
-        return max(record.since_s, record.progress_s) if record.phase in COMING else 0.0
+NO_REST: Final = RestOfSet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +207,7 @@ class ParkedPool:
 class SlicesView:
     """Everything that a decision about one slice depends on.
 
-    `members` are the others of its set, none in phases of which decisions do not look at them.
+    `rest` is what the others of its set are, `NO_REST` in phases in which decisions do not look at it.
 
     `unwanted` is why nobody wants it any more, None if somebody does; `is_ended`: nobody ever will.
     `is_deleted`: its SliceRequest is being deleted. `no_room` is why none may be begun now. `fingerprint` is
@@ -216,7 +227,7 @@ class SlicesView:
     listed: PoolList
     now_s: float
     nodes: tuple[SliceNode, ...] = ()
-    members: tuple[Member, ...] = ()
+    rest: RestOfSet = NO_REST
     set_size: int = 1
     unwanted: str | None = None
     is_ended: bool = False
@@ -240,7 +251,7 @@ class SlicesView:
         uid, record, given = self.uid, self.record, self.given
         own = list(self.listed.by_mark.get(uid, ()))
         if record.mark:
-            others = (*self.listed.pools, *self.listed.originals)
+            others = (*self.listed.by_mark.get(record.mark, ()), *self.listed.originals)
             own += [pool for pool in others if (pool.mark, pool.name) == (record.mark, record.pool)]
         return tuple(pool for pool in own if pool.name not in given)
 

@@ -103,3 +103,12 @@ class PoolList:
     def names(self) -> frozenset[str]:
         """The names of all pools of ours."""
         return frozenset(pool.name for pool in self.pools)
+
+    @cached_property
+    def originals_by_job(self) -> Mapping[tuple[str, str], Sequence[NodePool]]:
+        """The original's pools by the namespace and name of the Job that each was made for."""
+        found: defaultdict[tuple[str, str], list[NodePool]] = defaultdict(list)
+        for pool in self.originals:
+            if pool.original is not None:
+                found[pool.original.namespace, pool.original.job].append(pool)
+        return dict(found)

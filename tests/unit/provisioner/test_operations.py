@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from functools import partial
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -63,9 +64,9 @@ async def test_a_provider_that_hangs_for_an_hour_holds_up_nobody_and_is_told_of(
 
     running = asyncio.create_task(operations.run())
     operations.start("a-uid", call, done, lambda _: None)
-    assert operations.is_full
+    assert not operations.has_place("another-uid")
     await clock.advance(3600.0)
-    assert not operations.is_full, "its place is another's"
+    assert operations.has_place("another-uid"), "its place is another's"
     assert outcomes == [Failure(Trouble.UNKNOWN, "the provider gave no answer within 120 s")]
     assert operations.silence(60.0) == "the provider does not answer: it gave no list within 60 s"
 
@@ -131,3 +132,72 @@ async def test_a_fault_of_ours_is_logged_and_waits_too(caplog: pytest.LogCapture
         assert await _wait_after(ZeroDivisionError("a fault")) == POLL_S
 
     assert "a fault" in caplog.text
+
+
+class _Requests:
+    """Requests to a provider that end when they are let, a given number at a time."""
+
+    def __init__(self, most: int) -> None:
+        metrics = ProvisionerMetrics(CollectorRegistry())
+        self.operations = Operations(
+            _Nobody(), metrics, lambda _: None, lambda: False, poll_s=POLL_S, most=most
+        )
+        self.told: list[str] = []
+        self._ends: dict[str, tuple[asyncio.Event, asyncio.Event]] = {}
+
+    def start(self, key: str) -> None:
+        assert self.operations.has_place(key)
+        end, ended = self._ends[key] = asyncio.Event(), asyncio.Event()
+
+        async def call() -> None:
+            await end.wait()
+
+        async def done(_: Failure | None) -> None:
+            return None
+
+        self.operations.start(key, call, done, lambda _: ended.set())
+
+    def wait_for_place(self, *keys: str) -> None:
+        for key in keys:
+            assert not self.operations.has_place(key)
+            self.operations.tell_when_free(key, partial(self.told.append, key))
+
+    async def end(self, key: str) -> None:
+        end, ended = self._ends.pop(key)
+        end.set()
+        await asyncio.wait_for(ended.wait(), 10.0)
+
+
+async def test_who_waits_for_a_place_is_told_of_it_in_turn_and_nobody_else_takes_it() -> None:
+    requests = _Requests(1)
+    requests.start("a")
+    requests.wait_for_place("b", "c", "b")
+    await requests.end("a")
+    assert requests.told == ["b"]
+    assert not requests.operations.has_place("d"), "the place is kept for the one that was told"
+    requests.start("b")
+    requests.operations.pass_on("b")
+    assert requests.told == ["b"]
+    await requests.end("b")
+    assert requests.told == ["b", "c"]
+
+
+async def test_a_place_that_is_not_used_goes_to_the_next() -> None:
+    requests = _Requests(1)
+    requests.start("a")
+    requests.wait_for_place("b", "c")
+    await requests.end("a")
+    requests.operations.pass_on("b")
+    assert requests.told == ["b", "c"]
+    requests.operations.pass_on("c")
+    assert requests.operations.has_place("d")
+
+
+async def test_as_many_are_told_as_there_are_places() -> None:
+    requests = _Requests(2)
+    requests.start("a")
+    requests.start("b")
+    requests.wait_for_place("c", "d", "e")
+    await requests.end("a")
+    await requests.end("b")
+    assert requests.told == ["c", "d"]

@@ -19,7 +19,6 @@ from accelet.provisioner.deciding.view import (
     Discard,
     Evict,
     Finish,
-    Member,
     Open,
     ParkedPool,
     SliceNode,
@@ -31,6 +30,7 @@ from accelet.provisioner.deciding.view import (
 from accelet.provisioner.pools.machines import Machines, PlacementPolicy
 from accelet.provisioner.pools.pool import Failure, NodePool, PoolList, PoolState, Trouble
 from accelet.provisioner.pools.tiers import Attempt, Order, Tier
+from tests.unit.provisioner.members import Member, sum_up
 
 HOSTS = 2
 MACHINES = Machines("tpu-v6e-slice", "2x4", HOSTS, 4, "ct6e-standard-4t", PlacementPolicy.COMPACT)
@@ -278,10 +278,14 @@ class World:
             listed=self.silent_list or PoolList(tuple(self.listed()), self.now_s),
             now_s=self.now_s,
             nodes=tuple(self.seen(node, request) for node in self.nodes_of(request)),
-            members=tuple(
-                Member(one.record, self.is_sound(one), one.unwanted is None, self.is_listed(one))
-                for one in self.of_set(request.set_name)
-                if one is not request
+            rest=sum_up(
+                (
+                    Member(one.record, self.is_sound(one), one.unwanted is None, self.is_listed(one))
+                    for one in self.of_set(request.set_name)
+                    if one is not request
+                ),
+                self.now_s,
+                self.times.hold_s,
             ),
             set_size=request.set_size,
             unwanted=request.unwanted,
