@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PARALLEL := -n 6 --dist worksteal
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' accelet/__init__.py)
 
-.PHONY: help demo test properties check lock audit release test-release test-newcomer test-stalls test-delays e2e e2e-versions e2e-storms e2e-dra e2e-doctor e2e-tenants e2e-provisioner e2e-tasks e2e-kueue e2e-scheduler bench bench-scheduler bench-provisioner bench-tasks bench-storm launchers screenshots schema crds policies bench-identity thorough soak soak-tenants proto image clean
+.PHONY: help demo test properties check sentences lock audit release test-release test-newcomer test-stalls test-delays e2e e2e-versions e2e-storms e2e-dra e2e-doctor e2e-tenants e2e-provisioner e2e-tasks e2e-kueue e2e-scheduler bench bench-scheduler bench-provisioner bench-tasks bench-storm launchers screenshots schema crds policies bench-identity thorough soak soak-tenants proto image clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ e2e-versions: .venv/.ready ## the scenarios on real kubelets 1.33, 1.36 and 1.37
 
 release: .venv/.ready ## VERSION=0.1.0 [KEY=key.pem] [OUT=dist/0.1.0]: archives, image, bills of materials, checksums, signature
 	@$(BIN)/python -m release make $(VERSION) $(or $(OUT),dist/$(VERSION)) $(if $(KEY),--key $(KEY))
+
+sentences: .venv/.ready ## the sentences of README and docs with more than 25 words, the longest first
+	@$(BIN)/python -m tests.unit.shipping.markdown
 
 test-release: .venv/.ready ## make a release twice, and have other tools judge it; fetches what is locked
 	@$(BIN)/pytest tests/release

@@ -5,6 +5,7 @@ the process that runs a test, with all its threads, and of the child processes t
 """
 
 import os
+import time
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -58,7 +59,8 @@ class Plugin:
             self._costs.add(0.0, _used_s() - before_s, {})
 
     def pytest_sessionfinish(self) -> None:
-        self._costs.add(_used_s(), 0.0, {})
+        has_workers = self._config.pluginmanager.hasplugin("dsession")  # they are its children
+        self._costs.add(time.process_time() if has_workers else _used_s(), 0.0, {})
         if (output := getattr(self._config, "workeroutput", None)) is not None:
             output[_OUTPUT] = [self._costs.all_s, self._costs.collecting_s, dict(self._costs.by_file_s)]
 

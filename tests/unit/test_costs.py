@@ -45,6 +45,7 @@ def test_the_file_that_takes_most_processor_time_is_printed_first(workers: list[
         "-p",
         "tests.costs",
     ]
+    before_s = children_s()
     done = subprocess.run(
         [*command, *workers, str(tmp_path)],
         cwd=PROJECT,
@@ -53,11 +54,20 @@ def test_the_file_that_takes_most_processor_time_is_printed_first(workers: list[
         text=True,
         check=False,
     )
+    used_s = children_s() - before_s
     assert done.returncode == 0, done.stdout
     told = re.findall(r"^ +([0-9.]+) s  (\S+)$", done.stdout, re.MULTILINE)
     assert [file for _, file in told] == ["test_dear.py", "test_cheap.py"]
     dear_s, cheap_s = (float(seconds) for seconds, _ in told)
     assert dear_s >= 0.4 > cheap_s
+    told_s = re.search(r"processor time: ([0-9]+) s", done.stdout)
+    assert told_s is not None
+    assert dear_s + cheap_s < float(told_s[1]) + 1 < used_s + 2
+
+
+def children_s() -> float:
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 @given(st.dictionaries(st.text("abc", min_size=1), st.floats(0, 100), max_size=20))

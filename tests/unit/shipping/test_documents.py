@@ -5,8 +5,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from accelet.agent.metrics import AgentMetrics
 from deviceplugin import plugin
 from tests.shown_cards import labels_of_cards
@@ -96,9 +94,3 @@ def test_every_cause_and_outcome_of_a_registration_is_listed() -> None:
     by_name = {cells[0].strip("`"): cells[2] for cells in rows("Metrics")}
     causes = set(re.findall(r"`([^`]+)`", by_name["accelet_registration_ends_total"]))
     assert causes == set(plugin._SENTENCES)
-
-
-@pytest.mark.parametrize("path", sorted((PROJECT / "docs").glob("*.md")), ids=lambda path: path.name)
-def test_links_between_documents_lead_somewhere(path: Path) -> None:
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text()):
-        assert (path.parent / target).exists(), f"{path.name} points to {target}"
