@@ -14,6 +14,12 @@ class PluginMetrics:
         self.devices = Gauge(
             "accelet_devices", "Devices listed to the kubelet.", [*resource, "health"], registry=registry
         )
+        self.held = Gauge(
+            "accelet_devices_held",
+            "Devices that containers hold, by the kubelet's records and our answers.",
+            resource,
+            registry=registry,
+        )
         self.registered = Gauge(
             "accelet_registered",
             "Whether the kubelet holds our ListAndWatch stream.",
@@ -124,6 +130,9 @@ class ResourceMetrics:
         self._all.devices.labels(self._resource, "Healthy").set(healthy)
         self._all.devices.labels(self._resource, "Unhealthy").set(unhealthy)
 
+    def set_held(self, count: int) -> None:
+        self._all.held.labels(self._resource).set(count)
+
     def count_health_change(self, to: str) -> None:
         self._all.health_changes.labels(self._resource, to).inc()
 
@@ -141,3 +150,4 @@ class ResourceMetrics:
         for health in ("Healthy", "Unhealthy"):
             self._all.devices.remove(self._resource, health)
         self._all.registered.remove(self._resource)
+        self._all.held.remove(self._resource)

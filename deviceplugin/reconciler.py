@@ -127,6 +127,7 @@ class Reconciler:
         self._last = checkpoint
         reconciled = self._manager.reconcile_ledger(view)
         self._report(reconciled)
+        self._metrics.set_held(len(reconciled.ledger.held))
         doubles = find_doubles(reconciled.ledger)
         for device, uids in doubles.items():
             if self._doubles.get(device) != uids:

@@ -1,11 +1,12 @@
 """What the agent counts, in a registry of its own."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import Counter, Gauge
 
 import accelet
 from accelet.agent.cardmetrics import CardMetrics
 from accelet.dra.metrics import DraMetrics
 from accelet.node.metrics import NodeMetrics
+from accelet.runtime.probes import make_registry
 from deviceplugin.metrics import PluginMetrics
 
 
@@ -13,7 +14,7 @@ class AgentMetrics:
     """All metrics of one agent process."""
 
     def __init__(self) -> None:
-        self.registry = registry = CollectorRegistry()
+        self.registry = registry = make_registry()
         self.node = NodeMetrics(registry)
         self.plugins = PluginMetrics(registry, self.node)
         self.dra = DraMetrics(registry)

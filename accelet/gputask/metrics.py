@@ -10,7 +10,7 @@ class TaskMetrics:
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"accelet_tasks_{name}", text, labels, registry=registry)
 
-        self.tasks = Gauge("accelet_tasks_tasks", "Tasks by phase.", ("phase",), registry=registry)
+        self.tasks = Gauge("accelet_tasks", "Tasks by phase.", ("phase",), registry=registry)
         self.ended = counter("ended", "Tasks that ended.", "outcome")
         self.attempts = counter("attempts", "Jobs that were made.")
         self.writes = counter("status_writes", "Statuses that were written.")

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from prometheus_client import CollectorRegistry
-
 from accelet.control.lease import Terms
 from accelet.control.process import ControllerOptions, Surface, refreshed, run_controller
 from accelet.gputask.clusterdomain import read_cluster_domain
@@ -20,7 +18,7 @@ from accelet.gputask.state import TaskState
 from accelet.gputask.watching import Watching
 from accelet.gputask.writer import TaskWriter
 from accelet.kube.objects import ObjectKey
-from accelet.runtime.probes import Check
+from accelet.runtime.probes import Check, make_registry
 from accelet.runtime.tasks import task_group
 
 _TERMS: Final = Terms(duration_s=6, renew_within_s=4.0, retry_s=1.0)
@@ -39,7 +37,7 @@ class TaskOptions:
 
 async def run_task_controller(options: TaskOptions, settings: TaskSettings) -> None:
     """Runs one replica until it is cancelled; raises what `run_controller` raises."""
-    registry = CollectorRegistry()
+    registry = make_registry()
     metrics = TaskMetrics(registry)
     process = ControllerOptions(
         "task-controller", options.kubeconfig, options.namespace, options.http, terms=options.terms

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from prometheus_client import CollectorRegistry
 
 from accelet.control.lease import Terms
 from accelet.control.process import ControllerOptions, Surface, refreshed, run_controller
@@ -21,7 +20,7 @@ from accelet.provisioner.settings import ProvisionerSettings
 from accelet.provisioner.state import Key, OwnerKey, ProvisionerState
 from accelet.provisioner.watching import Watching
 from accelet.provisioner.writer import SliceWriter
-from accelet.runtime.probes import Check
+from accelet.runtime.probes import Check, make_registry
 
 NAMESPACES: Final = ApiResource("Namespace", "namespaces")
 
@@ -62,7 +61,7 @@ class Provisioner:
 
     async def run(self) -> None:
         """Runs until it is cancelled; raises what `run_controller` raises."""
-        options, registry = self._options, CollectorRegistry()
+        options, registry = self._options, make_registry()
         metrics = ProvisionerMetrics(registry)
         process = ControllerOptions(
             "provisioner", options.kubeconfig, options.namespace, options.http, terms=options.terms

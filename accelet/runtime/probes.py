@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Protocol, TypeVar
 from urllib.parse import parse_qs
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import make_wsgi_app
 
 from accelet.runtime.webserver import Bounds, HttpAnswer, HttpRequest, WebServer
@@ -61,6 +61,13 @@ class MetricsGuard(Protocol):
 
 def _anybody() -> MetricsGuard | None:
     return None
+
+
+def make_registry() -> CollectorRegistry:
+    """A registry that has the process itself: its memory, processor time, open files, and when it began."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    return registry
 
 
 class AddressError(Exception):

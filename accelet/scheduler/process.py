@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry
-
 from accelet.control.lease import Terms
 from accelet.control.process import ControllerOptions, Surface, refreshed, run_controller
 from accelet.kinds.move import Move
@@ -13,7 +11,7 @@ from accelet.kube.watching.reliance import Reliance
 from accelet.runtime.blocking import brief_collections, measure_blocking
 from accelet.runtime.clock import SYSTEM_CLOCK
 from accelet.runtime.logs import Log
-from accelet.runtime.probes import Check
+from accelet.runtime.probes import Check, make_registry
 from accelet.runtime.supervise import supervise
 from accelet.runtime.tasks import task_group
 from accelet.scheduler.admission.watching import READ_WITHIN_S, Admission
@@ -60,7 +58,7 @@ class Scheduler:
 
     async def run(self) -> None:
         """Runs until it is cancelled; raises what `run_controller` raises."""
-        options, registry = self._options, CollectorRegistry()
+        options, registry = self._options, make_registry()
         metrics = SchedulerMetrics(registry)
         settings = self._settings
         state = SchedulerState(

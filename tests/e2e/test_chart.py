@@ -262,6 +262,19 @@ def test_resources_of_cards_reach_the_scheduler_and_the_policies(helm: Helm, tmp
             assert json.loads(variables["cards"]) == names
 
 
+def test_alerts_have_the_whole_address_of_their_runbook_where_it_is_given(helm: Helm) -> None:
+    for given, said in (("", None), ("https://git.example.com/docs/", "https://git.example.com/docs")):
+        values = {"monitoring": {"alerts": True, "runbookUrl": given}, "provisioner": ON, "tasks": ON}
+        made = of_kind(helm.template(values), "PrometheusRule")
+        rules = [
+            rule for each in made.values() for group in each["spec"]["groups"] for rule in group["rules"]
+        ]
+        assert len(made) == 4
+        for rule in rules:
+            path = rule["annotations"]["runbook"]
+            assert rule["annotations"].get("runbook_url") == (said and f"{said}/{path}")
+
+
 def test_one_patch_reaches_both_policies(binaries: Binaries, tmp_path: Path) -> None:
     """What docs/sharing.md tells those without helm to write."""
     text = (DEPLOY.parent / "docs" / "sharing.md").read_text()

@@ -21,6 +21,7 @@ from tests.integration.agent.running import (
     GPU,
     agent,
     cards_config,
+    until,
     until_ready,
     until_said,
     write_config,
@@ -306,3 +307,20 @@ async def test_one_resource_that_is_cut_off_leaves_the_other_alone(folder: Path,
         await until_ready(running)
         assert kubelet.resource(OTHER).registrations == 1
         assert kubelet.resource(OTHER).is_connected
+
+
+async def test_devices_that_containers_hold_are_counted(folder: Path, config_file: Path) -> None:
+    async with FakeKubelet(folder) as kubelet, agent(folder, config_file) as running:
+        await kubelet.resource(GPU).devices(healthy=2)
+
+        def held(resource: str) -> float | None:
+            return running.metrics.registry.get_sample_value("accelet_devices_held", {"resource": resource})
+
+        await until(lambda: held(GPU) == 0)
+        await kubelet.admit(a_pod("one", limits={GPU: 1}))
+        await until(lambda: held(GPU) == 1)
+        await kubelet.admit(a_pod("two", limits={GPU: 1}))
+        await until(lambda: held(GPU) == 2)
+        assert held(OTHER) == 0
+        write_config(folder, cards_config(1, name=OTHER, first=9))
+        await until(lambda: held(GPU) is None)

@@ -33,7 +33,7 @@ def metrics() -> dict[str, tuple[str, ...]]:
     named = {}
     for family in registry.collect():
         name = family.name + ("_total" if family.type == "counter" else "")
-        collector = registry._names_to_collectors[name]
+        collector = registry._names_to_collectors.get(name)
         named[name] = tuple(getattr(collector, "_labelnames", ()))  # no public way to ask
     return {**named, **labels_of_cards()}
 
