@@ -103,7 +103,7 @@ def _find_parts(
     parts: dict[UnitId, Health] = {}
     for unit, device in units.items():
         if device.parent is not None and any(f"{one}-".startswith(f"{device.parent}-") for one in gone):
-            parts[unit] = Health(f"its physical function {device.parent} is still held by a container")
+            parts[unit] = Health(f"{device.parent} is still held by a container, whole or cut otherwise")
         elif common := sorted(file for file in _files_of(device) & taken if having[file] < 2):
             parts[unit] = Health(f"{common[0]} is still held by a container, as a part of another device")
     return parts

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from accelet.accelerators.amd.settings import AmdGpuSettings
 from accelet.accelerators.files.backend import FilesSettings
 from accelet.accelerators.intel.gpu import IntelGpuSettings
 from accelet.accelerators.intel.monitoring import MonitoringSettings
@@ -13,6 +14,7 @@ from accelet.accelerators.tpu.settings import TpuSettings
 
 BACKENDS: Mapping[str, type[Settings]] = MappingProxyType(
     {
+        "amd-gpu": AmdGpuSettings,
         "files": FilesSettings,
         "intel-gpu": IntelGpuSettings,
         "intel-gpu-monitoring": MonitoringSettings,

@@ -4,6 +4,7 @@ import hashlib
 import re
 from typing import Final
 
+from accelet.accelerators.amd.settings import AmdGpuSettings
 from accelet.accelerators.files.backend import FilesSettings
 from accelet.accelerators.intel.gpu import IntelGpuSettings
 from accelet.accelerators.nvidia.settings import NvidiaGpuSettings
@@ -70,8 +71,10 @@ def is_numbered(device: str) -> bool:
 
 def explain_not_for_dra(settings: Settings) -> str | None:
     """Why a resource with these settings cannot be served through DRA; None where it can."""
-    if isinstance(settings, NvidiaGpuSettings):
-        return "NVIDIA's GPUs are served as a device plugin only; for claims there is NVIDIA's own DRA driver"
+    if isinstance(settings, NvidiaGpuSettings | AmdGpuSettings):
+        return (
+            "this back-end is served as a device plugin only; for claims there is the vendor's own DRA driver"
+        )
     if driver_of(settings) is None:
         return "this back-end is served as a device plugin only; cards served through DRA have a monitor each"
     if isinstance(settings, IntelGpuSettings | SimulatedSettings) and settings.shares > MOST_SHARES:

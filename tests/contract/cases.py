@@ -8,6 +8,7 @@ import msgspec
 
 from accelet.accelerators import BACKENDS
 from accelet.accelerators.settings import Settings
+from accelet.fakehost.amd import ALL_AMD, AmdCard, write_amd
 from accelet.fakehost.gpus import Gpu, write_gpus
 from accelet.fakehost.nodes import ALL_NODES
 from accelet.fakehost.nvidia import ALL_NVIDIA, NvidiaCard, write_nvidia
@@ -68,6 +69,29 @@ def _nvidia_case(node: str, size: int, **settings: object) -> Case:
 def _turn_minors(cards: tuple[NvidiaCard, ...]) -> list[NvidiaCard]:
     minors = [card.minor for card in cards if card.minor is not None]
     return [card if card.minor is None else replace(card, minor=minors.pop()) for card in cards]
+
+
+def _amd_case(node: str, size: int, **settings: object) -> Case:
+    cards = ALL_AMD[node]
+    words = [f"{key}-{value}" for key, value in settings.items()]
+    return Case(
+        name="-".join([node, *words]),
+        backend="amd-gpu",
+        settings=settings,
+        write=lambda root: write_amd(root, cards),
+        rewrite=lambda root: write_amd(root, _turn_render_nodes(cards)),
+        size=size,
+    )
+
+
+def _turn_render_nodes(cards: tuple[AmdCard, ...]) -> list[AmdCard]:
+    """The last GPU's nodes get the first numbers."""
+    turned = {}
+    taken = 0
+    for card in reversed(cards):
+        turned[card.pci] = replace(card, minors=tuple(range(taken, taken + len(card.minors))))
+        taken += len(card.minors)
+    return [turned[card.pci] for card in cards]
 
 
 def _write_files(root: Path) -> None:
@@ -153,6 +177,9 @@ CASES = [
     _files_case("usb", 1, groups=[{"usb": [{"vendor": "1050", "product": "0407"}]}]),
     _simulated_case(4),
     _simulated_case(16, unit="tile", shares=2),
+    *(_amd_case(node, 1) for node in ALL_AMD),
+    _amd_case("amd-mi300x-cpx", 63, match={"mode": ["cpx_*"]}),
+    _amd_case("amd-mi210", 16, shares=3),
     *(_nvidia_case(node, 1) for node in ALL_NVIDIA),
     _nvidia_case("nvidia-hgx-h100", 8, inject="envvar"),
     _nvidia_case("nvidia-t4", 16, shares=4),

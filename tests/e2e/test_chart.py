@@ -37,6 +37,7 @@ PARTS: Mapping[str, tuple[Values, Sequence[str]]] = {
     "agent": ({**NOTHING, "agent": PLAIN}, ["agent"]),
     "assignments": ({**NOTHING, "agent": {**PLAIN, "assignments": True}}, ["agent-assignments"]),
     "cards": ({**NOTHING, "agent": {**PLAIN, "cards": True}}, ["agent-cards"]),
+    "amd": ({**NOTHING, "agent": {**PLAIN, "amd": True}}, ["agent-amd"]),
     "nvidia": ({**NOTHING, "agent": {**PLAIN, "nvidia": True}}, ["agent-nvidia"]),
     "tpu": ({**NOTHING, "agent": {**PLAIN, "tpu": True}}, ["agent-tpu"]),
     "dra": ({**NOTHING, "agent": {**PLAIN, "dra": True}}, ["agent-dra"]),

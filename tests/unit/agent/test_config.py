@@ -102,8 +102,8 @@ monitorin: x
     assert mistakes(text) == [
         "config.yaml:5: resources[0].shares: must be int >= 1, not '0'",
         (
-            "config.yaml:8: resources[1].backend: must be one of files, intel-gpu, intel-gpu-monitoring, "
-            "nvidia-gpu, simulated, tpu"
+            "config.yaml:8: resources[1].backend: must be one of amd-gpu, files, intel-gpu, "
+            "intel-gpu-monitoring, nvidia-gpu, simulated, tpu"
         ),
         "config.yaml:9: resources[2].name: resources[1] has this name already",
         "config.yaml:10: resources[3].name: resources[1] has this name already",

@@ -112,7 +112,7 @@ def test_a_virtual_function_is_given_to_nobody_while_its_physical_one_is_held() 
     other = Device(DeviceId("0000-04-00.1"), UnitId("0000-04-00.1"), parent=UnitId("0000-04-00.0"))
     listing = after(Inventory((function, other)), held={DeviceId("0000-03-00.0-s1")})
     assert listing.entries[function.id].health.reason == (
-        "its physical function 0000-03-00.0 is still held by a container"
+        "0000-03-00.0 is still held by a container, whole or cut otherwise"
     )
     assert listing.entries[other.id].health == HEALTHY
 

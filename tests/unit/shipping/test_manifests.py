@@ -128,6 +128,7 @@ TPU = PROJECT / "deploy" / "agent-tpu"
 CARDS = PROJECT / "deploy" / "agent-cards"
 DRA = PROJECT / "deploy" / "agent-dra"
 NVIDIA = PROJECT / "deploy" / "agent-nvidia"
+AMD = PROJECT / "deploy" / "agent-amd"
 
 
 def test_assignments_need_pods_events_and_the_node_and_nothing_else() -> None:
@@ -174,7 +175,9 @@ def made_by(folder: Path) -> Iterator[dict[str, Any]]:
         yield from made_by(path) if path.is_dir() else documents(path)
 
 
-@pytest.mark.parametrize("folder", [ASSIGNMENTS, TPU, CARDS, DRA, NVIDIA], ids=lambda folder: folder.name)
+@pytest.mark.parametrize(
+    "folder", [ASSIGNMENTS, TPU, CARDS, DRA, NVIDIA, AMD], ids=lambda folder: folder.name
+)
 def test_kustomization_names_files_there_are_and_patches_objects_there_are(folder: Path) -> None:
     (kustomization,) = documents(folder / "kustomization.yaml")
     patches = [folder / each["path"] for each in kustomization["patches"]]
@@ -234,10 +237,11 @@ def test_nvidia_nodes_mount_what_their_back_end_reads_and_write_nothing(containe
     }
 
 
-def test_nvidia_nodes_configuration_adds_one_resource() -> None:
-    shipped = parse_config(config_text(NVIDIA / "config.patch.yaml"), "config.patch.yaml").resources
+@pytest.mark.parametrize(("folder", "name"), [(NVIDIA, "nvidia.com/gpu"), (AMD, "amd.com/gpu")])
+def test_nodes_of_a_vendor_have_one_resource_more(folder: Path, name: str) -> None:
+    shipped = parse_config(config_text(folder / "config.patch.yaml"), "config.patch.yaml").resources
     built_in = parse_config(DEFAULT_CONFIG, "built in").resources
-    assert [each.name for each in shipped if each not in built_in] == ["nvidia.com/gpu"]
+    assert [each.name for each in shipped if each not in built_in] == [name]
 
 
 def test_tpu_nodes_configuration_asks_for_the_labels() -> None:
