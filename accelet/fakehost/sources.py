@@ -28,6 +28,8 @@ class FileSource:
 
 _INTELS_I915: Final = "i915 as Intel gives it out apart from the kernel"
 _INTELS_XE: Final = "xe as Intel gave it out apart from the kernel"
+_NVIDIAS: Final = "NVIDIA's driver, apart from the kernel"
+_NVIDIAS_TOOLKIT: Final = "nvidia-ctk of NVIDIA's Container Toolkit"
 _GOOGLES: Final = "Google's TPU driver, apart from the kernel"
 
 SOURCES: Final = (
@@ -94,6 +96,21 @@ SOURCES: Final = (
     FileSource("{f}/hwmon/hwmon*/temp*_input", "i915 6.13, xe 6.15", "6.13"),
     FileSource("{f}/hwmon/hwmon*/temp*_crit", "xe", "7.0"),
     FileSource("{f}/hwmon/hwmon*/temp*_emergency", "xe", "7.0"),
+    FileSource("{f}/mem_info_vram_total", "amdgpu", "5.0"),
+    FileSource("{f}/product_name", "amdgpu", "5.8"),
+    FileSource("{f}/current_*_partition", "amdgpu", "6.5"),
+    FileSource("sys/devices/platform/amdgpu_xcp*/drm/card*/device", "amdgpu", "6.5"),
+    FileSource("sys/devices/platform/amdgpu_xcp*/drm/renderD*/device", "amdgpu", "6.5"),
+    FileSource("{f}/drm/renderD*/device", "DRM", "3.12"),
+    FileSource("sys/class/kfd/kfd/topology/nodes/*/properties", "KFD of amdgpu", "3.19"),
+    FileSource("sys/class/kfd/kfd/topology/nodes/*/gpu_id", "KFD of amdgpu", "3.19"),
+    FileSource("sys/class/kfd/kfd/topology/nodes/*/name", "KFD of amdgpu", "3.19"),
+    FileSource("sys/class/kfd/kfd/topology/nodes/*/mem_banks/*/properties", "KFD of amdgpu", "3.19"),
+    FileSource("dev/kfd", "KFD of amdgpu", "3.19"),
+    FileSource("proc/driver/nvidia/**", _NVIDIAS, None),
+    FileSource("dev/nvidia*", _NVIDIAS, None),
+    FileSource("etc/cdi", _NVIDIAS_TOOLKIT, None),
+    FileSource("var/run/cdi/nvidia.yaml", _NVIDIAS_TOOLKIT, None),
     FileSource("sys/fs/cgroup/dmem.capacity", "cgroups of version 2, for xe", "6.14"),
     FileSource("sys/fs/cgroup/**/dmem.current", "cgroups of version 2, for xe", "6.14"),
 )

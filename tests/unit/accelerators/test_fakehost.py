@@ -8,15 +8,18 @@ from click.testing import CliRunner
 
 from accelet.cli import main
 from accelet.fakehost.__main__ import main as write_host
+from accelet.fakehost.amd import ALL_AMD
 from accelet.fakehost.nodes import ALL_NODES
+from accelet.fakehost.nvidia import ALL_NVIDIA
 from accelet.fakehost.tpu import HOSTS
 
 
-@pytest.mark.parametrize("shape", [*ALL_NODES, *HOSTS])
+@pytest.mark.parametrize("shape", [*ALL_NODES, *ALL_AMD, *ALL_NVIDIA, *HOSTS])
 def test_every_shape_is_a_host_with_devices(tmp_path: Path, shape: str) -> None:
     folder = tmp_path / shape
     assert write_host([shape, str(folder)]) is None
-    shown = CliRunner().invoke(main, ["devices", "--host-root", str(folder), "--json"])
+    words = ["--config", str(folder / "config.yaml")] if shape.startswith(("amd", "nvidia")) else []
+    shown = CliRunner().invoke(main, ["devices", "--host-root", str(folder), "--json", *words])
     found = json.loads(shown.stdout)
     assert any(resource["devices"] for resource in found["resources"])
 

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from accelet.fakehost.amd import ALL_AMD, write_amd
 from accelet.fakehost.gpus import Gpu, write_gpus
 from accelet.fakehost.nodes import ALL_NODES, ARC, ARC_I915, ARC_OLD, GIB, LAPTOP
+from accelet.fakehost.nvidia import ALL_NVIDIA, write_nvidia
 from accelet.fakehost.sensors import (
     write_asleep,
     write_dmem,
@@ -43,6 +45,18 @@ def beside_mainline(root: Path) -> set[str]:
 @pytest.mark.parametrize("name", ALL_NODES)
 def test_every_file_of_a_node_with_gpus_has_a_source(tmp_path: Path, name: str) -> None:
     assert unknown(write_gpus(tmp_path, ALL_NODES[name])) == []
+
+
+@pytest.mark.parametrize("name", ALL_AMD)
+def test_every_file_of_a_node_with_amds_gpus_is_of_mainline_kernels(tmp_path: Path, name: str) -> None:
+    write_amd(tmp_path, ALL_AMD[name])
+    assert unknown(tmp_path) == []
+    assert beside_mainline(tmp_path) == set()
+
+
+@pytest.mark.parametrize("name", ALL_NVIDIA)
+def test_every_file_of_a_node_with_nvidias_gpus_has_a_source(tmp_path: Path, name: str) -> None:
+    assert unknown(write_nvidia(tmp_path, ALL_NVIDIA[name])) == []
 
 
 @pytest.mark.parametrize("name", HOSTS)
