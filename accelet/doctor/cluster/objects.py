@@ -1,7 +1,9 @@
 """Reads objects of the API: of each only the fields named here."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
+
+import msgspec
 
 from accelet.doctor.cluster.seen import BindingSeen, LeaseSeen, NodeMachine, PodSeen, PolicySeen, ProcessSeen
 from accelet.kube.nodes import parse_node
@@ -101,7 +103,19 @@ class _WirePolicyStatus(Wire, frozen=True):
     type_checking: _WireChecking | None = None
 
 
+_CardNames = Annotated[
+    list[Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9.-]{1,253}/[A-Za-z0-9._-]{1,63}$")]],
+    msgspec.Meta(max_length=64),
+]
+
+
+class _WireVariable(Wire, frozen=True):
+    name: str | None = None
+    expression: str | None = None
+
+
 class _WirePolicySpec(Wire, frozen=True):
+    variables: list[_WireVariable] | None = None
     failure_policy: str | None = None
     policy_name: str | None = None
     validation_actions: list[str] | None = None
@@ -181,7 +195,18 @@ def read_policy(raw: RawObject, kind: str) -> PolicySeen:
     wire = read_object(raw, kind, _WirePolicy)
     spec, status = wire.spec or _WirePolicySpec(), wire.status or _WirePolicyStatus()
     warnings = (status.type_checking or _WireChecking()).expression_warnings or ()
-    return PolicySeen(kind, wire.metadata.name, spec.failure_policy != "Ignore", len(warnings))
+    said = next((one.expression for one in spec.variables or () if one.name == "cards"), None)
+    fails_closed = spec.failure_policy != "Ignore"
+    return PolicySeen(kind, wire.metadata.name, fails_closed, len(warnings), _card_names(said or ""))
+
+
+def _card_names(expression: str) -> tuple[str, ...]:
+    """The names of a list of CEL that is one of JSON too, as ours are; none of any other expression."""
+    try:
+        names = msgspec.json.decode(expression.encode(), type=_CardNames)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return ()
+    return tuple(names)
 
 
 def read_binding(raw: RawObject, kind: str) -> BindingSeen:

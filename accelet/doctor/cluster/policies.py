@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from accelet.doctor.cluster.seen import ClusterSeen
+from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard, NodeCardsError, parse_node_cards
+from accelet.doctor.cluster.seen import ClusterSeen, NodeMachine
 from accelet.doctor.findings import Finding, Verdict, judge, several
 
 OWN = re.compile(r"accelet-[a-z0-9-]{1,60}")
@@ -17,6 +18,11 @@ CARDS = ("accelet-agent-cards",)
 PROVISIONER = ("accelet-provisioner-nodes",)
 GATE = "accelet-gate"
 
+_LISTED = (
+    "by cards.resources of the chart, or a patch (docs/sharing.md, Which card is added). "
+    "For single namespaces, set the label accelet.dev/default-card."
+)
+
 _CURES = {
     **dict.fromkeys(SCHEDULER, "deploy/scheduler.yaml"),
     **dict.fromkeys((*SHARING, GATE), "deploy/policies"),
@@ -28,7 +34,7 @@ _CURES = {
 def judge_policies(seen: ClusterSeen) -> Sequence[Verdict]:
     ours = [policy for policy in seen.policies if OWN.fullmatch(policy.name)]
     fine = f"{several(len(ours), 'policy', 'policies')} of ours, bound and refusing" if ours else ""
-    return (judge("policies", fine, (*_missing(seen), *_weak(seen))),)
+    return (judge("policies", fine, (*_missing(seen), *_weak(seen), *_unlisted(seen))),)
 
 
 def expected(seen: ClusterSeen) -> Iterator[str]:
@@ -77,6 +83,29 @@ def _weak(seen: ClusterSeen) -> Iterator[Finding]:
         is_unseen = f"{kind.lower().removesuffix('y')}ies" in seen.unseen
         if OWN.fullmatch(binding.name) and (kind, binding.policy) not in there and not is_unseen:
             yield Finding("wrong", binding.name, "what it binds is not there", _cure(binding.name))
+
+
+def _unlisted(seen: ClusterSeen) -> Iterator[Finding]:
+    """Where what the policies count as cards is not what nodes publish."""
+    published = {card.resource for one in seen.machines for card in _cards(one)}
+    for policy in seen.policies:
+        if policy.name not in (GATE, "accelet-requests") or not policy.cards:
+            continue
+        for name in sorted(published - set(policy.cards)):
+            reason = f"nodes publish cards as {name}, which it does not count: pods get them without a gate"
+            yield Finding("wrong", policy.name, reason, f"Add {name} to its list of cards: {_LISTED}")
+        others = [name for name in policy.cards if name in published]
+        if policy.name == GATE and others and policy.cards[0] not in published:
+            first = policy.cards[0]
+            reason = f"pods that name no card are given {first}, of which no node publishes any"
+            yield Finding("wrong", GATE, reason, f"Put {others[0]} first in its list of cards: {_LISTED}")
+
+
+def _cards(machine: NodeMachine) -> tuple[NodeCard, ...]:
+    try:
+        return parse_node_cards(machine.node.annotations.get(NODE_CARDS_ANNOTATION, ""))
+    except NodeCardsError:
+        return ()
 
 
 def _cure(name: str) -> str:

@@ -71,10 +71,13 @@ class AgentConfigSeen:
 
 @dataclass(frozen=True, slots=True)
 class PolicySeen:
+    """`cards` is its list of resources that count cards, empty where it has none that could be read."""
+
     kind: str
     name: str
     fails_closed: bool
     warnings: int = 0
+    cards: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

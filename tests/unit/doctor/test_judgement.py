@@ -1,17 +1,29 @@
 """Whatever was seen is judged: bounded, with a cure for what is wrong, nothing that could be obeyed."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from accelet.accelerators.device import UnitId
+from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard, render_node_cards
 from accelet.doctor.bundle import bundle_files
 from accelet.doctor.cluster.judgement import judge_cluster
 from accelet.doctor.cluster.nodes import minor_of
-from accelet.doctor.cluster.policies import CARDS, GATE, PROVISIONER, SCHEDULER, SHARING
+from accelet.doctor.cluster.objects import read_policy
+from accelet.doctor.cluster.policies import (
+    CARDS,
+    GATE,
+    PROVISIONER,
+    SCHEDULER,
+    SHARING,
+    judge_policies,
+)
 from accelet.doctor.cluster.seen import (
     AccountRight,
     AgentConfigSeen,
@@ -41,6 +53,7 @@ from accelet.doctor.node.seen import (
     SocketSeen,
 )
 from accelet.doctor.rights import SCHEDULER as SCHEDULER_RIGHTS
+from accelet.kube.errors import MalformedObjectError
 from accelet.kube.nodes import Node
 from accelet.kube.objects import Condition
 from accelet.kube.pods import Container, Pod
@@ -225,6 +238,52 @@ def test_no_bundle_depends_on_a_text_of_others(node: NodeSeen, cluster: ClusterS
         configs=tuple(replace(one, mistakes=("",) * len(one.mistakes)) for one in cluster.configs),
     )
     assert bundle(cluster) == bundle(silent)
+
+
+def _publishing(*cards: NodeCard) -> NodeMachine:
+    return NodeMachine(Node("n", annotations={NODE_CARDS_ANNOTATION: render_node_cards(cards)}))
+
+
+def test_cards_that_the_policies_do_not_count_are_found() -> None:
+    both = tuple(
+        PolicySeen(kind, name, fails_closed=True, cards=("gpu.intel.com/i915", "gpu.intel.com/xe"))
+        for kind, name in (
+            ("MutatingAdmissionPolicy", GATE),
+            ("ValidatingAdmissionPolicy", "accelet-requests"),
+        )
+    )
+
+    def found(*resources: str) -> list[tuple[str, str]]:
+        cards = [NodeCard(UnitId(f"c{number}"), name) for number, name in enumerate(resources)]
+        seen = ClusterSeen(0.0, machines=(_publishing(*cards),), policies=both)
+        (verdict,) = judge_policies(seen)
+        return [(one.about, one.reason) for one in verdict.findings if "card" in one.reason]
+
+    assert found("gpu.intel.com/i915", "gpu.intel.com/xe") == []
+    assert found("gpu.intel.com/i915") == []
+    assert found() == []
+    assert found("gpu.intel.com/xe") == [
+        (GATE, "pods that name no card are given gpu.intel.com/i915, of which no node publishes any")
+    ]
+    published = "nodes publish cards as gpu.intel.com/flex"
+    assert found("gpu.intel.com/flex", "gpu.intel.com/i915") == [
+        (one.name, f"{published}, which it does not count: pods get them without a gate") for one in both
+    ]
+
+
+def test_lists_of_cards_are_read_from_the_shipped_policies() -> None:
+    for name in ("gate", "requests"):
+        policy, _ = yaml.safe_load_all((DEPLOY / "policies" / f"{name}.yaml").read_text())
+        raw = msgspec.Raw(msgspec.json.encode(policy))
+        assert read_policy(raw, policy["kind"]).cards == ("gpu.intel.com/i915", "gpu.intel.com/xe")
+        for expression in ("variables.cards", '["no name"]', "[" * 100_000, '["\\ud800"]', "\ud800"):
+            policy["spec"]["variables"][0]["expression"] = expression
+            raw = msgspec.Raw(json.dumps(policy).encode())
+            try:
+                seen = read_policy(raw, policy["kind"]).cards
+            except MalformedObjectError:
+                continue
+            assert seen == ()
 
 
 def test_policies_that_are_expected_are_shipped() -> None:
