@@ -9,7 +9,7 @@ from accelet.runtime.excerpts import excerpt
 from accelet.scheduler.admission.kueue import WORKLOADS, KueueWorkload, ResourceFlavor
 from accelet.scheduler.admission.podsets import PodSet
 from accelet.scheduler.gangs.grouping import CARDS_GATE, GangKey, gang_of_owner, will_be_of
-from accelet.scheduler.gangs.placeholders import PLACEHOLDERS, placeholder_name
+from accelet.scheduler.gangs.placeholders import PLACEHOLDERS, POD_SET, placeholder_name
 
 MOST_PODS = 8_000
 """Of one Workload: more do not fit into one plan."""
@@ -115,6 +115,7 @@ def _placeholder(workload: KueueWorkload, one: PodSet, flavors: Sequence[Resourc
     for flavor in flavors:
         selector |= flavor.node_labels
     annotations = {name: text for name, text in one.pod.annotations.items() if name.startswith(_READ)}
+    annotations[POD_SET] = one.name
     return replace(
         one.pod,
         uid=workload.uid,

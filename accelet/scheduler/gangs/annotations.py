@@ -10,10 +10,14 @@ _NUMBER = re.compile(r"0{0,9}[1-9][0-9]{0,5}")
 
 
 class Said:
-    """Reads annotations that all pods of a gang must agree on; keeps the first objection."""
+    """Reads annotations that all pods of a gang, or of a pod set of it, must agree on.
 
-    def __init__(self, pods: Sequence[Pod]) -> None:
+    `whose` names them for people. Keeps the first objection.
+    """
+
+    def __init__(self, pods: Sequence[Pod], whose: str = "the gang") -> None:
         self._pods = pods
+        self.whose = whose
         self.objection: str | None = None
 
     def object_to(self, objection: str) -> None:
@@ -25,7 +29,7 @@ class Said:
             (one, first), (two, second), *_ = values.items()
             self.object_to(
                 f"{name} is {excerpt(one)} on pod {first.name} and {excerpt(two)} on pod {second.name}: "
-                "the pods of a gang must agree"
+                f"the pods of {'a gang' if self.whose == 'the gang' else self.whose} must agree"
             )
         return next(iter(values), None)
 

@@ -1,22 +1,19 @@
 """Gated pods grouped into gangs, in rank order, with what they ask for as a whole."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
 from accelet.scheduler.cluster.shape import PodAsk, PodShape, asked_by
 from accelet.scheduler.gangs.annotations import Said
-from accelet.scheduler.gangs.levels import (
-    POD_GROUP_TOPOLOGY,
-    LevelName,
-    read_preferred_level,
-    read_required_level,
-)
+from accelet.scheduler.gangs.levels import POD_GROUP_TOPOLOGY, LevelName
 from accelet.scheduler.gangs.placeholders import PLACEHOLDERS, is_placeholder
 from accelet.scheduler.gangs.podgroups import POD_GROUP, PodGroupTerms
+from accelet.scheduler.gangs.podsets import WORKER_INDEX, PodSetTerms, name_pod_sets, read_topology
 from accelet.scheduler.gangs.rank import SPARK_ROLE, index_of, rank_of
-from accelet.scheduler.gangs.rankslices import UNLIKE_SLICES, SliceTerms, read_slices
+from accelet.scheduler.gangs.rankslices import UNLIKE_SLICES, RankedPods, SliceTerms
 from accelet.scheduler.gangs.workload import Workload
 
 GATE_PREFIX = "gke.io/topology-aware-auto-"
@@ -42,7 +39,6 @@ _KINDS = (
 
 _LEADER_WORKER_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 _LEADER_WORKER_SIZE = "leaderworkerset.sigs.k8s.io/size"
-_WORKER_INDEX = "leaderworkerset.sigs.k8s.io/worker-index"
 _NAME = "name"
 _ALONE = "pod"
 _KUBEFLOW_JOBS = dict.fromkeys(
@@ -77,7 +73,7 @@ class Gang:
     `priority` is the highest of the gated pods, `created_s` when the first of the
     members came, `newest_s` when the last of the gated pods did. Once on nodes, the gated pods have ended
     after `runs_s` at the latest, infinite where nobody says so. On the `excluded` nodes one of its pods was
-    refused.
+    refused. `pod_sets` are those of several that ask for a level or for slices of their own.
     """
 
     key: GangKey
@@ -90,6 +86,7 @@ class Gang:
     preferred_level: LevelName | None = None
     is_exclusive: bool = False
     slices: SliceTerms | None = None
+    pod_sets: tuple[PodSetTerms, ...] = ()
     objection: str | None = None
     priority: int = 0
     created_s: float = 0.0
@@ -125,9 +122,11 @@ class Gang:
     def parts(self) -> Sequence[int]:
         """How many of the first gated pods may be placed without the others, slice by slice."""
         counts = range(self.fewest, len(self.pods) + 1)
-        if self.slices is None:
+        sliced = [one for one in (self.slices, *(one.slices for one in self.pod_sets)) if one is not None]
+        if not sliced:
             return counts
-        of = [*(self.slices.of[pod.key] for pod in self.pods), None]
+        numbers = {key: (at, number) for at, one in enumerate(sliced) for key, number in one.of.items()}
+        of = [*(numbers.get(pod.key, pod.key) for pod in self.pods), None]
         return [count for count in counts if of[count - 1] != of[count]]
 
     @property
@@ -345,13 +344,16 @@ def make_gang(
     least = said.number(GANG_MIN)
     if least is not None and whole is not None and least > whole:
         said.object_to(f"{GANG_MIN} is {least}, but the gang has {whole} pods")
-    required, preferred = read_required_level(said), read_preferred_level(said)
+    topology = read_topology(
+        said, RankedPods(ranked, groups, whole or len(ranked), done), gated, _pod_sets(key, ranked, workload)
+    )
+    required = topology.required
     if key.kind == POD_GROUP:
         terms = _terms_of_group(owners.find(key, members[0]), whole, required, said)
         least = _still_needed(max(least or 0, terms.least or 0) or None, size)
         least = None if least == size else least
         required = LevelName(POD_GROUP_TOPOLOGY, terms.topology) if terms.topology else required
-    slices = read_slices(said, ranked, groups, whole or len(ranked), done)
+    slices = topology.slices
     if slices is not None and least is not None:
         least = -(-least // slices.size) * slices.size
     # Where all take the same port of their node, no two of them can share one, as kube-scheduler judges it.
@@ -373,8 +375,9 @@ def make_gang(
         size=size,
         least=_still_needed(least, size),
         required_level=required,
-        preferred_level=preferred,
+        preferred_level=topology.preferred,
         slices=slices,
+        pod_sets=topology.pod_sets,
         is_exclusive=is_exclusive,
         objection=said.objection,
         priority=max(pod.priority for pod in gated),
@@ -382,6 +385,14 @@ def make_gang(
         newest_s=max(pod.created_s for pod in gated),
         runs_s=max(_runs_s(pod, workload) for pod in gated),
     )
+
+
+def _pod_sets(key: GangKey, members: Sequence[Pod], workload: Workload | None) -> Mapping[ObjectKey, str]:
+    """The name of each member's pod set; of a PodGroup's, with that of the job it would be of without it."""
+    names = name_pod_sets(members, key.kind, workload.groups if workload else None)
+    if key.kind != POD_GROUP:
+        return names
+    return {pod.key: f"{_ungrouped_key(pod, GATE_PREFIX).name}/{names[pod.key]}" for pod in members}
 
 
 def _still_needed(least: int | None, size: int | None) -> int | None:
@@ -441,7 +452,7 @@ def _runs_s(pod: Pod, workload: Workload | None) -> float:
 def _is_ready_leader(pod: Pod) -> bool:
     """Whether it leads a LeaderWorkerSet's group, or is a Spark driver, and ready, so that others come."""
     is_ready = any(condition.type == "Ready" and condition.status == "True" for condition in pod.conditions)
-    return is_ready and (pod.labels.get(_WORKER_INDEX) == "0" or pod.labels.get(SPARK_ROLE) == "driver")
+    return is_ready and (pod.labels.get(WORKER_INDEX) == "0" or pod.labels.get(SPARK_ROLE) == "driver")
 
 
 def _check_foreign_gates(pods: Iterable[Pod], prefix: str, said: Said) -> None:

@@ -16,6 +16,8 @@ _KUEUE = "kueue.x-k8s.io/podset-"
 KUEUE_REQUIRED = f"{_KUEUE}required-topology"
 KUEUE_PREFERRED = f"{_KUEUE}preferred-topology"
 KUEUE_SLICE_LEVEL = f"{_KUEUE}slice-required-topology"
+KUEUE_SLICE_LAYERS = f"{_KUEUE}slice-required-topology-constraints"
+KUEUE_GROUP = f"{_KUEUE}group-name"
 
 
 @dataclass(frozen=True, slots=True)

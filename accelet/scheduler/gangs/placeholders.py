@@ -2,6 +2,9 @@
 
 from accelet.kube.pods import Pod
 
+POD_SET = "accelet.dev/pod-set"
+"""On a placeholder: the name of its pod set."""
+
 PLACEHOLDERS = "placeholders"
 """The kind of a gang of placeholders, which has the name of their Workload."""
 

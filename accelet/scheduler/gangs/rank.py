@@ -15,7 +15,7 @@ _SUFFIX = re.compile(r"(.*?)(\d{1,9})", re.ASCII | re.DOTALL)
 JOBSET_GROUP = "jobset.sigs.k8s.io/replicatedjob-name"
 _GLOBAL_JOB = "jobset.sigs.k8s.io/job-global-index"
 _JOB = "jobset.sigs.k8s.io/job-index"
-_GROUPS = ("training.kubeflow.org/replica-type", "training.kubeflow.org/job-role")
+KUBEFLOW_GROUPS = ("training.kubeflow.org/replica-type", "training.kubeflow.org/job-role")
 """Of the training operator and of the MPI operator."""
 
 RAY_GROUP = "ray.io/group"
@@ -57,7 +57,7 @@ def index_of(pod: Pod) -> tuple[str, int] | None:
     if number is None:
         return None
     group = pod.labels.get(JOBSET_GROUP) or next(
-        (pod.labels[one] for one in _GROUPS if one in pod.labels), ""
+        (pod.labels[one] for one in KUBEFLOW_GROUPS if one in pod.labels), ""
     )
     return group if JOBSET_GROUP in pod.labels else group.lower(), number
 
@@ -80,7 +80,7 @@ def _group(pod: Pod, groups: Sequence[str]) -> tuple[int, str, int]:
             return 0, "", everywhere
         name = pod.labels[JOBSET_GROUP]
         return groups.index(name) if name in groups else len(groups), name, _index(pod, _JOB) or 0
-    for label in _GROUPS:
+    for label in KUBEFLOW_GROUPS:
         if label in pod.labels:
             return (*group_order(pod.labels[label]), 0)
     for label in (RAY_GROUP, SPARK_ROLE):

@@ -103,6 +103,7 @@ class _WireReplicatedJob(Wire, frozen=True):
 
 class _WireGroup(Wire, frozen=True):
     size: int | None = None
+    leader_template: dict[str, object] | None = None
 
 
 _WireGroups = dict[str, _WireReplicas] | None
@@ -271,7 +272,8 @@ def _size(kind: str, spec: _WireSpec, status: _WireStatus) -> tuple[int | None, 
         return pods, tuple(stage.name for stage in stages)
     if spec.leader_worker_template is not None:
         size = spec.leader_worker_template.size
-        return 1 if size is None else size, ()
+        is_split = spec.leader_worker_template.leader_template is not None
+        return 1 if size is None else size, ("leader", "worker") if is_split else ()
     if kind == "Job":
         job = _WireJobSpec(spec.parallelism, spec.completions)
         done = (status.succeeded or 0) + count_indexes(status.failed_indexes or "")

@@ -174,12 +174,12 @@ def _likeness(gang: Gang, *, is_let_in: bool) -> object:
     """Equal for gangs of which one finds a place where the other does; None for those that are their own."""
     if gang.objection or gang.lacking or gang.excluded or len(gang.members) > len(gang.pods):
         return None
-    if any(pod.has_peer_rules for pod in gang.pods):
+    if gang.pod_sets or any(pod.has_peer_rules for pod in gang.pods):
         return None
     slices = None
     if gang.slices is not None:
         if not gang.slices.are_whole(gang.pods):
             return None
-        slices = gang.slices.size, gang.slices.level
+        slices = tuple((layer.size, layer.level) for layer in gang.slices.layers)
     levels = gang.required_level, gang.preferred_level
     return gang.shapes, gang.least, levels, slices, gang.is_exclusive, is_let_in

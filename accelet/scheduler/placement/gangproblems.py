@@ -13,9 +13,11 @@ from accelet.scheduler.cluster.room import Room
 from accelet.scheduler.cluster.shape import leaves_one_a_leaf
 from accelet.scheduler.cluster.spread import spread_within
 from accelet.scheduler.cluster.together import SharedDomains, together_within
-from accelet.scheduler.cluster.topology import ROOT
+from accelet.scheduler.cluster.topology import ROOT, Scheme
 from accelet.scheduler.gangs.grouping import Gang
+from accelet.scheduler.gangs.rankslices import SliceTerms
 from accelet.scheduler.placement.knapsack import RankSlices
+from accelet.scheduler.placement.podsets.groups import Members, check_layers, find_levels
 from accelet.scheduler.placement.problem import PlacementProblem
 from accelet.scheduler.placement.repairs.gaps import TAKEN
 from accelet.scheduler.placement.why import level_name
@@ -40,6 +42,8 @@ def levels_of(gang: Gang, layout: Layout) -> Sequence[int]:
     Raises:
         UnknownLevelError: the gang names a level that there is not.
     """
+    if gang.pod_sets:
+        find_levels(gang, layout.tree, members_of(gang, layout))
     required = required_level(gang, layout)
     preferred = gang.preferred_level.number(layout.tree.scheme) if gang.preferred_level else ROOT
     kept = [leaf for leaf in kept_of(gang, layout) if leaf is not None]
@@ -57,8 +61,13 @@ def slices_of(gang: Gang, layout: Layout) -> RankSlices | None:
     Raises:
         UnknownLevelError: the gang names a level that there is not.
     """
-    terms = gang.slices
-    return RankSlices(terms.size, terms.level.number(layout.tree.scheme)) if terms else None
+    return _rank_slices(gang.slices, layout.tree.scheme) if gang.slices else None
+
+
+def _rank_slices(terms: SliceTerms, scheme: Scheme) -> RankSlices:
+    check_layers(terms.layers, [layer.level.number(scheme) for layer in terms.layers])
+    inner = _rank_slices(terms.inner, scheme) if terms.inner else None
+    return RankSlices(terms.size, terms.level.number(scheme), inner)
 
 
 def problems_of(gang: Gang, layout: Layout, room: Room, within: int) -> list[PlacementProblem]:
@@ -116,6 +125,12 @@ def _excluded(gang: Gang, layout: Layout) -> Mask:
     closed = np.zeros(len(layout.nodes), dtype=bool)
     closed[[layout.leaf_of[name] for name in gang.excluded if name in layout.leaf_of]] = True
     return closed
+
+
+def members_of(gang: Gang, layout: Layout) -> Members:
+    """The rank of each pod to be placed, and the leaf of each member that has one."""
+    leaves = {pod.key: leaf for pod, leaf in places_of(gang, layout) if leaf is not None}
+    return Members({pod.key: rank for rank, pod in enumerate(gang.pods)}, leaves)
 
 
 def kept_of(gang: Gang, layout: Layout) -> list[int | None]:

@@ -19,11 +19,18 @@ _CELLS_AT_ONCE = 2**15
 class RankSlices:
     """Each `size` pods that follow each other in rank are in one domain of `level`.
 
-    So such a domain takes a multiple of `size` pods.
+    So such a domain takes a multiple of `size` pods. Each slice is made of those of the next layer, `inner`,
+    if there is one: these have a size that divides this one, and a lower level.
     """
 
     size: int
     level: int
+    inner: "RankSlices | None" = None
+
+    @property
+    def layers(self) -> "tuple[RankSlices, ...]":
+        """These slices, those of which they are made, and so on."""
+        return (self, *(self.inner.layers if self.inner else ()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,9 +93,10 @@ class Knapsack:
     def offer(self, level: int, domain: int) -> Offer:
         """What a domain offers, its own charge included."""
         offer = self._offer(level, domain)
-        if self.slices is None or level != self.slices.level:
-            return offer
-        return _in_multiples(offer, self.slices.size)
+        for layer in self.slices.layers if self.slices else ():
+            if layer.level == level:
+                offer = _in_multiples(offer, layer.size)
+        return offer
 
     def _offer(self, level: int, domain: int) -> Offer:
         charge = self.charges[level][domain]
@@ -188,10 +196,11 @@ def rooms(tree: Tree, slots: Ints, slices: RankSlices | None = None) -> tuple[In
     found = [parent_room(tree, slots, level) for level in range(tree.lowest + 1)]
     if slices is None:
         return tuple(found)
-    usable = found[slices.level] // slices.size * slices.size
-    for level in range(slices.level + 1):
-        found[level] = np.zeros(tree.domain_count(level), dtype=np.int64)
-        np.add.at(found[level], tree.ancestors(slices.level, level), usable)
+    for layer in reversed(slices.layers):
+        usable = found[layer.level] // layer.size * layer.size
+        for level in range(layer.level + 1):
+            found[level] = np.zeros(tree.domain_count(level), dtype=np.int64)
+            np.add.at(found[level], tree.ancestors(layer.level, level), usable)
     return tuple(found)
 
 

@@ -18,8 +18,16 @@ from accelet.scheduler.gangs.grouping import Gang
 from accelet.scheduler.gangs.rankslices import UNLIKE_SLICES, SliceTerms
 from accelet.scheduler.gangs.withheld import explain_lacking
 from accelet.scheduler.placement.checking.promises import find_broken_promise
-from accelet.scheduler.placement.gangproblems import kept_of, levels_of, places_of, problems_of, slices_of
+from accelet.scheduler.placement.gangproblems import (
+    kept_of,
+    levels_of,
+    members_of,
+    places_of,
+    problems_of,
+    slices_of,
+)
 from accelet.scheduler.placement.identical import Shortfall, place_identical
+from accelet.scheduler.placement.podsets.placing import place_sets
 from accelet.scheduler.placement.problem import PlacementProblem
 from accelet.scheduler.placement.repairs.gaps import Repaired, repair
 from accelet.scheduler.placement.repairs.slices import repair_slices
@@ -200,10 +208,14 @@ def _distance(plan: Plan) -> int:
 
 def _find(gang: Gang, problem: PlacementProblem, layout: Layout, effort: Effort) -> Plan:
     kept = kept_of(gang, layout)
+    if gang.pod_sets:
+        return _place_sets(gang, problem, kept, layout, effort)
     if gang.slices is not None and (why_not := _why_no_slices(gang, gang.slices, problem, kept)):
         return Plan(gang, reason=why_not)
     is_part = gang.slices is not None and not gang.slices.are_whole(gang.pods)
     if is_part or any(leaf is not None for leaf in kept):
+        if gang.slices is not None and gang.slices.inner is not None:
+            return _place_sets(gang, problem, kept, layout, effort)
         return _repair(gang, problem, kept, layout, effort)
     if len(problem.kinds) > 1:
         return _place_unlike(gang, problem, layout, effort)
@@ -258,6 +270,25 @@ def _place_unlike(gang: Gang, problem: PlacementProblem, layout: Layout, effort:
         reason = explain_unlike(problem, is_settled=outcome.is_settled)
         return Plan(gang, lower_bound=outcome.lower_bound, reason=reason, is_settled=outcome.is_settled)
     return _placed(gang, problem, layout, outcome.leaves, outcome.lower_bound)
+
+
+def _place_sets(
+    gang: Gang, problem: PlacementProblem, kept: list[int | None], layout: Layout, effort: Effort
+) -> Plan:
+    found = place_sets(gang, problem, members_of(gang, layout), kept, effort)
+    if found.leaves is None:
+        placed = sum(leaf is not None for leaf in kept)
+        join = f"to join the {placed} pods of the gang that are placed, " if placed else ""
+        return Plan(gang, reason=f"{join}{found.reason}", is_settled=found.is_settled and not placed)
+    is_optimal = found.distance <= found.lower_bound
+    return Plan(
+        gang,
+        _names(layout, found.leaves),
+        distance=found.distance,
+        lower_bound=found.lower_bound,
+        is_optimal=is_optimal,
+        is_settled=is_optimal and found.is_settled,
+    )
 
 
 def _why_no_slices(

@@ -23,8 +23,9 @@ def explain_shortfall(
     demand = problem.demand.counts[kind]
     is_by_node = int(slots.max(initial=0)) <= 1
     what = f"{demand} node{'s' * (demand > 1)}" if is_by_node else f"room for {demand} pods"
-    if problem.slices is not None:
-        what += f" in slices of {problem.slices.size} in one {_spoken(problem, problem.slices.level)} each"
+    for number, layer in enumerate(problem.slices.layers if problem.slices else ()):
+        beside = "and" if number else "in"
+        what += f" {beside} slices of {layer.size} in one {_spoken(problem, layer.level)} each"
     if short.level == ROOT:
         sentence = f"needs {what}, the cluster has {short.room}"
     else:

@@ -43,7 +43,7 @@ from accelet.scheduler.admission.podsets import PodSet, parse_pod_sets
 from accelet.scheduler.admission.topologies import parse_topology
 from accelet.scheduler.gangs.grouping import GATE_PREFIX, GangKey, find_gangs, gang_key
 from accelet.scheduler.gangs.levels import KUEUE_SLICE_LEVEL
-from accelet.scheduler.gangs.placeholders import PLACEHOLDERS, placeholder_name
+from accelet.scheduler.gangs.placeholders import PLACEHOLDERS, POD_SET, placeholder_name
 from accelet.scheduler.gangs.rankslices import KUEUE_SLICE_SIZE
 from accelet.scheduler.gangs.workload import Workload
 from accelet.scheduler.record import Placement, Record
@@ -101,7 +101,9 @@ def test_placeholders_belong_to_nobody_else_whatever_their_template_says() -> No
     indexes = {"batch.kubernetes.io/job-completion-index": "-1", "accelet.dev/required-level": "block"}
     made = _made(3, labels=labels, annotations=indexes, on=None)
     assert {gang_key(pod) for pod in made.pods()} == {placeholder_gang(QUEUED)}
-    assert [dict(pod.annotations) for pod in made.pods()] == [{"accelet.dev/required-level": "block"}] * 3
+    assert [dict(pod.annotations) for pod in made.pods()] == [
+        {"accelet.dev/required-level": "block", POD_SET: "set0"}
+    ] * 3
 
 
 @given(st.text(min_size=1), st.text(min_size=1))

@@ -42,7 +42,15 @@ def _clusters(draw: st.DrawFn) -> list[Node]:
     return [node(f"n{at}", place, gpus=draw(st.integers(0, 4))) for at, place in enumerate(sorted(chosen))]
 
 
-_slices = st.builds(RankSlices, st.integers(1, 4), st.integers(0, 2))
+@st.composite
+def _slices(draw: st.DrawFn) -> RankSlices:
+    """Slices, of which each may be made of smaller ones."""
+    size, level = draw(st.integers(1, 4)), draw(st.integers(0, 2))
+    inner = None
+    if level < 2 and draw(st.booleans()):
+        divisors = [one for one in range(1, size + 1) if size % one == 0]
+        inner = RankSlices(draw(st.sampled_from(divisors)), draw(st.integers(level + 1, 2)))
+    return RankSlices(size, level, inner)
 
 
 def _gang(count: int, size: int, level: str, **said: str) -> list[Pod]:
@@ -68,10 +76,11 @@ def _job(parallelism: int, done: int = 0) -> Workload:
 
 
 def _obeys(tree: Tree, leaves: Sequence[int], slices: RankSlices) -> bool:
-    codes = tree.codes[slices.level][np.array(leaves, dtype=np.int64)]
-    return all(
-        len(set(codes[at : at + slices.size].tolist())) == 1 for at in range(0, len(codes), slices.size)
-    )
+    for layer in slices.layers:
+        codes = tree.codes[layer.level][np.array(leaves, dtype=np.int64)]
+        if any(len(set(codes[at : at + layer.size].tolist())) > 1 for at in range(0, len(codes), layer.size)):
+            return False
+    return True
 
 
 def _least(tree: Tree, slots: Sequence[int], pods: int, slices: RankSlices) -> int | None:
@@ -106,7 +115,7 @@ def _inside(tree: Tree, slots: Ints, within: int) -> Iterator[Ints]:
         yield inside
 
 
-@given(_clusters(), _slices, st.integers(1, 3), st.integers(ROOT, 2))
+@given(_clusters(), _slices(), st.integers(1, 3), st.integers(ROOT, 2))
 def test_slices_get_the_least_distance_that_there_is_or_there_is_none(
     nodes: list[Node], slices: RankSlices, count: int, within: int
 ) -> None:

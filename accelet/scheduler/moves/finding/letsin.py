@@ -186,7 +186,7 @@ class _Search:
         gang, now = task.gang, task.distance(self._layout)
         levels = gang.required_level, gang.preferred_level
         kind: Hashable = gang.shapes, gang.excluded, levels, gang.is_exclusive, now
-        if gang.slices is not None or any(pod.has_peer_rules for pod in gang.pods):
+        if gang.slices is not None or gang.pod_sets or any(pod.has_peer_rules for pod in gang.pods):
             kind = gang.key
         if kind not in self._stuck:
             plan = self._find(gang, self._supposed.now)

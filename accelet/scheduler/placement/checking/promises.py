@@ -5,20 +5,23 @@ their numbers of domains, nor their codes for cards.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from accelet.assignments.assignment import Assignment
 from accelet.kube.nodes import Node
+from accelet.kube.objects import ObjectKey
 from accelet.scheduler.cluster.layout import Layout
 from accelet.scheduler.cluster.residents import Residents
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import Gang
+from accelet.scheduler.gangs.rankslices import SliceTerms
 from accelet.scheduler.placement.checking.cards import find_card_fault
 from accelet.scheduler.placement.checking.peers import find_apart_fault, find_spread_fault
 from accelet.scheduler.placement.checking.room import find_node_fault, find_port_fault, find_room_fault
 from accelet.scheduler.placement.checking.seats import Seating
 
 Check = Callable[[Seating], str | None]
+_Nodes = defaultdict[int, set[str]]
 
 
 def find_broken_promise(
@@ -31,9 +34,9 @@ def find_broken_promise(
     """What a plan for a gang's pods breaks, for people; None where it keeps every promise.
 
     `nodes` and `assignments` are by the rank of `gang.pods`, `residents` who is on which node without them.
-    Promised are: enough pods, nodes that exist and take them, room, cards and tiles, the required level and
-    that of rank slices, nodes of their own, host ports, anti-affinity and topology spread. It takes time in
-    proportion to the pods of the plan and to those on its nodes.
+    Promised are: enough pods, nodes that exist and take them, room, cards and tiles, the required level,
+    those of pod sets and of rank slices, nodes of their own, host ports, anti-affinity and topology spread.
+    It takes time in proportion to the pods of the plan and to those on its nodes.
     """
     seating = Seating(gang, nodes, assignments, layout, residents)
     return next((fault for check in CHECKS if (fault := check(seating)) is not None), None)
@@ -62,20 +65,46 @@ def _find_level_fault(seating: Seating) -> str | None:
     )
 
 
+def _find_pod_set_fault(seating: Seating) -> str | None:
+    """The same of each pod set that names a level of its own."""
+    sets = [terms for terms in seating.gang.pod_sets if terms.required is not None]
+    placed, kept = _nodes_by(seating, {key: at for at, terms in enumerate(sets) for key in terms.members})
+    for at, terms in enumerate(sets):
+        if terms.required is None:
+            continue
+        number = terms.required.number(seating.layout.tree.scheme)
+        rule = f"{terms.title} must share one {terms.required.text}"
+        if fault := _find_apart(seating, number, placed[at], kept[at], rule):
+            return fault
+    return None
+
+
 def _find_slice_fault(seating: Seating) -> str | None:
-    """The same of each slice of ranks, and its own level."""
-    slices = seating.gang.slices
-    if slices is None:
-        return None
-    number = slices.level.number(seating.layout.tree.scheme)
-    placed: defaultdict[int, set[str]] = defaultdict(set)
-    kept: defaultdict[int, set[str]] = defaultdict(set)
+    """The same of each slice of ranks, of the gang's and of each pod set's, and of each layer of them."""
+    gang = seating.gang
+    sliced = [*(one.slices for one in gang.pod_sets), gang.slices]
+    layers = (layer for slices in sliced if slices is not None for layer in slices.layers)
+    return next((fault for layer in layers if (fault := _find_layer_fault(seating, layer))), None)
+
+
+def _nodes_by(seating: Seating, of: Mapping[ObjectKey, int]) -> tuple[_Nodes, _Nodes]:
+    """By slice the nodes of the pods of the plan, and of those that have a place already."""
+    placed: _Nodes = defaultdict(set)
+    kept: _Nodes = defaultdict(set)
     for node, seats in seating.by_node.items():
         for seat in seats:
-            placed[slices.of[seat.pod.key]].add(node)
+            if seat.pod.key in of:
+                placed[of[seat.pod.key]].add(node)
     for node, pods in seating.kept.items():
         for pod in pods:
-            kept[slices.of[pod.key]].add(node)
+            if pod.key in of:
+                kept[of[pod.key]].add(node)
+    return placed, kept
+
+
+def _find_layer_fault(seating: Seating, slices: SliceTerms) -> str | None:
+    number = slices.level.number(seating.layout.tree.scheme)
+    placed, kept = _nodes_by(seating, slices.of)
     for which, nodes in placed.items():
         rule = f"slice {which} of its ranks must share one {slices.level.text}"
         if fault := _find_apart(seating, number, nodes, kept[which], rule):
@@ -122,6 +151,7 @@ CHECKS: tuple[Check, ...] = (
     _find_missing_pods,
     find_node_fault,
     _find_level_fault,
+    _find_pod_set_fault,
     _find_slice_fault,
     _find_shared_node,
     find_room_fault,
