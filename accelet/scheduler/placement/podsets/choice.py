@@ -7,7 +7,7 @@ import numpy as np
 
 from accelet.scheduler.cluster.topology import ROOT, Ints, Tree
 from accelet.scheduler.placement.knapsack import parent_room
-from accelet.scheduler.placement.podsets.groups import Group
+from accelet.scheduler.placement.podsets.groups import PodsTogether
 from accelet.scheduler.placement.problem import PlacementProblem
 
 _STEP, _NUMBERS_A_UNIT = 10, 800
@@ -36,7 +36,7 @@ class Chooser:
     it, there is a place for all. For unlike pods a choice may turn out to have no place.
     """
 
-    def __init__(self, problem: PlacementProblem, groups: Sequence[Group]) -> None:
+    def __init__(self, problem: PlacementProblem, groups: Sequence[PodsTogether]) -> None:
         self._problem, self._tree, self._groups = problem, problem.tree, groups
         demand = problem.demand
         amounts: list[Ints] = list(demand.slots)
@@ -161,7 +161,7 @@ def _ancestor(tree: Tree, level: int, domain: int, above: int) -> int:
     return 0 if above == ROOT else int(tree.codes[above][tree.starts[level][domain]])
 
 
-def _find_twins(groups: Sequence[Group], needs: Sequence[Ints]) -> tuple[list[int | None], list[int]]:
+def _find_twins(groups: Sequence[PodsTogether], needs: Sequence[Ints]) -> tuple[list[int | None], list[int]]:
     """For each group the last one before it that is just like it, and how many from it on are."""
     below: list[list[int]] = [[] for _ in groups]
     for number, group in enumerate(groups):

@@ -7,7 +7,7 @@ import numpy as np
 
 from accelet.scheduler.cluster.topology import ROOT, Ints
 from accelet.scheduler.placement.identical import Shortfall, place_identical, work_to_place
-from accelet.scheduler.placement.podsets.groups import Group
+from accelet.scheduler.placement.podsets.groups import PodsTogether
 from accelet.scheduler.placement.problem import PlacementProblem
 from accelet.scheduler.placement.repairs.gaps import TAKEN, length_of_known, repair
 from accelet.scheduler.placement.unlike import Effort
@@ -20,7 +20,7 @@ Leaves = list[int | None]
 
 def fill(
     problem: PlacementProblem,
-    groups: Sequence[Group],
+    groups: Sequence[PodsTogether],
     domains: Sequence[int],
     scope: slice,
     *,
@@ -60,7 +60,7 @@ def fill(
     return np.array([leaves[place] for place in places], dtype=np.int64)
 
 
-def _parts(problem: PlacementProblem, groups: Sequence[Group]) -> dict[int | None, list[int]]:
+def _parts(problem: PlacementProblem, groups: Sequence[PodsTogether]) -> dict[int | None, list[int]]:
     """The ranks of each innermost group, and under None those of pods that are of no group."""
     innermost: list[int | None] = [None] * len(problem.shapes)
     for number, group in enumerate(groups):
@@ -72,7 +72,7 @@ def _parts(problem: PlacementProblem, groups: Sequence[Group]) -> dict[int | Non
     return parts
 
 
-def _level(groups: Sequence[Group], number: int | None) -> int:
+def _level(groups: Sequence[PodsTogether], number: int | None) -> int:
     return ROOT if number is None else groups[number].level
 
 

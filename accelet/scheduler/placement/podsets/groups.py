@@ -17,7 +17,7 @@ MOST_GROUPS = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class PodsTogether:
     """Pods that must share one domain of `level`, inside that of the group of number `parent`, if any.
 
     `ranks` are those of its pods that are to be placed, among all that are. `homes` are the domains in which
@@ -82,7 +82,7 @@ def check_layers(layers: Sequence[SliceTerms], levels: Sequence[int]) -> None:
         raise UnknownLevelError(f"{annotation} does not go from wide levels to narrow ones")
 
 
-def make_groups(gang: Gang, tree: Tree, members: Members, levels: Sequence[int]) -> list[Group]:
+def make_groups(gang: Gang, tree: Tree, members: Members, levels: Sequence[int]) -> list[PodsTogether]:
     """The groups that have pods to be placed, parents before their children, with sets at these levels."""
     made = _Groups(tree, members)
     for terms, level in zip(sets_of(gang), levels, strict=True):
@@ -95,7 +95,7 @@ def make_groups(gang: Gang, tree: Tree, members: Members, levels: Sequence[int])
 class _Groups:
     def __init__(self, tree: Tree, members: Members) -> None:
         self._tree, self._members = tree, members
-        self.groups: list[Group] = []
+        self.groups: list[PodsTogether] = []
 
     def add(self, name: str, level: int, keys: frozenset[ObjectKey], parent: int | None) -> int | None:
         """The number of a group of these members; None where none of them is to be placed.
@@ -110,7 +110,7 @@ class _Groups:
             return parent
         codes = self._tree.codes[level]
         homes = frozenset(int(codes[leaf_of[key]]) for key in keys if key in leaf_of)
-        self.groups.append(Group(name, level, tuple(ranks), homes, parent))
+        self.groups.append(PodsTogether(name, level, tuple(ranks), homes, parent))
         return len(self.groups) - 1
 
     def add_slices(

@@ -14,8 +14,8 @@ from accelet.scheduler.placement.podsets.choice import Chooser, Tries
 from accelet.scheduler.placement.podsets.filling import fill
 from accelet.scheduler.placement.podsets.groups import (
     MOST_GROUPS,
-    Group,
     Members,
+    PodsTogether,
     find_levels,
     make_groups,
     sets_of,
@@ -153,7 +153,7 @@ class _Placing:
         reason, is_proven = explain(problem, groups, is_settled=is_settled)
         return SetsOutcome(None, is_settled=is_settled or is_proven, reason=reason)
 
-    def _ways(self, groups: Sequence[Group], tries: Tries) -> Iterator[Ints | None]:
+    def _ways(self, groups: Sequence[PodsTogether], tries: Tries) -> Iterator[Ints | None]:
         """Places for all, from narrow levels to wide ones; None where those that were chosen are too few.
 
         At the first level at which there are any, no wider one is looked at.

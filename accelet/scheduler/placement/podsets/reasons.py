@@ -9,14 +9,16 @@ from accelet.scheduler.budget import BudgetSpentError
 from accelet.scheduler.cluster.topology import ROOT
 from accelet.scheduler.placement.identical import Shortfall
 from accelet.scheduler.placement.knapsack import parent_room
-from accelet.scheduler.placement.podsets.groups import Group
+from accelet.scheduler.placement.podsets.groups import PodsTogether
 from accelet.scheduler.placement.problem import PlacementProblem
 from accelet.scheduler.placement.why import explain_shortfall, explain_unlike, level_name
 
 _MOST_NAMED = 4
 
 
-def explain(problem: PlacementProblem, groups: Sequence[Group], *, is_settled: bool) -> tuple[str, bool]:
+def explain(
+    problem: PlacementProblem, groups: Sequence[PodsTogether], *, is_settled: bool
+) -> tuple[str, bool]:
     """The sentence, and whether it is proven by sums alone.
 
     Names the first group for which no domain has room even without the others, else that it is the gang.
@@ -47,7 +49,7 @@ def _explain_short(problem: PlacementProblem) -> str:
     return explain_shortfall(problem, 0, Shortfall(problem.within, best, int(rooms.max(initial=0))))
 
 
-def _own_problem(problem: PlacementProblem, group: Group) -> PlacementProblem:
+def _own_problem(problem: PlacementProblem, group: PodsTogether) -> PlacementProblem:
     """That of one group alone, in the domains in which it may be."""
     room = problem.room
     if group.homes:
