@@ -20,7 +20,7 @@ LONG: Final = 25
 """A sentence should have at most as many words."""
 
 _PARSER: Final = MarkdownIt("commonmark").enable("table")
-_SENTENCE_END: Final = re.compile(r"(?<=[.!?])[)\"']*\s+(?=[^a-z\s])")
+_SENTENCE_END: Final = re.compile(r"(?<!e\.g\.)(?<!i\.e\.)(?<=[.!?])[)\"']*\s+")
 _CELL_END: Final = re.compile(r";\s+")
 _NOT_IN_ANCHORS: Final = re.compile(r"[^\w\- ]")
 _WRITTEN_ANCHOR: Final = re.compile(r'<a id="([^"]+)">')
