@@ -19,7 +19,7 @@ _MEANINGS: Mapping[str, str] = {
     "model": "Its kind: a name, or its PCI device id where there is none.",
     "driver": "The kernel driver it is bound to; absent where nothing says so.",
     "tiles": "How many tiles it has, numbered from 0.",
-    "memory": "The bytes of memory of all its tiles; absent where they cannot be told.",
+    "memory": "The bytes of memory of all its tiles; absent where it is not known, which is not 0.",
     "numa": "Its NUMA node; absent where it cannot be told.",
     "links": "Direct links: a tile of its own, the id of another card, a tile of that.",
     "shares": "How many containers can hold it at one time.",

@@ -92,13 +92,14 @@ def extended_capacity(cards: Iterable[NodeCard]) -> Mapping[str, int]:
     """What kube-scheduler has to see on the Node so that it fits pods that ask for parts of cards.
 
     `tiles`, `millicores` and `memory.max` (bytes) of each domain, `gpu.intel.com` for instance; of healthy
-    cards only.
+    cards only. Where the memory of none is known there is no `memory.max`.
     """
     found: Counter[str] = Counter()
     for card in cards:
-        amounts = (card.tiles, MILLICORES, card.memory_bytes or 0)
+        amounts = (card.tiles, MILLICORES, card.memory_bytes)
         for name, amount in zip(capacity_names(card.resource), amounts, strict=True):
-            found[name] += amount * card.health.is_healthy
+            if amount is not None:
+                found[name] += amount * card.health.is_healthy
     return dict(found)
 
 

@@ -93,7 +93,7 @@ def _widths(cards: Sequence[CardView]) -> Mapping[str, int]:
 
 def _figures(card: CardView) -> tuple[str, ...]:
     total, free = card.memory_bytes, card.memory_free_bytes
-    memory = "" if total is None or free is None else f"{_gib(free)}/{_gib(total)}Gi"
+    memory = "not known" if total is None or free is None else f"{_gib(free)}/{_gib(total)}Gi"
     tiles = " " * min(len(card.tiles), _MOST_TILES_IN_A_ROW)
     return (
         card.card or card.id,
@@ -164,12 +164,14 @@ def _print_bare(output: Output, names: Sequence[str]) -> None:
 def _print_total(output: Output, total: TotalView) -> None:
     free = _say_free(total.tiles_free, total.tiles, total.cards_free, total.cards)
     output.line(styled(total.resource, "bold"), f"  {free}")
+    memory = total.largest_memory_bytes
     parts = [
         *([_plural(total.largest_tiles, "tile")] if total.largest_tiles else []),
         *([f"{total.largest_millicores} millicores"] if total.largest_millicores else []),
-        *([f"{_gib(total.largest_memory_bytes)} GiB of memory"] if total.largest_memory_bytes else []),
+        *([f"{_gib(memory)} GiB of memory"] if memory else []),
     ]
-    output.line(f"  the most that one card has free: {', '.join(parts) or 'nothing'}")
+    unknown = "; its memory is not known" if memory is None else ""
+    output.line(f"  the most that one card has free: {', '.join(parts) or 'nothing'}{unknown}")
 
 
 def _print_end(output: Output, view: ClusterView) -> None:

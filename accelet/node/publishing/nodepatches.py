@@ -7,6 +7,7 @@ from accelet.assignments.nodecards import (
     NODE_CARDS_ANNOTATION,
     NodeCard,
     NodeCardsError,
+    capacity_names,
     extended_capacity,
     parse_node_cards,
     render_node_cards,
@@ -34,7 +35,8 @@ def plan_patches(node: Node, cards: Sequence[NodeCard], earlier: Set[str] = froz
     if node.annotations.get(NODE_CARDS_ANNOTATION) != text:
         metadata = {"metadata": {"annotations": {NODE_CARDS_ANNOTATION: text}}}
     wanted = extended_capacity(cards)
-    names = wanted.keys() | extended_capacity(_said(node)).keys() | earlier
+    said = {name for card in (*cards, *_said(node)) for name in capacity_names(card.resource)}
+    names = wanted.keys() | said | earlier
     fields: dict[str, Mapping[str, str | None]] = {}
     for field, amounts in (("capacity", node.capacity), ("allocatable", node.allocatable)):
         differing = sorted(name for name in names if amounts.get(name) != wanted.get(name))

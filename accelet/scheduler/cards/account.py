@@ -382,6 +382,7 @@ def _states(
             links=tuple(sorted(links[card.id])),
             tile_count=card.tiles,
             memory_total=card.memory_bytes or 0,
+            is_memory_known=card.memory_bytes is not None,
             share_total=card.shares,
             is_open=card.health.is_healthy and name not in words.closed,
             is_preferred=name in words.preferred,

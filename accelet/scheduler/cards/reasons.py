@@ -6,6 +6,10 @@ from accelet.scheduler.cards.choice import fit_pods
 from accelet.scheduler.cards.needs import CardNeeds
 from accelet.scheduler.cards.state import CardStates
 
+MEMORY_NOT_KNOWN = "whose cards' memory is not known (set `memory` in the agent's configuration)"
+_ENOUGH = 2**62
+"""More memory than anybody asks for."""
+
 UNDECIDED = "undecided: too many ways to share their cards"
 
 
@@ -14,8 +18,22 @@ def describe_refusal(states: CardStates, needs: CardNeeds) -> str:
     for need in needs.containers:
         alone = replace(needs, containers=(need,), before=(), same_card=frozenset())
         if fit_pods(states, [alone]).holds is None:
-            return f"without {describe_need(alone)}"
+            is_unknown = needs_to_know_memory(states, alone)
+            return MEMORY_NOT_KNOWN if is_unknown else f"without {describe_need(alone)}"
+    if needs_to_know_memory(states, needs):
+        return MEMORY_NOT_KNOWN
     return "whose cards do not take its containers together"
+
+
+def needs_to_know_memory(states: CardStates, needs: CardNeeds) -> bool:
+    """Whether cards that do not take a pod would take it, if the memory that is not known were enough."""
+    if all(state.is_memory_known for state in states):
+        return False
+    supposed = tuple(
+        state if state.is_memory_known else replace(state, memory_bytes=_ENOUGH, memory_total=_ENOUGH)
+        for state in states
+    )
+    return fit_pods(supposed, [needs]).holds is not None
 
 
 def describe_need(needs: CardNeeds) -> str:

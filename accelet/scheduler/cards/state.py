@@ -26,7 +26,8 @@ class CardState:
 
     `tiles` are the numbers of those that nobody holds and nobody keeps out of service. A card of which a tile
     is held (`is_split`) is shared by nobody, and of a card that is shared no tile is given: who shares it
-    sees all of it. One that is not `is_open` is ill or out of service, and takes nobody.
+    sees all of it. One that is not `is_open` is ill or out of service, and takes nobody. Where the card's
+    memory is not known (`is_memory_known`), nothing is given of it: its amounts are 0.
     """
 
     id: UnitId
@@ -39,6 +40,7 @@ class CardState:
     millicores: int = 1000
     memory_bytes: int = 0
     memory_total: int = 0
+    is_memory_known: bool = True
     shares: int = 1
     share_total: int = 1
     is_split: bool = False

@@ -127,7 +127,7 @@ class TotalView:
     tiles_free: int
     largest_tiles: int
     largest_millicores: int
-    largest_memory_bytes: int
+    largest_memory_bytes: int | None
     tiles_held: int = 0
     tiles_shared: int = 0
     tiles_blocked: int = 0
@@ -166,13 +166,18 @@ def _merge(one: TotalView, other: TotalView) -> TotalView:
         tiles_free=one.tiles_free + other.tiles_free,
         largest_tiles=max(one.largest_tiles, other.largest_tiles),
         largest_millicores=max(one.largest_millicores, other.largest_millicores),
-        largest_memory_bytes=max(one.largest_memory_bytes, other.largest_memory_bytes),
+        largest_memory_bytes=_largest((one.largest_memory_bytes, other.largest_memory_bytes)),
         tiles_held=one.tiles_held + other.tiles_held,
         tiles_shared=one.tiles_shared + other.tiles_shared,
         tiles_blocked=one.tiles_blocked + other.tiles_blocked,
         tiles_closed=one.tiles_closed + other.tiles_closed,
         tiles_contested=one.tiles_contested + other.tiles_contested,
     )
+
+
+def _largest(amounts: Iterable[int | None]) -> int | None:
+    """None where no amount is known."""
+    return max((amount for amount in amounts if amount is not None), default=None)
 
 
 def _view_node(node: Node, book: CardAccount) -> NodeCardsView:
@@ -286,7 +291,7 @@ def _conflicts(card: NodeCard, state: CardState, holders: Sequence[HolderView]) 
         yield f"tiles of it are held by {split}, and the whole of it by {' and '.join(whole + unassigned)}"
     if state.millicores < 0:
         yield f"{MILLICORES - state.millicores} of its {MILLICORES} millicores are held"
-    if state.memory_bytes < 0:
+    if state.memory_bytes < 0 and state.is_memory_known:
         yield f"{-state.memory_bytes} bytes of memory are held that it does not have"
     if state.shares < 0:
         yield f"it has {state.share_total - state.shares} holders and {state.share_total} shares"
@@ -312,7 +317,7 @@ def total_of(resource: str, cards: Sequence[CardView]) -> TotalView:
         tiles_free=states["free"],
         largest_tiles=max(free),
         largest_millicores=max(card.millicores_free for card in cards),
-        largest_memory_bytes=max(card.memory_free_bytes or 0 for card in cards),
+        largest_memory_bytes=_largest(card.memory_free_bytes for card in cards),
         tiles_held=states["held"],
         tiles_shared=states["shared"],
         tiles_blocked=states["blocked"],

@@ -8,13 +8,14 @@ from typing import Self
 import numpy as np
 
 from accelet.assignments.assignment import Assignment
-from accelet.assignments.nodecards import MILLICORES
+from accelet.assignments.nodecards import MILLICORES, capacity_names
 from accelet.scheduler.budget import Budget
 from accelet.scheduler.cards.account import NO_CARDS
 from accelet.scheduler.cards.catalog import MOST_COUNTED, TRY, UNKNOWN, CardCatalog, Count, NodesCards
 from accelet.scheduler.cards.choice import USUAL_TRIES, assignment_of, fit_pods
-from accelet.scheduler.cards.needs import CardNeeds, ContainerNeed
-from accelet.scheduler.cards.reasons import describe_memory, describe_need
+from accelet.scheduler.cards.needs import CardNeeds
+from accelet.scheduler.cards.never import say_never
+from accelet.scheduler.cards.reasons import MEMORY_NOT_KNOWN, needs_to_know_memory
 from accelet.scheduler.cards.state import CardStates
 from accelet.scheduler.cluster.layout import Layout, Mask
 from accelet.scheduler.cluster.residents import Residents
@@ -146,7 +147,22 @@ class CardRoom:
             refusal = self.catalog.refusal(code, needs, self.budget) if code != UNKNOWN else None
             if refusal is not None:
                 found[refusal] += count
-        return found
+        for name, count in self._short_of_unknown(shape, needs).items():
+            found[f"short of {name}"] -= count
+            found[MEMORY_NOT_KNOWN] += count
+        return +found
+
+    def _short_of_unknown(self, shape: PodShape, needs: CardNeeds) -> Counter[str]:
+        """Nodes that offer no memory since that of their cards is not known, by what they are short of."""
+        short: Counter[str] = Counter()
+        for name in {capacity_names(need.resource)[2] for need in needs.containers if need.each.memory_bytes}:
+            without = replace(shape, units=frozenset(unit for unit in shape.units if unit[0] != name))
+            leaves = (self.amounts.slots(without) > 0) & (self.amounts.slots(shape) == 0)
+            codes, counts = np.unique(self.codes[leaves & (self.codes != UNKNOWN)], return_counts=True)
+            for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
+                if needs_to_know_memory(self.catalog.states(code), needs):
+                    short[name] += count
+        return short
 
     def impossibility(self, shape: PodShape) -> str | None:
         needs = shape.cards
@@ -160,7 +176,7 @@ class CardRoom:
         for states in whole:
             if self.budget.is_short or not self._is_refused(states, needs):
                 return None
-        return _say_never(needs, {name: states for states, name in whole.items()}) if whole else None
+        return say_never(needs, {name: states for states, name in whole.items()}) if whole else None
 
     def _is_refused(self, states: CardStates, needs: CardNeeds) -> bool:
         fit = fit_pods(states, [needs])
@@ -222,67 +238,3 @@ def _all_open(states: CardStates) -> CardStates:
         )
         for state in states
     )
-
-
-def _is_refused(states: CardStates, needs: CardNeeds) -> bool:
-    fit = fit_pods(states, [needs])
-    return fit.holds is None and fit.is_decided
-
-
-def _say_never(needs: CardNeeds, nodes: Mapping[str, CardStates]) -> str:
-    """Why no node ever takes such a pod, and which comes nearest to what it asks for."""
-    for need in needs.containers:
-        alone = replace(needs, containers=(need,), before=(), same_card=frozenset())
-        if all(_is_refused(states, alone) for states in nodes.values()):
-            if said := _say_other_kind(need, alone, nodes):
-                return said
-            nearest = max(nodes, key=lambda name: _nearness(nodes[name], need))
-            what = describe_need(alone).replace(" free", "")
-            return (
-                f"no node ever has {what}; nearest is {nearest} with {_describe_best(nodes[nearest], need)}"
-            )
-    nearest = max(nodes, key=lambda name: len(nodes[name]))
-    return (
-        "no node ever takes its containers together, though each alone; "
-        f"nearest is {nearest} with {len(nodes[nearest])} cards"
-    )
-
-
-def _say_other_kind(need: ContainerNeed, alone: CardNeeds, nodes: Mapping[str, CardStates]) -> str | None:
-    """By which resource it is asked for, where nodes have other cards that would do and none of its kind."""
-    kinds = {state.resource for states in nodes.values() for state in states}
-    if need.resource in kinds:
-        return None
-    for kind in sorted(kinds):
-        asked = replace(need, resource=kind)
-        other = replace(alone, containers=(asked,))
-        fitting = [name for name, states in nodes.items() if not _is_refused(states, other)]
-        if fitting:
-            best = max(fitting, key=lambda name: _nearness(nodes[name], asked))
-            return (
-                f"no node ever has a card of {need.resource}; {best} has "
-                f"{_describe_best(nodes[best], asked)} of {kind}: "
-                f"make the pod anew with {kind}: {need.cards} in resources.limits of {need.name}"
-            )
-    return None
-
-
-def _nearness(states: CardStates, need: ContainerNeed) -> tuple[int, int, int, int]:
-    """How many of the cards would do, and how large the best of the others is."""
-    mine = [state for state in states if state.resource == need.resource]
-    return (
-        min(need.cards, sum(state.room_for(need.each) > 0 for state in mine)),
-        min(need.each.tiles, max((state.tile_count for state in mine), default=0)),
-        max((state.memory_total for state in mine), default=0),
-        len(mine),
-    )
-
-
-def _describe_best(states: CardStates, need: ContainerNeed) -> str:
-    mine = [state for state in states if state.resource == need.resource]
-    if not mine:
-        return "none of that kind"
-    best = max(mine, key=lambda state: (state.tile_count, state.memory_total))
-    tiles = f"{best.tile_count} tile{'s' * (best.tile_count > 1)}"
-    of_these = f"{len(mine)} card{'s' * (len(mine) > 1)}"
-    return f"{of_these} of up to {tiles} and {describe_memory(best.memory_total)}"

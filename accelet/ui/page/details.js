@@ -48,7 +48,7 @@ function table(heads, rows) {
 }
 
 function cardRow(card) {
-  const memory = card.memory_bytes == null || card.memory_free_bytes == null ? "not told" : `${gib(card.memory_free_bytes)} of ${gib(card.memory_bytes)} GiB`;
+  const memory = card.memory_bytes == null || card.memory_free_bytes == null ? "not known" : `${gib(card.memory_free_bytes)} of ${gib(card.memory_bytes)} GiB`;
   const facts = [card.model, card.pci ?? card.id, card.numa_node == null ? "" : `NUMA ${card.numa_node}`].filter(Boolean).join(" · ");
   return [
     [make("b", {}, card.card || card.id), make("div", { class: "facts" }, card.resource), make("div", { class: "facts" }, facts)],

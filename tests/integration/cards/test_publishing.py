@@ -1,5 +1,6 @@
 """The Node says which cards there are and how much of them pods may ask for, and follows what happens."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from accelet.agent.process import Agent
 from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION
 from accelet.fakeapi import Answer, Fault
+from accelet.fakehost.gpus import write_gpus
+from accelet.fakehost.nodes import ARC, ARC_I915
 from accelet.fakekubelet import a_pod
 from tests.integration.agent.running import GPU, agent, scan, until
 from tests.integration.cards.publishing import (
@@ -40,6 +43,36 @@ async def test_node_says_its_cards_and_offers_their_parts(folder: Path) -> None:
         assert (first.resource, first.driver, first.memory_bytes, first.shares) == (GPU, "i915", 16 * GIB, 10)
         assert second.health.is_healthy
         assert amounts_of(world.api) == (4, 2000, 32 * GIB)
+
+
+async def test_memory_that_the_kernel_does_not_tell_is_not_said_to_be_0_until_the_configuration_says_it(
+    folder: Path,
+) -> None:
+    write_gpus(folder, ARC_I915)
+    cards = f"- {{name: {GPU}, backend: intel-gpu, shares: 10, assignment: annotations}}\n"
+    async with node(folder) as world:
+        make_node(world.api)
+        async with agent(folder, write_config(folder, cards), world.kubeconfig) as running:
+            await asyncio.wait_for(running.knows_pods(), 10)
+            await until(published(world.api, 1))
+            (card,) = cards_of(world.api) or ()
+            assert (card.model, card.memory_bytes) == ("0x56a5", None)
+            assert '"memory"' not in node_of(world.api).annotations[NODE_CARDS_ANNOTATION]
+            assert amounts_of(world.api) == (1, 1000, None)
+            write_config(folder, cards.replace("shares", "memory: {0x56a5: 6Gi}, shares"))
+            await until(lambda: amounts_of(world.api) == (1, 1000, 6 * GIB))
+            write_config(folder, cards)
+            await until(lambda: amounts_of(world.api) == (1, 1000, None))
+
+
+async def test_memory_is_that_of_the_regions_of_the_kernel(folder: Path) -> None:
+    write_gpus(folder, ARC[1:])
+    cards = f"- {{name: {XE}, backend: intel-gpu, shares: 10, assignment: annotations}}\n"
+    async with node(folder) as world:
+        make_node(world.api)
+        async with agent(folder, write_config(folder, cards), world.kubeconfig):
+            await until(published(world.api, 1))
+            assert amounts_of(world.api) == (1, 1000, 12 * GIB)
 
 
 async def test_nothing_is_written_where_nothing_differs(folder: Path) -> None:

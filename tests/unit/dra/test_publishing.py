@@ -191,6 +191,15 @@ def test_more_memory_than_kubernetes_counts_is_left_out_and_said(memory: int, *,
     assert "memory" in devices_of(pool)["gpu-0000-04-00-0"]["capacity"]
 
 
+def test_a_card_whose_memory_is_not_known_has_no_amount_of_it() -> None:
+    """Not 0: a claim that asks for some does not get it, and an expression can tell."""
+    pool = pool_of(gpus(gpu(3, tiles=2, memory=None)))
+    assert faults(render_all(pool)) == []
+    assert not any("memory" in device.get("capacity", {}) for device in devices_of(pool).values())
+    assert not any("memory" in counters.counters for counters in pool.counter_sets)
+    assert pool.left_out == ()
+
+
 @given(st.integers(1, 100))
 def test_shares_of_a_card_are_never_more_than_allowed(shares: int) -> None:
     capacity = millicores_of(shares)

@@ -10,6 +10,7 @@ from accelet.accelerators.device import UnitId
 from accelet.assignments.nodecards import (
     NODE_CARDS_ANNOTATION,
     NodeCard,
+    capacity_names,
     extended_capacity,
     render_node_cards,
 )
@@ -60,7 +61,9 @@ def test_after_the_patches_the_node_says_the_cards_and_nothing_else_of_it_is_cha
     assert said["other"] == "stays"
     assert (made["metadata"]["labels"], made["spec"]) == ({"a": "b"}, {"unschedulable": True})
     wanted = {name: str(amount) for name, amount in extended_capacity(after).items()}
-    known = wanted.keys() | (extended_capacity(before).keys() if is_said else set())
+    known = {
+        name for card in (*after, *(before if is_said else ())) for name in capacity_names(card.resource)
+    }
     for part, old in (("capacity", capacity), ("allocatable", allocatable)):
         assert made["status"][part] == {k: v for k, v in old.items() if k not in known} | wanted
     assert plan_patches(node_of(made), after) == NodePatches()
@@ -72,6 +75,20 @@ def test_amounts_that_were_published_go_even_where_nothing_says_so_any_more() ->
     patches = plan_patches(node_of(raw), (), frozenset(OURS))
     nothing = {OURS[0]: None}
     assert patches == NodePatches(None, {"status": {"capacity": nothing, "allocatable": nothing}})
+
+
+def test_an_amount_of_memory_goes_once_the_memory_of_no_card_is_known() -> None:
+    """As where an earlier agent said 0 of it."""
+    cards = [NodeCard(id=_id, resource="gpu.intel.com/i915") for _id in ids(2)]
+    raw: dict[str, Any] = {
+        "kind": "Node",
+        "metadata": {"name": "n", "annotations": {NODE_CARDS_ANNOTATION: render_node_cards(cards)}},
+        "status": {
+            part: dict(zip(OURS, ("2", "2k", "0"), strict=True)) for part in ("capacity", "allocatable")
+        },
+    }
+    gone = {OURS[2]: None}
+    assert plan_patches(node_of(raw), cards).status == {"status": {"capacity": gone, "allocatable": gone}}
 
 
 def test_amount_that_means_the_same_is_left_as_it_is_written() -> None:

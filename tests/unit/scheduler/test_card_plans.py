@@ -207,8 +207,11 @@ def test_an_inventory_that_promises_more_than_allocatable_is_not_believed() -> N
             f"no node ever has 3 i915 cards with 1 tile each; {NEAREST}",
         ),
         (
-            card_pod("p", card_container(memory=65)),
-            f"no node ever has one i915 card with 65 GiB of memory; {NEAREST}",
+            card_pod("p", card_container(tiles=2, memory=65), said={"gas-deny": "card1"}),
+            (
+                "no node ever has one i915 card among those it allows with 2 tiles and 65 GiB of memory; "
+                f"{NEAREST}"
+            ),
         ),
         (
             card_pod("p", card_container("a", tiles=2), card_container("b", 2, tiles=4)),
@@ -222,6 +225,55 @@ def test_what_never_fits_is_told_at_once_with_the_nearest_node(asking: Pod, said
     many = {"gpu.intel.com/tiles": 99, "gpu.intel.com/memory.max": 2**50}
     roomy = [replace(one, allocatable={**one.allocatable, **many}) for one in nodes]
     assert reason(roomy, asking) == said
+
+
+UNKNOWN = "set `memory` in the configuration of its agent"
+
+
+def test_who_asks_for_memory_is_told_of_which_cards_it_is_not_known() -> None:
+    told = reason([card_node("up", card(0, memory=None))], card_pod("p", card_container(memory=4)))
+    assert told == (
+        "no node is known to have one i915 card with 4 GiB of memory: "
+        f"the memory of card0 on up is not known; {UNKNOWN}"
+    )
+    small = card_node("small", card(0, memory=2))
+    many = card_node("many", *(card(number, memory=None) for number in range(5)), card(5, memory=2))
+    told = reason([small, many], card_pod("p", card_container("a", memory=4), card_container("b")))
+    assert told == (
+        "no node is known to have one i915 card with 4 GiB of memory: "
+        f"the memory of card0, card1, card2 and 2 more on many is not known; {UNKNOWN}"
+    )
+
+
+def test_memory_that_is_not_known_is_no_reason_where_something_else_is_missing() -> None:
+    nodes = [card_node("up", card(0, memory=None))]
+    told = reason(nodes, card_pod("p", card_container(tiles=3, memory=4)))
+    assert told == (
+        "no node ever has one i915 card with 3 tiles and 4 GiB of memory; "
+        "nearest is up with 1 card of up to 2 tiles, whose memory is not known"
+    )
+
+
+def test_cards_whose_memory_is_not_known_are_counted_while_others_are_only_held() -> None:
+    nodes = [card_node("known", card(0)), *(card_node(f"up{n}", card(0, memory=None)) for n in range(2))]
+    held = bound(plan_one(nodes[:1], [card_pod("held", card_container(memory=64))]))
+    (planned,) = plan(nodes, [*held, card_pod("p", card_container(memory=4))])
+    assert planned.nodes is None
+    assert planned.reason == (
+        "needs 1 node, the cluster has 0; of 3 nodes: 2 whose cards' memory is not known "
+        "(set `memory` in the agent's configuration), 1 short of gpu.intel.com/memory.max"
+    )
+
+
+def test_whoever_asks_for_no_memory_gets_cards_whose_memory_is_not_known() -> None:
+    node = card_node("up", card(0, memory=None))
+    assert plan_one([node], [card_pod("p", card_container(tiles=1, millicores=500))]).nodes == ("up",)
+
+
+def test_a_card_of_known_memory_is_given_beside_one_whose_memory_is_not_known() -> None:
+    node = card_node("mixed", card(0, memory=None), card(1, memory=4))
+    assigned = only_assignment(plan_one([node], [card_pod("p", card_container(memory=4))]))
+    assert assigned == Assignment({"main": {I915: (unit(UnitId("0000-01-00.0")),)}})
 
 
 def test_who_asks_for_cards_of_the_wrong_driver_is_told_of_which_there_are() -> None:

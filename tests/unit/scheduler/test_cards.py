@@ -18,6 +18,8 @@ from accelet.scheduler.budget import Budget, BudgetSpentError
 from accelet.scheduler.cards.catalog import CardCatalog
 from accelet.scheduler.cards.choice import Fit, fit_pods
 from accelet.scheduler.cards.needs import Amounts, CardNeeds, ContainerNeed
+from accelet.scheduler.cards.never import say_never
+from accelet.scheduler.cards.reasons import MEMORY_NOT_KNOWN, describe_refusal, needs_to_know_memory
 from accelet.scheduler.cards.search import CardPolicy
 from accelet.scheduler.cards.state import CardState, CardStates, Hold
 
@@ -259,6 +261,32 @@ def test_what_is_left_is_what_there_was_without_what_was_given(
         if shares[index]:
             assert after.is_split or after.is_shared
             assert not (after.is_split and after.is_shared)
+
+
+@given(nodes(), wishes(), st.frozensets(st.integers(0, 3)))
+def test_memory_is_said_to_be_unknown_exactly_where_some_amount_of_it_would_help(
+    states: CardStates, needs: CardNeeds, unknown: frozenset[int]
+) -> None:
+    seen = tuple(
+        replace(state, memory_bytes=0, memory_total=0, is_memory_known=False) if number in unknown else state
+        for number, state in enumerate(states)
+    )
+    assume(fit_pods(seen, [needs]).holds is None)
+    amounts = [(state.memory_bytes,) if state.is_memory_known else (0, 5, 30) for state in seen]
+    would_help = any(
+        fit_pods(
+            tuple(replace(state, memory_bytes=amount) for state, amount in zip(seen, some, strict=True)),
+            [needs],
+        ).holds
+        for some in product(*amounts)
+    )
+    event(f"would help: {would_help}")
+    assert needs_to_know_memory(seen, needs) == would_help
+    if would_help:
+        assert describe_refusal(seen, needs) == MEMORY_NOT_KNOWN
+        assert "is not known; set `memory`" in say_never(needs, {"n": seen})
+    else:
+        assert "no node is known" not in say_never(needs, {"n": seen})
 
 
 @given(nodes(), wishes())

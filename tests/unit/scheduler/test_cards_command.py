@@ -25,14 +25,14 @@ I915 = "gpu.intel.com/i915"
 GIB = 2**30
 
 
-def card(number: int, tiles: int = 2, memory: int = 64, health: str | None = None) -> NodeCard:
+def card(number: int, tiles: int = 2, memory: int | None = 64, health: str | None = None) -> NodeCard:
     return NodeCard(
         unit_id(number),
         I915,
         card=f"card{number}",
         model="0x0bd5",
         tiles=tiles,
-        memory_bytes=memory * GIB,
+        memory_bytes=None if memory is None else memory * GIB,
         shares=8,
         health=Health(health),
     )
@@ -109,6 +109,21 @@ def test_the_drawing_shows_each_card_its_tiles_and_holders_in_a_line(tmp_path: P
         "  · free  █ held  ▒ shared  x out of service",
         "  MILLI, MEMORY: millicores and memory that pods can still get",
     ]
+
+
+def test_memory_that_is_not_known_is_not_drawn_as_none(tmp_path: Path) -> None:
+    nodes = [
+        raw_node("n", cards=[card(0, 1, None), card(1, 1, 16)]),
+        raw_node("up", cards=[card(0, 1, None)]),
+    ]
+    drawn = lines(run(tmp_path, nodes, []))
+    assert "card0  0x0bd5  ·       1000  not known" in drawn
+    assert "card1  0x0bd5  ·       1000    16/16Gi" in drawn
+    assert "  the most that one card has free: 1 tile, 1000 millicores, 16 GiB of memory" in drawn
+    drawn = lines(run(tmp_path, nodes[1:], []))
+    assert "  the most that one card has free: 1 tile, 1000 millicores; its memory is not known" in drawn
+    shown = json.loads(run(tmp_path, nodes[1:], [], "--json").stdout)
+    assert shown["totals"][0]["largest_memory_bytes"] is None
 
 
 def test_the_documented_drawing_is_this_one(tmp_path: Path) -> None:

@@ -331,7 +331,7 @@ def test_the_most_that_is_free_on_one_card_fits_and_no_more_does(
         for name, most in (
             ("tiles", total.largest_tiles),
             ("millicores", total.largest_millicores),
-            ("memory_bytes", total.largest_memory_bytes),
+            ("memory_bytes", total.largest_memory_bytes or 0),
         ):
             more = {name: most + 1}
             assert not fits(total.resource, **more)

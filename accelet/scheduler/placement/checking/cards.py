@@ -204,7 +204,9 @@ def _overdrawn(known: _NodeCards, uses: Sequence[Use], held: Sequence[Use]) -> I
                 card.memory_bytes or 0,
             ),
         ):
-            if wanted and taken > there:
+            if wanted and what == "memory" and card.memory_bytes is None:
+                yield f"{taken} of memory would be taken of card {card.id}, whose memory is not known"
+            elif wanted and taken > there:
                 yield f"{taken} of {what} would be taken of card {card.id}, which has {there}"
 
 
