@@ -39,7 +39,7 @@ from accelet.runtime.settings import SettingsError
 
 _NOT_SERVED = (
     f"it asks for slices by {PROVISION}, which are made for JobSets and Jobs alone: "
-    "write it as one of these, or make its node pools by hand"
+    "write it as one of these, or leave the annotation out and make its node pools by hand"
 )
 
 
@@ -87,7 +87,8 @@ def plan(
 ) -> None:
     """Show which slices would be made for the JobSets and Jobs in a file, and why others would not.
 
-    Needs no cluster, and changes nothing anywhere.
+    Needs no cluster, and changes nothing anywhere. Exit codes: 0 everything that asks would get its slices,
+    1 something is refused, 2 the file or the settings cannot be read.
     """
     settings = _read_settings(config)
     objects = list(read_manifests(file))
@@ -101,6 +102,8 @@ def plan(
         print_offline_plan(Output(), found, told)
     for note in found.notes:
         click.echo(note, err=True)
+    if found.refused:
+        raise SystemExit(EXIT_FAILED)
 
 
 command.add_command(forget)

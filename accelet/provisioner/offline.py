@@ -7,7 +7,7 @@ from typing import Any
 
 from accelet.provisioner.demand.owners import JobOwner
 from accelet.provisioner.demand.requests import spec_of
-from accelet.provisioner.demand.slices import WantedSlice, derive_slices, why_not_asked
+from accelet.provisioner.demand.slices import WantedSlice, derive_slices, is_turned_off, why_not_asked
 from accelet.provisioner.planning import Identity, order_for, plan_pool
 from accelet.provisioner.pools.machines import Refusal
 from accelet.provisioner.pools.plan import PoolPlan, pool_name
@@ -53,10 +53,14 @@ def plan_offline(
     refused: list[RefusedSlices] = []
     notes: list[str] = []
     for owner in owners:
+        not_asked = why_not_asked(owner, settings.demand)
         if owner.is_finished or owner.is_deleted:
-            refused.append(RefusedSlices(str(owner), None, why_not_asked(owner, "all") or ""))
+            notes.append(f"{owner}: nothing is made: {not_asked}")
             continue
         derived = derive_slices(owner, settings.node_labels, settings.pod_labels)
+        if derived.refused and is_turned_off(owner):
+            notes.append(f"{owner}: nothing is made: {not_asked}")
+            continue
         refused += [
             RefusedSlices(str(owner), template.replicated_job, template.reason)
             for template in derived.refused
@@ -69,7 +73,6 @@ def plan_offline(
         ]
         if not objections:
             slices += [found for _, found in planned if not isinstance(found, Refusal)]
-        not_asked = why_not_asked(owner, settings.demand)
         if derived.slices and not_asked is not None:
             notes.append(f"{owner}: nothing is made as it is now: {not_asked}")
     return OfflinePlan(tuple(slices), tuple(refused), tuple(notes))

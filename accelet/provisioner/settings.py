@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from accelet.provisioner.demand.selectors import COPIED_LABELS, is_googles
+from accelet.provisioner.demand.selectors import COPIED_LABELS, who_writes
 from accelet.provisioner.demand.slices import Demand
 from accelet.provisioner.pools.tiers import Tier, TierError
 from accelet.runtime.settings import Contradiction, read_settings_file
@@ -199,10 +199,10 @@ class ProvisionerSettings(msgspec.Struct, frozen=True, kw_only=True):
             if name in names[:index]
         ]
         mistakes += [
-            Contradiction((field, index), f"{key}: only Google puts labels of google.com on nodes")
+            Contradiction((field, index), f"{key}: only {writer} puts this label on nodes")
             for field in ("node_labels", "pod_labels")
             for index, key in enumerate(getattr(self, field))
-            if is_googles(key)
+            if (writer := who_writes(key)) is not None
         ]
         return mistakes
 

@@ -30,8 +30,9 @@ def read_tier(selector: Mapping[str, str]) -> Tier | Refusal | None:
     """The tier that a node selector asks for, None if it leaves the choice; or why there is none."""
     if _FLEX_START in selector or _QUEUED in selector or selector.get(_PROVISIONING) == "flex-start":
         return Refusal(
-            "the pods insist on flex-start machines, which GKE's own autoscaler makes alone: leave out the "
-            f"annotation that asks accelet for slices, or select {SPOT_TAINT}, a reservation or neither"
+            "the pods insist on flex-start machines, which are not served: GKE's own autoscaler alone makes "
+            f"them. Select {SPOT_TAINT}, a reservation or neither instead; or leave the job to GKE with the "
+            'annotation accelet.dev/provision: "false"'
         )
     is_spot = _read_spot(selector)
     if isinstance(is_spot, Refusal):
@@ -46,8 +47,13 @@ def _read_without_reservation(selector: Mapping[str, str], *, is_spot: bool | No
         if key in selector:
             return Refusal(f"the pods insist on {key} and name no reservation: add {_NAME}")
     affinity = selector.get(_AFFINITY, "none")
+    if affinity == "specific":
+        return Refusal(f"{_AFFINITY}=specific needs a reservation: add {_NAME}")
     if affinity != "none":
-        return Refusal(f"{_AFFINITY}={affinity[:_SHOWN]} needs a reservation: add {_NAME}")
+        return Refusal(
+            f"{_AFFINITY}={affinity[:_SHOWN]} is not served: name a reservation with {_NAME} and "
+            f"{_AFFINITY}=specific, or select {_AFFINITY}=none"
+        )
     if is_spot:
         return Tier("spot")
     return Tier("on-demand") if is_spot is False or _AFFINITY in selector else None
@@ -83,4 +89,6 @@ def _read_reservation(selector: Mapping[str, str], *, is_spot: bool) -> Tier | R
     try:
         return Tier.parse(f"reservation:{path}")
     except TierError:
-        return Refusal(f"{path[:_SHOWN]!r} is no reservation's name")
+        return Refusal(
+            f"{path[:_SHOWN]!r} is no reservation's name: write it as Google Cloud shows it, in [a-z0-9-]"
+        )

@@ -1,13 +1,14 @@
 """What pods insist on of their node, sorted into what a new pool can promise and what it cannot."""
 
 import hashlib
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from accelet.kube.objects import no_labels
 from accelet.kube.pods import Pod
-from accelet.kube.selection import NodeTerm
+from accelet.kube.selection import NodeTerm, Requirement
 from accelet.provisioner.demand.capacity import CAPACITY_LABELS, read_tier
 from accelet.provisioner.pools.machines import Refusal
 from accelet.provisioner.pools.tiers import Wishes, tolerates_spot
@@ -36,6 +37,21 @@ COPIED_LABELS: Final = frozenset((ICI_RESILIENCY, LOCATION_HINT))
 """Labels that pods may always have put on their nodes: they say something of the machines only."""
 
 _GIVEN: Final = {"kubernetes.io/os": ("linux",), "kubernetes.io/arch": ("amd64",)}
+_KUBELETS: Final = frozenset(
+    (
+        *(ZONE, MACHINE_TYPE, *_GIVEN),
+        *("topology.kubernetes.io/region", "kubernetes.io/hostname"),
+        *("beta.kubernetes.io/os", "beta.kubernetes.io/arch", "beta.kubernetes.io/instance-type"),
+        *("failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"),
+    )
+)
+"""Labels that the kubelet and the cloud put on a node themselves (`kubeletLabels` of k8s.io/kubelet)."""
+
+_OWN_DOMAIN: Final = "accelet.dev"
+_KEY: Final = re.compile(
+    r"(?=.{1,317}$)([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+)
+_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _LONGEST_VALUE: Final = 63
 _SHOWN: Final = 80
 
@@ -80,7 +96,7 @@ def read_insisted(pod: Pod, allowed: Collection[str]) -> Insisted | Refusal:
     `allowed` are further labels which pods may have put on their nodes; who chooses a node's labels
     chooses who else is drawn to it, so that the settings decide.
     """
-    if (objection := _judge_affinity(pod)) is not None:
+    if (objection := _judge_affinity(pod, allowed)) is not None:
         return objection
     selector = node_selector(pod)
     labels: dict[str, str] = {}
@@ -104,35 +120,55 @@ def read_insisted(pod: Pod, allowed: Collection[str]) -> Insisted | Refusal:
     )
 
 
-def is_googles(key: str) -> bool:
-    """Whether a label's key is in Google's domain: Google alone puts such labels on nodes."""
+def who_writes(key: str) -> str | None:
+    """Who alone puts a label on nodes, so that no setting can allow it to pods; None for all other labels."""
     domain = key.partition("/")[0] if "/" in key else ""
-    return domain == "google.com" or domain.endswith(".google.com")
+    if domain == "google.com" or domain.endswith(".google.com"):
+        return "Google"
+    if key in _KUBELETS:
+        return "the kubelet"
+    return "the provisioner" if domain == _OWN_DOMAIN or key in (JOB_KEY, NAMESPACED_JOB) else None
 
 
 def _judge_label(key: str, value: str, *, is_copied: bool) -> Refusal | None:
     """Why no new pool's nodes would have this label, if they would not."""
-    if key == NODE_POOL:
-        return Refusal(f"the pods insist on the node pool {value[:_SHOWN]!r}; a new one has a new name")
-    if key in _GIVEN and value not in _GIVEN[key]:
-        return Refusal(f"the pods insist on {key}={value[:_SHOWN]}, and TPU machines are {_GIVEN[key][0]}")
-    if is_copied and len(value) > _LONGEST_VALUE:
-        return Refusal(f"{key} has a value of {len(value)} characters; a label has at most 63")
-    if is_copied or key in _HANDLED or key in _GIVEN:
-        return None
     what = f"{key[:_SHOWN]}={value[:_SHOWN]}"
-    if is_googles(key):
+    if key == NODE_POOL:
         return Refusal(
-            f"the pods insist on {what}: only Google puts labels of google.com on nodes; "
-            "take it out of the node selector"
+            f"the pods insist on the node pool {value[:_SHOWN]!r}; a new one has a new name: leave {key} out"
         )
+    if key in _GIVEN:
+        if value in _GIVEN[key]:
+            return None
+        return Refusal(
+            f"the pods insist on {what}, and TPU machines are {_GIVEN[key][0]}: "
+            f"select that, or leave {key} out"
+        )
+    if key in _HANDLED and not is_copied:
+        return None
+    return _judge_text(key, value) or (None if is_copied else _judge_writer(key, what))
+
+
+def _judge_text(key: str, value: str) -> Refusal | None:
+    """Why the API server would take this for no label."""
+    if len(value) > _LONGEST_VALUE:
+        return Refusal(f"{key[:_SHOWN]} has a value of {len(value)} characters; a label has at most 63")
+    if _KEY.fullmatch(key) and _VALUE.fullmatch(value):
+        return None
+    return Refusal(f"the pods insist on {f'{key}={value}'[:_SHOWN]!r}, which is no label: leave it out")
+
+
+def _judge_writer(key: str, what: str) -> Refusal:
+    writer = who_writes(key)
+    if writer is not None:
+        return Refusal(f"the pods insist on {what}: only {writer} puts this label on nodes; leave it out")
     return Refusal(
         f"the pods insist on the label {what}, which a new pool would not "
-        "have; an administrator can allow it in node_labels"
+        f"have; an administrator can allow it: node_labels: [{key}]"
     )
 
 
-def _judge_affinity(pod: Pod) -> Refusal | None:
+def _judge_affinity(pod: Pod, allowed: Collection[str]) -> Refusal | None:
     """Why it cannot be known that a new pool meets the pod's required node affinity, None if it does.
 
     What is not read would be paid for and used by nobody: kube-scheduler reads all of it.
@@ -141,26 +177,45 @@ def _judge_affinity(pod: Pod) -> Refusal | None:
         return None
     if len(pod.required_terms) != 1 or pod.required_terms[0].fields:
         return Refusal(
-            "required node affinity of the pods must be one term of matchExpressions; say in nodeSelector "
-            "which nodes they need"
+            "required node affinity of the pods must be one term of matchExpressions: leave it out, and say "
+            "in nodeSelector which nodes they need"
         )
     known = {**{key: values[0] for key, values in _GIVEN.items()}, **node_selector(pod)}
     for one in pod.required_terms[0].expressions:
         value = known.get(one.key)
-        is_met = value is not None and (
-            (one.operator == "In" and value in one.values)
-            or (one.operator == "NotIn" and value not in one.values)
-            or one.operator == "Exists"
-        )
-        if not is_met:
-            wanted = f"{one.key[:_SHOWN]} {one.operator} {', '.join(one.values)[:_SHOWN]}".rstrip()
-            if value is not None:
-                return Refusal(f"required node affinity of the pods, {wanted}, contradicts {value[:_SHOWN]}")
-            return Refusal(
-                f"required node affinity of the pods, {wanted}, cannot be promised of a new pool; name one "
-                f"value of {one.key[:_SHOWN]} in nodeSelector, or leave it out"
-            )
+        if value is not None and _meets(value, one):
+            continue
+        wanted = f"{one.key[:_SHOWN]} {one.operator} {', '.join(one.values)[:_SHOWN]}".rstrip()
+        wanted = f"required node affinity of the pods, {wanted},"
+        if value is not None:
+            return Refusal(f"{wanted} contradicts {value[:_SHOWN]}: leave it out of the affinity")
+        return Refusal(f"{wanted} cannot be promised of a new pool; {_advise(one, allowed)}")
     return None
+
+
+def _meets(value: str, wanted: Requirement) -> bool:
+    if wanted.operator in ("Gt", "Lt"):
+        try:
+            ours, bound = int(value), int(wanted.values[0])
+        except (ValueError, IndexError):
+            return False
+        return ours > bound if wanted.operator == "Gt" else ours < bound
+    return (
+        (wanted.operator == "In" and value in wanted.values)
+        or (wanted.operator == "NotIn" and value not in wanted.values)
+        or wanted.operator == "Exists"
+    )
+
+
+def _advise(wanted: Requirement, allowed: Collection[str]) -> str:
+    """What helps against an expression that a new pool is not known to meet: only what would be accepted."""
+    key = wanted.key[:_SHOWN]
+    is_served = wanted.key in _HANDLED or wanted.key in COPIED_LABELS or wanted.key in allowed
+    if wanted.operator == "DoesNotExist" or not (is_served or who_writes(wanted.key) is None):
+        return f"leave {key} out"
+    if wanted.operator == "In":
+        return f"name one of these values of {key} in nodeSelector, or leave it out"
+    return f"name one value of {key} in nodeSelector that meets it, or leave it out"
 
 
 def judge_binding(pod: Pod, namespace: str, job: str, *, is_exclusive: bool) -> Refusal | None:
@@ -174,10 +229,15 @@ def judge_binding(pod: Pod, namespace: str, job: str, *, is_exclusive: bool) -> 
         )
     if selector.get(NAMESPACED_JOB, value) != value:
         return Refusal(
-            f"the pods insist on {NAMESPACED_JOB}={selector[NAMESPACED_JOB][:_SHOWN]}, not {value}"
+            f"the pods insist on {NAMESPACED_JOB}={selector[NAMESPACED_JOB][:_SHOWN]}, not {value}: "
+            "leave that label out"
         )
-    if selector.get(JOB_KEY, job_key(namespace, job)) != job_key(namespace, job):
-        return Refusal(f"the pods insist on a {JOB_KEY} that is not that of the Job {namespace}/{job}"[:200])
+    key = job_key(namespace, job)
+    if selector.get(JOB_KEY, key) != key:
+        whose = f"{namespace}/{job}"[:200]
+        return Refusal(
+            f"the pods insist on a {JOB_KEY} that is not that of the Job {whose}, {key}: leave that label out"
+        )
     return None
 
 

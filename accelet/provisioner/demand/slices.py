@@ -9,6 +9,7 @@ from accelet.kube.requests import pod_requests
 from accelet.provisioner.demand.owners import JobOwner, JobTemplate
 from accelet.provisioner.demand.selectors import (
     ACCELERATOR,
+    CHIP_COUNT,
     TOPOLOGY,
     Insisted,
     judge_binding,
@@ -133,6 +134,11 @@ def why_not_asked(owner: JobOwner, demand: Demand, *, is_booked: bool = False) -
     return None
 
 
+def is_turned_off(owner: JobOwner) -> bool:
+    """Whether its author wants no slices of accelet, whatever the settings demand."""
+    return owner.annotations.get(PROVISION) == "false" or _is_disabled(owner)
+
+
 def _was_booked(owner: JobOwner) -> bool:
     """Whether a queue let it run with slices: its ProvisioningRequest may be deleted while it runs."""
     return any(one.pod.annotations.get(BOOKED) == BOOKING_CLASS for one in owner.templates)
@@ -230,7 +236,8 @@ def _judge_job(template: JobTemplate, machines: Machines, insisted: Insisted) ->
     if insisted.chip_count not in (None, str(machines.chips_per_host)):
         return Refusal(
             f"the pods insist on machines of {str(insisted.chip_count)[:20]} chips, "
-            f"those of {machines.topology} have {machines.chips_per_host}"
+            f"those of {machines.topology} have {machines.chips_per_host}: "
+            f"select that, or leave {CHIP_COUNT} out"
         )
     if template.parallelism == 1:
         return None

@@ -168,7 +168,7 @@ def _judge_resiliency(generation: Generation, shape: Shape, asked: Asked) -> Ref
         return None
     return Refusal(
         f"ICI resiliency is for slices from 4x4x4 on of {_resilient()}, "
-        f"not for {asked.accelerator} {asked.topology}"
+        f"not for {asked.accelerator} {asked.topology}: leave cloud.google.com/gke-tpu-ici-resiliency out"
     )
 
 

@@ -11,7 +11,6 @@ from accelet.kube.errors import MalformedObjectError
 from accelet.provisioner.demand.owners import JobOwner, parse_job, parse_job_set
 from accelet.provisioner.demand.slices import Derived, derive_slices, why_not_asked
 from accelet.provisioner.pools.tiers import Tier, Wishes
-from accelet.provisioner.settings import ProvisionerSettings
 from tests.unit.provisioner.manifests import ACCELERATOR, PROVISION, TOPOLOGY, job, job_set, job_spec
 
 SPOT = "cloud.google.com/gke-spot"
@@ -100,7 +99,10 @@ ZONE = "topology.kubernetes.io/zone"
         ([_expression(TOPOLOGY, "In", "4x8")], "contradicts 4x4"),
         ([_expression(TOPOLOGY, "NotIn", "4x4")], "contradicts 4x4"),
         ([_expression(ZONE, "NotIn", "us-east5-a")], f"name one value of {ZONE} in nodeSelector"),
-        ([_expression(ZONE, "In", "us-east5-a", "us-east5-b")], f"name one value of {ZONE} in nodeSelector"),
+        (
+            [_expression(ZONE, "In", "us-east5-a", "us-east5-b")],
+            f"name one of these values of {ZONE} in nodeSelector",
+        ),
         ([_expression("example.com/team", "Exists")], "cannot be promised of a new pool"),
         ([_expression("example.com/team", "DoesNotExist")], "cannot be promised of a new pool"),
         ([_expression("example.com/rank", "Gt", "5")], "cannot be promised of a new pool"),
@@ -167,10 +169,10 @@ def test_node_affinity_says_as_much_as_a_node_selector() -> None:
         ({"selector": {PROVISIONING: "standard", SPOT: "true"}}, "choose one"),
         (
             {"selector": {"cloud.google.com/gke-sandbox": "a"}},
-            "only Google puts labels of google.com on nodes",
+            "only Google puts this label on nodes",
         ),
         ({"selector": {f"{RESERVATION}-blocks": "b"}}, "and name no reservation"),
-        ({"selector": {f"{RESERVATION}-affinity": "any"}}, "needs a reservation"),
+        ({"selector": {f"{RESERVATION}-affinity": "any"}}, "is not served"),
         ({"selector": {f"{RESERVATION}-name": "r", f"{RESERVATION}-affinity": "any"}}, "must be specific"),
         ({"selector": {f"{RESERVATION}-name": "r", f"{RESERVATION}-subblocks": "s"}}, "name no block"),
         ({"selector": {"job-key": "0" * 40}}, "insist on a job-key that is not that of the Job ml/train"),
@@ -239,22 +241,6 @@ def test_every_label_by_which_gke_names_capacity_is_understood(selector: dict[st
     (wanted,) = derive_slices(_job(selector=selector)).slices
 
     assert str(wanted.insisted.wishes.tier) == tier
-
-
-@pytest.mark.parametrize("selector", [{FLEX: "true"}, {PROVISIONING: "flex-start"}])
-def test_the_advice_to_pods_that_insist_on_flex_start_leads_to_a_slice(selector: dict[str, str]) -> None:
-    told = _reason(derive_slices(_job(selector=selector)))
-    assert told.endswith(f"select {SPOT}, a reservation or neither")
-
-    for followed in ({SPOT: "true"}, {f"{RESERVATION}-name": "r"}, {}):
-        assert len(derive_slices(_job(selector=followed)).slices) == 1
-
-
-def test_advice_to_allow_a_label_is_never_given_for_what_no_setting_takes() -> None:
-    for key in ("cloud.google.com/gke-sandbox", "google.com/own", "example.com/team"):
-        told = _reason(derive_slices(_job(selector={key: "a"})))
-        settings = ProvisionerSettings(version="v1", node_labels=(key,))
-        assert ("node_labels" in told) == (settings.problems() == [])
 
 
 def test_labels_of_nodes_are_the_administrators_to_allow() -> None:

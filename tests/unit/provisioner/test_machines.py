@@ -161,6 +161,7 @@ def test_links_are_routed_around_only_where_the_hardware_can() -> None:
     assert isinstance(_ask("tpu-v5p-slice", "4x4x4", 4, 16, ici_resiliency="true"), Machines)
     assert isinstance(_ask("tpu-v6e-slice", "4x4", 4, 4, ici_resiliency="false"), Machines)
     assert _ask("tpu-v5p-slice", "2x2x2", 4, 2, ici_resiliency="true") == Refusal(
-        "ICI resiliency is for slices from 4x4x4 on of v4, v5p and tpu7x, not for tpu-v5p-slice 2x2x2"
+        "ICI resiliency is for slices from 4x4x4 on of v4, v5p and tpu7x, not for tpu-v5p-slice 2x2x2: "
+        "leave cloud.google.com/gke-tpu-ici-resiliency out"
     )
     assert isinstance(_ask("tpu-v5p-slice", "4x4x4", 4, 16, ici_resiliency="maybe"), Refusal)
