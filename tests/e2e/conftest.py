@@ -25,6 +25,9 @@ from tests.e2e.cluster.binaries import (
 from tests.e2e.cluster.binaries import (
     kueue_binaries as build_kueue,
 )
+from tests.e2e.cluster.binaries import (
+    promql_binaries as build_promql,
+)
 from tests.e2e.cluster.building import BuildError, Progress
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.node import Node
@@ -39,6 +42,7 @@ BUILT: Mapping[str, Callable[[Progress], Binaries]] = {
     "jobset_binaries": build_jobset,
     "kueue_binaries": build_kueue,
     "cluster_api_binaries": build_cluster_api,
+    "promql_binaries": build_promql,
     "kubernetes_1_33": partial(kubernetes_binaries, "kubernetes-1.33"),
     "kubernetes_1_37": partial(kubernetes_binaries, "kubernetes-1.37"),
 }
@@ -98,6 +102,12 @@ def binaries(pytestconfig: pytest.Config) -> Binaries:
 def helm_binaries(pytestconfig: pytest.Config) -> Binaries:
     """helm."""
     return _binaries(pytestconfig, "helm_binaries")
+
+
+@pytest.fixture(scope="session")
+def promql_binaries(pytestconfig: pytest.Config) -> Binaries:
+    """Prometheus' engine of expressions."""
+    return _binaries(pytestconfig, "promql_binaries")
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from tests.e2e.cluster.binaries import (
     jobset_binaries,
     kubernetes_binaries,
     other_versions,
+    promql_binaries,
 )
 from tests.e2e.cluster.requirements import Machine, RequirementsError, check
 
@@ -31,6 +32,7 @@ def main() -> int:
         return 1
     cluster_binaries(_say)
     helm_binaries(_say)
+    promql_binaries(_say)
     jobset_binaries(_say)
     for version in other_versions():
         kubernetes_binaries(version, _say)

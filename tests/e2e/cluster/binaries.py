@@ -69,6 +69,11 @@ def cluster_api_binaries(progress: Progress) -> Binaries:
     return _module_binaries(Module(MODULES_FOLDER / "cluster-api"), None, progress)
 
 
+def promql_binaries(progress: Progress) -> Binaries:
+    """Prometheus' engine of expressions, which runs scripts of its own test language."""
+    return _module_binaries(Module(MODULES_FOLDER / "promql"), None, progress)
+
+
 def other_versions() -> list[str]:
     """The folders of the Kubernetes versions that are pinned besides the newest one."""
     return sorted(each.name for each in MODULES_FOLDER.glob("kubernetes-*") if each.name != NEWEST_KUBERNETES)
