@@ -18,6 +18,7 @@ from accelet.gputask.state import TaskState
 from accelet.gputask.watching import Watching
 from accelet.gputask.writer import TaskWriter
 from accelet.kube.objects import ObjectKey
+from accelet.runtime.clock import SYSTEM_CLOCK
 from accelet.runtime.probes import Check, make_registry
 from accelet.runtime.tasks import task_group
 
@@ -56,7 +57,7 @@ class TaskWork:
         self._originals = Originals(surface.client, self._state, metrics) if settings.serve_original else None
 
     def readiness(self) -> Sequence[Check]:
-        silence = self._watching.silence
+        silence = self._watching.silence_at(SYSTEM_CLOCK.now_s())
         said = silence or "tasks, Jobs and pods have been seen, and are heard of"
         return [Check("watches", self._watching.is_synced and not silence, said)]
 

@@ -18,7 +18,6 @@ from accelet.kube.watching.reflector import Reflector
 from accelet.kube.watching.silence import describe_silence, measure_silence
 from accelet.kube.watching.source import Scope, Source
 from accelet.kube.watching.store import Change
-from accelet.runtime.clock import SYSTEM_CLOCK
 from accelet.runtime.supervise import supervise
 from accelet.runtime.tasks import task_group
 
@@ -51,10 +50,9 @@ class Watching:
     def is_synced(self) -> bool:
         return all(one.is_synced for one in self._watched.values())
 
-    @property
-    def silence(self) -> str:
+    def silence_at(self, now_s: float) -> str:
         """Of what the API server has said nothing for too long, as a sentence; empty where it speaks."""
-        return describe_silence(measure_silence(self._watched, SYSTEM_CLOCK.now_s()))
+        return describe_silence(measure_silence(self._watched, now_s))
 
     async def run(self) -> None:
         """Watches until it is cancelled."""

@@ -20,6 +20,7 @@ from accelet.provisioner.settings import ProvisionerSettings
 from accelet.provisioner.state import Key, OwnerKey, ProvisionerState
 from accelet.provisioner.watching import Watching
 from accelet.provisioner.writer import SliceWriter
+from accelet.runtime.clock import SYSTEM_CLOCK
 from accelet.runtime.probes import Check, make_registry
 
 NAMESPACES: Final = ApiResource("Namespace", "namespaces")
@@ -98,7 +99,7 @@ class ProvisionerWork:
         self._controller: Controller | None = None
 
     def readiness(self) -> Sequence[Check]:
-        silence = self._watching.silence
+        silence = self._watching.silence_at(SYSTEM_CLOCK.now_s())
         said = silence or "requests, nodes and pods have been seen, and are heard of"
         return [Check("watches", self._watching.is_synced and not silence, said)]
 

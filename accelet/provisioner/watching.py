@@ -23,7 +23,6 @@ from accelet.provisioner.demand.owners import JobOwner, parse_job, parse_job_set
 from accelet.provisioner.metrics import ProvisionerMetrics
 from accelet.provisioner.record import SliceRequest, parse_request
 from accelet.provisioner.state import Key, OwnerKey, ProvisionerState
-from accelet.runtime.clock import SYSTEM_CLOCK
 from accelet.runtime.logs import Log
 from accelet.runtime.supervise import supervise
 from accelet.runtime.tasks import task_group
@@ -76,15 +75,14 @@ class Watching:
     def is_synced(self) -> bool:
         return all(one.is_synced for one in (self._requests, self._nodes, self._pods))
 
-    @property
-    def silence(self) -> str:
+    def silence_at(self, now_s: float) -> str:
         """Of what the API server has said nothing for too long, as a sentence; empty where it speaks."""
         watched: dict[str, Heard] = {
             "slice requests": self._requests,
             "nodes": self._nodes,
             "pods": self._pods,
         }
-        return describe_silence(measure_silence(watched, SYSTEM_CLOCK.now_s()))
+        return describe_silence(measure_silence(watched, now_s))
 
     async def run(self) -> None:
         """Watches until it is cancelled."""

@@ -141,7 +141,7 @@ class SchedulerWork:
         )
 
     def readiness(self) -> Sequence[Check]:
-        awaited, silence = self._watching.awaited_owners, self._watching.silence
+        awaited, silence = self._watching.awaited_owners, self._watching.silence_at(SYSTEM_CLOCK.now_s())
         doubt = self._policies.doubt if self._settings.require_policies else ""
         policies = f"{doubt}; it stands for no election before" if doubt else "in force, or not required"
         owners = f"waits for an answer about the kind {awaited}" if awaited else "every kind was looked for"

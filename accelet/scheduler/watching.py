@@ -103,11 +103,10 @@ class Watching:
     def is_synced(self) -> bool:
         return all(r.is_synced for r in (self._pods, self._nodes, self._records))
 
-    @property
-    def silence(self) -> str:
+    def silence_at(self, now_s: float) -> str:
         """Of what the API server has said nothing for too long, as a sentence; empty where it speaks."""
         watched: dict[str, Heard] = {"pods": self._pods, "nodes": self._nodes, "plans": self._records}
-        return describe_silence(measure_silence(watched, SYSTEM_CLOCK.now_s()))
+        return describe_silence(measure_silence(watched, now_s))
 
     @property
     def awaited_owners(self) -> str | None:
