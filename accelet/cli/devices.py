@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from accelet.accelerators.intel.cardmemory import cards_of_unknown_memory
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.reading.hardwarereads import TimedScan
 from accelet.accelerators.scancache import CachedScans
@@ -38,7 +39,10 @@ _LONGEST_NODE_NAME = 253
 
 
 class ShownDevice(msgspec.Struct, frozen=True):
-    """One device id as `--json` shows it; `nodes` are host paths, `cdi` is its name in CDI."""
+    """One device id as `--json` shows it; `nodes` are host paths, `cdi` is its name in CDI.
+
+    `memory_bytes` are those of the whole unit, null where they are not known.
+    """
 
     id: str
     health: str
@@ -50,15 +54,20 @@ class ShownDevice(msgspec.Struct, frozen=True):
     pci: str | None
     cdi: str | None = None
     model: str | None = None
+    memory_bytes: int | None = None
 
 
 class ShownResource(msgspec.Struct, frozen=True):
-    """`missing` devices the host should have besides; `warnings` say what else contradicts itself."""
+    """`missing` devices the host should have besides; `warnings` say what else contradicts itself.
+
+    `unknown_memory` names the discrete cards of which nothing says how much memory they have.
+    """
 
     name: str
     devices: tuple[ShownDevice, ...]
     missing: int = 0
     warnings: tuple[str, ...] = ()
+    unknown_memory: tuple[str, ...] = ()
 
 
 class ShownSkipped(msgspec.Struct, frozen=True):
@@ -190,11 +199,13 @@ def _show_resource(name: str, inventory: Inventory) -> ShownResource:
                 device.pci,
                 device.cdi_name,
                 device.model,
+                device.memory_bytes,
             )
             for device in sorted(devices, key=lambda device: device.id)
         ),
         missing=inventory.missing,
         warnings=inventory.warnings,
+        unknown_memory=cards_of_unknown_memory(inventory.devices),
     )
 
 

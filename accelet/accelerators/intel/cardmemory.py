@@ -1,13 +1,15 @@
 """What administrators say of the memory of cards whose kernel does not tell it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Final
 
 from msgspec import Meta
 
+from accelet.accelerators.device import Device
 from accelet.accelerators.hostfiles import MOST_BYTES
 from accelet.accelerators.intel.card import Card
+from accelet.accelerators.intel.match import SERVED_DRIVERS
 from accelet.accelerators.settings import PciDeviceId
 from accelet.runtime.settings import Contradiction
 
@@ -62,3 +64,14 @@ def with_memory(card: Card, memory: Mapping[PciDeviceId, MemoryAmount]) -> Card:
         return card
     said = {device.lower(): amount for device, amount in memory.items()}.get(card.pci_device or "")
     return card if said is None else replace(card, memory_bytes=bytes_of(said))
+
+
+def cards_of_unknown_memory(devices: Iterable[Device]) -> tuple[str, ...]:
+    """The discrete cards of Intel whose memory is not known, with their PCI device ids: `card0 (0x56a5)`."""
+    found = (
+        f"{device.card} ({device.pci_device or 'of no known id'})"
+        for device in devices
+        if device.kind == "discrete" and device.driver in SERVED_DRIVERS
+        if device.card is not None and device.memory_bytes is None
+    )
+    return tuple(dict.fromkeys(found))

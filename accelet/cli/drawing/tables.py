@@ -28,6 +28,8 @@ def print_devices(output: Output, shown: "Shown") -> None:
         output.line(styled(resource.name, "bold"), f"  {count}{missing}")
         for warning in resource.warnings:
             output.line(styled(f"! {warning}", "yellow"))
+        if resource.unknown_memory:
+            output.line(f"  the memory of {', '.join(resource.unknown_memory)} is not known: set `memory`")
         if resource.devices:
             output.table(Records(_DEVICE_HEADS, list(map(_device_row, resource.devices))))
             output.line()

@@ -121,6 +121,13 @@ def _devices(resources: Sequence[ResourceSeen]) -> Iterator[Finding]:
                 "Look at the hardware, and at the node's kernel log; docs/backends.md says what is looked at."
             )
             yield Finding("wrong", f"{one.name} {quoted(device)}", "this device is ill", cure, quoted(reason))
+        for card in one.unknown_memory:
+            cure = (
+                "Set `memory` by its PCI device id (docs/backends.md). On xe from Linux 6.14, see that the "
+                "host's /sys/fs/cgroup is seen under --host-root: deploy/agent-cards mounts it."
+            )
+            reason = "its memory is not known, so no pod that asks for memory gets it"
+            yield Finding("note", f"{one.name} {card}", reason, cure)
 
 
 def _one_plugin(seen: NodeSeen) -> Iterator[Finding]:

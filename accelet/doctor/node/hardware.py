@@ -3,6 +3,7 @@
 from functools import partial
 from pathlib import Path
 
+from accelet.accelerators.intel.cardmemory import cards_of_unknown_memory
 from accelet.accelerators.reading.hardwarereads import TimedScan
 from accelet.accelerators.scancache import CachedScans, ScanCache
 from accelet.accelerators.settings import NodeFacts
@@ -48,4 +49,6 @@ def _scan(
     unhealthy = {
         str(one): inventory.by_id[one].health.reason or "" for one in listed if str(one) not in healthy
     }
-    return ResourceSeen(resource.name, is_plugin, healthy, unhealthy)
+    may_be_asked_for = not is_plugin or resource.rules.following is not None
+    unknown = cards_of_unknown_memory(inventory.devices) if may_be_asked_for else ()
+    return ResourceSeen(resource.name, is_plugin, healthy, unhealthy, unknown_memory=unknown)

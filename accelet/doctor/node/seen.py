@@ -36,13 +36,17 @@ class RecordsSeen:
 
 @dataclass(frozen=True, slots=True)
 class ResourceSeen:
-    """One resource of the configuration: the ids this node's hardware has under that name."""
+    """One resource of the configuration: the ids this node's hardware has under that name.
+
+    `unknown_memory` are its cards whose memory is not known, where pods may ask for some.
+    """
 
     name: str
     is_plugin: bool = True
     healthy: frozenset[str] = frozenset()
     unhealthy: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     problem: str = ""
+    unknown_memory: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

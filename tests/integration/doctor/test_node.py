@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from accelet.doctor.node.agent import judge_agent
 from accelet.doctor.node.kubelet import judge_kubelet
 from accelet.doctor.node.look import WhereToLook, look_at_node
 from accelet.fakeapi import FakeApi
+from accelet.fakehost.gpus import write_gpus
+from accelet.fakehost.nodes import ARC_I915, LAPTOP
 from accelet.fakekubelet import FakeKubelet
 from accelet.fakekubelet.sample_plugin import SamplePlugin
 from accelet.kubelet.paths import KubeletPaths
@@ -93,6 +96,23 @@ async def test_a_device_that_is_ill_is_found_with_its_reason(folder: Path) -> No
         wrong = await found(folder, running)
     assert wrong.keys() == {"devices"}
     assert wrong["devices"].quote == "it is sick"
+
+
+async def test_a_card_whose_memory_is_not_known_is_noted_where_pods_may_ask_for_memory(folder: Path) -> None:
+    write_gpus(folder, (*ARC_I915, replace(LAPTOP[0], card=1)))
+    paths = KubeletPaths(folder)
+    for options, noted in (
+        ("assignment: annotations", [f"{GPU} card0 (0x56a5)"]),
+        ("serve: dra", [f"{GPU} card0 (0x56a5)"]),
+        ("assignment: annotations, memory: {0x56a5: 6Gi}", []),
+        ("policy: none", []),
+    ):
+        card = f"- {{name: {GPU}, backend: intel-gpu, match: {{driver: [i915]}}, {options}}}\n"
+        file = write_config(folder, card)
+        seen = await look_at_node(WhereToLook("node", paths, folder, file, "127.0.0.1:1", None))
+        (devices,) = (verdict for verdict in judge_agent(seen) if verdict.check == "devices")
+        assert [one.about for one in devices.findings if one.level == "note"] == noted
+        assert not [one for one in devices.findings if one.level == "wrong"]
 
 
 async def test_an_agent_that_does_not_run_is_found(folder: Path) -> None:
