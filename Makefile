@@ -140,7 +140,7 @@ clean: ## remove what was made here; the cache of the end-to-end tests stays
 bench-scheduler: .venv/.ready ## the scheduler's planning times and distances, beside the sliding-window rule's
 	@$(BIN)/python -m benches.scheduler
 
-bench-provisioner: .venv/.ready ## the provisioner's decisions a second, its memory with 1,000 slices, its requests a slice
+bench-provisioner: .venv/.ready ## the provisioner: decisions a second, memory with 1,000 slices, requests a slice, cost by the size of a set
 	@$(BIN)/python -m benches.provisioner
 
 bench-tasks: .venv/.ready ## from submit to Job of GPU tasks, memory with 1,000 of them, status writes in a life, moves that let gangs in

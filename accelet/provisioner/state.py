@@ -12,10 +12,12 @@ from accelet.provisioner.bookings.book import BookingBook
 from accelet.provisioner.books.grouped import Grouped
 from accelet.provisioner.books.jobs import JobBook
 from accelet.provisioner.books.parked import ParkedBook
-from accelet.provisioner.books.sets import ALONE, Asking, SetBook
+from accelet.provisioner.books.sets import ALONE, SetBook
+from accelet.provisioner.books.sums import Asking
 from accelet.provisioner.deciding.offers import ParkedSlice, Party, given_of, is_in_the_way, offers_for
 from accelet.provisioner.deciding.parking import OFFERED_S
-from accelet.provisioner.deciding.room import BEGINNING, Counted, Limits, RoomBook, Turns
+from accelet.provisioner.deciding.places import Counted
+from accelet.provisioner.deciding.room import BEGINNING, Limits, RoomBook, Turns
 from accelet.provisioner.deciding.view import (
     NO_REST,
     ParkedPool,

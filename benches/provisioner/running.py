@@ -22,6 +22,7 @@ poll_s: 1
 grace_s: 1
 settle_s: 1
 lag_s: 5
+limits: {slices: 2000}
 simulated: {create_s: 1, join_s: 1, delete_s: 1}
 """
 _PATIENCE_S, _SETTLE_S = 120.0, 15.0
@@ -37,6 +38,14 @@ class Costs:
     writes: float
     lists: float
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class SetCosts:
+    """Processor time until a set was ready, and the memory that was resident then."""
+
+    processor_s: float
+    memory_mib: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +70,8 @@ async def measure_calls(slices: int) -> Costs:
         return await _make_and_give_back(running, slices)
 
 
-async def measure_set(size: int) -> float:
-    """Seconds of processor time until a set of that many slices of one machine each is ready."""
+async def measure_set(size: int) -> SetCosts:
+    """What a set of that many slices of one machine each costs until it is ready."""
     async with _running(0) as running:
         api, before_s = running.api, running.process.cpu_s()
         for number in range(size):
@@ -73,7 +82,8 @@ async def measure_set(size: int) -> float:
             return all((one.get("status") or {}).get("phase") == "Ready" for one in found)
 
         await _until(are_ready, _PATIENCE_S + size)
-        return running.process.cpu_s() - before_s
+        took_s = running.process.cpu_s() - before_s
+        return SetCosts(took_s, running.process.memory().rss_kib / 1024)
 
 
 @asynccontextmanager

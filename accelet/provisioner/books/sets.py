@@ -1,15 +1,10 @@
-"""What the slices of each set are together, kept up with each change of one of them."""
+"""The slices of each set together, kept up with each change of one of them."""
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
-from accelet.control.walltime import believed_until_s
-from accelet.kinds.slicerequest import SliceOwner
-from accelet.provisioner.books.grouped import Grouped, count_by
-from accelet.provisioner.deciding.ranked import Ranked
-from accelet.provisioner.deciding.view import GATHERING, HELD, RestOfSet, progress_of
+from accelet.provisioner.books.grouped import Grouped
+from accelet.provisioner.books.sums import Asking, SetSums
+from accelet.provisioner.deciding.view import NO_REST, RestOfSet
 from accelet.provisioner.pools.pool import NodePool, PoolList
 from accelet.provisioner.record import SliceRequest
 
@@ -17,90 +12,6 @@ ALONE: Final = frozenset(("Ready", "Repairing", "Releasing", "Parked", "Refused"
 """Phases in which a slice asks nothing of its set, but whether all of it is unused."""
 
 _Key = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """What is asked of the state on behalf of a set, and the time by which it is judged.
-
-    `is_wanted` says whether the slices of an owner are wanted, `is_whole` whether one slice has its machines.
-    `hold_s` is how long a slice waits for the next progress of its set.
-    """
-
-    is_wanted: Callable[[str, SliceOwner | None], bool]
-    is_whole: Callable[[SliceRequest], bool]
-    now_s: float
-    hold_s: float
-
-
-@dataclass(slots=True, eq=False)
-class _Alike:
-    """The slices of a set that are wanted alike: those of one owner, and apart from them the deleted ones."""
-
-    namespace: str
-    owner: SliceOwner | None
-    is_deleted: bool
-    count: int = 0
-    unheld: int = 0
-    gathering: Counter[str] = field(default_factory=Counter)
-    progress: Ranked = field(default_factory=Ranked)
-    stale: dict[_Key, SliceRequest] = field(default_factory=dict)
-    """Those that are to be looked at before it is known whether they are whole."""
-
-    broken: set[_Key] = field(default_factory=set)
-    """Those that were found not whole."""
-
-    def is_wanted(self, asking: Asking) -> bool:
-        return not self.is_deleted and asking.is_wanted(self.namespace, self.owner)
-
-    def are_whole(self, asking: Asking, but: _Key | None) -> bool:
-        """Whether all have their machines, `but` left out; looks at those alone that have changed."""
-        for key, request in self.stale.items():
-            (self.broken.discard if asking.is_whole(request) else self.broken.add)(key)
-        self.stale.clear()
-        return not self.broken - {but}
-
-
-@dataclass(slots=True, eq=False)
-class _Known:
-    """A slice as it was counted."""
-
-    request: SliceRequest
-    progress_s: float
-    alike: _Alike
-
-    @property
-    def resting_until_s(self) -> float | None:
-        return self.request.record.retry_s if self.request.status.phase == "BackingOff" else None
-
-    @property
-    def dry_tiers(self) -> frozenset[str]:
-        status = self.request.status
-        return frozenset(() if status.phase == "BackingOff" else status.dry_tiers)
-
-    @property
-    def is_unheld(self) -> bool:
-        return self.request.status.phase not in HELD
-
-    @property
-    def is_used(self) -> bool:
-        record = self.request.record
-        return not (record.unused or record.is_lapsed)
-
-
-@dataclass(slots=True, eq=False)
-class _Set:
-    """The sums of one set."""
-
-    known: dict[_Key, _Known] = field(default_factory=dict)
-    alike: dict[object, _Alike] = field(default_factory=dict)
-    attentive: dict[_Key, None] = field(default_factory=dict)
-    """Those that may do something else when others change."""
-
-    sizes: Counter[int] = field(default_factory=Counter)
-    resting: Ranked = field(default_factory=Ranked)
-    dry: Counter[str] = field(default_factory=Counter)
-    used: int = 0
 
 
 class SetBook:
@@ -111,56 +22,37 @@ class SetBook:
 
     def __init__(self, *, is_use_watched: bool) -> None:
         self._is_use_watched = is_use_watched
-        self._sets: dict[_Key, _Set] = {}
+        self._sets: dict[_Key, SetSums] = {}
+        self._single: dict[_Key, SliceRequest] = {}
+        """Of sets of which one slice is known, that one: most sets have no other, and need no sums."""
+
         self._of_pool: Grouped[str] = Grouped()
         self._listed: PoolList | None = None
 
     def add(self, request: SliceRequest) -> None:
-        one = self._sets.setdefault(request.set_key, _Set())
-        is_listed = self._listed is not None and request.status.pool in self._listed.names
-        known = _Known(
-            request, progress_of(request.record, is_listed=is_listed), _join_alike(one.alike, request)
-        )
-        one.known[request.key] = known
-        one.sizes[request.spec.slice_set.size] += 1
-        if request.status.phase not in ALONE or self._is_use_watched:
-            one.attentive[request.key] = None
-        if known.resting_until_s is not None:
-            one.resting.add(known.resting_until_s)
-        one.dry.update(known.dry_tiers)
-        one.used += known.is_used
-        alike = known.alike
-        alike.count += 1
-        alike.unheld += known.is_unheld
-        if request.status.phase in GATHERING:
-            alike.gathering[request.status.tier] += 1
-        alike.progress.add(known.progress_s)
-        alike.stale[request.key] = request
         if request.status.pool:
             self._of_pool.put(request.status.pool, request)
+        key = request.set_key
+        if key not in self._sets and key not in self._single:
+            self._single[key] = request
+            return
+        if (single := self._single.pop(key, None)) is not None:
+            self._sets[key] = SetSums()
+            self._sum(single)
+        self._sum(request)
+
+    def _sum(self, request: SliceRequest) -> None:
+        is_listed = self._listed is not None and request.status.pool in self._listed.names
+        is_attentive = request.status.phase not in ALONE or self._is_use_watched
+        self._sets[request.set_key].add(request, is_listed=is_listed, is_attentive=is_attentive)
 
     def remove(self, request: SliceRequest) -> None:
         """Takes a request out that was added as it is."""
-        one = self._sets[request.set_key]
-        known = one.known.pop(request.key)
-        alike = known.alike
-        count_by(one.sizes, request.spec.slice_set.size, -1)
-        one.attentive.pop(request.key, None)
-        if known.resting_until_s is not None:
-            one.resting.remove(known.resting_until_s)
-        for tier in known.dry_tiers:
-            count_by(one.dry, tier, -1)
-        one.used -= known.is_used
-        alike.count -= 1
-        alike.unheld -= known.is_unheld
-        if request.status.phase in GATHERING:
-            count_by(alike.gathering, request.status.tier, -1)
-        alike.progress.remove(known.progress_s)
-        alike.stale.pop(request.key, None)
-        alike.broken.discard(request.key)
         self._of_pool.drop(request.status.pool, request)
-        if not alike.count:
-            del one.alike[_alike_key(request)]
+        if self._single.pop(request.set_key, None) is not None:
+            return
+        one = self._sets[request.set_key]
+        one.remove(request)
         if not one.known:
             del self._sets[request.set_key]
 
@@ -177,8 +69,8 @@ class SetBook:
     def note_nodes(self, pool: str) -> None:
         """The Nodes of a pool have changed."""
         for request in self._of_pool.of(pool):
-            known = self._sets[request.set_key].known[request.key]
-            known.alike.stale[request.key] = request
+            if request.set_key in self._sets:
+                self._sets[request.set_key].touch(request)
 
     def with_pool(self, pool: str) -> list[SliceRequest]:
         """The requests that have a pool of this name, or had it last."""
@@ -186,107 +78,28 @@ class SetBook:
 
     def set_of(self, set_key: _Key) -> list[SliceRequest]:
         """All requests of a set that are known."""
+        if (single := self._single.get(set_key)) is not None:
+            return [single]
         one = self._sets.get(set_key)
         return [] if one is None else [known.request for known in one.known.values()]
 
     def is_mixed(self, set_key: _Key) -> bool:
         """Whether requests of several owners say that they are of this set."""
         one = self._sets.get(set_key)
-        return one is not None and len({alike.owner and alike.owner.uid for alike in one.alike.values()}) > 1
+        return one is not None and one.is_mixed
 
     def rest_of(self, request: SliceRequest, asking: Asking) -> RestOfSet:
         """All others of the set of `request`."""
-        one = self._sets.get(request.set_key, _Set())
-        own = _own(one, request)
-        rested_s = own.resting_until_s if own is not None else None
-        dry_tiers = own.dry_tiers if own is not None else frozenset[str]()
-        wanted = [alike for alike in one.alike.values() if alike.is_wanted(asking)]
-        return RestOfSet(
-            known=len(one.known) - (own is not None),
-            wanted=sum(alike.count for alike in wanted) - (own is not None and own.alike in wanted),
-            is_whole=request.status.phase == "Joined" and _are_whole(wanted, own, asking),
-            progress_s=_progress_of(wanted, own, asking),
-            held_tiers=frozenset(_held_tiers(wanted, own)),
-            resting_until_s=one.resting.largest(without=rested_s),
-            dry_tiers=frozenset(tier for tier, count in one.dry.items() if count > (tier in dry_tiers)),
-            is_unused=one.used == (own is not None and own.is_used),
-        )
+        one = self._sets.get(request.set_key)
+        return NO_REST if one is None else one.rest_of(request, asking)
 
     def touched(self, before: SliceRequest | None, after: SliceRequest | None, asking: Asking) -> list[_Key]:
-        """The others of a set that a change of one may have waited for.
-
-        That one is held makes a difference once all are. One more makes a difference where it is the last.
-        """
+        """The others of a set that a change of one may have waited for."""
         changed = after or before
         one = self._sets.get(changed.set_key) if changed is not None else None
-        if changed is None or one is None or not _is_news(one, before, after, asking):
+        if changed is None or one is None or not one.is_news(before, after, asking):
             return []
         return [key for key in one.attentive if key != changed.key]
-
-
-def _is_news(one: _Set, before: SliceRequest | None, after: SliceRequest | None, asking: Asking) -> bool:
-    """Whether others of a set may have waited for a change of one."""
-    if after is None or _said_to_set(before) != _said_to_set(after):
-        return True
-    if before is None and len(one.known) in one.sizes:
-        return True
-    if after.status.phase not in HELD or (before is not None and before.status.phase in HELD):
-        return False
-    return _are_held((alike for alike in one.alike.values() if alike.is_wanted(asking)), _own(one, after))
-
-
-def _said_to_set(request: SliceRequest | None) -> object:
-    """What of a slice may have others of its set do something at once, but for being held."""
-    if request is None:
-        return False, 0.0, (), False
-    record, is_resting = request.record, request.status.phase == "BackingOff"
-    return is_resting, record.retry_s if is_resting else 0.0, record.dry_tiers, request.is_deleted
-
-
-def _own(one: _Set, request: SliceRequest) -> _Known | None:
-    known = one.known.get(request.key)
-    return known if known is not None and known.request.uid == request.uid else None
-
-
-def _alike_key(request: SliceRequest) -> object:
-    owner = request.spec.owner
-    return request.is_deleted, (owner.kind, owner.name, owner.uid) if owner is not None else None
-
-
-def _join_alike(known: dict[object, _Alike], request: SliceRequest) -> _Alike:
-    key = _alike_key(request)
-    if key not in known:
-        known[key] = _Alike(request.namespace, request.spec.owner, request.is_deleted)
-    return known[key]
-
-
-def _are_held(wanted: Iterator[_Alike] | Collection[_Alike], own: _Known | None) -> bool:
-    """Whether all others that are wanted were whole."""
-    return all(
-        not alike.unheld - (own is not None and own.alike is alike and own.is_unheld) for alike in wanted
-    )
-
-
-def _are_whole(wanted: Collection[_Alike], own: _Known | None, asking: Asking) -> bool:
-    but = own.request.key if own is not None else None
-    return _are_held(wanted, own) and all(alike.are_whole(asking, but) for alike in wanted)
-
-
-def _progress_of(wanted: Collection[_Alike], own: _Known | None, asking: Asking) -> float:
-    at_most = believed_until_s(asking.now_s, asking.hold_s)
-    found_s = 0.0
-    for alike in wanted:
-        without = own.progress_s if own is not None and own.alike is alike else None
-        found_s = max(found_s, alike.progress.largest(without=without, at_most=at_most) or 0.0)
-    return found_s
-
-
-def _held_tiers(wanted: Collection[_Alike], own: _Known | None) -> Iterator[str]:
-    for alike in wanted:
-        is_own = own is not None and own.alike is alike and own.request.status.phase in GATHERING
-        for tier, count in alike.gathering.items():
-            if count > (own is not None and is_own and own.request.status.tier == tier):
-                yield tier
 
 
 def _all_of(listed: PoolList | None) -> set[NodePool]:

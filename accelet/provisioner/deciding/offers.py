@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from accelet.provisioner.deciding.room import Counted, Limits, RoomBook, RoomUse
+from accelet.provisioner.deciding.places import Counted, RoomUse
+from accelet.provisioner.deciding.room import Limits, RoomBook
 from accelet.provisioner.deciding.view import ParkedPool, SliceRecord
 from accelet.provisioner.pools.pool import NodePool
 from accelet.provisioner.pools.tiers import Attempt, Tier, TierError

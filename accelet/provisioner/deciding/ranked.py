@@ -9,17 +9,18 @@ _ALL: Final = float("inf")
 class Ranked:
     """The largest of many numbers that come and go, without a look at all of them."""
 
-    __slots__ = ("_counts", "_order")
+    __slots__ = ("_more", "_order")
 
     def __init__(self) -> None:
         self._order: list[float] = []
-        self._counts: dict[float, int] = {}
+        self._more: dict[float, int] = {}
+        """How many there are of a number beside the first, of those of which there are several."""
 
     def add(self, number: float) -> None:
-        count = self._counts.get(number, 0)
-        if not count:
+        if number in self:
+            self._more[number] = self._more.get(number, 0) + 1
+        else:
             insort(self._order, number)
-        self._counts[number] = count + 1
 
     def remove(self, number: float) -> None:
         """Takes a number out once.
@@ -27,16 +28,22 @@ class Ranked:
         Raises:
             KeyError: it is not there.
         """
-        count = self._counts.pop(number)
-        if count > 1:
-            self._counts[number] = count - 1
-        else:
+        if number not in self:
+            raise KeyError(number)
+        more = self._more.pop(number, 0)
+        if more > 1:
+            self._more[number] = more - 1
+        elif not more:
             del self._order[bisect_left(self._order, number)]
+
+    def __contains__(self, number: float) -> bool:
+        place = bisect_left(self._order, number)
+        return place < len(self._order) and self._order[place] == number
 
     def largest(self, *, without: float | None = None, at_most: float = _ALL) -> float | None:
         """The largest up to `at_most`, None if there is none; `without` is left out once."""
         place = bisect_right(self._order, at_most) - 1
-        if place >= 0 and self._order[place] == without and self._counts[without] == 1:
+        if place >= 0 and self._order[place] == without and without not in self._more:
             place -= 1
         return self._order[place] if place >= 0 else None
 
@@ -49,6 +56,6 @@ class Ranked:
         for number in reversed(self._order):
             if found >= most:
                 break
-            count = min(self._counts[number] - (number == without), most - found)
+            count = min(self._more.get(number, 0) + (number != without), most - found)
             found, total = found + count, total + count * number
         return found, total

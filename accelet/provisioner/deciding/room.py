@@ -1,17 +1,15 @@
 """Whether the limits leave room for one more slice, or for the whole of a set."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from accelet.provisioner.deciding.view import SliceRecord
+from accelet.provisioner.deciding.places import Counted, RoomUse, SetPlaces
 
 BEGINNING: Final = frozenset(("Pending", "Failing"))
 """Phases from which a new pool may be asked for; in all others it does not matter whether there is room."""
 
 _SHOWN: Final = 80
-
-_ACTIVE: Final = frozenset(("Creating", "Joining", "Joined", "Ready", "Repairing", "Failing", "Releasing"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,53 +46,14 @@ class Turns:
         return self.reserve_s > 0 and int(waited_s // self.reserve_s) % 2 == 0
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """One request as the limits count it. `pools` are those that exist, being deleted ones too."""
-
-    uid: str
-    set_key: tuple[str, str]
-    set_size: int
-    chips: int
-    record: SliceRecord
-    pools: frozenset[str]
-
-    @property
-    def held(self) -> int:
-        """How many pools it has or is about to have."""
-        is_coming = self.record.phase == "Creating" and self.record.pool not in self.pools
-        return len(self.pools) + is_coming
-
-    @property
-    def is_active(self) -> bool:
-        return self.record.phase in _ACTIVE
-
-
-@dataclass(frozen=True, slots=True)
-class RoomUse:
-    """How much is used, or will be once the sets that are begun are whole."""
-
-    slices: int = 0
-    chips: int = 0
-
-    def __add__(self, other: "RoomUse") -> "RoomUse":
-        return RoomUse(self.slices + other.slices, self.chips + other.chips)
-
-    def __sub__(self, other: "RoomUse") -> "RoomUse":
-        return RoomUse(self.slices - other.slices, self.chips - other.chips)
-
-    def __str__(self) -> str:
-        return f"{self.slices} slices of {self.chips} chips"
-
-
 _NO_TURNS: Final = Turns()
 
 
 class RoomBook:
-    """What all requests use, kept up with each change: to judge one costs what its own set has."""
+    """What all requests use, kept up with each change: to judge one costs the same in a set of any size."""
 
     def __init__(self) -> None:
-        self._sets: dict[tuple[str, str], dict[str, Counted]] = {}
+        self._sets: dict[tuple[str, str], SetPlaces] = {}
         self._set_of: dict[str, tuple[str, str]] = {}
         self._all = RoomUse()
         self._of_namespace: dict[str, RoomUse] = {}
@@ -105,9 +64,9 @@ class RoomBook:
         """Takes a request over as it is now."""
         if self._set_of.get(counted.uid) != counted.set_key:
             self.remove(counted.uid)
-        members = self._sets.setdefault(counted.set_key, {})
-        before = _use_of(members)
-        members[counted.uid] = counted
+        members = self._sets.setdefault(counted.set_key, SetPlaces())
+        before = members.use
+        members.set(counted)
         self._note(counted.set_key, before)
         self._set_of[counted.uid] = counted.set_key
 
@@ -116,8 +75,8 @@ class RoomBook:
         if key is None:
             return
         members = self._sets[key]
-        before = _use_of(members)
-        del members[uid]
+        before = members.use
+        members.remove(uid)
         self._note(key, before)
         if not members:
             del self._sets[key]
@@ -125,12 +84,12 @@ class RoomBook:
     def _note(self, key: tuple[str, str], before: RoomUse) -> None:
         """Counts a set anew that has changed."""
         namespace, members = key[0], self._sets[key]
-        more = _use_of(members) - before
+        more = members.use - before
         self._all += more
         of_namespace = self._of_namespace.pop(namespace, RoomUse()) + more
         if of_namespace != RoomUse():
             self._of_namespace[namespace] = of_namespace
-        since_s, waiting = _waits_since(members.values()), self._waiting.setdefault(namespace, {})
+        since_s, waiting = members.waits_since_s, self._waiting.setdefault(namespace, {})
         waiting.pop(key, None)
         if since_s is not None:
             waiting[key] = since_s
@@ -146,8 +105,7 @@ class RoomBook:
         judged as if it took over the pools of `parked`. The sentence says nothing of what others use: with
         each of their changes all that wait would be written anew.
         """
-        own = self._sets.get(wanted.set_key, {})
-        places = _places_of({**own, wanted.uid: wanted}, wanted)
+        places = self._set(wanted).places_with(wanted)
         if not limits.allow(places.slices, places.chips):
             return f"{places} in all are more than there ever may be: {limits}"
         if not turns.each.allow(places.slices, places.chips):
@@ -168,12 +126,12 @@ class RoomBook:
         Of each namespace the set counts that waits longest, and not one that its namespace's own limit keeps
         waiting: nobody is held up by the limits of others.
         """
-        if any(one.is_active for one in self._sets.get(wanted.set_key, {}).values()):
+        if self._set(wanted).has_active:
             return None  # it has begun
         own = self._waits_s(wanted.set_key, turns.now_s)
         older = [one for one in self._oldest(limits, turns.each) if one < own and turns.is_on(one[0])]
         for _, key in sorted(older):
-            need = self._need(key)
+            need = self._sets[key].need()
             rest = self._of(key[0]) + need
             if key[0] == wanted.set_key[0]:
                 kept = of_namespace + need
@@ -189,7 +147,7 @@ class RoomBook:
         """Of each namespace the set that waits longest, of those that may ever have room, and since when."""
         for waiting in self._waiting.values():
             for since_s, key in sorted((since_s, key) for key, since_s in waiting.items()):
-                need = self._need(key)
+                need = self._sets[key].need()
                 if limits.allow(need.slices, need.chips) and each.allow(need.slices, need.chips):
                     yield since_s, key
                     break
@@ -197,82 +155,37 @@ class RoomBook:
     def _waits_s(self, key: tuple[str, str], now_s: float) -> tuple[float, tuple[str, str]]:
         return self._waiting.get(key[0], {}).get(key, now_s), key
 
-    def _need(self, key: tuple[str, str]) -> RoomUse:
-        """What a set needs of which nothing has begun."""
-        members = self._sets[key]
-        first = next(iter(members.values()))
-        return _places_of(members, first)
+    def _set(self, wanted: Counted) -> SetPlaces:
+        return self._sets.get(wanted.set_key) or SetPlaces()
 
     def _of(self, namespace: str) -> RoomUse:
         return self._of_namespace.get(namespace, RoomUse())
 
     def lacks(self, wanted: Counted, limits: Limits) -> RoomUse:
         """What there is too much of for `wanted` now; nothing where it never fits."""
-        own = self._sets.get(wanted.set_key, {})
-        places, with_it = _places_of({**own, wanted.uid: wanted}, wanted), self._with(wanted)
+        places, with_it = self._set(wanted).places_with(wanted), self._all + self._more_with(wanted)
         if not limits.allow(places.slices, places.chips):
             return RoomUse()
         slices = 0 if limits.slices is None else with_it.slices - limits.slices
         chips = 0 if limits.chips is None else with_it.chips - limits.chips
         return RoomUse(max(0, slices), max(0, chips))
 
-    def _with(self, wanted: Counted) -> RoomUse:
-        """All that there would be with one more pool for `wanted`."""
-        return self._all + self._more_with(wanted)
-
     def _more_with(self, wanted: Counted) -> RoomUse:
         """How much more there would be with one more pool for `wanted`."""
-        own = self._sets.get(wanted.set_key, {})
-        places = _places_of({**own, wanted.uid: wanted}, wanted)
-        more = wanted.held  # those of former attempts, while they are being deleted
-        others = [one for one in own.values() if one.uid != wanted.uid]
-        return places + _doubles_of(others) + RoomUse(more, more * wanted.chips) - _use_of(own)
+        own = self._set(wanted)
+        return own.use_with(wanted) - own.use
 
     def _freed_by(self, parked: Iterable[Counted]) -> RoomUse:
         """What parked slices use, which are of other sets than the one that takes them."""
-        going = {one.uid: one.set_key for one in parked}
+        going: dict[tuple[str, str], list[str]] = {}
+        for one in parked:
+            going.setdefault(one.set_key, []).append(one.uid)
         freed = RoomUse()
-        for key in set(going.values()):
-            members = self._sets.get(key, {})
-            rest = {uid: one for uid, one in members.items() if uid not in going}
-            freed += _use_of(members) - _use_of(rest)
+        for key, uids in going.items():
+            members = self._sets.get(key) or SetPlaces()
+            freed += members.use - members.use_without(uids)
         return freed
-
-
-def _waits_since(members: Collection[Counted]) -> float | None:
-    """Since when a whole set waits for room, of which nothing has begun; None for any other."""
-    size = max((one.set_size for one in members), default=0)
-    is_idle = all(one.record.phase == "Pending" and not one.held for one in members)
-    since_s = [one.record.since_s for one in members if one.record.no_room]
-    return min(since_s) if is_idle and since_s and len(members) >= size else None
 
 
 def _say_first(key: tuple[str, str]) -> str:
     return f"waits for its turn: room is kept for the set {key[1][:_SHOWN]} of {key[0]}, which waits longer"
-
-
-def _use_of(members: Mapping[str, Counted]) -> RoomUse:
-    """That of one set."""
-    return _places_of(members) + _doubles_of(members.values())
-
-
-def _doubles_of(members: Iterable[Counted]) -> RoomUse:
-    """The pools beyond each member's first: one is being deleted while the next comes."""
-    doubles = [(max(0, one.held - 1), one.chips) for one in members]
-    return RoomUse(sum(count for count, _ in doubles), sum(count * chips for count, chips in doubles))
-
-
-def _places_of(members: Mapping[str, Counted], wanted: Counted | None = None) -> RoomUse:
-    """One slice for each member that has a pool, `wanted` among them, and what the set lacks to be whole.
-
-    Only a size that was judged makes others wait: that of a member that was begun. Which of the members
-    make it whole is not known yet, so that the largest are taken for them.
-    """
-    held = [one for one in members.values() if one.held or one is wanted]
-    sizes = [one.set_size for one in members.values() if one.is_active or one is wanted]
-    need = max(0, max(sizes, default=0) - len(held))
-    waiting = (one.chips for one in members.values() if not one.held and one is not wanted)
-    largest = sorted(waiting, reverse=True)[:need]
-    unknown = need - len(largest)
-    most = max((one.chips for one in members.values()), default=0)
-    return RoomUse(len(held) + need, sum(one.chips for one in held) + sum(largest) + unknown * most)

@@ -1,5 +1,6 @@
 """Numbers in order are the same as those sorted anew."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,9 +24,18 @@ def test_the_largest_by_rank_are_those_of_a_sorted_list(
     assert ranked.smallest() == min(known, default=None)
     assert ranked.largest() == max(known, default=None)
     assert ranked.largest(at_most=at_most) == max((one for one in known if one <= at_most), default=None)
+    assert (without in ranked) == (without in known)
     if without in known:
         rest = sorted(known)
         rest.remove(without)
         assert ranked.largest(without=without) == max(rest, default=None)
         largest = rest[::-1][:most]
         assert ranked.sum_of_largest(most, without=without) == (len(largest), sum(largest))
+
+
+def test_a_number_that_is_not_there_cannot_be_taken_out() -> None:
+    ranked = Ranked()
+    ranked.add(1)
+    with pytest.raises(KeyError):
+        ranked.remove(2)
+    assert ranked.largest() == 1

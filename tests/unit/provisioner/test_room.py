@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.kinds.slicerequest import Phase
-from accelet.provisioner.deciding.room import Counted, Limits, RoomBook, Turns
+from accelet.provisioner.deciding.places import Counted, SetPlaces
+from accelet.provisioner.deciding.room import Limits, RoomBook, Turns
 from accelet.provisioner.deciding.view import SliceRecord
 
 _COUNTED = st.builds(
@@ -34,7 +35,7 @@ def _chips_of_set(members: Sequence[Counted], wanted: Counted | None) -> list[in
     sizes = [one.set_size for one in members if one.is_active or one.uid in more]
     need = max(0, max(sizes, default=0) - sum(count > 0 for count in held.values()))
     waiting = sorted((one.chips for one in members if not held[one.uid]), reverse=True)
-    most = max(one.chips for one in members)
+    most = max((one.chips for one in members), default=0)
     return slices + [*waiting, *([most] * need)][:need]
 
 
@@ -69,6 +70,43 @@ def test_room_kept_up_with_changes_is_room_counted_anew(
             parked = [other for other in parked if other.set_key != one.set_key]
             rest = _needed(one, [other for other in known.values() if other not in parked])
             assert (book.judge(one, Limits(slices=most), parked) is None) == (len(rest) <= most)
+
+
+_OF_ONE_SET = st.builds(
+    lambda uid, size, phase, pools, no_room, since_s: Counted(
+        uid, ("ns", "a"), size, 8, SliceRecord(phase, no_room=no_room, since_s=since_s), frozenset(pools)
+    ),
+    uid=st.sampled_from(("a1", "a2", "a3")),
+    size=st.integers(1, 4),
+    phase=st.sampled_from(("Pending", "Pending", "Pending", "Ready", "Parked")),
+    pools=st.sampled_from(((), (), ("p-1",), ("p-1", "p-2"))),
+    no_room=st.booleans(),
+    since_s=st.sampled_from((1.0, 2.0, 3.0)),
+)
+
+
+@given(st.lists(st.tuples(_OF_ONE_SET, st.booleans()), max_size=10), st.sets(st.sampled_from(("a1", "a2"))))
+def test_what_a_set_has_and_since_when_it_waits_are_as_counted_anew(
+    changes: list[tuple[Counted, bool]], gone: set[str]
+) -> None:
+    places, known = SetPlaces(), dict[str, Counted]()
+    for one, stays in changes:
+        if stays:
+            places.set(one)
+            known[one.uid] = one
+        else:
+            places.remove(one.uid)
+            known.pop(one.uid, None)
+    every = list(known.values())
+    rest = [one for one in every if one.uid not in gone]
+    assert (len(places), places.has_active) == (len(every), any(one.is_active for one in every))
+    assert places.use.slices == len(_chips_of_set(every, None))
+    assert places.use_without(gone).slices == len(_chips_of_set(rest, None))
+    assert places.use.slices == len(_chips_of_set(every, None)), "it is as it was"
+    is_idle = all(one.record.phase == "Pending" and not one.pools for one in every)
+    is_whole = len(every) >= max((one.set_size for one in every), default=0)
+    since_s = [one.record.since_s for one in every if one.record.no_room]
+    assert places.waits_since_s == (min(since_s, default=None) if is_idle and is_whole else None)
 
 
 def _member(uid: str, chips: int, phase: Phase = "Pending", *, size: int = 2) -> Counted:

@@ -9,8 +9,9 @@ from accelet.provisioner.deciding.attempts import after_create
 from accelet.provisioner.deciding.decide import decide
 from accelet.provisioner.deciding.offers import ParkedSlice, Party, given_of, is_in_the_way, offers_for
 from accelet.provisioner.deciding.parking import OFFERED_S
+from accelet.provisioner.deciding.places import Counted
 from accelet.provisioner.deciding.retire import after_delete
-from accelet.provisioner.deciding.room import BEGINNING, Counted, Limits, RoomBook
+from accelet.provisioner.deciding.room import BEGINNING, Limits, RoomBook
 from accelet.provisioner.deciding.view import (
     Action,
     Close,

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -13,7 +14,7 @@ from accelet.control.writer import FencedWriter
 from accelet.kube.apiresources import CONFIG_MAPS, LEASES, NODES
 from accelet.kube.client import Client
 from accelet.kube.errors import ExistsError, KubeError, MalformedObjectError, NotFoundError
-from accelet.kube.nodes import Node, parse_node
+from accelet.kube.nodes import parse_node
 from accelet.provisioner.demand.selectors import NODE_POOL
 from accelet.provisioner.demand.slices import TPU
 from accelet.provisioner.pools.plan import CLUSTER_LABEL, PoolPlan
@@ -40,6 +41,15 @@ _RENEW_S: Final = 10.0
 _LEASE_S: Final = 40
 _AT_ONCE: Final = 4
 """Pools of which Nodes are made or removed at one time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """A Node of a pool, as far as anything is done for it. `offers`: it is Ready and has its chips."""
+
+    name: str
+    uid: str
+    offers: bool
 
 
 class SimulatedProvider:
@@ -110,7 +120,7 @@ class SimulatedProvider:
         moves = (self._move(one, nodes.get(one.name, {}), places) for one in kept)
         return any(await asyncio.gather(*moves))
 
-    async def _move(self, kept: KeptPool, found: Mapping[str, Node], places: asyncio.Semaphore) -> bool:
+    async def _move(self, kept: KeptPool, found: Mapping[str, _Machine], places: asyncio.Semaphore) -> bool:
         """Makes or removes one pool's Nodes; whether some are still to come or go."""
         try:
             async with places:
@@ -123,7 +133,7 @@ class SimulatedProvider:
             _log.warning("simulated machines stand still", pool=kept.name, error=str(error))
             return True
 
-    async def _make(self, kept: KeptPool, found: Mapping[str, Node], now_s: float) -> bool:
+    async def _make(self, kept: KeptPool, found: Mapping[str, _Machine], now_s: float) -> bool:
         """Makes the Nodes whose time has come; whether some have still to."""
         waited_s = now_s - kept.pool.created_s - self._settings.create_s
         if waited_s < 0:
@@ -137,7 +147,7 @@ class SimulatedProvider:
                 await self._renew(name)
                 self._renewed_s[name] = now_s
             # A Node whose lease ran out once is ready only after its kubelet says so again.
-            if offers and not (name in found and found[name].allocatable.get(TPU) and found[name].is_ready):
+            if offers and not (name in found and found[name].offers):
                 patch = status_body(kept.pool, _now())
                 await self._writer.patch(NODES, None, name, patch, "merge", subresource="status")
         return not offers
@@ -166,7 +176,7 @@ class SimulatedProvider:
             except (ExistsError, NotFoundError) as error:
                 _log.info("lease is not renewed", node=node, error=str(error))
 
-    async def _remove(self, kept: KeptPool, found: Mapping[str, Node]) -> None:
+    async def _remove(self, kept: KeptPool, found: Mapping[str, _Machine]) -> None:
         for node in found.values():
             await self._writer.delete(NODES, None, node.name, uid=node.uid)
             self._renewed_s.pop(node.name, None)
@@ -194,13 +204,14 @@ class SimulatedProvider:
                 except MalformedObjectError as error:
                     _log.warning("no simulated pool", error=str(error))
 
-    async def _nodes(self) -> dict[str, dict[str, Node]]:
+    async def _nodes(self) -> dict[str, dict[str, _Machine]]:
         """The Nodes of each pool by their names: one list for all pools."""
-        found: dict[str, dict[str, Node]] = {}
+        found: dict[str, dict[str, _Machine]] = {}
         async for page in self._client.list_pages(NODES, None, {"labelSelector": f"{POOL_LABEL}=true"}):
             for item in page.items:
                 node = parse_node(item)
-                found.setdefault(node.labels.get(NODE_POOL, ""), {})[node.name] = node
+                machine = _Machine(node.name, node.uid, node.is_ready and bool(node.allocatable.get(TPU)))
+                found.setdefault(node.labels.get(NODE_POOL, ""), {})[node.name] = machine
         return found
 
 
