@@ -22,7 +22,8 @@ from accelet.kube.errors import (
     MalformedObjectError,
     NotFoundError,
 )
-from accelet.provisioner.demand.owners import PARSERS, JobOwner
+from accelet.provisioner.demand.groups import PARSERS
+from accelet.provisioner.demand.owners import JobOwner
 from accelet.provisioner.demand.slices import PROVISION
 from accelet.provisioner.identity.children import first_worker
 from accelet.provisioner.offline import OfflinePlan, PlannedSlice, RefusedSlices, plan_offline
@@ -38,7 +39,7 @@ from accelet.runtime.run import EXIT_FAILED
 from accelet.runtime.settings import SettingsError
 
 _NOT_SERVED = (
-    f"it asks for slices by {PROVISION}, which are made for JobSets and Jobs alone: "
+    f"it asks for slices by {PROVISION}, which are made for JobSets, Jobs and LeaderWorkerSets alone: "
     "write it as one of these, or leave the annotation out and make its node pools by hand"
 )
 
@@ -85,7 +86,7 @@ def command(context: click.Context, *, kubeconfig: Path | None, namespace: str |
 def plan(
     *, file: Path, provider: ProviderName | None, config: Path | None, workers: bool, as_json: bool
 ) -> None:
-    """Show which slices would be made for the JobSets and Jobs in a file, and why others would not.
+    """Show which slices would be made for the jobs in a file, and why others would not.
 
     Needs no cluster, and changes nothing anywhere. Exit codes: 0 everything that asks would get its slices,
     1 something is refused, 2 the file or the settings cannot be read.
@@ -141,7 +142,7 @@ def _request(one: SliceRequest) -> dict[str, Any]:
 
 
 def _read_owners(objects: Iterable[dict[str, Any]]) -> tuple[list[JobOwner], list[RefusedSlices]]:
-    """The JobSets and Jobs among the objects. Refused is what cannot be read, and other kinds that ask."""
+    """The owners of slices among the objects. Refused is what cannot be read, and other kinds that ask."""
     owners: list[JobOwner] = []
     refused: list[RefusedSlices] = []
     for item in objects:
@@ -174,6 +175,11 @@ def _first_workers(objects: Iterable[dict[str, Any]], found: OfflinePlan) -> Seq
     told: list[Mapping[str, str]] = []
     for one in found.slices:
         owner = raw[str(one.wanted.owner)]
+        if one.wanted.owner.is_of_groups:
+            if one.wanted.index == 0:
+                click.echo(f"{one.wanted.owner}: its own webhook tells the workers who they are", err=True)
+            told.append({})
+            continue
         try:
             told.append(first_worker(owner, one.wanted.replicated_job, one.wanted.index))
         except MalformedObjectError as error:

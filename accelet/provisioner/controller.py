@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,8 +28,9 @@ from accelet.provisioner.deciding.view import (
     SliceRecord,
     SlicesView,
 )
+from accelet.provisioner.demand.owners import JobOwner
 from accelet.provisioner.demand.requests import spec_of
-from accelet.provisioner.demand.slices import derive_slices, why_not_asked
+from accelet.provisioner.demand.slices import WantedSlice, derive_slices, why_not_asked
 from accelet.provisioner.events import SliceEvents
 from accelet.provisioner.metrics import ProvisionerMetrics
 from accelet.provisioner.nodes import Rebindings
@@ -209,9 +211,7 @@ class Controller:
             if isinstance(order, Refusal):
                 self._events.refuse(owner, order.reason)
                 return None
-        for wanted in derived.slices:
-            if (owner.namespace, wanted.name) in self._state.requests:
-                continue
+        for wanted in self._missing(owner, derived.slices):
             try:
                 await self._writer.ask(wanted)
             except (ForbiddenError, InvalidError) as error:
@@ -220,6 +220,18 @@ class Controller:
                 return _REFUSED_AGAIN_S
             self.see_request((owner.namespace, wanted.name))
         return _OWNER_AGAIN_S if derived.slices else None
+
+    def _missing(self, owner: JobOwner, slices: Sequence[WantedSlice]) -> Sequence[WantedSlice]:
+        """Those that have no SliceRequest. Groups run on any slice of theirs, so that their number counts."""
+        requests = self._state.requests
+        missing = [one for one in slices if (owner.namespace, one.name) not in requests]
+        if not owner.is_of_groups:
+            return missing
+        for one in slices:
+            known = requests.get((owner.namespace, one.name))
+            if known is not None and known.spec != spec_of(one):
+                self._events.refuse(owner, _made_for_others(one.name))
+        return missing[: max(0, len(slices) - len(self._state.live_of(owner)))]
 
     async def _look_at_request(self, key: Key) -> float | None:
         async with self._fence(key):
@@ -405,3 +417,10 @@ class Controller:
 def _is_moving(record: SliceRecord) -> bool:
     """Whether the next lists will tell something of it: it comes, goes, or the last list spoke against it."""
     return record.phase in _MOVING or record.doubted_s > 0.0
+
+
+def _made_for_others(name: str) -> str:
+    return (
+        f"the SliceRequest {name} was made for other pods than the template describes now: "
+        "it is made anew once you have deleted it and its pods have ended"
+    )

@@ -27,6 +27,7 @@ from accelet.provisioner.deciding.view import (
     SlicesView,
     Times,
 )
+from accelet.provisioner.demand.kept import GroupSlice, keep_slices
 from accelet.provisioner.demand.owners import JobOwner
 from accelet.provisioner.demand.slices import why_not_asked
 from accelet.provisioner.nodes import binding_labels, is_stuck, is_work, see_node
@@ -244,7 +245,34 @@ class ProvisionerState:
             return Wish(f"the {owner.kind} {owner.name} is gone", is_ended=True)
         is_booked = self.bookings.may_be_for(found.namespace, found.uid)
         why = why_not_asked(found, self.settings.demand, is_booked=is_booked)
-        return Wish(why, is_ended=found.is_finished or found.is_deleted)
+        surplus = self._why_surplus(found, owner)
+        is_ended = found.is_finished or found.is_deleted or surplus is not None
+        return Wish(why or surplus, is_ended=is_ended)
+
+    def _why_surplus(self, found: JobOwner, owner: SliceOwner) -> str | None:
+        """Why this slice is one too many for an owner whose slices serve alone; None if it is needed."""
+        if not found.is_of_groups or not found.templates:
+            return None
+        groups = sum(template.replicas for template in found.templates)
+        mine = self.live_of(found)
+        if len(mine) <= groups:
+            return None
+        slices = [
+            GroupSlice(of.job, of.index, one.status.phase, self._has_pods(one))
+            for one in mine
+            if (of := one.spec.owner) is not None
+        ]
+        if owner.job in keep_slices(slices, groups):
+            return None
+        return f"the {owner.kind} has {groups} {'group' if groups == 1 else 'groups'} now"
+
+    def live_of(self, owner: JobOwner) -> list[SliceRequest]:
+        """The requests of an owner that nobody has deleted."""
+        mine = self.of_owner(owner.uid)
+        return [one for one in mine if one.namespace == owner.namespace and not one.is_deleted]
+
+    def _has_pods(self, request: SliceRequest) -> bool:
+        return any(self._used.get(node) for node in self._of_pool.get(request.status.pool, ()))
 
     def set_service(self, key: Key, *, is_there: bool) -> list[Key]:
         """Notes a headless Service; returns the requests for which that may make a difference."""

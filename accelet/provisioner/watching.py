@@ -19,6 +19,7 @@ from accelet.kube.watching.source import Scope, Source
 from accelet.kube.watching.store import Change
 from accelet.provisioner.bookings.book import is_booking
 from accelet.provisioner.bookings.booking import PROVISIONING_REQUESTS, Booking, parse_booking
+from accelet.provisioner.demand.groups import parse_leader_worker_set
 from accelet.provisioner.demand.owners import JobOwner, parse_job, parse_job_set, salvage_owner
 from accelet.provisioner.metrics import ProvisionerMetrics
 from accelet.provisioner.record import SliceRequest, parse_request
@@ -31,9 +32,13 @@ _T = TypeVar("_T")
 _log = Log(__name__)
 
 JOB_SETS: Final = ApiResource("JobSet", "jobsets", "jobset.x-k8s.io", "v1alpha2")
+LEADER_WORKER_SETS: Final = ApiResource(
+    "LeaderWorkerSet", "leaderworkersets", "leaderworkerset.x-k8s.io", "v1"
+)
 _OWNERS: Final[tuple[tuple[ApiResource, Callable[[RawObject], JobOwner]], ...]] = (
     (JOBS, parse_job),
     (JOB_SETS, parse_job_set),
+    (LEADER_WORKER_SETS, parse_leader_worker_set),
 )
 _HEADLESS: Final = Scope(SERVICES, field_selector="spec.clusterIP=None", page_size=500)
 _LOOK_AGAIN_S: Final = 30.0

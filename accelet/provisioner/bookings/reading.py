@@ -9,7 +9,7 @@ from accelet.kube.objects import Wire, WireObject, read_object
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
 from accelet.provisioner.bookings.booking import Booking
-from accelet.provisioner.demand.requests import OWNER_VERSIONS
+from accelet.provisioner.demand.requests import BOOKED_KINDS
 from accelet.provisioner.pools.machines import Refusal
 
 _POD_TEMPLATES: Final = ApiResource("PodTemplate", "podtemplates")
@@ -44,7 +44,7 @@ class BookingReader:
         if metadata.uid != workload.uid:
             return None
         for owner in metadata.owner_references or ():
-            if owner.controller and owner.kind in OWNER_VERSIONS:
+            if owner.controller and owner.kind in BOOKED_KINDS:
                 return owner.kind, owner.name, owner.uid
         return Refusal("its Workload is of no JobSet and no Job; slices are made for these alone")
 

@@ -1,1 +1,1 @@
-"""What JobSets and Jobs ask for, read from the owners themselves."""
+"""What JobSets, Jobs and LeaderWorkerSets ask for, read from the owners themselves."""

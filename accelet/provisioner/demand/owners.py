@@ -1,4 +1,4 @@
-"""JobSets and Jobs as values: what they say about their pods, and whether they still want them."""
+"""JobSets, Jobs and the like as values: what they say about their pods, and whether they still want them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,6 +30,9 @@ class JobTemplate:
     `replicated_job` is None for a Job that is its own template. `completions` is None for a work queue.
     `annotations` are those of the Job, `pod` has those of its pods. `service` is the headless Service by
     which the pods find each other, None if they have no names.
+
+    `others` are further pods on the same slice, which must ask for the same; `objection` is why there are
+    no slices for it, whatever its pods ask for. `asker` is what has these pods, for sentences.
     """
 
     replicated_job: str | None
@@ -40,11 +43,17 @@ class JobTemplate:
     pod: Pod
     annotations: Mapping[str, str]
     service: str | None = None
+    others: tuple[Pod, ...] = ()
+    objection: str | None = None
+    asker: str = "the Job"
 
 
 @dataclass(frozen=True, slots=True)
 class JobOwner:
-    """A JobSet or a Job. `controller` is the kind of what made it, None if a person did."""
+    """A JobSet, a Job or a LeaderWorkerSet. `controller` is the kind of what made it, None if a person did.
+
+    `is_of_groups`: each of its slices serves alone, and their number may change while it lives.
+    """
 
     kind: str
     namespace: str
@@ -56,23 +65,28 @@ class JobOwner:
     is_deleted: bool
     templates: tuple[JobTemplate, ...]
     controller: str | None = None
+    is_of_groups: bool = False
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.namespace}/{self.name}"
 
 
-class _WireTemplateMetadata(Wire, frozen=True):
+class WireTemplateMetadata(Wire, frozen=True):
+    """What a template says of its pods."""
+
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 
 
-class _WirePodTemplate(Wire, frozen=True):
+class WireTemplate(Wire, frozen=True):
+    """A template of pods as it comes from the API server."""
+
     spec: dict[str, object]
-    metadata: _WireTemplateMetadata | None = None
+    metadata: WireTemplateMetadata | None = None
 
 
 class _WireJobSpec(Wire, frozen=True):
-    template: _WirePodTemplate
+    template: WireTemplate
     parallelism: int | None = None
     completions: int | None = None
     completion_mode: str | None = None
@@ -90,7 +104,7 @@ class _WireJob(WireObject, frozen=True):
 
 class _WireJobTemplate(Wire, frozen=True):
     spec: _WireJobSpec
-    metadata: _WireTemplateMetadata | None = None
+    metadata: WireTemplateMetadata | None = None
 
 
 class _WireReplicatedJob(Wire, frozen=True):
@@ -126,7 +140,7 @@ def parse_job(raw: RawObject) -> JobOwner:
     service = subdomain if isinstance(subdomain, str) and subdomain else None
     is_indexed = wire.spec.completion_mode == "Indexed"
     template = _read_template(None, 1, wire.spec, wire, is_indexed=is_indexed, service=service)
-    return _owner("Job", wire, wire.status, (template,), is_suspended=bool(wire.spec.suspend))
+    return read_owner("Job", wire, wire.status, (template,), is_suspended=bool(wire.spec.suspend))
 
 
 def parse_job_set(raw: RawObject) -> JobOwner:
@@ -150,7 +164,7 @@ def parse_job_set(raw: RawObject) -> JobOwner:
         )
         for job in wire.spec.replicated_jobs or ()
     )
-    return _owner("JobSet", wire, wire.status, templates, is_suspended=bool(wire.spec.suspend))
+    return read_owner("JobSet", wire, wire.status, templates, is_suspended=bool(wire.spec.suspend))
 
 
 def salvage_owner(kind: str, raw: RawObject) -> JobOwner:
@@ -159,17 +173,19 @@ def salvage_owner(kind: str, raw: RawObject) -> JobOwner:
     Raises:
         MalformedObjectError: not even its metadata can be read.
     """
-    return _owner(kind, read_object(raw, kind, WireObject), None, (), is_suspended=False)
+    return read_owner(kind, read_object(raw, kind, WireObject), None, (), is_suspended=False)
 
 
-def _owner(
+def read_owner(
     kind: str,
     wire: WireObject,
     status: _WireStatus | None,
     templates: tuple[JobTemplate, ...],
     *,
     is_suspended: bool,
+    is_of_groups: bool = False,
 ) -> JobOwner:
+    """An owner with these templates; what else it says is read from its metadata and conditions."""
     metadata = wire.metadata
     conditions = read_conditions(status.conditions if status else None)
     controllers = (owner.kind for owner in metadata.owner_references or () if owner.controller)
@@ -184,6 +200,7 @@ def _owner(
         is_deleted=metadata.deletion_timestamp is not None,
         templates=templates,
         controller=next(controllers, None),
+        is_of_groups=is_of_groups,
     )
 
 
@@ -195,26 +212,11 @@ def _read_template(
     *,
     is_indexed: bool,
     service: str | None,
-    metadata: _WireTemplateMetadata | None = None,
+    metadata: WireTemplateMetadata | None = None,
 ) -> JobTemplate:
-    pods = spec.template.metadata or _WireTemplateMetadata()
-    raw = {
-        "metadata": {
-            "name": owner.metadata.name,
-            "namespace": owner.metadata.namespace,
-            "labels": pods.labels,
-            "annotations": pods.annotations,
-        },
-        "spec": spec.template.spec,
-    }
     place = "" if name is None else f"spec.replicatedJobs[{name}].template."
-    try:
-        pod = parse_pod(raw)
-    except MalformedObjectError as error:
-        kind = "Job" if name is None else "JobSet"
-        field = f"{place}spec.template.{error.field}"
-        namespace = owner.metadata.namespace or ""
-        raise MalformedObjectError(kind, namespace, owner.metadata.name, field, error.problem) from None
+    kind = "Job" if name is None else "JobSet"
+    pod = read_template_pod(spec.template, kind, owner, f"{place}spec.template")
     parallelism, completions = spec.parallelism, spec.completions
     if parallelism is None and completions is None:
         completions = 1
@@ -230,5 +232,24 @@ def _read_template(
     )
 
 
-PARSERS: Final = {"Job": parse_job, "JobSet": parse_job_set}
-"""How each kind of owner is read."""
+def read_template_pod(template: WireTemplate, kind: str, owner: WireObject, place: str) -> Pod:
+    """The pod that a template of an owner stands for; `place` is where in the owner it is.
+
+    Raises:
+        MalformedObjectError: a field is not what the API promises.
+    """
+    pods = template.metadata or WireTemplateMetadata()
+    raw = {
+        "metadata": {
+            "name": owner.metadata.name,
+            "namespace": owner.metadata.namespace,
+            "labels": pods.labels,
+            "annotations": pods.annotations,
+        },
+        "spec": template.spec,
+    }
+    try:
+        return parse_pod(raw)
+    except MalformedObjectError as error:
+        namespace, field = owner.metadata.namespace or "", f"{place}.{error.field}"
+        raise MalformedObjectError(kind, namespace, owner.metadata.name, field, error.problem) from None

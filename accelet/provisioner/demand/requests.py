@@ -13,7 +13,13 @@ from accelet.kinds.slicerequest import (
 )
 from accelet.provisioner.demand.slices import WantedSlice
 
-OWNER_VERSIONS = {"Job": "batch/v1", "JobSet": "jobset.x-k8s.io/v1alpha2"}
+OWNER_VERSIONS = {
+    "Job": "batch/v1",
+    "JobSet": "jobset.x-k8s.io/v1alpha2",
+    "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1",
+}
+BOOKED_KINDS = frozenset(("Job", "JobSet"))
+"""Owners for which a queue may book slices."""
 
 
 def spec_of(wanted: WantedSlice) -> SliceRequestSpec:

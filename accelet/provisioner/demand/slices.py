@@ -1,4 +1,4 @@
-"""The slices that one JobSet or Job asks for: as a set, all of them or none."""
+"""The slices that one owner asks for: as a set, all of them or none; those of groups each alone."""
 
 import hashlib
 from collections.abc import Collection
@@ -67,7 +67,9 @@ class WantedSlice:
 
     @property
     def set_name(self) -> str:
-        """The set's name; all slices of an owner have it in common."""
+        """The set's name; all slices of an owner have it in common, unless each serves alone."""
+        if self.owner.is_of_groups:
+            return self.name
         return f"{self.owner.name[: _LONGEST_NAME - 9].rstrip('-.')}-{_digest(self.owner.uid)}"
 
 
@@ -111,7 +113,8 @@ def derive_slices(
             reason = f"the JobSet gets all of its slices or none, and those of {culprit} are refused"
             refused.append(RefusedTemplate(owner, name, reason))
         return Derived(refused=tuple(refused))
-    return Derived(tuple(replace(one, set_size=len(wanted)) for one in wanted))
+    size = 1 if owner.is_of_groups else len(wanted)
+    return Derived(tuple(replace(one, set_size=size) for one in wanted))
 
 
 def why_not_asked(owner: JobOwner, demand: Demand, *, is_booked: bool = False) -> str | None:
@@ -154,7 +157,7 @@ def _is_disabled(owner: JobOwner) -> bool:
 def _derive_template(
     owner: JobOwner, template: JobTemplate, allowed: Collection[str], copied: frozenset[str], before: int
 ) -> list[WantedSlice] | Refusal:
-    machines = _choose(template, allowed)
+    machines = _choose_for_all(template, allowed)
     if machines is None or template.replicas <= 0 or template.parallelism <= 0:
         return []
     if isinstance(machines, Refusal):
@@ -169,7 +172,9 @@ def _derive_template(
     slices = []
     for index in range(template.replicas):
         job = owner.name
-        if template.replicated_job is not None:
+        if owner.is_of_groups:
+            job = f"{owner.name}-{index}"
+        elif template.replicated_job is not None:
             job = f"{owner.name}-{template.replicated_job}-{index}"
         objection = judge_binding(template.pod, owner.namespace, job, is_exclusive=is_exclusive)
         if objection is not None:
@@ -205,6 +210,18 @@ def _selects_by_job(owner: JobOwner, template: JobTemplate) -> bool:
     )
 
 
+def _choose_for_all(
+    template: JobTemplate, allowed: Collection[str]
+) -> tuple[Machines, Insisted, int] | Refusal | None:
+    """The machines of one template's slices, which all pods on a slice must ask for."""
+    if template.objection is not None:
+        return Refusal(template.objection)
+    chosen = _choose(template, allowed)
+    if any(_choose(replace(template, pod=pod), allowed) != chosen for pod in template.others):
+        return Refusal("a leader on the slice must ask for the same TPUs as its workers, and select the same")
+    return chosen
+
+
 def _choose(
     template: JobTemplate, allowed: Collection[str]
 ) -> tuple[Machines, Insisted, int] | Refusal | None:
@@ -225,7 +242,7 @@ def _choose(
         return insisted
     machine_type, resiliency = insisted.machine_type, insisted.ici_resiliency
     machines = choose_machines(
-        Asked(accelerator, topology, chips, template.parallelism, machine_type, resiliency)
+        Asked(accelerator, topology, chips, template.parallelism, machine_type, resiliency, template.asker)
     )
     if isinstance(machines, Refusal):
         return machines

@@ -37,7 +37,7 @@ class Refusal:
 class Asked:
     """What a job asks for, as its author wrote it.
 
-    `pods` run at a time, each asks for `chips_per_pod`; None for as many as it takes.
+    `pods` run at a time, each asks for `chips_per_pod`; None for as many as it takes. `asker` is who asks.
     """
 
     accelerator: str
@@ -46,6 +46,7 @@ class Asked:
     pods: int | None
     machine_type: str | None = None
     ici_resiliency: str | None = None
+    asker: str = "the Job"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,7 @@ def _count_pods(machines: Machines, asked: Asked) -> Refusal | None:
         return None
     return Refusal(
         f"{machines.topology} with {_count(asked.chips_per_pod, 'chip')} a pod "
-        f"needs {_count(needed, 'pod')}, the Job has {asked.pods}"
+        f"needs {_count(needed, 'pod')}, {asked.asker} has {asked.pods}"
     )
 
 

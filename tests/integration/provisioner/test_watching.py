@@ -223,7 +223,11 @@ async def test_requests_are_looked_at_for_a_booking_that_ends_and_for_no_other(
     async with _standby(world, tmp_path) as standby:
         state, bookings = standby.state, standby.state.bookings
         await eventually(
-            lambda: bookings.is_known and state.knows_services and state.known_kinds == {"Job", "JobSet"}
+            lambda: (
+                bookings.is_known
+                and state.knows_services
+                and state.known_kinds == {"Job", "JobSet", "LeaderWorkerSet"}
+            )
         )
         (key,) = state.requests
         standby.told.clear()

@@ -36,3 +36,38 @@ def job_set(name: str = "train", replicas: int = 2, **changes: Any) -> dict[str,
         "metadata": metadata,
         "spec": {"replicatedJobs": [replicated]},
     }
+
+
+def pod_template(**changes: Any) -> dict[str, Any]:
+    """A template of pods that ask for TPUs, as `job_spec` has it."""
+    return dict(job_spec(**changes)["template"])
+
+
+def leader_worker_set(
+    name: str = "serve",
+    replicas: int = 2,
+    size: int = 4,
+    *,
+    worker: dict[str, Any] | None = None,
+    leader: dict[str, Any] | None = None,
+    annotations: dict[str, str] | None = None,
+    sub_group_policy: dict[str, Any] | None = None,
+    max_surge: int | str | None = None,
+) -> dict[str, Any]:
+    exclusive = {"leaderworkerset.sigs.k8s.io/exclusive-topology": "cloud.google.com/gke-nodepool"}
+    written = PROVISION | (exclusive if annotations is None else annotations)
+    group: dict[str, Any] = {"size": size, "workerTemplate": worker or pod_template()}
+    spec: dict[str, Any] = {"replicas": replicas, "leaderWorkerTemplate": group}
+    if leader is not None:
+        group["leaderTemplate"] = leader
+    if sub_group_policy is not None:
+        group["subGroupPolicy"] = sub_group_policy
+    if max_surge is not None:
+        spec["rolloutStrategy"] = {"rollingUpdateConfiguration": {"maxSurge": max_surge}}
+    metadata = {"name": name, "namespace": "ml", "uid": f"uid-of-{name}", "annotations": written}
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": metadata,
+        "spec": spec,
+    }

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from accelet.cli import main
 from tests.output_forms import read_form
-from tests.unit.provisioner.manifests import job, job_set
+from tests.unit.provisioner.manifests import job, job_set, leader_worker_set
 
 
 def _run(*arguments: str, given: str | None = None) -> Result:
@@ -75,7 +75,7 @@ def test_a_refusal_is_the_exit_code_and_harms_no_other() -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", ["LeaderWorkerSet", "RayCluster", "StatefulSet", "Deployment"])
+@pytest.mark.parametrize("kind", ["RayCluster", "StatefulSet", "Deployment"])
 def test_other_kinds_that_ask_for_slices_are_refused_by_name(kind: str) -> None:
     asking = {"kind": kind, "metadata": {"name": "serve", "annotations": {"accelet.dev/provision": "true"}}}
     silent = {"kind": kind, "metadata": {"name": "aside"}}
@@ -85,7 +85,7 @@ def test_other_kinds_that_ask_for_slices_are_refused_by_name(kind: str) -> None:
     assert len(found["slices"]) == 2
     (refused,) = found["refused"]
     assert refused["owner"] == f"{kind}/default/serve"
-    assert "which are made for JobSets and Jobs alone" in refused["reason"]
+    assert "which are made for JobSets, Jobs and LeaderWorkerSets alone" in refused["reason"]
 
 
 def test_lists_as_kubectl_prints_them_are_taken_apart() -> None:
@@ -137,6 +137,19 @@ def test_first_workers_are_shown_what_they_will_be_told() -> None:
     assert [one["environment"].get("MEGASCALE_SLICE_ID") for one in slices] == ["0", "1", None]
     assert slices[2]["environment"] == {"TPU_WORKER_ID": "0", "TPU_WORKER_HOSTNAMES": "localhost"}
     assert "environment" not in json.loads(_run("-f", "-", "--json", given=given).stdout)["slices"][0]
+
+
+def test_groups_of_a_leader_worker_set_are_planned_and_told_by_its_own_webhook() -> None:
+    given = yaml.safe_dump(leader_worker_set(replicas=2))
+
+    result = _run("-f", "-", "--workers", given=given)
+
+    assert result.exit_code == 0, result.output
+    assert [line.split(": ")[0] for line in result.stdout.splitlines()] == [
+        "LeaderWorkerSet/ml/serve 0",
+        "LeaderWorkerSet/ml/serve 1",
+    ]
+    assert "its own webhook tells the workers who they are" in result.stderr
 
 
 def test_worker_that_cannot_be_read_is_a_sentence() -> None:
