@@ -327,9 +327,10 @@ class TaskContainer(_Part, frozen=True, kw_only=True):
 
 
 class TaskNetwork(_Part, frozen=True, kw_only=True):
-    """How near the ranks must be, and whether each has a node of its own."""
+    """How near the ranks must be, whether each has a node of its own, and all of them a domain."""
 
     required_level: _Word | None = None
+    exclusive_level: _Word | None = None
     exclusive: bool = False
 
 

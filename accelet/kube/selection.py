@@ -57,6 +57,20 @@ class NodeTerm:
     fields: tuple[Requirement, ...] = ()
 
 
+def pin_of(term: NodeTerm) -> str | None:
+    """The node's name that a term ends in, where whoever chooses a pod's node pins the pod to it."""
+    match term.fields[-1:]:
+        case (Requirement("metadata.name", "In", (name,)),):
+            return name
+    return None
+
+
+def pinned_node(terms: tuple[NodeTerm, ...] | None) -> str | None:
+    """The one node that all of a pod's required terms that say anything end in; None without one."""
+    pins = {pin_of(term) for term in terms or () if term.expressions or term.fields}
+    return pins.pop() if len(pins) == 1 else None
+
+
 @dataclass(frozen=True, slots=True)
 class PreferredTerm:
     """A term that is liked with a weight of 1 to 100."""

@@ -12,7 +12,7 @@ from accelet.assignments.annotations import ASSIGNED_BY
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION
 from accelet.kinds.waiting import WAITING_ANNOTATION
 from accelet.kube.pods import Pod
-from accelet.kube.selection import NodeTerm, Requirement
+from accelet.kube.selection import NodeTerm, Requirement, pin_of, pinned_node
 from accelet.scheduler.gangs.grouping import is_ours
 from accelet.scheduler.record import Placement, Record
 
@@ -142,8 +142,7 @@ def released_to(pod: Pod, prefix: str) -> str | None:
 
 def pinned_to(pod: Pod) -> str | None:
     """The one node that every required term of a pod ends in, as `lift_patch` has it; None without one."""
-    pins = {_pin_of(term) for term in pod.required_terms or () if term.expressions or term.fields}
-    return pins.pop() if len(pins) == 1 else None
+    return pinned_node(pod.required_terms)
 
 
 def unpinned_terms(pod: Pod) -> tuple[NodeTerm, ...] | None:
@@ -151,17 +150,9 @@ def unpinned_terms(pod: Pod) -> tuple[NodeTerm, ...] | None:
     terms = pod.required_terms
     if pinned_to(pod) is None or terms is None:
         return terms
-    before = tuple(NodeTerm(t.expressions, t.fields[:-1]) if _pin_of(t) else t for t in terms)
+    before = tuple(NodeTerm(t.expressions, t.fields[:-1]) if pin_of(t) else t for t in terms)
     # A pod that had none got the pin alone.
     return None if before == (NodeTerm((), ()),) else before
-
-
-def _pin_of(term: NodeTerm) -> str | None:
-    """The node's name that a term ends in, where our pin would be."""
-    match term.fields[-1:]:
-        case (Requirement("metadata.name", "In", (name,)),):
-            return name
-    return None
 
 
 def _annotations(lift: Lift) -> dict[str, object]:

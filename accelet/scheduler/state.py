@@ -20,6 +20,7 @@ from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.cluster.volumes import Volume, VolumeClaim, VolumeClass
 from accelet.scheduler.errors import VolumeAwaitedError
 from accelet.scheduler.gangs.exclusions import Exclusions
+from accelet.scheduler.gangs.exclusive import occupant_of
 from accelet.scheduler.gangs.grouping import (
     Gang,
     GangKey,
@@ -83,7 +84,12 @@ class SchedulerState:
     ) -> None:
         self.prefix = prefix
         self._card_resources = tuple(card_resources)
-        self.cluster = Cluster(scheme, card_resources=card_resources, card_policy=card_policy)
+        self.cluster = Cluster(
+            scheme,
+            card_resources=card_resources,
+            card_policy=card_policy,
+            occupant_of=lambda pod: occupant_of(pod, prefix),
+        )
         self.pods: dict[ObjectKey, Pod] = {}
         self.records: dict[tuple[str, str], Record] = {}
         self._members: defaultdict[GangKey, set[ObjectKey]] = defaultdict(set)

@@ -95,6 +95,8 @@ def _annotations(task: GpuTask) -> dict[str, str]:
         said[GANG_MIN] = str(task.least)
     if network is not None and network.required_level:
         said["accelet.dev/required-level"] = network.required_level
+    if network is not None and network.exclusive_level:
+        said["accelet.dev/exclusive-level"] = network.exclusive_level
     if network is not None and network.exclusive:
         said["accelet.dev/exclusive"] = "true"
     if cards is not None:

@@ -1,6 +1,6 @@
 """The nodes of a cluster and what is free on them, kept up with events."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -20,7 +20,7 @@ from accelet.scheduler.cluster.cardroom import CardRoom
 from accelet.scheduler.cluster.eligibility import barriers, first_barrier, is_selected
 from accelet.scheduler.cluster.hostports import HostPorts, PortRoom
 from accelet.scheduler.cluster.layout import Layout, lay_out
-from accelet.scheduler.cluster.residents import Resident, ResidentAccount, Residents
+from accelet.scheduler.cluster.residents import Occupant, Resident, ResidentAccount, Residents
 from accelet.scheduler.cluster.room import NodeRoom, Room
 from accelet.scheduler.cluster.shape import PodShape
 from accelet.scheduler.cluster.supposing import Supposition
@@ -54,8 +54,16 @@ class Snapshot:
         return replace(self, room=room, room_in_the_end=end)
 
 
+def _of_nobody(_: Pod) -> Occupant | None:
+    return None
+
+
 class Cluster:
-    """One mutable state of the cluster. A pod's event costs the same however large the cluster is."""
+    """One mutable state of the cluster. A pod's event costs the same however large the cluster is.
+
+    `occupant_of` says whose a pod is that is on a node or is to go there, where that counts for gangs that
+    have a domain to themselves.
+    """
 
     def __init__(
         self,
@@ -65,8 +73,10 @@ class Cluster:
         *,
         card_resources: Sequence[str] = CARD_RESOURCES,
         card_policy: CardPolicy = "packed",
+        occupant_of: Callable[[Pod], Occupant | None] = _of_nobody,
     ) -> None:
         self.scheme = scheme
+        self._occupant_of = occupant_of
         self._card_resources = card_resources
         self._card_account = CardAccount()
         self._catalog = CardCatalog(card_policy)
@@ -149,7 +159,9 @@ class Cluster:
         if freed is not None or has_freed_ports or self._card_account.uses(pod.key) not in ((), uses):
             self._note_growth(freed if freed is not None else node)
         self._card_account.hold(pod.key, node, uses, is_lasting=is_lasting)
-        self._residents.hold(Resident(pod.key, units, pod.host_ports, uses), node)
+        resident = Resident(pod.key, units, pod.host_ports, uses, self._occupant_of(pod), is_lasting)
+        if self._residents.hold(resident, node):
+            self._note_growth(node)
 
     def remove_pod(self, key: ObjectKey) -> None:
         self._note_growth(self._usage.give_back(key))
@@ -163,7 +175,8 @@ class Cluster:
             uses = read_uses(pod, self._card_resources)
             self._card_account.hold(key, pod.node_name, uses)
             if uses:
-                self._residents.hold(Resident(key, {}, uses=uses), pod.node_name)
+                lingering = Resident(key, {}, uses=uses, occupant=self._occupant_of(pod))
+                self._residents.hold(lingering, pod.node_name)
         return self._card_account.is_charged(key)
 
     def let_go_of_cards(self, key: ObjectKey) -> None:
@@ -242,7 +255,7 @@ class Cluster:
             self._room(
                 layout,
                 self._usage.free_in_the_end(self._leaf_rows),
-                (replace(ports, lasting_only=True), Residents()),
+                (replace(ports, lasting_only=True), residents.lasting()),
                 cards.in_the_end,
                 cards,
             ),

@@ -11,19 +11,20 @@ from accelet.scheduler.cards.account import CardAccount, Use, list_uses
 from accelet.scheduler.cards.catalog import UNKNOWN
 from accelet.scheduler.cluster.cardroom import CardRoom
 from accelet.scheduler.cluster.layout import Layout, Mask
-from accelet.scheduler.cluster.residents import Resident
+from accelet.scheduler.cluster.residents import Occupant, Resident
 from accelet.scheduler.cluster.shape import PodShape
 from accelet.scheduler.cluster.usage import bounded
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A pod of this shape on a node, with what it is assigned there."""
+    """A pod of this shape on a node, with what it is assigned there, and whose it is."""
 
     pod: ObjectKey
     shape: PodShape
     node: str
     assignment: Assignment | None = None
+    occupant: Occupant | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,7 @@ class Supposition:
             touched[one.node] += [held] if one.assignment else []
             # Where it is now, it may be too: under a name that no pod can have.
             come_as = one.pod[0], f"{one.pod[1]}/arrived"
-            resident = Resident(come_as, dict(one.shape.units), one.shape.host_ports, held)
+            resident = Resident(come_as, dict(one.shape.units), one.shape.host_ports, held, one.occupant)
             amounts.residents.add(one.node, (resident,))
         for node, uses in touched.items():
             states = self.account.states_if(node, left[node], uses)

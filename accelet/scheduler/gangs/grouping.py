@@ -8,7 +8,12 @@ from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
 from accelet.scheduler.cluster.shape import PodAsk, PodShape, asked_by
 from accelet.scheduler.gangs.annotations import Said
-from accelet.scheduler.gangs.levels import POD_GROUP_TOPOLOGY, LevelName
+from accelet.scheduler.gangs.levels import (
+    EXCLUSIVE_LEVEL,
+    POD_GROUP_TOPOLOGY,
+    LevelName,
+    read_exclusive_level,
+)
 from accelet.scheduler.gangs.placeholders import PLACEHOLDERS, is_placeholder
 from accelet.scheduler.gangs.podgroups import POD_GROUP, PodGroupTerms
 from accelet.scheduler.gangs.podsets import WORKER_INDEX, PodSetTerms, name_pod_sets, read_topology
@@ -41,6 +46,9 @@ _LEADER_WORKER_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 _LEADER_WORKER_SIZE = "leaderworkerset.sigs.k8s.io/size"
 _NAME = "name"
 _ALONE = "pod"
+_GATE = "gate"
+"""Once its gate is lifted, nothing tells of which gang such a pod is."""
+
 _KUBEFLOW_JOBS = dict.fromkeys(
     ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob"), "Kubeflow"
 )
@@ -69,8 +77,8 @@ class Gang:
 
     `members` are these and the gang's other live pods, in rank order; `size` is how many members there
     are to be in all, None if nobody says, and `least` with how many of them it may begin, None if with no
-    fewer than all. `objection` is what forbids to plan it as it is, for people.
-    `priority` is the highest of the gated pods, `created_s` when the first of the
+    fewer than all. It is to have a domain of `exclusive_level` to itself. `objection` is what forbids to plan
+    it as it is, for people. `priority` is the highest of the gated pods, `created_s` when the first of the
     members came, `newest_s` when the last of the gated pods did. Once on nodes, the gated pods have ended
     after `runs_s` at the latest, infinite where nobody says so. On the `excluded` nodes one of its pods was
     refused. `pod_sets` are those of several that ask for a level or for slices of their own.
@@ -84,6 +92,7 @@ class Gang:
     least: int | None = None
     required_level: LevelName | None = None
     preferred_level: LevelName | None = None
+    exclusive_level: LevelName | None = None
     is_exclusive: bool = False
     slices: SliceTerms | None = None
     pod_sets: tuple[PodSetTerms, ...] = ()
@@ -231,7 +240,7 @@ def _ungrouped_key(pod: Pod, prefix: str) -> GangKey:
         return GangKey(namespace, labels[_NAME], "label")
     for gate in pod.gates:
         if gate.startswith(prefix):
-            return GangKey(namespace, gate.removeprefix(prefix) or gate, "gate")
+            return GangKey(namespace, gate.removeprefix(prefix) or gate, _GATE)
     return GangKey(namespace, pod.name, _ALONE)
 
 
@@ -353,6 +362,9 @@ def make_gang(
         least = _still_needed(max(least or 0, terms.least or 0) or None, size)
         least = None if least == size else least
         required = LevelName(POD_GROUP_TOPOLOGY, terms.topology) if terms.topology else required
+    exclusive_level = read_exclusive_level(said, gated)
+    if exclusive_level is not None and key.kind == _GATE:
+        said.object_to(f"{EXCLUSIVE_LEVEL} is for pods that an owner or a label makes a gang, not a gate")
     slices = topology.slices
     if slices is not None and least is not None:
         least = -(-least // slices.size) * slices.size
@@ -376,6 +388,7 @@ def make_gang(
         least=_still_needed(least, size),
         required_level=required,
         preferred_level=topology.preferred,
+        exclusive_level=exclusive_level,
         slices=slices,
         pod_sets=topology.pod_sets,
         is_exclusive=is_exclusive,

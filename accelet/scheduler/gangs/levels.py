@@ -1,7 +1,9 @@
 """Which level of the network a gang's pods must or had best share, said in our annotations or in Kueue's."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from accelet.kube.pods import Pod
 from accelet.runtime.excerpts import excerpt
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.errors import UnknownLevelError
@@ -9,6 +11,8 @@ from accelet.scheduler.gangs.annotations import Said
 
 REQUIRED_LEVEL = "accelet.dev/required-level"
 PREFERRED_LEVEL = "accelet.dev/preferred-level"
+EXCLUSIVE_LEVEL = "accelet.dev/exclusive-level"
+"""Of which level a gang is to have a domain to itself."""
 
 POD_GROUP_TOPOLOGY = "the topology key of its PodGroup"
 
@@ -52,6 +56,15 @@ def read_required_level(said: Said) -> LevelName | None:
 
 def read_preferred_level(said: Said) -> LevelName | None:
     return read_level(said, PREFERRED_LEVEL, KUEUE_PREFERRED)
+
+
+def read_exclusive_level(said: Said, gated: Sequence[Pod]) -> LevelName | None:
+    """Of which level the gang is to have a domain to itself. It has it as long as one of its pods runs."""
+    level = read_level(said, EXCLUSIVE_LEVEL)
+    without = next((pod for pod in gated if EXCLUSIVE_LEVEL not in pod.annotations), None)
+    if level is not None and without is not None:
+        said.object_to(f"{EXCLUSIVE_LEVEL} is for all pods of a gang, but pod {without.name} has it not")
+    return level
 
 
 def read_level(said: Said, *names: str) -> LevelName | None:

@@ -14,6 +14,7 @@ from accelet.kube.pods import Pod
 from accelet.scheduler.cluster.layout import Layout
 from accelet.scheduler.cluster.shape import PodAsk
 from accelet.scheduler.cluster.supposing import Arrival
+from accelet.scheduler.gangs.exclusive import as_occupant
 from accelet.scheduler.gangs.grouping import CARDS_GATE, GATE_PREFIX, Gang, GangKey, make_gang
 from accelet.scheduler.moves.tasks import TaskTerms
 from accelet.scheduler.placement.plan import Plan
@@ -82,7 +83,8 @@ class Relocation:
     def arrivals(self) -> Sequence[Arrival]:
         """Those ranks that get another place, which may be on the same node."""
         places = zip(self.task.pods, self.task.gang.shapes, self.nodes, self.assignments, strict=True)
-        return [Arrival(*place) for rank, place in enumerate(places) if rank not in self.kept]
+        occupant = as_occupant(self.task.gang)
+        return [Arrival(*place, occupant) for rank, place in enumerate(places) if rank not in self.kept]
 
 
 def relocation_of(task: MovableTask, plan: Plan) -> Relocation | None:
@@ -108,7 +110,10 @@ def movable_task(terms: TaskTerms, pods: Sequence[Pod], gang: Gang, since_s: flo
 
 
 def running_task(terms: TaskTerms, state: SchedulerState) -> MovableTask | None:
-    """The task, where each of its ranks runs and is ready; None where one does not, or is still to come."""
+    """The task, where each of its ranks runs and is ready; None where one does not, or is still to come.
+
+    None too of one that has a domain to itself: what is held for a move would have to be so as well.
+    """
     key = gang_of_task(terms)
     pods = [pod for pod in state.members(key) if not pod.is_terminal]
     if not pods or not all(map(_is_ready, pods)):
@@ -116,7 +121,7 @@ def running_task(terms: TaskTerms, state: SchedulerState) -> MovableTask | None:
     asks = {pod.key: unpinned_ask(pod, state.asked_by(pod)) for pod in pods}
     waiting = [as_if_waiting(pod, state.prefix) for pod in pods]
     gang = make_gang(key, waiting, state.owners, state.prefix, lambda pod: asks[pod.key])
-    if gang is None or gang.missing:
+    if gang is None or gang.missing or gang.exclusive_level is not None:
         return None
     gang = replace(gang, least=None, excluded=state.excluded(key))
     since_s = max(pod.started_s or pod.created_s for pod in pods)

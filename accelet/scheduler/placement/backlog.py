@@ -1,18 +1,21 @@
 """Many gangs and one cluster: who goes first, who may overtake, and for whom nodes are kept free."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.cluster import Snapshot
 from accelet.scheduler.cluster.room import Room
+from accelet.scheduler.gangs.exclusive import as_occupant, whole_domains
 from accelet.scheduler.gangs.grouping import Gang
 from accelet.scheduler.placement.plan import Plan, faulty_plan, find_places, take_places
 from accelet.scheduler.placement.refusals import Refusal, Refusals
 from accelet.scheduler.placement.reservation import Patience, Reservation, reserve
 from accelet.scheduler.placement.unlike import QUICK_EFFORT, USUAL_EFFORT, Effort
+
+_BESIDE_KEPT = "beside nodes that are kept free for another gang"
 
 _UNITS_FIRST = 250_000
 """When gangs of unlike pods have taken so much work, simple ones go before the rest of them."""
@@ -94,6 +97,10 @@ class Backlog:
     def _room_for(self, gang: Gang) -> Room:
         if self.reservation is not None and self.reservation.is_over_in_time(gang, self._patience.now_s):
             return self._snapshot.room
+        if self.reservation is not None and gang.exclusive_level is not None:
+            # Whom nodes are kept for needs them: nobody gets a domain of theirs to itself.
+            closed = whole_domains(as_occupant(gang), self._snapshot.layout, self.reservation.nodes)
+            return self._room.without(closed, _BESIDE_KEPT)
         return self._room
 
     def _plan_quickly(self, gang: Gang, room: Room) -> Iterator[Plan]:
@@ -135,12 +142,16 @@ class Backlog:
         except Exception as fault:  # as above
             plan = faulty_plan(plan.gang, fault)
         if plan.nodes is None and plan.fault is None:
-            refusal = Refusal(plan, self._snapshot.version, self._snapshot.layout, self.reservation)
+            refusal = Refusal(
+                plan,
+                self._snapshot.version,
+                self._snapshot.layout,
+                self.reservation,
+                has_domains=bool(self._snapshot.room.residents.with_domain),
+            )
             is_hopeless = not self._keep_free(plan.gang, room, None)
             if is_hopeless and self._patience.is_out(plan.gang):
-                refusal = Refusal(
-                    plan, refusal.version, refusal.layout, refusal.reservation, is_hopeless=True
-                )
+                refusal = replace(refusal, is_hopeless=True)
             self._refusals.remember(refusal, self._patience.now_s)
         return plan
 
@@ -174,7 +185,8 @@ def _likeness(gang: Gang, *, is_let_in: bool) -> object:
     """Equal for gangs of which one finds a place where the other does; None for those that are their own."""
     if gang.objection or gang.lacking or gang.excluded or len(gang.members) > len(gang.pods):
         return None
-    if gang.pod_sets or any(pod.has_peer_rules for pod in gang.pods):
+    is_its_own = gang.pod_sets or gang.exclusive_level is not None
+    if is_its_own or any(pod.has_peer_rules for pod in gang.pods):
         return None
     slices = None
     if gang.slices is not None:

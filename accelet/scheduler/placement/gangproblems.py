@@ -14,6 +14,7 @@ from accelet.scheduler.cluster.shape import leaves_one_a_leaf
 from accelet.scheduler.cluster.spread import spread_within
 from accelet.scheduler.cluster.together import SharedDomains, together_within
 from accelet.scheduler.cluster.topology import ROOT, Scheme
+from accelet.scheduler.gangs.exclusive import find_kept_out
 from accelet.scheduler.gangs.grouping import Gang
 from accelet.scheduler.gangs.rankslices import SliceTerms
 from accelet.scheduler.placement.knapsack import RankSlices
@@ -28,10 +29,13 @@ REFUSED = "where one of its pods was refused"
 def required_level(gang: Gang, layout: Layout) -> int:
     """The number of the level within which the gang says that it must stay, ROOT if it says none.
 
+    So it does within that of which it is to have a domain to itself.
+
     Raises:
         UnknownLevelError: there is no such level.
     """
-    return gang.required_level.number(layout.tree.scheme) if gang.required_level else ROOT
+    named = (gang.required_level, gang.exclusive_level)
+    return max((level.number(layout.tree.scheme) for level in named if level), default=ROOT)
 
 
 def levels_of(gang: Gang, layout: Layout) -> Sequence[int]:
@@ -79,6 +83,8 @@ def problems_of(gang: Gang, layout: Layout, room: Room, within: int) -> list[Pla
     Raises:
         BudgetSpentError: it takes too much work.
     """
+    for kept_out in find_kept_out(gang, layout, room.residents, room.budget):
+        room = room.without(kept_out.closed, kept_out.reason)
     together = _together(gang, layout, room.budget)
     if together is None:
         return [_problem_of(gang, layout, room, within)]

@@ -14,6 +14,7 @@ from accelet.scheduler.cluster.residents import Resident, Residents
 from accelet.scheduler.cluster.room import Room
 from accelet.scheduler.cluster.topology import ROOT, Ints
 from accelet.scheduler.errors import BrokenPlanError, UnknownLevelError
+from accelet.scheduler.gangs.exclusive import as_occupant, explain_nearest
 from accelet.scheduler.gangs.grouping import Gang
 from accelet.scheduler.gangs.rankslices import UNLIKE_SLICES, SliceTerms
 from accelet.scheduler.gangs.withheld import explain_lacking
@@ -130,10 +131,12 @@ def find_places(
         levels, _ = levels_of(gang, layout), slices_of(gang, layout)
     except UnknownLevelError as error:
         return Plan(gang, reason=str(error))
-    whole = _find_nearest(gang, levels, layout, room, effort)
-    if whole.nodes is not None or len(gang.parts) == 1:
-        return whole
-    return _find_most(whole, lambda part: _find_nearest(part, levels, layout, room, effort))
+    found = _find_nearest(gang, levels, layout, room, effort)
+    if found.nodes is None and len(gang.parts) > 1:
+        found = _find_most(found, lambda part: _find_nearest(part, levels, layout, room, effort))
+    if found.nodes is None and (nearest := explain_nearest(gang.least_part, layout, room)):
+        return replace(found, reason=f"{found.reason}; {nearest}")
+    return found
 
 
 def _find_most(whole: Plan, find: Callable[[Gang], Plan]) -> Plan:
@@ -256,10 +259,11 @@ def check_plan(plan: Plan, layout: Layout, residents: Residents) -> Plan:
 def _settle_in(plan: Plan, residents: Residents) -> None:
     """The pods of a plan are residents for whoever is planned after them."""
     by_node: defaultdict[str, list[Resident]] = defaultdict(list)
+    occupant = as_occupant(plan.gang)
     places = zip(plan.gang.pods, plan.gang.shapes, plan.assignments, plan.nodes or (), strict=True)
     for pod, shape, given, node in places:
         uses = list_uses(given, shape.cards) if given is not None else ()
-        by_node[node].append(Resident(pod.key, dict(shape.units), shape.host_ports, uses))
+        by_node[node].append(Resident(pod.key, dict(shape.units), shape.host_ports, uses, occupant))
     for node, some in by_node.items():
         residents.add(node, some)
 

@@ -1,7 +1,7 @@
 """Gangs that found no place: remembered until room that they could use has grown."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -20,7 +20,8 @@ _UNSETTLED_FOR_S, _MOST_UNSETTLED_FOR_S = 5.0, 320.0
 class Refusal:
     """`plan` says why the gang waits: as of `version` of the room, while `reservation` was in force.
 
-    `searches` counts those that came to no end. `is_hopeless` says that no reservation helps it.
+    `searches` counts those that came to no end. `is_hopeless` says that no reservation helps it,
+    `has_domains` that other gangs had domains to themselves.
     """
 
     plan: Plan
@@ -30,6 +31,7 @@ class Refusal:
     searches: int = 0
     again_s: float = float("inf")
     is_hopeless: bool = False
+    has_domains: bool = False
 
 
 @dataclass(slots=True)
@@ -72,15 +74,7 @@ class Refusals:
             return
         searches = self.searches(key)
         wait_s = min(_UNSETTLED_FOR_S * 2**searches, _MOST_UNSETTLED_FOR_S)
-        self._by_gang[key] = Refusal(
-            plan,
-            refusal.version,
-            refusal.layout,
-            refusal.reservation,
-            searches + 1,
-            now_s + wait_s,
-            refusal.is_hopeless,
-        )
+        self._by_gang[key] = replace(refusal, searches=searches + 1, again_s=now_s + wait_s)
 
     def _has_grown_for(self, gang: Gang, known: Refusal) -> bool:
         """Whether a node that the gang may use has more room than when it was refused."""
@@ -93,5 +87,7 @@ class Refusals:
         leaves = self._grown[known.version]
         if not len(leaves):
             return False
+        if known.has_domains or gang.exclusive_level is not None:
+            return True  # whoever has left may have kept a whole domain from it
         rules = {shape.rules for shape in gang.shapes}
         return any(bool(snapshot.layout.eligible(one)[leaves].any()) for one in rules)

@@ -12,6 +12,7 @@ from accelet.scheduler.cluster.cluster import Snapshot
 from accelet.scheduler.cluster.room import Room
 from accelet.scheduler.cluster.topology import Ints
 from accelet.scheduler.errors import UnknownLevelError
+from accelet.scheduler.gangs.exclusive import as_occupant, whole_domains
 from accelet.scheduler.gangs.grouping import Gang, GangKey
 from accelet.scheduler.placement.fallback import place_kind_by_kind
 from accelet.scheduler.placement.gangproblems import problems_of, required_level
@@ -87,6 +88,10 @@ def reserve(
             leaves = min((one for one in others if one is not None), key=len, default=None)
     except (UnknownLevelError, BudgetSpentError):  # its plan says so
         return None
+    if leaves is not None:
+        # Nobody else is to come into a domain that the gang is to have to itself.
+        names = (layout.nodes[leaf].name for leaf in leaves.tolist())
+        leaves = np.flatnonzero(whole_domains(as_occupant(gang), layout, names))
     if leaves is None or len(leaves) > patience.most_share * len(snapshot.layout.nodes):
         return None
     nodes = frozenset(snapshot.layout.nodes[leaf].name for leaf in leaves)

@@ -78,9 +78,8 @@ class Prospect:
 
     def evicted_for(self, found: Preemption) -> tuple[Evicted, ...]:
         """The pods that must be gone for what was found: those of its victims, and any that end there."""
-        nodes = set(found.plan.nodes or ()) if found.plan else set[str]()
         pods = [pod for victim in found.victims for pod in victim.pods]
-        pods += [pod for pod in self.ending if pod.node_name in nodes]
+        pods += [pod for pod in self.ending if pod.key in found.awaited]
         return tuple(Evicted(pod.namespace, pod.name, pod.uid) for pod in pods)
 
 

@@ -1,7 +1,7 @@
 """Which gangs of lower priority are evicted so that one gets in: the lowest, then the fewest."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -11,9 +11,11 @@ from accelet.kube.objects import ObjectKey
 from accelet.scheduler.budget import Budget, BudgetSpentError
 from accelet.scheduler.cluster.cardroom import CardRoom
 from accelet.scheduler.cluster.layout import Layout, Mask
+from accelet.scheduler.cluster.residents import Occupant
 from accelet.scheduler.cluster.supposing import Supposition
 from accelet.scheduler.cluster.topology import ROOT, Ints
 from accelet.scheduler.errors import BrokenPlanError, UnknownLevelError
+from accelet.scheduler.gangs.exclusive import as_occupant, whole_domains
 from accelet.scheduler.gangs.grouping import Gang, GangKey
 from accelet.scheduler.placement.gangproblems import required_level
 from accelet.scheduler.placement.plan import Plan, faulty_plan, find_places, take_places
@@ -31,6 +33,8 @@ _KEPT = 3
 
 _SCREEN_UNITS = 100_000
 """What it may cost to count how many pods each node takes."""
+
+_NO_DOMAIN = Occupant("")
 
 _EFFORT = Effort(units=60_000, restarts=4, tries=2_000)
 
@@ -51,12 +55,15 @@ class PreemptionTerms:
 class Preemption:
     """The answer. With `victims`, `plan` is the gang's once they are gone; a plan without them says a fault.
 
+    So must the `awaited` pods be, of those that end in any case.
+
     `is_settled` says that no other set is better; without victims, that none does it at all, or that none
     is needed. It took `spent` units of work, without those of the first look at every node.
     """
 
     victims: tuple[Victim, ...] = ()
     plan: Plan | None = None
+    awaited: tuple[ObjectKey, ...] = ()
     is_settled: bool = True
     spent: int = 0
 
@@ -155,7 +162,7 @@ class _Search:
             if not self._is_enough(some):
                 continue
             if self._allows(some) and (plan := self._proof(some)) is not None:
-                return Preemption(tuple(some), plan, self._is_settled)
+                return Preemption(tuple(some), plan, self._awaited(plan), self._is_settled)
         # Larger sets are not looked at one by one.
         self._is_settled &= len(few) <= self._terms.most_victims
         return self._reprieve(among)
@@ -193,12 +200,37 @@ class _Search:
                 plan, left = fewer, self._needed(spared, fewer)
         if plan is None or not left or not self._allows(left):
             return Preemption(is_settled=False)
-        return Preemption(tuple(sorted(left, key=lambda one: one.key)), plan, self._is_settled)
+        victims = tuple(sorted(left, key=lambda one: one.key))
+        return Preemption(victims, plan, self._awaited(plan), self._is_settled)
 
     def _needed(self, among: Sequence[Victim], plan: Plan | None) -> list[Victim]:
-        """Of these, those on nodes of the plan."""
-        used = set(plan.nodes or ()) if plan else set[str]()
-        return [victim for victim in among if victim.nodes & used]
+        """Of these, those on nodes of the plan, or in the way of whoever is to have a domain to itself."""
+        if plan is None:
+            return []
+        return [victim for victim in among if self._is_in_the_way(victim.occupant, victim.nodes, plan)]
+
+    def _awaited(self, plan: Plan) -> tuple[ObjectKey, ...]:
+        """The pods that end in any case, and that are in the way of the plan until then."""
+        found: list[ObjectKey] = []
+        for pod in self._ending:
+            node, _ = self._supposed.charges[pod]
+            residents = self._supposed.now.residents.of(node)
+            occupant = next((one.occupant for one in residents if one.pod == pod), None)
+            if self._is_in_the_way(occupant, (node,), plan):
+                found.append(pod)
+        return tuple(found)
+
+    def _is_in_the_way(self, occupant: Occupant | None, nodes: Collection[str], plan: Plan) -> bool:
+        """Whether pods on these nodes are on one of the plan, or in a domain with it that one has alone."""
+        used = set(plan.nodes or ())
+        if occupant is None or not (occupant.level or self._gang.exclusive_level):
+            return not used.isdisjoint(nodes)
+        mine = whole_domains(as_occupant(self._gang), self._layout, used)
+        theirs = whole_domains(occupant, self._layout, nodes)
+        return bool(np.any(mine & self._mask(nodes)) or np.any(theirs & self._mask(used)))
+
+    def _mask(self, nodes: Iterable[str]) -> Mask:
+        return whole_domains(_NO_DOMAIN, self._layout, nodes)
 
     def _is_enough(self, victims: Sequence[Victim]) -> bool:
         """Whether there can be room enough once these are gone, by sums alone."""
@@ -208,8 +240,12 @@ class _Search:
         return self._screen.is_enough(victims, len(self._gang.pods))
 
     def _make_screen(self, victims: Sequence[Victim]) -> "_Screen | None":
-        """How many pods of the gang each node takes, now and without all of these; None of unlike pods."""
-        if len(set(self._gang.shapes)) > 1:
+        """How many pods of the gang each node takes, now and without all of these.
+
+        None of unlike pods, and where amounts alone do not say what is free: where one has a domain alone.
+        """
+        has_domains = any(victim.occupant.level for victim in victims)
+        if len(set(self._gang.shapes)) > 1 or self._gang.exclusive_level is not None or has_domains:
             return None
         shape, pods = self._gang.shapes[0], len(self._gang.pods)
         try:

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
+from accelet.scheduler.cluster.residents import Occupant
 from accelet.scheduler.gangs.grouping import COUNTED_KINDS, Gang, GangKey, Owners
 from accelet.scheduler.gangs.jobs import is_queued
+from accelet.scheduler.gangs.levels import EXCLUSIVE_LEVEL
 from accelet.scheduler.gangs.workload import Workload
 from accelet.scheduler.release import pinned_to
 
@@ -39,6 +41,12 @@ class Victim:
     @property
     def nodes(self) -> frozenset[str]:
         return frozenset(pod.node_name for pod in self.pods if pod.node_name)
+
+    @property
+    def occupant(self) -> Occupant:
+        """Whose its pods are, and of which level it has a domain to itself."""
+        levels = (pod.annotations.get(EXCLUSIVE_LEVEL, "") for pod in self.pods)
+        return Occupant(self.key, next(filter(None, levels), ""))
 
     @property
     def since_s(self) -> float:

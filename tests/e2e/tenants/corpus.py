@@ -21,7 +21,7 @@ from accelet.provisioner.identity.names import (
 )
 from accelet.scheduler.gangs.grouping import EXCLUSIVE, GANG_MIN, GANG_SIZE, GATE_PREFIX, GangKey
 from accelet.scheduler.gangs.jobs import MAY_SUSPEND, SUSPENDED
-from accelet.scheduler.gangs.levels import PREFERRED_LEVEL, REQUIRED_LEVEL
+from accelet.scheduler.gangs.levels import EXCLUSIVE_LEVEL, PREFERRED_LEVEL, REQUIRED_LEVEL
 from accelet.scheduler.record import Placement, Record
 from tests.e2e.cluster.https_client import Json
 
@@ -54,7 +54,16 @@ TEXTS = DIGITS | st.text(max_size=50) | BRACKETS
 NOTES = st.dictionaries(
     st.sampled_from(
         [
-            *(GANG_SIZE, GANG_MIN, REQUIRED_LEVEL, PREFERRED_LEVEL, EXCLUSIVE, MAY_SUSPEND, SUSPENDED),
+            *(
+                GANG_SIZE,
+                GANG_MIN,
+                REQUIRED_LEVEL,
+                PREFERRED_LEVEL,
+                EXCLUSIVE_LEVEL,
+                EXCLUSIVE,
+                MAY_SUSPEND,
+                SUSPENDED,
+            ),
             *("gas-same-gpu", "gas-allow", "gas-deny", "gas-allocate-xelink", "gas-allocate-single-numa"),
             *(WAITING_ANNOTATION, MOVE_TO, APPROVE, SAVE, SAVED),
             *(WORKERS, SLICES, FIRST_SLICE, COORDINATOR, TPU_ENV, PROVISION, SLICE_CLASS),

@@ -60,7 +60,7 @@ def tasks(draw: st.DrawFn) -> Json:
     spec = some(
         replicas=st.integers(0, 4097),
         cards=cards,
-        network=some(requiredLevel=WORDS, exclusive=st.booleans()),
+        network=some(requiredLevel=WORDS, exclusiveLevel=WORDS, exclusive=st.booleans()),
         rendezvous=st.sampled_from(["None", "Env"]),
         onFailure=failure,
         deadlineSeconds=st.integers(1, 31_536_000),

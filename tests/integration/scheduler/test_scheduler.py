@@ -12,7 +12,7 @@ import pytest
 from accelet.fakeapi import Answer, Drop, Fault
 from accelet.kinds.waiting import WAITING_ANNOTATION, WaitingReason, parse_waiting
 from accelet.scheduler.gangs.grouping import GANG_MIN
-from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
+from accelet.scheduler.gangs.levels import EXCLUSIVE_LEVEL, REQUIRED_LEVEL
 from tests.fakes.manifests import raw_container, raw_pod
 from tests.free_ports import free_port
 from tests.integration.kube.waiting import eventually
@@ -102,6 +102,24 @@ async def test_a_gang_waits_for_room_with_the_reason_and_starts_when_there_is_so
         await eventually(lambda: world.is_bound("train", 3))
     assert _noted(world, "train-0") is None, "it does not wait any more"
     assert set(world.where("train").values()) == {"n000", "n001", "n002"}
+
+
+async def test_a_gang_that_has_a_domain_alone_keeps_others_out_until_it_ends(
+    world: World, start: Start
+) -> None:
+    world.add_nodes(1, 2, 2)
+    async with start():
+        world.add_job("train", 1, gpus=1, annotations={EXCLUSIVE_LEVEL: "subblock"})
+        await eventually(lambda: world.is_bound("train", 1))
+        (node,) = world.where("train").values()
+        world.add_job("other", 4, gpus=5)
+        await eventually(lambda: any("ml/train has to itself" in note for note in world.notes()))
+        world.add_job("alone", 1, gpus=1, annotations={EXCLUSIVE_LEVEL: "subblock"})
+        await eventually(lambda: world.is_bound("alone", 1))
+        assert world.where("alone")["alone-0"][:3] != node[:3]
+        world.end_pod("train-0")
+        world.end_pod("alone-0")
+        await eventually(lambda: world.is_bound("other", 4))
 
 
 def _noted(world: World, name: str) -> WaitingReason | None:

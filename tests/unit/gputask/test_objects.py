@@ -89,7 +89,8 @@ def test_a_variable_of_the_user_goes_before_ours() -> None:
 
 def test_cards_are_asked_for_as_on_pods() -> None:
     cards = TaskCards(cards=2, tiles=4, memory="8Gi", same_numa=True, allow=("card0", "card1"))
-    template = _template(cards=cards, network=TaskNetwork(required_level="block", exclusive=True))
+    network = TaskNetwork(required_level="block", exclusive_level="subblock", exclusive=True)
+    template = _template(cards=cards, network=network)
 
     (container,) = template["spec"]["containers"]
     asked = {"gpu.intel.com/i915": "2", "gpu.intel.com/tiles": "4", "gpu.intel.com/memory.max": "8Gi"}
@@ -100,6 +101,7 @@ def test_cards_are_asked_for_as_on_pods() -> None:
     ]
     assert template["metadata"]["annotations"] == {
         "accelet.dev/required-level": "block",
+        "accelet.dev/exclusive-level": "subblock",
         "accelet.dev/exclusive": "true",
         "gas-allocate-single-numa": "true",
         "gas-allow": "card0,card1",

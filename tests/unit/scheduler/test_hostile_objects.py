@@ -21,7 +21,7 @@ from accelet.scheduler.cluster.layout import lay_out
 from accelet.scheduler.cluster.shape import NodeRules
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import CARDS_GATE, EXCLUSIVE, GANG_SIZE, GATE_PREFIX
-from accelet.scheduler.gangs.levels import REQUIRED_LEVEL
+from accelet.scheduler.gangs.levels import EXCLUSIVE_LEVEL, REQUIRED_LEVEL
 from accelet.scheduler.placement.plan import plan_gangs
 from accelet.scheduler.state import SchedulerState
 from tests.fakes.manifests import Raw, raw_container, raw_pod
@@ -54,7 +54,14 @@ RESOURCES = st.sampled_from(
 )
 NOTES = st.sampled_from(
     [
-        *(GANG_SIZE, REQUIRED_LEVEL, EXCLUSIVE, "accelet.dev/assignment", "accelet.dev/cards"),
+        *(
+            GANG_SIZE,
+            REQUIRED_LEVEL,
+            EXCLUSIVE_LEVEL,
+            EXCLUSIVE,
+            "accelet.dev/assignment",
+            "accelet.dev/cards",
+        ),
         *("gas-container-cards", "gas-container-tiles", "gas-ts", "gas-same-gpu", "gas-allow", "gas-deny"),
         *("gas-allocate-xelink", "kubernetes.io/config.mirror", "batch.kubernetes.io/job-completion-index"),
     ]

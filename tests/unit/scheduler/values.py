@@ -7,6 +7,7 @@ from accelet.kube.nodes import Node
 from accelet.kube.pods import Container, Pod
 from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.gangs.exclusive import occupant_of
 from accelet.scheduler.gangs.grouping import GATE_PREFIX, find_gangs
 from accelet.scheduler.gangs.workload import Workload
 from accelet.scheduler.placement.plan import Plan, plan_gangs
@@ -30,7 +31,7 @@ def pod(
 
 def plan(nodes: Sequence[Node], pods: Sequence[Pod], workloads: Sequence[Workload] = ()) -> list[Plan]:
     """The plans of all gangs of these pods."""
-    cluster = Cluster(Scheme(), nodes, pods)
+    cluster = Cluster(Scheme(), nodes, pods, occupant_of=occupant_of)
     return plan_gangs(find_gangs(pods, workloads), cluster.layout, cluster.room())
 
 

@@ -12,6 +12,7 @@ from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.cardroom import CardRoom
 from accelet.scheduler.cluster.supposing import Supposition
 from accelet.scheduler.cluster.topology import ROOT, Ints
+from accelet.scheduler.gangs.exclusive import find_kept_out
 from accelet.scheduler.gangs.grouping import Gang
 from accelet.scheduler.moves.finding.options import Option, Some, in_order, most_gained
 from accelet.scheduler.moves.movable import MovableTask
@@ -206,7 +207,9 @@ class Gains:
                 self._known[leaf][some] = int(slots[leaf])
 
     def _slots(self, room: CardRoom) -> Ints:
-        free = room.metered(Budget())
+        free, layout = room.metered(Budget()), self._supposed.layout
+        for kept_out in find_kept_out(self._waiting, layout, room.residents, self._budget):
+            free = free.without(kept_out.closed, kept_out.reason)
         sure, most = free.slots_between(self._waiting.shapes[0], len(self._waiting.pods))
         self.is_exact &= bool((sure == most).all())
         return most

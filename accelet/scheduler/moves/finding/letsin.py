@@ -10,6 +10,7 @@ from accelet.scheduler.budget import Budget, BudgetSpentError
 from accelet.scheduler.cluster.cardroom import CardRoom
 from accelet.scheduler.cluster.layout import Layout
 from accelet.scheduler.cluster.supposing import Arrival, Supposition
+from accelet.scheduler.gangs.exclusive import as_occupant
 from accelet.scheduler.gangs.grouping import Gang
 from accelet.scheduler.moves.finding.gains import Gains
 from accelet.scheduler.moves.finding.options import Some
@@ -206,7 +207,8 @@ class _Search:
         leaving = {node for task in tasks for node in task.nodes}
         pods = (pod.key for pod in wanted.gang.pods)
         places = zip(pods, wanted.gang.shapes, wanted.nodes or (), wanted.assignments, strict=True)
-        come = [Arrival(*place) for place in places if place[2] not in leaving]
+        occupant = as_occupant(wanted.gang)
+        come = [Arrival(*place, occupant) for place in places if place[2] not in leaving]
         closed = np.zeros(len(self._layout.nodes), dtype=bool)
         closed[[self._layout.leaf_of[node] for node in set(wanted.nodes or ()) & leaving]] = True
         self._budget.left -= self._room_units
@@ -247,6 +249,8 @@ class _Search:
 
 def _is_countable(gang: Gang) -> bool:
     """Whether free amounts tell how many of its pods nodes take at most, and that alone: they are alike."""
+    if gang.exclusive_level is not None:
+        return False
     has_rules = any(pod.has_peer_rules or pod.host_ports for pod in gang.pods)
     return len(set(gang.shapes)) == 1 and not has_rules
 

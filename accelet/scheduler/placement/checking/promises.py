@@ -5,20 +5,19 @@ their numbers of domains, nor their codes for cards.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from accelet.assignments.assignment import Assignment
-from accelet.kube.nodes import Node
 from accelet.kube.objects import ObjectKey
 from accelet.scheduler.cluster.layout import Layout
 from accelet.scheduler.cluster.residents import Residents
-from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import Gang
 from accelet.scheduler.gangs.rankslices import SliceTerms
 from accelet.scheduler.placement.checking.cards import find_card_fault
+from accelet.scheduler.placement.checking.occupants import find_occupant_fault
 from accelet.scheduler.placement.checking.peers import find_apart_fault, find_spread_fault
 from accelet.scheduler.placement.checking.room import find_node_fault, find_port_fault, find_room_fault
-from accelet.scheduler.placement.checking.seats import Seating
+from accelet.scheduler.placement.checking.seats import Seating, find_apart
 
 Check = Callable[[Seating], str | None]
 _Nodes = defaultdict[int, set[str]]
@@ -35,8 +34,9 @@ def find_broken_promise(
 
     `nodes` and `assignments` are by the rank of `gang.pods`, `residents` who is on which node without them.
     Promised are: enough pods, nodes that exist and take them, room, cards and tiles, the required level,
-    those of pod sets and of rank slices, nodes of their own, host ports, anti-affinity and topology spread.
-    It takes time in proportion to the pods of the plan and to those on its nodes.
+    those of pod sets and of rank slices, nodes of their own, domains that a gang has to itself, host ports,
+    anti-affinity and topology spread. It takes time in proportion to the pods of the plan and to those on its
+    nodes; where the gang is to have a domain to itself, to those on all nodes.
     """
     seating = Seating(gang, nodes, assignments, layout, residents)
     return next((fault for check in CHECKS if (fault := check(seating)) is not None), None)
@@ -60,7 +60,7 @@ def _find_level_fault(seating: Seating) -> str | None:
     if required is None:
         return None
     number = required.number(seating.layout.tree.scheme)
-    return _find_apart(
+    return find_apart(
         seating, number, seating.by_node, seating.kept, f"the gang must share one {required.text}"
     )
 
@@ -74,7 +74,7 @@ def _find_pod_set_fault(seating: Seating) -> str | None:
             continue
         number = terms.required.number(seating.layout.tree.scheme)
         rule = f"{terms.title} must share one {terms.required.text}"
-        if fault := _find_apart(seating, number, placed[at], kept[at], rule):
+        if fault := find_apart(seating, number, placed[at], kept[at], rule):
             return fault
     return None
 
@@ -107,35 +107,9 @@ def _find_layer_fault(seating: Seating, slices: SliceTerms) -> str | None:
     placed, kept = _nodes_by(seating, slices.of)
     for which, nodes in placed.items():
         rule = f"slice {which} of its ranks must share one {slices.level.text}"
-        if fault := _find_apart(seating, number, nodes, kept[which], rule):
+        if fault := find_apart(seating, number, nodes, kept[which], rule):
             return fault
     return None
-
-
-def _find_apart(
-    seating: Seating, level: int, placed: Iterable[str], kept: Iterable[str], rule: str
-) -> str | None:
-    """What is wrong where the nodes `placed` are not in one domain, or in none of those `kept`."""
-    scheme = seating.layout.tree.scheme
-    homes = {_domain(node, level, scheme) for name in kept if (node := seating.node(name)) is not None}
-    first: str | None = None
-    for name in placed:
-        node = seating.node(name)
-        home = None if node is None else _domain(node, level, scheme)
-        if homes and home not in homes:
-            return f"{rule}, but node {name} is in another than the rest of it"
-        if first is not None:
-            other = seating.node(first)
-            if other is None or _domain(other, level, scheme) != home:
-                return f"{rule}, but nodes {first} and {name} are in two"
-        first = first or name
-    return None
-
-
-def _domain(node: Node, level: int, scheme: Scheme) -> tuple[str, ...]:
-    """Where a node is, down to a level; one that says nothing of its place is a domain of its own."""
-    path = scheme.path(node.labels)
-    return ("", node.name) if path is None else path[: level + 1]
 
 
 def _find_shared_node(seating: Seating) -> str | None:
@@ -154,6 +128,7 @@ CHECKS: tuple[Check, ...] = (
     _find_pod_set_fault,
     _find_slice_fault,
     _find_shared_node,
+    find_occupant_fault,
     find_room_fault,
     find_port_fault,
     find_apart_fault,

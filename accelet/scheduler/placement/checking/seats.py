@@ -1,7 +1,7 @@
 """A finished plan as who sits where: what every check of it looks at."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +11,7 @@ from accelet.kube.pods import Pod
 from accelet.scheduler.cluster.layout import Layout
 from accelet.scheduler.cluster.residents import Residents
 from accelet.scheduler.cluster.shape import PodShape
+from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import Gang
 
 
@@ -60,3 +61,29 @@ class Seating:
             if node is not None and node in self.layout.leaf_of and member.key not in pending:
                 found[node].append(member)
         return found
+
+
+def find_apart(
+    seating: Seating, level: int, placed: Iterable[str], kept: Iterable[str], rule: str
+) -> str | None:
+    """What is wrong where the nodes `placed` are not in one domain, or in none of those `kept`."""
+    scheme = seating.layout.tree.scheme
+    homes = {domain_of(node, level, scheme) for name in kept if (node := seating.node(name)) is not None}
+    first: str | None = None
+    for name in placed:
+        node = seating.node(name)
+        home = None if node is None else domain_of(node, level, scheme)
+        if homes and home not in homes:
+            return f"{rule}, but node {name} is in another than the rest of it"
+        if first is not None:
+            other = seating.node(first)
+            if other is None or domain_of(other, level, scheme) != home:
+                return f"{rule}, but nodes {first} and {name} are in two"
+        first = first or name
+    return None
+
+
+def domain_of(node: Node, level: int, scheme: Scheme) -> tuple[str, ...]:
+    """Where a node is, down to a level; one that says nothing of its place is a domain of its own."""
+    path = scheme.path(node.labels)
+    return ("", node.name) if path is None else path[: level + 1]

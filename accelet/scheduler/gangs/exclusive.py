@@ -1,0 +1,177 @@
+"""A domain of the network for one gang alone: whose pods count, which domains are closed to whom, and why."""
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from accelet.kube.pods import Pod
+from accelet.kube.requests import scheduling_units
+from accelet.kube.selection import pinned_node
+from accelet.runtime.excerpts import printable
+from accelet.scheduler.budget import Budget, BudgetSpentError
+from accelet.scheduler.cluster.layout import Layout, Mask
+from accelet.scheduler.cluster.residents import Occupant, Residents
+from accelet.scheduler.cluster.room import Room
+from accelet.scheduler.cluster.topology import Ints
+from accelet.scheduler.cluster.usage import PODS, UNLIMITED
+from accelet.scheduler.gangs.grouping import GATE_PREFIX, Gang, gang_key
+from accelet.scheduler.gangs.levels import EXCLUSIVE_LEVEL
+
+_SYSTEM = "kube-system"
+_LEAVES_A_UNIT = 4
+"""How many nodes' pods are looked at for one unit of a gang's budget."""
+
+_LONGEST_SHOWN = 100
+
+
+def occupant_of(pod: Pod, prefix: str = GATE_PREFIX) -> Occupant | None:
+    """Whose a pod is that is on a node or is to go there; None where it counts for nobody.
+
+    Those count that this scheduler has placed, and those that hold devices: extended resources, or resource
+    claims. Those of DaemonSets and static ones do not, and of the namespace kube-system none but the former.
+    Only where this scheduler has placed it, a pod keeps others from a domain.
+    """
+    if pod.is_mirror or any(owner.is_controller and owner.kind == "DaemonSet" for owner in pod.owners):
+        return None
+    if pod.node_name is None or pinned_node(pod.required_terms) == pod.node_name:
+        return Occupant(gang_key(pod, prefix), pod.annotations.get(EXCLUSIVE_LEVEL, ""))
+    if pod.namespace != _SYSTEM and (pod.has_resource_claims or _holds_devices(pod)):
+        return Occupant(gang_key(pod, prefix))
+    return None
+
+
+def _holds_devices(pod: Pod) -> bool:
+    """Whether a container asks for an extended resource: no other resource has such a name."""
+    return any(
+        amount > 0 and "/" in name and "kubernetes.io/" not in name
+        for container in pod.all_containers
+        for name, amount in container.requests.items()
+    )
+
+
+def as_occupant(gang: Gang) -> Occupant:
+    """Whose the pods of a gang are once they have a place."""
+    return Occupant(gang.key, gang.exclusive_level.text if gang.exclusive_level else "")
+
+
+@dataclass(frozen=True, eq=False)
+class KeptOut:
+    """Leaves on which no pod of a gang may be; `reason` says why, behind a number of nodes."""
+
+    closed: Mask
+    reason: str
+
+
+def find_kept_out(gang: Gang, layout: Layout, residents: Residents, budget: Budget) -> Sequence[KeptOut]:
+    """Which domains are closed to a gang: those of other gangs alone, and those that it cannot have alone.
+
+    Raises:
+        BudgetSpentError: it takes too much work.
+        UnknownLevelError: the gang names a level that there is not.
+    """
+    found: list[KeptOut] = []
+    budget.spend(len(residents.with_domain))
+    closed, holders = _held_by_others(gang, layout, residents)
+    if holders:
+        found.append(KeptOut(closed, f"in a domain that {_names(holders)} to itself ({EXCLUSIVE_LEVEL})"))
+    if gang.exclusive_level is None:
+        return found
+    budget.spend(len(layout.nodes) // _LEAVES_A_UNIT)
+    codes = layout.tree.codes[gang.exclusive_level.number(layout.tree.scheme)]
+    strangers = _strangers(gang, layout, residents)
+    if strangers:
+        taken = np.isin(codes, codes[list(strangers)])
+        level = gang.exclusive_level.text
+        found.append(KeptOut(taken, f"in a {level} that has pods of others ({EXCLUSIVE_LEVEL})"))
+    return found
+
+
+def whole_domains(occupant: Occupant, layout: Layout, nodes: Iterable[str]) -> Mask:
+    """The leaves of these nodes, and with them those of domains that the gang is to have to itself."""
+    leaves = [layout.leaf_of[name] for name in nodes if name in layout.leaf_of]
+    levels = layout.tree.scheme.levels
+    if occupant.level in levels:
+        codes = layout.tree.codes[levels.index(occupant.level)]
+        return np.isin(codes, codes[leaves])
+    mask = np.zeros(len(layout.nodes), dtype=bool)
+    mask[leaves] = True
+    return mask
+
+
+def explain_nearest(gang: Gang, layout: Layout, room: Room) -> str:
+    """Which of the domains that the gang could have to itself has the fewest pods of others, for people.
+
+    Empty where all are too small, or where it takes too much work.
+    """
+    if gang.exclusive_level is None:
+        return ""
+    tree, number = layout.tree, gang.exclusive_level.number(layout.tree.scheme)
+    codes, strangers = tree.codes[number], _strangers(gang, layout, room.residents)
+    there: defaultdict[int, Counter[Hashable]] = defaultdict(Counter)
+    for leaf, gangs in strangers.items():
+        there[int(codes[leaf])].update(gangs)
+    try:
+        room.budget.spend(len(layout.nodes))
+    except BudgetSpentError:
+        return ""
+    has_room = _large_enough(gang, layout, codes)
+    domains = [domain for domain in there if has_room[domain]]
+    if not domains:
+        return ""
+    nearest = min(domains, key=lambda domain: (there[domain].total(), domain))
+    what = f"{EXCLUSIVE_LEVEL} is {gang.exclusive_level.text}"
+    name = tree.domain_name(number, nearest)
+    return f"{what}: nearest is {name}, where {_names(there[nearest])} pods"
+
+
+def _large_enough(gang: Gang, layout: Layout, codes: Ints) -> Mask:
+    """Which domains would take the gang's pods if nothing were there, kind by kind."""
+    offered = [{PODS: UNLIMITED, **scheduling_units(node.allocatable)} for node in layout.nodes]
+    fits = np.ones(int(codes.max(initial=-1)) + 1, dtype=bool)
+    for shape, count in Counter(gang.shapes).items():
+        slots = [min(units.get(name, 0) // amount for name, amount in shape.units) for units in offered]
+        of_kind = np.where(layout.eligible(shape.rules), np.minimum(slots, count), 0)
+        fits &= np.bincount(codes, weights=of_kind, minlength=len(fits)) >= count
+    return fits
+
+
+def _held_by_others(gang: Gang, layout: Layout, residents: Residents) -> tuple[Mask, Sequence[Hashable]]:
+    """The leaves of domains that other gangs have to themselves, and these gangs."""
+    tree, closed = layout.tree, np.zeros(len(layout.nodes), dtype=bool)
+    holders: dict[Hashable, None] = {}
+    seen: set[tuple[int, int]] = set()
+    for name in sorted(residents.with_domain):
+        leaf = layout.leaf_of.get(name)
+        for occupant in residents.occupants_of(name) if leaf is not None else ():
+            if occupant.gang == gang.key or occupant.level not in tree.scheme.levels:
+                continue
+            holders[occupant.gang] = None
+            level = tree.scheme.levels.index(occupant.level)
+            domain = int(tree.codes[level][leaf])
+            if (level, domain) not in seen:
+                seen.add((level, domain))
+                closed[tree.leaves(level, domain)] = True
+    return closed, tuple(holders)
+
+
+def _strangers(gang: Gang, layout: Layout, residents: Residents) -> dict[int, list[Hashable]]:
+    """By leaf, the other gangs that have pods there, once for each pod."""
+    found: dict[int, list[Hashable]] = {}
+    for leaf, node in enumerate(layout.nodes):
+        others = [
+            occupant.gang for occupant in residents.occupants_of(node.name) if occupant.gang != gang.key
+        ]
+        if others:
+            found[leaf] = others
+    return found
+
+
+def _names(gangs: Iterable[Hashable]) -> str:
+    """`ml/a has`, `ml/a and 2 others have`."""
+    first, *others = dict.fromkeys(gangs)
+    name = printable(str(first), _LONGEST_SHOWN)
+    if not others:
+        return f"{name} has"
+    return f"{name} and {len(others)} other{'s' * (len(others) > 1)} have"
