@@ -103,7 +103,9 @@ def _jobset(*jobs: JobOf) -> Workload:
 
 
 def _plan(nodes: Sequence[Node], *jobs: JobOf) -> Plan:
-    return plan_one(nodes, _pods(*jobs), [_jobset(*jobs)])
+    found = plan_one(nodes, _pods(*jobs), [_jobset(*jobs)])
+    assert found.fault is None, found.reason
+    return found
 
 
 def _racks(*gpus: int, width: int = 1) -> list[Node]:
@@ -185,6 +187,7 @@ def _judge(nodes: Sequence[Node], jobs: Sequence[JobOf], *, is_exact: bool) -> N
     decided, least = _plan(nodes, *jobs), _least(nodes, jobs)
     if decided.nodes is None:
         assert least is None or not (is_exact or decided.is_settled), decided.reason
+        assert decided.is_settled or not is_exact or any(job.on for job in jobs), "sums alone decide"
         return
     layout = Cluster(Scheme(), nodes).layout
     there = {one.name: at for one, at in decided.placements}
@@ -213,6 +216,24 @@ def test_sets_of_unlike_pods_are_placed_as_they_ask_or_refused_only_where_there_
     nodes: list[Node], jobs: list[JobOf]
 ) -> None:
     _judge(nodes, jobs, is_exact=False)
+
+
+@given(_clusters(), _jobs(), st.lists(st.integers(0, 2), min_size=3, max_size=3))
+def test_all_sets_are_at_their_preferred_levels_if_they_can_be(
+    nodes: list[Node], jobs: list[JobOf], levels: list[int]
+) -> None:
+    wishing = [replace(job, preferred=level) for job, level in zip(jobs, levels, strict=False)]
+    bound = [
+        replace(job, required=max(level, -1 if job.required is None else job.required))
+        for job, level in zip(jobs, levels, strict=False)
+    ]
+    decided = _plan(nodes, *wishing)
+    assert (decided.nodes is None) == (_least(nodes, jobs) is None)
+    if _least(nodes, bound) is not None:
+        layout = Cluster(Scheme(), nodes).layout
+        leaves = [layout.leaf_of[at] for at in decided.nodes or ()]
+        assert _obeys(layout.tree, bound, leaves)
+        assert decided.lower_bound <= (decided.distance or 0)
 
 
 @given(_clusters(), _jobs(), st.data())
@@ -283,9 +304,8 @@ def test_a_preferred_level_is_kept_by_each_set_that_can() -> None:
     decided = _plan(wide, JobOf("a", 4, preferred=1), JobOf("b", 4, preferred=1))
     assert decided.nodes is not None
     assert len(set((decided.nodes or ())[:4])) == len(set((decided.nodes or ())[4:])) == 1
-    nodes = _racks(3, 3, 4)
-    decided = _plan(nodes, JobOf("a", 6, preferred=1), JobOf("b", 4, preferred=1))
-    assert set((decided.nodes or ())[6:]) == {"n20"}, "a does not fit into any, b does"
+    decided = _plan(_racks(5, 4, 1), JobOf("a", 6, preferred=1), JobOf("b", 4, preferred=1))
+    assert len(set((decided.nodes or ())[6:])) == 1, "a does not fit into any, b does"
 
 
 def test_a_leader_and_its_workers_of_one_group_share_a_rack() -> None:
@@ -352,6 +372,12 @@ def test_two_layers_of_slices_of_one_set_are_nested() -> None:
         for rank in range(8)
     ]
     assert plan_one(racks, pods).nodes == ("n00", "n00", "n01", "n01", "n10", "n10", "n11", "n11")
+    odd = [node(f"x{at}", f"b0/s9/x{at}", gpus=gpus) for at, gpus in enumerate((3, 1))]
+    assert plan_one(odd, pods[:4]).reason == (
+        "needs room for 4 pods in slices of 4 in one sub-block each and slices of 2 in one host each, the "
+        "cluster has 0"
+    )
+    assert plan_one([*odd, *racks[:2]], pods[:4]).nodes == ("n00", "n00", "n01", "n01")
     short = plan_one(racks[:3], pods)
     assert short.reason == (
         "needs room for 8 pods in slices of 4 in one sub-block each and slices of 2 in one host each, the "
