@@ -168,8 +168,11 @@ def _fits(nodes: Sequence[Node], jobs: Sequence[JobOf], leaves: Sequence[int]) -
     return all(int(used) <= one.allocatable[GPU] for used, one in zip(taken, nodes, strict=True))
 
 
-def _least(nodes: Sequence[Node], jobs: Sequence[JobOf]) -> int | None:
-    """The least distance of all placements that obey, those of pods which are placed being given."""
+def _least(nodes: Sequence[Node], jobs: Sequence[JobOf], whole: int | None = None) -> int | None:
+    """The least distance of all placements that obey, those of pods which are placed being given.
+
+    All are in one domain of the level `whole`.
+    """
     layout = Cluster(Scheme(), nodes).layout
     given_: list[int | None] = [
         layout.leaf_of[job.on[at]] if at in job.on else None for job in jobs for at in range(job.pods)
@@ -178,13 +181,15 @@ def _least(nodes: Sequence[Node], jobs: Sequence[JobOf]) -> int | None:
     lengths = [
         sum(layout.tree.length(np.array(pair)) for pair in pairwise(leaves))
         for leaves in product(*options)
-        if _fits(layout.nodes, jobs, leaves) and _obeys(layout.tree, jobs, leaves)
+        if _fits(layout.nodes, jobs, leaves)
+        and _obeys(layout.tree, jobs, leaves)
+        and (whole is None or len(set(layout.tree.codes[whole][list(leaves)].tolist())) == 1)
     ]
     return min(lengths, default=None)
 
 
-def _judge(nodes: Sequence[Node], jobs: Sequence[JobOf], *, is_exact: bool) -> None:
-    decided, least = _plan(nodes, *jobs), _least(nodes, jobs)
+def _judge(nodes: Sequence[Node], jobs: Sequence[JobOf], *, is_exact: bool, whole: int | None = None) -> None:
+    decided, least = _plan(nodes, *jobs), _least(nodes, jobs, whole)
     if decided.nodes is None:
         assert least is None or not (is_exact or decided.is_settled), decided.reason
         assert decided.is_settled or not is_exact or any(job.on for job in jobs), "sums alone decide"
@@ -204,11 +209,24 @@ def _judge(nodes: Sequence[Node], jobs: Sequence[JobOf], *, is_exact: bool) -> N
     assert not decided.is_optimal or decided.distance == least
 
 
-@given(_clusters(), _jobs())
+@given(_clusters(), _jobs(), st.none() | st.integers(0, 2))
 def test_like_pods_get_a_place_if_there_is_one_each_set_and_slice_in_its_domain(
-    nodes: list[Node], jobs: list[JobOf]
+    nodes: list[Node], jobs: list[JobOf], whole: int | None
 ) -> None:
+    said = {} if whole is None else {REQUIRED_LEVEL: Scheme().levels[whole]}
+    _judge(nodes, [replace(job, more=said) for job in jobs], is_exact=True, whole=whole)
+
+
+@given(_clusters(), st.integers(1, 3), st.integers(0, 2), st.data())
+def test_sets_that_are_all_alike_get_the_least_distance_that_there_is(
+    nodes: list[Node], pods: int, level: int, data: st.DataObject
+) -> None:
+    size = data.draw(st.sampled_from([one for one in range(1, pods + 1) if pods % one == 0]))
+    layers = data.draw(st.sampled_from([(), ((size, 2),)]))
+    jobs = [JobOf(name, pods, required=level, layers=layers) for name in "ab"]
     _judge(nodes, jobs, is_exact=True)
+    decided = _plan(nodes, *jobs)
+    assert decided.nodes is None or decided.is_optimal
 
 
 @given(_clusters(), _jobs(most_gpus=3))
@@ -428,11 +446,13 @@ def test_sentences_name_the_set() -> None:
 
 
 def test_no_more_sets_and_slices_are_placed_than_can_be_chosen_for_together() -> None:
-    jobs = [JobOf("a", 129, gpus=0, layers=((1, 2),)), JobOf("b", 1)]
+    jobs = [JobOf("a", 129, gpus=0, layers=((1, 2),)), JobOf("b", 1, gpus=0)]
     refused = _plan(_racks(9), *jobs)
     assert refused.reason == "its pod sets and slices with pods to be placed are 129; 128 are placed"
     assert refused.is_settled
     assert _plan(_racks(9, 9, 9), replace(jobs[0], pods=128), jobs[1]).nodes is not None
+    alike = [JobOf(name, 80, gpus=0, layers=((1, 2),)) for name in "ab"]
+    assert _plan(_racks(9, 9, 9), *alike).is_optimal, "sets and slices that are all alike are no such choice"
 
 
 def test_a_gang_that_may_begin_with_fewer_does_so_with_whole_slices_of_its_sets() -> None:

@@ -10,7 +10,7 @@ from accelet.scheduler.placement.knapsack import parent_room
 from accelet.scheduler.placement.podsets.groups import PodsTogether
 from accelet.scheduler.placement.problem import PlacementProblem
 
-_STEP, _NUMBERS_A_UNIT = 10, 800
+_STEP, _NUMBERS_A_UNIT = 60, 200
 """What a step costs of the gang's budget, and how many numbers are looked at for one unit."""
 
 
@@ -135,9 +135,28 @@ class Chooser:
         is_fitting = times > 0
         if group.homes:
             is_fitting &= np.isin(domains, sorted(group.homes))
-        fitting = domains[is_fitting]
+        fitting, times = domains[is_fitting], times[is_fitting]
         costs = self._costs(number, fitting, chosen, anchor)
-        return [int(one) for one in fitting[np.lexsort((times[is_fitting], costs))]]
+        if self._twins_left[number] > 1:
+            fitting, times, costs = self._with_twins(number, fitting, times, costs)
+        return [int(one) for one in fitting[np.lexsort((times, costs))]]
+
+    def _with_twins(self, number: int, domains: Ints, times: Ints, costs: Ints) -> tuple[Ints, Ints, Ints]:
+        """The domains from which on all that are like this group fit, and the cost to fill those in turn.
+
+        Like groups take domains in their order, so that no others are worth a try.
+        """
+        tree, level, left = self._tree, self._groups[number].level, self._twins_left[number]
+        filled = np.cumsum(times)
+        last = np.searchsorted(filled, filled - times + left)
+        is_enough = last < len(domains)
+        firsts, lasts = np.flatnonzero(is_enough), last[is_enough]
+        costs = costs[is_enough].copy()
+        for at in range(level + 1):
+            there = tree.ancestors(level, at)[domains] if at < level else domains
+            ranks = np.concatenate(([0], np.cumsum(np.diff(there) != 0)))
+            costs += tree.scheme.steps[at] * (ranks[lasts] - ranks[firsts])
+        return domains[is_enough], times[is_enough], costs
 
     def _costs(self, number: int, domains: Ints, chosen: Sequence[int], anchor: int | None) -> Ints:
         """What it costs at least to come to each of these domains from the group before."""

@@ -12,6 +12,9 @@ from accelet.scheduler.placement.problem import PlacementProblem
 from accelet.scheduler.placement.repairs.gaps import TAKEN, length_of_known, repair
 from accelet.scheduler.placement.unlike import Effort
 
+_PART = 150
+"""What a group costs of the gang's budget beside its places."""
+
 _MOST_WITH_CARE = 16
 """Of so many groups each is placed as near to the others as can be; more are placed by themselves."""
 
@@ -41,6 +44,7 @@ def fill(
     if problem.is_exclusive:
         closed[[leaf for leaf in kept if leaf is not None]] = True
     parts = _parts(problem, groups)
+    problem.budget.spend(_PART * (1 + len(parts)))
     for which, ranks in sorted(parts.items(), key=lambda part: (-_level(groups, part[0]), part[1])):
         inside = scope
         if which is not None:

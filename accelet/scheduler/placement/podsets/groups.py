@@ -1,7 +1,7 @@
 """The groups of a gang's pods that must each share a domain: pod sets, their slices, and slices of these."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -11,6 +11,7 @@ from accelet.scheduler.errors import UnknownLevelError
 from accelet.scheduler.gangs.grouping import Gang
 from accelet.scheduler.gangs.podsets import PodSetTerms
 from accelet.scheduler.gangs.rankslices import SliceTerms
+from accelet.scheduler.placement.knapsack import RankSlices
 
 MOST_GROUPS = 128
 """So many pod sets and slices with pods to be placed are chosen for together."""
@@ -90,6 +91,39 @@ def make_groups(gang: Gang, tree: Tree, members: Members, levels: Sequence[int])
         if terms.slices is not None:
             made.add_slices(terms.slices, terms.title, terms.members, parent)
     return made.groups
+
+
+def as_slices(groups: Sequence[PodsTogether], pods: int) -> RankSlices | None:
+    """Groups of one size that follow each other in rank, with all pods, as the slices that they then are.
+
+    None where they are not so, or members of them are placed.
+    """
+    children: defaultdict[int | None, list[int]] = defaultdict(list)
+    for number, group in enumerate(groups):
+        children[group.parent].append(number)
+    return _as_slices(groups, children, None, range(pods))
+
+
+def _as_slices(
+    groups: Sequence[PodsTogether], children: Mapping[int | None, list[int]], of: int | None, ranks: range
+) -> RankSlices | None:
+    """The same of the groups of one parent, which has these ranks."""
+    own = [groups[number] for number in children.get(of, ())]
+    if not own or len(ranks) % len(own):
+        return None
+    size = len(ranks) // len(own)
+    for at, group in enumerate(own):
+        first = ranks.start + at * size
+        if group.homes or group.level != own[0].level or group.ranks != tuple(range(first, first + size)):
+            return None
+    inner = {
+        _as_slices(groups, children, number, range(groups[number].ranks[0], groups[number].ranks[-1] + 1))
+        for number in children[of]
+        if number in children
+    }
+    if len(inner) > 1 or None in inner or (inner and any(one not in children for one in children[of])):
+        return None
+    return RankSlices(size, own[0].level, next(iter(inner), None))
 
 
 class _Groups:

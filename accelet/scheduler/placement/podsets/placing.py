@@ -9,13 +9,15 @@ from accelet.scheduler.budget import Budget, BudgetSpentError
 from accelet.scheduler.cluster.topology import Ints
 from accelet.scheduler.gangs.grouping import Gang
 from accelet.scheduler.placement.certificate import lower_bound
-from accelet.scheduler.placement.identical import Shortfall, place_identical
+from accelet.scheduler.placement.identical import Shortfall, place_identical, work_to_place
+from accelet.scheduler.placement.knapsack import RankSlices
 from accelet.scheduler.placement.podsets.choice import Chooser, Tries
 from accelet.scheduler.placement.podsets.filling import fill
 from accelet.scheduler.placement.podsets.groups import (
     MOST_GROUPS,
     Members,
     PodsTogether,
+    as_slices,
     find_levels,
     make_groups,
     sets_of,
@@ -60,16 +62,16 @@ def place_sets(
     ones first. `kept` has, by rank of the members, the leaf of each that stays.
 
     Raises:
-        BudgetSpentError: it takes too much work to find any.
+        BudgetSpentError: it takes too much work even to begin.
     """
     if reason := _why_not_whole(gang, kept):
         return SetsOutcome(None, is_settled=True, reason=reason)
     options = find_levels(gang, problem.tree, members)
     widest = [levels[-1] for levels in options]
-    needed = len(make_groups(gang, problem.tree, members, widest))
-    if needed > MOST_GROUPS:
-        reason = f"its pod sets and slices with pods to be placed are {needed}; {MOST_GROUPS} are placed"
-        return SetsOutcome(None, is_settled=True, reason=reason)
+    groups = make_groups(gang, problem.tree, members, widest)
+    needed = len(groups)
+    if needed > MOST_GROUPS and (len(problem.kinds) > 1 or as_slices(groups, len(problem.shapes)) is None):
+        return SetsOutcome(None, is_settled=True, reason=_too_many(needed))
     placing = _Placing(gang, problem, members, kept, effort)
     nearest = [levels[0] for levels in options]
     if nearest == widest:
@@ -92,6 +94,10 @@ def place_sets(
                     best, now = found, tried
                     break
     return replace(best, is_settled=False)
+
+
+def _too_many(groups: int) -> str:
+    return f"its pod sets and slices with pods to be placed are {groups}; {MOST_GROUPS} are placed"
 
 
 def _why_not_whole(gang: Gang, kept: Sequence[int | None]) -> str | None:
@@ -121,12 +127,18 @@ class _Placing:
         return replace(self, problem=problem)
 
     def place(self, levels: Sequence[int]) -> SetsOutcome:
-        """
+        """Places for all with the sets at these levels.
+
         Raises:
-            BudgetSpentError: it takes too much work to find any.
+            BudgetSpentError: it takes too much work even to begin.
         """
         problem = self.problem
         groups = make_groups(self.gang, problem.tree, self.members, levels)
+        slices = as_slices(groups, len(problem.shapes)) if len(problem.kinds) == 1 else None
+        if slices is not None and all(leaf is None for leaf in self.kept):
+            return self._place_alike(groups, slices)
+        if len(groups) > MOST_GROUPS:
+            return SetsOutcome(None, reason=_too_many(len(groups)))
         bound = self._bound()
         tries, is_sure = Tries(self.effort.tries), problem.is_decided
         best: tuple[int, Ints] | None = None
@@ -144,14 +156,29 @@ class _Placing:
                     break
         except BudgetSpentError:
             tries.is_spent = True
-            if best is None:
-                raise
         if best is not None:
             distance, leaves = best
             return SetsOutcome(leaves, distance, min(distance, bound), distance <= bound)
         is_settled = is_sure and not tries.is_spent
         reason, is_proven = explain(problem, groups, is_settled=is_settled)
         return SetsOutcome(None, is_settled=is_settled or is_proven, reason=reason)
+
+    def _place_alike(self, groups: Sequence[PodsTogether], slices: RankSlices) -> SetsOutcome:
+        """Like pods in groups that are all alike: the least distance there is, or none."""
+        problem = self.problem
+        tree, pods = problem.tree, len(problem.shapes)
+        problem.budget.spend(work_to_place(tree))
+        found = place_identical(tree, problem.slots[0], pods, problem.within, slices)
+        nearest = found
+        if not problem.is_decided:
+            nearest = place_identical(tree, problem.slots_at_most[0], pods, problem.within, slices)
+        if isinstance(found, Shortfall):
+            is_settled = isinstance(nearest, Shortfall)
+            reason, is_proven = explain(problem, groups, is_settled=is_settled)
+            return SetsOutcome(None, is_settled=is_settled or is_proven, reason=reason)
+        distance = tree.length(found)
+        bound = distance if isinstance(nearest, Shortfall) else min(distance, tree.length(nearest))
+        return SetsOutcome(found, distance, bound, is_settled=distance <= bound)
 
     def _ways(self, groups: Sequence[PodsTogether], tries: Tries) -> Iterator[Ints | None]:
         """Places for all, from narrow levels to wide ones; None where those that were chosen are too few.
