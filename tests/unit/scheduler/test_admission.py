@@ -42,7 +42,7 @@ from accelet.scheduler.admission.placeholders import (
 from accelet.scheduler.admission.podsets import PodSet, parse_pod_sets
 from accelet.scheduler.admission.topologies import parse_topology
 from accelet.scheduler.gangs.grouping import GATE_PREFIX, GangKey, find_gangs, gang_key
-from accelet.scheduler.gangs.levels import KUEUE_SLICE_LEVEL
+from accelet.scheduler.gangs.levels import KUEUE_REQUIRED, KUEUE_SLICE_LEVEL
 from accelet.scheduler.gangs.placeholders import PLACEHOLDERS, POD_SET, placeholder_name
 from accelet.scheduler.gangs.rankslices import KUEUE_SLICE_SIZE
 from accelet.scheduler.gangs.workload import Workload
@@ -94,6 +94,16 @@ def test_slices_of_a_pod_set_are_slices_of_its_placeholders() -> None:
     assert gang.objection is None
     assert gang.slices is not None
     assert [gang.slices.of[pod.key] for pod in gang.pods] == [0, 0, 1, 1]
+
+
+def test_each_pod_set_of_placeholders_is_judged_by_its_own_annotations() -> None:
+    made = _made(2, 3, annotations={KUEUE_REQUIRED: "cloud.google.com/gce-topology-host"})
+    (gang,) = find_gangs(made.pods(), [Workload(PLACEHOLDERS, "ml", "job-train", made.count)])
+    assert (gang.objection, gang.required_level) == (None, None)
+    assert [(terms.title, len(terms.members)) for terms in gang.pod_sets] == [
+        ("pod set set0", 2),
+        ("pod set set1", 3),
+    ]
 
 
 def test_placeholders_belong_to_nobody_else_whatever_their_template_says() -> None:
