@@ -1,7 +1,6 @@
 """Tables of the documents are tables, their links lead somewhere, and their sentences can be read."""
 
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,6 @@ from tests.unit.shipping.markdown import Link, anchors, broken_rows, documents, 
 
 PROJECT = Path(__file__).parents[3]
 MOST_WORDS = 40
-STILL_LONGER: Mapping[str, int] = {
-    "docs/gputask.md": 22,
-    "docs/scheduler.md": 31,
-}
-"""How many sentences of more words each document has. These numbers may only become smaller."""
 
 
 def every_document() -> list[str]:
@@ -46,14 +40,7 @@ def test_no_sentence_has_more_words_than_people_can_follow(path: Path) -> None:
     name = str(path.relative_to(PROJECT))
     long = [one for one in sentences(path.read_text()) if one.words > MOST_WORDS]
     told = "\n".join(f"{name}:{one.line}: {one.words} words: {one.text}" for one in long)
-    assert len(long) <= STILL_LONGER.get(name, 0), f"make two sentences of each, or more:\n{told}"
-
-
-def test_what_was_shortened_may_not_become_long_again() -> None:
-    """One or two fewer need no change of the numbers, so that several people can write at a time."""
-    for name, allowed in STILL_LONGER.items():
-        long = sum(one.words > MOST_WORDS for one in sentences((PROJECT / name).read_text()))
-        assert long > max(0, allowed - 3), f"{name} has {long} by now: write that into STILL_LONGER"
+    assert long == [], f"make two sentences of each, or more:\n{told}"
 
 
 @pytest.mark.parametrize(
