@@ -32,7 +32,9 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 demo: .venv/.ready ## the main job on a simulated node: no root, no cluster, no GPU
 	@$(BIN)/accelet demo
 
+# In a new checkout each of the workers would compile all tests at the same time; here one process does it before them.
 test: .venv/.ready ## every test that needs neither root nor a cluster
+	@[ -d tests/unit/shipping/__pycache__ ] || $(BIN)/pytest --collect-only -qq >/dev/null || true
 	@$(BIN)/pytest $(PARALLEL) -p tests.costs
 
 properties: .venv/.ready ## the property tests again, with five times as many examples; some minutes

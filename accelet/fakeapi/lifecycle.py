@@ -1,8 +1,9 @@
 """What an API server itself decides about an object: identity, generation, status, its end."""
 
-import copy
 from collections.abc import Iterable, Iterator
 from typing import Any
+
+from accelet.fakeapi.jsoncopy import copy_json
 
 Json = dict[str, Any]
 
@@ -36,7 +37,7 @@ def created(
     resource: str, body: Json, *, namespace: str, uid: str, now: str, subresource: str | None
 ) -> Json:
     """The object that is stored for a `body` that has a name already; of its status only a Node's."""
-    obj = copy.deepcopy(body)
+    obj = copy_json(body)
     metadata = obj["metadata"]
     if namespace:
         metadata["namespace"] = namespace
@@ -56,9 +57,9 @@ def written(resource: str, before: Json, body: Json, subresource: str | None) ->
 
     By None everything can be changed but what identifies the object: so a test sets up a world.
     """
-    after = copy.deepcopy(body)
+    after = copy_json(body)
     if subresource == "status" and _is_custom(resource):
-        after = {**copy.deepcopy(before), **({"status": after["status"]} if "status" in after else {})}
+        after = {**copy_json(before), **({"status": after["status"]} if "status" in after else {})}
     elif subresource is not None and has_status(resource):
         kept = "spec" if subresource == "status" else "status"
         after.pop(kept, None)
@@ -76,7 +77,7 @@ def written(resource: str, before: Json, body: Json, subresource: str | None) ->
 
 def deleting(obj: Json, now: str) -> Json:
     """An object that has finalizers, once its deletion was asked for."""
-    after = copy.deepcopy(obj)
+    after = copy_json(obj)
     after["metadata"].setdefault("deletionTimestamp", now)
     after["metadata"].setdefault("deletionGracePeriodSeconds", 0)
     return after

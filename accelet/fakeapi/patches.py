@@ -1,7 +1,8 @@
 """JSON patch (RFC 6902) and merge patch (RFC 7386), as far as an API server takes them."""
 
-import copy
 from typing import Any
+
+from accelet.fakeapi.jsoncopy import copy_json
 
 
 class PatchError(Exception):
@@ -9,7 +10,7 @@ class PatchError(Exception):
 
 
 def json_patch(document: Any, operations: list[dict[str, Any]]) -> Any:
-    document = copy.deepcopy(document)
+    document = copy_json(document)
     for operation in operations:
         _apply(document, operation)
     return document
@@ -17,7 +18,7 @@ def json_patch(document: Any, operations: list[dict[str, Any]]) -> Any:
 
 def merge_patch(target: Any, patch: Any) -> Any:
     if not isinstance(patch, dict):
-        return copy.deepcopy(patch)
+        return copy_json(patch)
     result = dict(target) if isinstance(target, dict) else {}
     for key, value in patch.items():
         if value is None:

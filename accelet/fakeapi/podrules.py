@@ -1,8 +1,8 @@
 """What may be changed of a pod, as Kubernetes 1.36 has it in ValidatePodUpdate (pkg/apis/core/validation)."""
 
-import copy
 from typing import Any
 
+from accelet.fakeapi.jsoncopy import copy_json
 from accelet.fakeapi.lifecycle import Json
 
 Wrong = list[tuple[str, str]]
@@ -18,7 +18,7 @@ def pod_rules(old: Json | None, new: Json) -> Wrong:
     """
     if old is None:
         return []
-    before, after = copy.deepcopy(old["spec"]), copy.deepcopy(new["spec"])
+    before, after = copy_json(old["spec"]), copy_json(new["spec"])
     if not before.get("nodeName") and after.get("nodeName") and not before.get("schedulingGates"):
         before["nodeName"] = after["nodeName"]  # what the binding subresource does
     wrong = _gates(before, after)

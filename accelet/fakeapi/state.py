@@ -1,6 +1,5 @@
 """The objects of a fake API server: versions, preconditions, a log of changes."""
 
-import copy
 import threading
 import time
 import uuid
@@ -10,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from accelet.fakeapi.history import Collection, Key, Logged
+from accelet.fakeapi.jsoncopy import copy_json
 from accelet.fakeapi.lifecycle import (
     Json,
     created,
@@ -69,7 +69,7 @@ class State:
             found = self.collection(resource).objects.get(key)
             if found is None:
                 raise RefusedError(404, "NotFound", f'{_plural(resource)} "{key[1]}" not found')
-            return copy.deepcopy(found)
+            return copy_json(found)
 
     def list(self, resource: str, query: dict[str, str], namespace: str | None) -> Json:
         with self.changed:
@@ -82,7 +82,7 @@ class State:
                 version, at = self.version, None
                 if query.get("resourceVersionMatch") == "Exact":
                     version = at = self._remembered(resource, int(query["resourceVersion"]))
-                objects = copy.deepcopy(self.collection(resource).selected(namespace, query, at))
+                objects = copy_json(self.collection(resource).selected(namespace, query, at))
             metadata: Json = {"resourceVersion": str(version)}
             if limit and len(objects) > limit:
                 token = uuid.uuid4().hex
@@ -185,7 +185,7 @@ class State:
             if before["metadata"].get("finalizers"):
                 return self._store(resource, key, before, deleting(before, _now()), dry_run=dry_run)
             if not dry_run:
-                self._remove(resource, key, before, copy.deepcopy(before))
+                self._remove(resource, key, before, copy_json(before))
             return before
 
     def bind(self, key: Key, node: str, *, dry_run: bool = False) -> None:
@@ -259,11 +259,11 @@ class State:
             return obj
         if before is not None and is_let_go(before, obj):
             self._remove(resource, key, before, obj)
-            return copy.deepcopy(obj)
+            return copy_json(obj)
         obj["metadata"]["resourceVersion"] = self._next()
         self.collection(resource).objects[key] = obj
         self._log(resource, "MODIFIED" if before else "ADDED", before, obj)
-        return copy.deepcopy(obj)
+        return copy_json(obj)
 
     def _remove(self, resource: str, key: Key, before: Json, last: Json) -> None:
         last["metadata"]["resourceVersion"] = self._next()
@@ -288,7 +288,7 @@ class State:
     def _log(
         self, resource: str, kind: Literal["ADDED", "MODIFIED", "DELETED"], before: Json | None, after: Json
     ) -> None:
-        entry = Logged(self.version, kind, before, copy.deepcopy(after), time.monotonic())
+        entry = Logged(self.version, kind, before, copy_json(after), time.monotonic())
         self.collection(resource).log.append(entry)
         self.changed.notify_all()
 
