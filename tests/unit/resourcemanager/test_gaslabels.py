@@ -50,6 +50,13 @@ def test_two_sockets_of_two_cards() -> None:
     )
 
 
+def test_memory_that_is_not_known_has_no_label() -> None:
+    (first,), (second,) = node(0), node(1)
+    unknown = replace(first, memory_bytes=None)
+    assert "memory.max" not in render_features([unknown])
+    assert f"memory.max={2**34}\n" in render_features([unknown, second])
+
+
 def test_without_cards_there_are_no_labels_and_without_numa_nodes_no_map() -> None:
     assert render_features([]) == ""
     assert "numa-gpu-map" not in render_features(node(0))

@@ -252,6 +252,18 @@ def test_each_wrong_assignment_is_found(
         check_plan(replace(plan, nodes=("c",), assignments=(change(given),)), layout, residents)
 
 
+def test_memory_of_a_card_whose_memory_is_not_known_is_no_promise() -> None:
+    cluster = Cluster(Scheme(), [card_node("c", card(0), card(1, memory=None))], ())
+    (gang,) = find_gangs([card_pod("p", card_container(memory=4))])
+    plan = take_places(find_places(gang, cluster.layout, cluster.room()), cluster.layout, cluster.room())
+    (given,) = plan.assignments
+    assert given is not None
+    assert check_plan(plan, cluster.layout, cluster.residents()).is_checked
+    moved = replace(plan, assignments=(_with_tiles(1)(given),))
+    with pytest.raises(BrokenPlanError, match="whose memory is not known"):
+        check_plan(moved, cluster.layout, cluster.residents())
+
+
 def _on_card_1(one: Pod) -> tuple[Plan, Layout, Residents]:
     """A plan for a pod that gets card 1 of node c, which has more of everything."""
     plan, layout, residents = _first(one)
