@@ -53,6 +53,7 @@ _FULL_S: Final = 60.0
 """Whoever waits for a place among the requests under way is told of it, and looks again after this time."""
 
 _UNDER_WAY_S: Final = 1.0
+_BOOKING_AFTER_S: Final = 0.2
 _NO_LIST_S: Final = 1.0
 _OWNER_AGAIN_S: Final = 300.0
 _REFUSED_AGAIN_S: Final = 60.0
@@ -132,7 +133,8 @@ class Controller:
         self._queue.add(Look("owner", key))
 
     def see_booking(self, key: Key) -> None:
-        self._queue.add(Look("booking", key))
+        """One look for the changes of a moment: it goes over all slices that are booked."""
+        self._queue.add_after(Look("booking", key), _BOOKING_AFTER_S)
 
     def see_pool(self, pool: str) -> None:
         """A Node or a pod of a pool came, changed or went."""
@@ -377,8 +379,7 @@ class Controller:
     async def _look_at_orphan(self, uid: str) -> float | None:
         """A pool with our mark whose request is gone: after a while it is given back as any other."""
         listed = self._operations.listed
-        pools = [] if listed is None else [pool for pool in listed.pools if pool.mark == uid]
-        if listed is None or not pools or self._state.holds(uid):
+        if listed is None or uid not in listed.by_mark or self._state.holds(uid):
             self._orphan_since_s.pop(uid, None)
             return None
         now_s = time.time()

@@ -274,6 +274,10 @@ class Watching:
             self._state.owners[key] = change.after
         else:
             self._state.owners.pop(key, None)
+        if (
+            change.before == change.after
+        ):  # its status says how each of its Jobs fares: that is not for all slices
+            return
         self._tell_owner(key)
         owner = change.after or change.before
         if owner is None:

@@ -132,6 +132,26 @@ async def test_a_new_leader_takes_no_owner_for_gone_that_its_watch_has_not_broug
         assert standby.state.wish_for(request) == Wish()
 
 
+async def test_the_slices_of_an_owner_are_looked_at_when_what_it_asks_for_changes_and_not_its_status(
+    world: World, tmp_path: Path
+) -> None:
+    """JobSet writes a status for each of its Jobs: a thousand times a thousand slices would be looked at."""
+    async with _standby(world, tmp_path) as standby:
+        _ask(world)
+        await standby.watching.refresh()
+        (request,) = standby.state.requests.values()
+
+        standby.told.clear()
+        world.state.patch(JOB_SETS, ("ml", "train"), "merge-patch", {"status": {"restarts": 1}})
+        await standby.watching.refresh()
+        assert standby.told == []
+
+        world.state.patch(JOB_SETS, ("ml", "train"), "merge-patch", {"spec": {"suspend": True}})
+        await standby.watching.refresh()
+        assert standby.told == [request.key]
+        assert standby.state.wish_for(request).unwanted == "it is suspended"
+
+
 async def test_a_new_leader_knows_of_owners_that_went_meanwhile(world: World, tmp_path: Path) -> None:
     async with _standby(world, tmp_path) as standby:
         _ask(world)
