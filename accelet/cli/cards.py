@@ -8,7 +8,7 @@ import msgspec
 
 from accelet.cli.drawing.cards import print_cards
 from accelet.cli.drawing.output import Output
-from accelet.cli.options import choose_kubeconfig, own_kubeconfig_option
+from accelet.cli.options import NO_KUBECONFIG, own_kubeconfig_option
 from accelet.cli.reading.cardobjects import CardObjects
 from accelet.cli.reading.objectfiles import OBJECT_FILE, read_objects, read_scheduler_settings, refuse_twins
 from accelet.cli.reading.schedulerport import IN_ITS_POD, with_lingering
@@ -16,6 +16,7 @@ from accelet.dra.names import GPU_DRIVER
 from accelet.dra.preparing.claim import AllocatedClaim, parse_held
 from accelet.dra.publishing.published import parse_published
 from accelet.kube.errors import ConfigurationError, KubeError
+from accelet.kube.kubeconfig import Kubeconfig
 from accelet.kube.nodes import parse_node
 from accelet.kube.objects import RawObject
 from accelet.kube.podparser import parse_pod
@@ -63,7 +64,7 @@ from accelet.scheduler.state import SchedulerState
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 def command(
     *,
-    kubeconfig: Path | None,
+    kubeconfig: Kubeconfig | None,
     node_file: Path | None,
     pod_file: Path | None,
     plan_file: Path | None,
@@ -82,9 +83,8 @@ def command(
     if node_file or pod_file or plan_file or slice_file or claim_file:
         objects = _read_files(node_file, pod_file, plan_file, slice_file, claim_file)
     else:
-        chosen = choose_kubeconfig(kubeconfig)
-        asked = scheduler or (None if chosen else IN_ITS_POD)
-        objects = _read_cluster(chosen)
+        asked = scheduler or (None if kubeconfig else IN_ITS_POD)
+        objects = _read_cluster(kubeconfig)
         objects = _with_lingering(objects, asked) if asked else objects
     for note in objects.notes:
         click.echo(note, err=True)
@@ -156,13 +156,13 @@ def _with_lingering(objects: CardObjects, scheduler: str) -> CardObjects:
         raise click.BadParameter(str(error), param_hint="--scheduler") from None
 
 
-def _read_cluster(kubeconfig: Path | None) -> CardObjects:
+def _read_cluster(kubeconfig: Kubeconfig | None) -> CardObjects:
     from accelet.cli.reading.objectlists import API_S, list_card_objects  # noqa: PLC0415 - half a second, not for files
 
     try:
         return asyncio.run(list_card_objects(kubeconfig))
     except ConfigurationError as error:
-        hint = "" if kubeconfig else "\nOutside of a pod, give --kubeconfig FILE or set KUBECONFIG."
+        hint = "" if kubeconfig else f"\n{NO_KUBECONFIG}"
         click.echo(f"{error}{hint}", err=True)
     except TimeoutError:
         click.echo(f"the API server has not answered within {API_S:.0f} s", err=True)

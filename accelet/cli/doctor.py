@@ -19,7 +19,6 @@ from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.verdicts import print_examined
 from accelet.cli.options import (
     choose_config,
-    choose_kubeconfig,
     kubelet_paths,
     node_options,
     own_kubeconfig_option,
@@ -37,6 +36,7 @@ from accelet.doctor.node.look import WhereToLook, look_at_node
 from accelet.doctor.node.seen import NodeSeen
 from accelet.doctor.server import AT_ONCE
 from accelet.kube.errors import KubeError
+from accelet.kube.kubeconfig import Kubeconfig
 
 Part = Literal["node", "cluster"]
 
@@ -66,7 +66,7 @@ def command(
     pod_resources_dir: Path | None,
     node_name: str,
     http: str,
-    kubeconfig: Path | None,
+    kubeconfig: Kubeconfig | None,
     parts: tuple[Part, ...],
     bundle: Path | None,
     as_json: bool,
@@ -77,17 +77,16 @@ def command(
     Run it on a node, best in the agent's pod, or with a kubeconfig for a whole cluster. It ends with 0 where
     nothing is wrong, with 1 where something is, and with 2 where something could not be looked at.
     """
-    chosen = choose_kubeconfig(kubeconfig)
-    looked = parts or _choose(kubelet_dir, chosen)
+    looked = parts or _choose(kubelet_dir, kubeconfig)
     where = WhereToLook(
         node_name,
         kubelet_paths(kubelet_dir, pod_resources_dir),
         host_root,
         choose_config(config),
         http,
-        chosen if "cluster" not in looked else None,
+        kubeconfig if "cluster" not in looked else None,
     )
-    found = asyncio.run(_look(looked, where, chosen))
+    found = asyncio.run(_look(looked, where, kubeconfig))
     examination = sum_up(list(_judge(found, where.name)))
     if bundle is not None:
         _write_bundle(bundle, examination, found)
@@ -98,7 +97,7 @@ def command(
     raise SystemExit(exit_code(verdict for one in examination.examined for verdict in one.verdicts))
 
 
-def _choose(kubelet_dir: Path, kubeconfig: Path | None) -> Sequence[Part]:
+def _choose(kubelet_dir: Path, kubeconfig: Kubeconfig | None) -> Sequence[Part]:
     here: list[Part] = []
     if kubelet_dir.is_dir():
         here.append("node")
@@ -106,13 +105,13 @@ def _choose(kubelet_dir: Path, kubeconfig: Path | None) -> Sequence[Part]:
         here.append("cluster")
     if not here:
         raise click.UsageError(
-            f"there is no {kubelet_dir} here, and no kubeconfig is given: run this on a node, "
-            "give --kubelet-dir or --kubeconfig, or set KUBECONFIG"
+            f"there is no {kubelet_dir} here, and no kubeconfig (--kubeconfig, KUBECONFIG, ~/.kube/config): "
+            "run this on a node, or give --kubelet-dir or --kubeconfig"
         )
     return here
 
 
-async def _look(parts: Sequence[Part], where: WhereToLook, kubeconfig: Path | None) -> "_Found":
+async def _look(parts: Sequence[Part], where: WhereToLook, kubeconfig: Kubeconfig | None) -> "_Found":
     node = await look_at_node(where) if "node" in parts else None
     if "cluster" not in parts:
         return _Found(node)

@@ -23,7 +23,6 @@ from accelet.cli.drawing.tables import print_explained
 from accelet.cli.options import (
     cdi_option,
     choose_config,
-    choose_kubeconfig,
     kubelet_paths,
     node_options,
     own_kubeconfig_option,
@@ -31,6 +30,7 @@ from accelet.cli.options import (
 from accelet.dra.preparing.explaining import ClaimExplanation
 from accelet.dra.preparing.instead import explain_inexpressible
 from accelet.kube.errors import KubeError, NotFoundError
+from accelet.kube.kubeconfig import Kubeconfig
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
 from accelet.kube.poduid import kubelet_uid
@@ -80,7 +80,7 @@ def command(
     host_root: Path,
     kubelet_dir: Path,
     pod_resources_dir: Path | None,
-    kubeconfig: Path | None,
+    kubeconfig: Kubeconfig | None,
     cdi_dir: Path,
     *,
     as_json: bool,
@@ -99,7 +99,7 @@ def command(
         click.echo(str(error), err=True)
         raise SystemExit(EXIT_SETTINGS) from None
     paths = kubelet_paths(kubelet_dir, pod_resources_dir)
-    seen = asyncio.run(_look((namespace, name), paths, choose_kubeconfig(kubeconfig), cdi_dir))
+    seen = asyncio.run(_look((namespace, name), paths, kubeconfig, cdi_dir))
     if seen.pod is None and seen.shown is None:
         for note in seen.notes:
             click.echo(note, err=True)
@@ -184,7 +184,7 @@ def _uid_by_devices(seen: Seen) -> str:
     return uids.pop() if len(uids) == 1 else ""
 
 
-async def _look(name: ObjectKey, paths: KubeletPaths, kubeconfig: Path | None, cdi: Path) -> Seen:
+async def _look(name: ObjectKey, paths: KubeletPaths, kubeconfig: Kubeconfig | None, cdi: Path) -> Seen:
     notes: list[str] = []
     try:
         checkpoint = await asyncio.to_thread(read_checkpoint, paths.device_plugins)
@@ -214,7 +214,7 @@ async def _ask_kubelet(name: ObjectKey, paths: KubeletPaths) -> PodRecord | None
 
 
 async def _ask_api_server(
-    name: ObjectKey, kubeconfig: Path | None, paths: KubeletPaths, cdi: Path, notes: list[str]
+    name: ObjectKey, kubeconfig: Kubeconfig | None, paths: KubeletPaths, cdi: Path, notes: list[str]
 ) -> tuple[Pod | None, tuple[ClaimExplanation, ...]]:
     """The pod, and what is to be said of its claims."""
     from accelet.cli.reading.podclaims import explain_pod_claims  # noqa: PLC0415 - likewise

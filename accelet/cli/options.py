@@ -1,20 +1,29 @@
 """Options that several commands have in common."""
 
+import functools
 import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
 from accelet.dra.running.places import DEFAULT_CDI_FOLDER
+from accelet.kube.errors import ConfigurationError
+from accelet.kube.kubeconfig import Kubeconfig, find_kubeconfig, read_kubeconfig
 from accelet.kubelet.paths import DEFAULT_KUBELET_DIR, KubeletPaths
+from accelet.runtime.run import EXIT_FAILED
 
 DEFAULT_CONFIG_PATH = Path("/etc/accelet/config.yaml")
 
 IN_THE_POD = Path("/host")
 """Where the agent's pod sees its host, by daemonset.yaml."""
+
+_OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+"""Which namespace a pod with a service account is in."""
+
+NO_KUBECONFIG = "Outside of a pod, give --kubeconfig FILE, set KUBECONFIG, or write ~/.kube/config."
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -132,25 +141,44 @@ def kubeconfig_option(command: F) -> F:
 
 
 def own_kubeconfig_option(command: F) -> F:
-    """How a person's command reaches the API server: by a file, or as kubectl does by KUBECONFIG."""
-    return click.option(
-        "--kubeconfig",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        envvar="ACCELET_KUBECONFIG",
-        help="How to reach the API server.  [default: the first file of KUBECONFIG, "
-        "else the pod's service account]",
-    )(command)
+    """How a person's command reaches the API server: as kubectl does. It gets a `Kubeconfig`, or None."""
+
+    @functools.wraps(command)
+    def with_choice(*args: Any, kubeconfig: Path | None, context: str | None, **others: Any) -> Any:
+        chosen = find_kubeconfig(kubeconfig, context, os.environ, Path.home())
+        return command(*args, kubeconfig=chosen, **others)
+
+    for option in (
+        click.option("--context", help="Which context of the kubeconfig.  [default: its current one]"),
+        click.option(
+            "--kubeconfig",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            envvar="ACCELET_KUBECONFIG",
+            help="How to reach the API server.  [default: the files of KUBECONFIG, else ~/.kube/config, "
+            "else the pod's service account]",
+        ),
+    ):
+        with_choice = option(with_choice)
+    return cast(F, with_choice)
 
 
-def choose_kubeconfig(given: Path | None) -> Path | None:
-    """The file that says how to reach the API server; None for the pod's service account.
+def resolve_namespace(given: str | None, kubeconfig: Kubeconfig | None) -> str:
+    """The namespace that is given, else that of the context or of this pod, else `default`, as for kubectl.
 
-    KUBECONFIG is a list of files, some of which may be missing. Only the first that is there is read.
+    Ends the command with a sentence where the kubeconfig cannot be read.
     """
     if given is not None:
         return given
-    files = [Path(name) for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
-    return next((file for file in files if file.is_file()), files[0] if files else None)
+    if kubeconfig is not None:
+        try:
+            return read_kubeconfig(kubeconfig).namespace or "default"
+        except ConfigurationError as error:
+            click.echo(str(error), err=True)
+            raise SystemExit(EXIT_FAILED) from None
+    try:
+        return _OWN_NAMESPACE.read_text().strip() or "default"
+    except OSError:
+        return "default"
 
 
 def refuse_no_host(root: Path) -> None:

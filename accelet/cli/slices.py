@@ -11,7 +11,7 @@ import msgspec
 
 from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.slices import print_offline_plan, print_slices
-from accelet.cli.options import choose_kubeconfig, own_kubeconfig_option
+from accelet.cli.options import NO_KUBECONFIG, own_kubeconfig_option
 from accelet.cli.reading.manifests import read_manifests
 from accelet.cli.reading.objectfiles import UnreadableInputError
 from accelet.cli.subcommands.slices_forget import command as forget
@@ -22,6 +22,7 @@ from accelet.kube.errors import (
     MalformedObjectError,
     NotFoundError,
 )
+from accelet.kube.kubeconfig import Kubeconfig
 from accelet.provisioner.demand.groups import PARSERS
 from accelet.provisioner.demand.owners import JobOwner
 from accelet.provisioner.demand.slices import PROVISION
@@ -49,11 +50,13 @@ _NOT_SERVED = (
 @click.option("-n", "--namespace", help="Show this namespace alone.  [default: all of them]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 @click.pass_context
-def command(context: click.Context, *, kubeconfig: Path | None, namespace: str | None, as_json: bool) -> None:
+def command(
+    context: click.Context, *, kubeconfig: Kubeconfig | None, namespace: str | None, as_json: bool
+) -> None:
     """Show every TPU slice that is wanted, how far it is and why; or plan some offline."""
     if context.invoked_subcommand is not None:
         return
-    found, notes = _read_cluster(choose_kubeconfig(kubeconfig), namespace)
+    found, notes = _read_cluster(kubeconfig, namespace)
     for note in notes:
         click.echo(note, err=True)
     if as_json:
@@ -111,14 +114,14 @@ command.add_command(forget)
 
 
 def _read_cluster(
-    kubeconfig: Path | None, namespace: str | None
+    kubeconfig: Kubeconfig | None, namespace: str | None
 ) -> tuple[Sequence[SliceRequest], Sequence[str]]:
     from accelet.cli.reading.slicelists import API_S, list_slices  # noqa: PLC0415 - half a second, not for plans
 
     try:
         return asyncio.run(list_slices(kubeconfig, namespace))
     except ConfigurationError as error:
-        hint = "" if kubeconfig else "\nOutside of a pod, give --kubeconfig FILE or set KUBECONFIG."
+        hint = "" if kubeconfig else f"\n{NO_KUBECONFIG}"
         click.echo(f"{error}{hint}", err=True)
     except TimeoutError:
         click.echo(f"the API server has not answered within {API_S:.0f} s", err=True)

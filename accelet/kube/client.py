@@ -1,5 +1,6 @@
 """Requests to the API server from asyncio: raw JSON in and out, errors as exceptions."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,8 +9,12 @@ import msgspec
 
 from accelet.kube.apiresources import PODS, ApiRequest, ApiResource, Body, PatchOf, Propagation
 from accelet.kube.connection import Connection, LineStream, load_api
+from accelet.kube.errors import ConfigurationError
+from accelet.kube.kubeconfig import Kubeconfig
 from accelet.kube.objects import Page, read_page
 from accelet.runtime.threads import Workers
+
+CREDENTIALS_S = 120.0
 
 _CONTENT_TYPES: Mapping[PatchOf, str] = {
     "json": "application/json-patch+json",
@@ -59,17 +64,23 @@ class Client:
         self._workers = Workers("kube", threads)
 
     @classmethod
-    async def connect(
-        cls, kubeconfig: Path | None = None, *, context: str | None = None, threads: int = 1
-    ) -> "Client":
+    async def connect(cls, kubeconfig: Kubeconfig | Path | None = None, *, threads: int = 1) -> "Client":
         """A client for a kubeconfig, or for this pod's service account where it is None; asks nothing yet.
+
+        A plugin that gives credentials has `CREDENTIALS_S` to answer: a person may have to log in.
 
         Raises:
             ConfigurationError: the file or the service account is absent or cannot be used.
         """
+        chosen = Kubeconfig((kubeconfig,)) if isinstance(kubeconfig, Path) else kubeconfig
         opener = Workers("kube-config")
         try:
-            return cls(await opener.run(lambda: Connection(lambda: load_api(kubeconfig, context))), threads)
+            async with asyncio.timeout(CREDENTIALS_S):
+                return cls(await opener.run(lambda: Connection(lambda: load_api(chosen))), threads)
+        except TimeoutError:
+            raise ConfigurationError(
+                f"kubeconfig {chosen}: its credential plugin has not answered within {CREDENTIALS_S:g} s"
+            ) from None
         finally:
             opener.close()
 

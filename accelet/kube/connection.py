@@ -9,19 +9,12 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import urllib3
-import yaml
 from kubernetes.client import ApiClient, Configuration
-from kubernetes.config import (
-    ConfigException,
-    list_kube_config_contexts,
-    load_incluster_config,
-    load_kube_config,
-)
+from kubernetes.config import ConfigException, load_incluster_config, load_kube_config_from_dict
 from urllib3.connection import HTTPConnection
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 from urllib3.util.ssl_ import create_urllib3_context
@@ -30,6 +23,7 @@ from accelet import __version__
 from accelet.kube.answers import api_error
 from accelet.kube.apiresources import ApiRequest, ClusterName
 from accelet.kube.errors import ConfigurationError, UnauthorizedError, UnavailableError
+from accelet.kube.kubeconfig import Kubeconfig, read_kubeconfig
 
 LoadApi = Callable[[], Any]
 """Makes a `kubernetes.client.ApiClient` from files as they are now; may raise ConfigurationError."""
@@ -50,59 +44,64 @@ _KEEPALIVE = [
 ]
 
 
-def load_api(kubeconfig: Path | None, context: str | None = None) -> Any:
-    """The package's client for a kubeconfig file, or for the service account of this pod where it is None.
+def load_api(kubeconfig: Kubeconfig | None) -> Any:
+    """The package's client for a kubeconfig, or for the service account of this pod where it is None.
 
     Raises:
         ConfigurationError: there is none, or it cannot be read. Its text quotes nothing of the file.
     """
     configuration = Configuration()
-    try:
-        if kubeconfig is None:
+    if kubeconfig is None:
+        try:
             load_incluster_config(client_configuration=configuration)
-        else:
-            load_kube_config(
-                str(kubeconfig), context, client_configuration=configuration, persist_config=False
-            )
-    except ConfigException as error:
-        where = f"kubeconfig {kubeconfig}" if kubeconfig else "no service account in this pod"
-        raise ConfigurationError(f"{where}: {error}") from None
-    except OSError as error:
-        raise ConfigurationError(f"kubeconfig {kubeconfig}: {error.strerror}") from None
-    except yaml.YAMLError as error:
-        raise ConfigurationError(f"kubeconfig {kubeconfig} is not YAML{_line(error)}") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        # The package takes the form for granted: these are all that it says of another one.
-        raise ConfigurationError(
-            f"kubeconfig {kubeconfig} is not in the form that kubectl writes, a mapping with lists of "
-            "clusters, contexts and users; 'kubectl config view' shows what kubectl reads of it"
-        ) from None
+        except (ConfigException, OSError) as error:
+            said = error.strerror if isinstance(error, OSError) else error
+            raise ConfigurationError(f"no service account in this pod: {said}") from None
+    else:
+        _load_file(kubeconfig, configuration)
     configuration.socket_options = _KEEPALIVE
     configuration.connection_pool_maxsize = _KEPT_CONNECTIONS
+    if not configuration.verify_ssl:
+        # The kubeconfig says so (insecure-skip-tls-verify). A line of log at each request helps nobody.
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     api = ApiClient(configuration)
     api.rest_client.pool_manager.connection_pool_kw["ssl_context"] = _trust(configuration)
     return api
 
 
-def name_cluster(kubeconfig: Path | None, context: str | None = None) -> ClusterName:
+def _load_file(kubeconfig: Kubeconfig, configuration: Any) -> None:
+    merged = read_kubeconfig(kubeconfig)
+    try:
+        load_kube_config_from_dict(
+            dict(merged.document), client_configuration=configuration, persist_config=False
+        )
+    except ConfigException as error:
+        raise ConfigurationError(f"kubeconfig {kubeconfig}, context {merged.context}: {error}") from None
+    except OSError as error:
+        raise ConfigurationError(
+            f"kubeconfig {kubeconfig}, context {merged.context}: {error.strerror}"
+        ) from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        # The package takes the form for granted: these are all that it says of another one.
+        raise ConfigurationError(
+            f"kubeconfig {kubeconfig}: context {merged.context}, its cluster or its user is not in the form "
+            "that kubectl writes; 'kubectl config view --minify' shows what kubectl reads of it"
+        ) from None
+
+
+def name_cluster(kubeconfig: Kubeconfig | None) -> ClusterName:
     """What a client of this kubeconfig talks to; nothing is asked of the API server.
 
     Raises:
         ConfigurationError: as of `load_api`.
     """
-    api = load_api(kubeconfig, context)
+    api = load_api(kubeconfig)
     server = str(api.configuration.host)
     api.close()
     if kubeconfig is None:
         return ClusterName("", "", server)
-    contexts, current = list_kube_config_contexts(str(kubeconfig))
-    chosen = next((one for one in contexts if one["name"] == context), current)
-    return ClusterName(str(chosen["name"]), str(chosen["context"]["cluster"]), server)
-
-
-def _line(error: yaml.YAMLError) -> str:
-    mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
-    return f" (line {mark.line + 1})" if mark else ""
+    merged = read_kubeconfig(kubeconfig)
+    return ClusterName(merged.context, merged.cluster, server)
 
 
 def _trust(configuration: Any) -> ssl.SSLContext:

@@ -12,8 +12,8 @@ from typing import TypeVar
 import msgspec
 
 from accelet.kube.errors import MalformedObjectError, QuantityError
-from accelet.kube.nesting import decode_nested
 from accelet.kube.quantity import Quantity, parse_quantity
+from accelet.runtime.foreign.nesting import decode_nested
 
 RawObject = bytes | msgspec.Raw | Mapping[str, object]
 """An object as it came: JSON text, or what a JSON or YAML parser made of it."""

@@ -160,17 +160,9 @@ def _parse(content: bytes, *, is_json: bool) -> _Specification:
 
 
 def _load_yaml(content: bytes) -> Any:
-    """What a YAML text says. References (`*name`) are refused: a few of them may stand for any amount."""
-    import yaml  # noqa: PLC0415  only nodes with specifications need it here
+    from accelet.runtime.foreign.yamltext import load_yaml  # noqa: PLC0415  for nodes with specifications alone
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(content, Loader=loader)):
-            raise ValueError("it has references (*name), which no CDI specification needs")
-        return yaml.load(content, Loader=loader)  # noqa: S506 - one of the safe loaders
-    except yaml.YAMLError as error:
-        problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        raise ValueError(f"not YAML: {problem}") from error
+    return load_yaml(content)
 
 
 def _of_folder(files: list[_File], problems: list[str]) -> dict[str, SpecifiedDevice]:

@@ -34,7 +34,9 @@ def read_manifests(file: Path) -> list[dict[str, Any]]:
         mark = error.problem_mark or error.context_mark
         line = f":{mark.line + 1}" if mark else ""
         raise UnreadableInputError(f"{file}{line}: neither YAML nor JSON: {error.problem}") from None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except RecursionError:
+        raise UnreadableInputError(f"{file}: nested more than {_DEEPEST} deep") from None
+    except (yaml.YAMLError, ValueError) as error:
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UnreadableInputError(f"{file}: neither YAML nor JSON: {text}") from None
     return [item for index, document in enumerate(documents) for item in _items(file, index, document)]

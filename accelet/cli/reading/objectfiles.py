@@ -10,10 +10,12 @@ import msgspec
 
 from accelet.kube.errors import MalformedObjectError
 from accelet.kube.objects import RawObject
+from accelet.runtime.foreign.nesting import decode_nested
 from accelet.runtime.settings import SettingsError
 from accelet.scheduler.settings import DEFAULT_SETTINGS, SchedulerSettings, read_settings
 
 _T = TypeVar("_T")
+_OBJECT = msgspec.json.Decoder(dict[str, object])
 OBJECT_FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 """A file, or `-` for what comes in."""
 
@@ -47,7 +49,7 @@ def _items(file: Path) -> list[dict[str, object]]:
     """The raw objects of a list as kubectl prints it, or the one object that a file holds."""
     try:
         content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        found = msgspec.json.decode(content, type=dict[str, object])
+        found = decode_nested(_OBJECT.decode, content)
     except OSError as error:
         raise UnreadableInputError(f"{file}: {error.strerror}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

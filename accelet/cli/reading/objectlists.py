@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TypeVar
 
 from accelet.cli.reading.cardobjects import CardObjects
@@ -13,6 +12,7 @@ from accelet.dra.publishing.slices import RESOURCE_SLICES
 from accelet.kube.apiresources import CONFIG_MAPS, NODES, PODS, ApiResource
 from accelet.kube.client import Client
 from accelet.kube.errors import ForbiddenError, GoneError, MalformedObjectError, NotFoundError
+from accelet.kube.kubeconfig import Kubeconfig
 from accelet.kube.nodes import parse_node
 from accelet.kube.objects import RawObject
 from accelet.kube.podparser import parse_pod
@@ -25,7 +25,7 @@ _CLAIMS_UNSEEN = "Cards that are served through DRA are not shown: {}"
 _PLANS_UNSEEN = "What the scheduler keeps for pods that it is about to release is not shown: {}"
 
 
-async def list_card_objects(kubeconfig: Path | None, within_s: float = API_S) -> CardObjects:
+async def list_card_objects(kubeconfig: Kubeconfig | None, within_s: float = API_S) -> CardObjects:
     """Everything at the API server, as of now.
 
     Raises:

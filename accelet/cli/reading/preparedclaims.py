@@ -14,6 +14,7 @@ from accelet.dra.running.reconciler import ask_verdict
 from accelet.dra.running.records import ClaimRecords
 from accelet.kube.client import Client
 from accelet.kube.errors import KubeError
+from accelet.kube.kubeconfig import Kubeconfig
 from accelet.kube.objects import ObjectKey
 from accelet.kubelet.errors import PodResourcesError
 from accelet.kubelet.paths import KubeletPaths
@@ -42,7 +43,7 @@ class PreparedClaims:
     paths: KubeletPaths
     cdi: Path
 
-    async def find(self, claim: ObjectKey, kubeconfig: Path | None) -> tuple[Prepared, ...]:
+    async def find(self, claim: ObjectKey, kubeconfig: Kubeconfig | None) -> tuple[Prepared, ...]:
         """All that is prepared of a claim, by namespace and name.
 
         Raises:
@@ -84,7 +85,7 @@ class PreparedClaims:
 
 
 async def _judge(
-    driver: str, entry: Entry, used: Collection[EntryKey] | None, kubeconfig: Path | None
+    driver: str, entry: Entry, used: Collection[EntryKey] | None, kubeconfig: Kubeconfig | None
 ) -> Prepared:
     try:
         async with asyncio.timeout(API_S):

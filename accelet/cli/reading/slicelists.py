@@ -3,18 +3,18 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from accelet.kinds.slicerequest import SLICE_REQUESTS
 from accelet.kube.client import Client
 from accelet.kube.errors import ConflictError, MalformedObjectError, NotFoundError
+from accelet.kube.kubeconfig import Kubeconfig
 from accelet.provisioner.record import SliceRequest, finalizer_patch, parse_request
 
 API_S = 60.0
 
 
 async def list_slices(
-    kubeconfig: Path | None, namespace: str | None = None, within_s: float = API_S
+    kubeconfig: Kubeconfig | None, namespace: str | None = None, within_s: float = API_S
 ) -> tuple[Sequence[SliceRequest], Sequence[str]]:
     """The slice requests of a namespace or of all, by namespace, set and name; a note on each malformed one.
 
@@ -37,7 +37,9 @@ async def list_slices(
     return sorted(found, key=lambda one: (one.set_key, one.name)), notes
 
 
-async def forget_slice(kubeconfig: Path | None, namespace: str, name: str, within_s: float = API_S) -> str:
+async def forget_slice(
+    kubeconfig: Kubeconfig | None, namespace: str, name: str, within_s: float = API_S
+) -> str:
     """Deletes a SliceRequest and takes its finalizer off; the name of its pool, which stays.
 
     It is deleted first: what is left of a command that was killed in between is on its way out.

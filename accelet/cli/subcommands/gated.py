@@ -3,15 +3,15 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import click
 
 from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.records import Records
-from accelet.cli.options import choose_kubeconfig, own_kubeconfig_option
+from accelet.cli.options import own_kubeconfig_option
 from accelet.kube.errors import KubeError
+from accelet.kube.kubeconfig import Kubeconfig
 from accelet.kube.pods import Pod
 from accelet.runtime.run import EXIT_FAILED
 from accelet.scheduler.gangs.grouping import is_ours
@@ -43,13 +43,13 @@ class Found:
     " assignments from then on.",
 )
 @click.option("--fail", is_flag=True, help="Exit with 1 if pods are still gated.")
-def command(*, kubeconfig: Path | None, stop_gating: bool, lift: bool, fail: bool) -> None:
+def command(*, kubeconfig: Kubeconfig | None, stop_gating: bool, lift: bool, fail: bool) -> None:
     """Show the pods that wait for the scheduler, at a gate that nobody else lifts.
 
     Without options it changes nothing. The chart runs it when it is uninstalled.
     """
     try:
-        work = _work(choose_kubeconfig(kubeconfig), stops=stop_gating, lifts=lift)
+        work = _work(kubeconfig, stops=stop_gating, lifts=lift)
         found = asyncio.run(asyncio.wait_for(work, _WITHIN_S))
     except TimeoutError:
         click.echo(f"the API server has not answered within {_WITHIN_S:.0f} s", err=True)
@@ -63,7 +63,7 @@ def command(*, kubeconfig: Path | None, stop_gating: bool, lift: bool, fail: boo
         raise SystemExit(EXIT_FAILED)
 
 
-async def _work(kubeconfig: Path | None, *, stops: bool, lifts: bool) -> Found:
+async def _work(kubeconfig: Kubeconfig | None, *, stops: bool, lifts: bool) -> Found:
     from accelet.cli.reading.gatedpods import lift_all, list_gated, stop_gating  # noqa: PLC0415 - half a second
     from accelet.kube.client import Client  # noqa: PLC0415
 

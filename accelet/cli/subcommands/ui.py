@@ -11,11 +11,12 @@ from typing import Final
 
 import click
 
-from accelet.cli.options import choose_kubeconfig, own_kubeconfig_option
+from accelet.cli.options import NO_KUBECONFIG, own_kubeconfig_option
 from accelet.cli.reading.objectfiles import read_scheduler_settings
 from accelet.kube.client import Client
 from accelet.kube.connection import name_cluster
 from accelet.kube.errors import ConfigurationError, KubeError
+from accelet.kube.kubeconfig import Kubeconfig
 from accelet.runtime.logs import configure_logs
 from accelet.runtime.run import EXIT_FAILED, exit_now, run_until_signal
 from accelet.scheduler.settings import SchedulerSettings
@@ -40,7 +41,7 @@ _FORWARD: Final = '<!doctype html><title>accelet</title><meta http-equiv="refres
     help="Where to listen on 127.0.0.1.  [default: any free port]",
 )
 @click.option("--open", "opens", is_flag=True, help="Open the page in this machine's browser.")
-def command(*, kubeconfig: Path | None, config: Path | None, port: int, opens: bool) -> None:
+def command(*, kubeconfig: Kubeconfig | None, config: Path | None, port: int, opens: bool) -> None:
     """Serve a read-only page of the cluster: who is where, what is free, what waits and why.
 
     It is served on this machine alone, with what your kubeconfig may see. Each link that is printed opens
@@ -55,7 +56,7 @@ def command(*, kubeconfig: Path | None, config: Path | None, port: int, opens: b
         raise SystemExit(EXIT_FAILED) from None
     with tempfile.TemporaryDirectory(prefix="accelet-ui-") as folder:
         offer = _Offer(Path(folder) / "open.html" if opens else None)
-        code = _run(choose_kubeconfig(kubeconfig), settings, listener, offer)
+        code = _run(kubeconfig, settings, listener, offer)
     if code:
         raise SystemExit(code)
     exit_now(code)
@@ -84,7 +85,7 @@ class _Offer:
 
 
 def _run(
-    kubeconfig: Path | None,
+    kubeconfig: Kubeconfig | None,
     settings: SchedulerSettings,
     listener: socket.socket,
     offer: Callable[[str], None],
@@ -92,7 +93,7 @@ def _run(
     try:
         return run_until_signal(_serve(kubeconfig, settings, listener, offer))
     except ConfigurationError as error:
-        hint = "" if kubeconfig else "\nOutside of a pod, give --kubeconfig FILE or set KUBECONFIG."
+        hint = "" if kubeconfig else f"\n{NO_KUBECONFIG}"
         click.echo(f"{error}{hint}", err=True)
     except TimeoutError:
         click.echo(f"the API server has not answered within {_API_S:.0f} s", err=True)
@@ -103,7 +104,7 @@ def _run(
 
 
 async def _serve(
-    kubeconfig: Path | None,
+    kubeconfig: Kubeconfig | None,
     settings: SchedulerSettings,
     listener: socket.socket,
     offer: Callable[[str], None],

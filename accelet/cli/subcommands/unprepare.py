@@ -7,11 +7,11 @@ import click
 
 from accelet.cli.options import (
     cdi_option,
-    choose_kubeconfig,
     kubelet_paths,
     node_options,
     own_kubeconfig_option,
 )
+from accelet.kube.kubeconfig import Kubeconfig
 from accelet.runtime.run import EXIT_FAILED
 
 
@@ -29,7 +29,7 @@ def command(
     claim: str,
     kubelet_dir: Path,
     pod_resources_dir: Path | None,
-    kubeconfig: Path | None,
+    kubeconfig: Kubeconfig | None,
     cdi_dir: Path,
     *,
     force: bool,
@@ -49,7 +49,7 @@ def command(
 
     async def undo() -> bool:
         claims = PreparedClaims(kubelet_paths(kubelet_dir, pod_resources_dir), cdi_dir)
-        found = await claims.find((namespace, name), choose_kubeconfig(kubeconfig))
+        found = await claims.find((namespace, name), kubeconfig)
         if not found:
             click.echo(f"nothing of {claim} is prepared on this node", err=True)
         chosen = [one for one in found if force or one.kept is None]

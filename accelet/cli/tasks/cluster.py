@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
+from accelet.cli.options import NO_KUBECONFIG
 from accelet.cli.tasks.logs import LogReader, LogWish, Say, Show
 from accelet.cli.tasks.queueing import JOB_UID, UNREADABLE, UNSERVED, say_queued, say_unanswered
 from accelet.gputask.objects.names import APPROVE
@@ -24,6 +24,7 @@ from accelet.kube.errors import (
     MalformedObjectError,
     NotFoundError,
 )
+from accelet.kube.kubeconfig import Kubeconfig
 from accelet.scheduler.admission.kueue import WORKLOADS
 
 API_S = 60.0
@@ -116,13 +117,15 @@ def _of(task: GpuTask) -> Mapping[str, str]:
 
 
 def call_cluster(
-    kubeconfig: Path | None, ask: Callable[[TaskCalls], Coroutine[Any, Any, Any]], within_s: float | None
+    kubeconfig: Kubeconfig | None,
+    ask: Callable[[TaskCalls], Coroutine[Any, Any, Any]],
+    within_s: float | None,
 ) -> tuple[Any, str]:
     """The answer, and an empty text; or None, and in a sentence why there is none."""
     try:
         return asyncio.run(_call(kubeconfig, ask, within_s)), ""
     except ConfigurationError as error:
-        hint = "" if kubeconfig else "\nOutside of a pod, give --kubeconfig FILE or set KUBECONFIG."
+        hint = "" if kubeconfig else f"\n{NO_KUBECONFIG}"
         return None, f"{error}{hint}"
     except TimeoutError:
         return None, f"the API server has not answered within {within_s:.0f} s"
@@ -137,7 +140,9 @@ def call_cluster(
 
 
 async def _call(
-    kubeconfig: Path | None, ask: Callable[[TaskCalls], Coroutine[Any, Any, Any]], within_s: float | None
+    kubeconfig: Kubeconfig | None,
+    ask: Callable[[TaskCalls], Coroutine[Any, Any, Any]],
+    within_s: float | None,
 ) -> Any:
     client = await Client.connect(kubeconfig)
     try:

@@ -30,6 +30,7 @@ from accelet.gputask.original import (
     convert_original,
 )
 from accelet.kinds.gputask import GPU_TASKS
+from accelet.kube.kubeconfig import Kubeconfig
 from accelet.runtime.excerpts import excerpt
 from accelet.runtime.run import EXIT_SETTINGS
 
@@ -45,7 +46,7 @@ def command() -> None:
 @place_options
 @click.option("-A", "--all-namespaces", is_flag=True, help="Show those of all namespaces.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
-def ps(*, kubeconfig: Path | None, namespace: str, all_namespaces: bool, as_json: bool) -> None:
+def ps(*, kubeconfig: Kubeconfig | None, namespace: str, all_namespaces: bool, as_json: bool) -> None:
     """Show every task: its phase, its ranks, where they are, and why it waits."""
     tasks, notes = ask_cluster(kubeconfig, lambda calls: calls.list(None if all_namespaces else namespace))
     for note in notes:
@@ -60,7 +61,7 @@ def ps(*, kubeconfig: Path | None, namespace: str, all_namespaces: bool, as_json
 @click.argument("name")
 @place_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
-def why(name: str, *, kubeconfig: Path | None, namespace: str, as_json: bool) -> None:
+def why(name: str, *, kubeconfig: Kubeconfig | None, namespace: str, as_json: bool) -> None:
     """Say how far a task has come on its way, and what holds it up there."""
     task = ask_cluster(kubeconfig, lambda calls: calls.get(namespace, name))
     moves = ask_cluster(kubeconfig, lambda calls: calls.moves(task))
@@ -86,7 +87,7 @@ def logs(
     attempt: int | None,
     tail: int,
     follow: bool,
-    kubeconfig: Path | None,
+    kubeconfig: Kubeconfig | None,
     namespace: str,
 ) -> None:
     """Show what the ranks wrote, each line behind its rank: rank after rank, or, with -f, as it comes.
@@ -109,7 +110,7 @@ def logs(
 @command.command("suspend")
 @click.argument("name")
 @place_options
-def suspend(name: str, *, kubeconfig: Path | None, namespace: str) -> None:
+def suspend(name: str, *, kubeconfig: Kubeconfig | None, namespace: str) -> None:
     """End a task's pods and keep it; costs it no retry, but the work it has not saved."""
     ask_cluster(kubeconfig, lambda calls: calls.suspend(namespace, name, suspended=True))
     click.echo(f"{namespace}/{name} is suspended")
@@ -118,7 +119,7 @@ def suspend(name: str, *, kubeconfig: Path | None, namespace: str) -> None:
 @command.command("resume")
 @click.argument("name")
 @place_options
-def resume(name: str, *, kubeconfig: Path | None, namespace: str) -> None:
+def resume(name: str, *, kubeconfig: Kubeconfig | None, namespace: str) -> None:
     """Let a suspended task go on."""
     ask_cluster(kubeconfig, lambda calls: calls.suspend(namespace, name, suspended=False))
     click.echo(f"{namespace}/{name} is resumed")
@@ -127,7 +128,7 @@ def resume(name: str, *, kubeconfig: Path | None, namespace: str) -> None:
 @command.command("rm")
 @click.argument("name")
 @place_options
-def remove(name: str, *, kubeconfig: Path | None, namespace: str) -> None:
+def remove(name: str, *, kubeconfig: Kubeconfig | None, namespace: str) -> None:
     """Delete a task with its Jobs, its pods and their logs."""
     ask_cluster(kubeconfig, lambda calls: calls.remove(namespace, name))
     click.echo(f"{namespace}/{name} is deleted")
@@ -159,7 +160,7 @@ def submit(
     *,
     file: Path | None,
     dry_run: bool,
-    kubeconfig: Path | None,
+    kubeconfig: Kubeconfig | None,
     namespace: str,
     **flags: Any,
 ) -> None:

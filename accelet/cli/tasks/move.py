@@ -5,7 +5,6 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import click
@@ -16,6 +15,7 @@ from accelet.cli.tasks.asking import ask_cluster, place_options
 from accelet.cli.tasks.cluster import TaskCalls
 from accelet.gputask.objects.task import GpuTask
 from accelet.kinds.move import Move
+from accelet.kube.kubeconfig import Kubeconfig
 from accelet.overview.wishes import say_move
 from accelet.runtime.run import EXIT_FAILED
 
@@ -39,7 +39,7 @@ def move(
     approve: str | None,
     no_follow: bool,
     as_json: bool,
-    kubeconfig: Path | None,
+    kubeconfig: Kubeconfig | None,
     namespace: str,
 ) -> None:
     """Have a running task go to other nodes, and tell how that goes.

@@ -22,7 +22,7 @@ def judge_cluster(seen: ClusterSeen) -> tuple[Verdict, ...]:
 
 def judge_nothing(problem: str) -> tuple[Verdict, ...]:
     """Where there is no way to the API server."""
-    cure = "Give --kubeconfig FILE or set KUBECONFIG, and see that `kubectl get nodes` works with it."
+    cure = "Give --kubeconfig FILE and --context NAME, and see that `kubectl get nodes` works with it."
     finding = Finding("unseen", "API server", "it cannot be asked", cure, quoted(problem))
     return (judge("seen", "", [finding]),)
 

@@ -18,6 +18,7 @@ from accelet.doctor.node.seen import NodeSeen, RightSeen, ServerSeen
 from accelet.doctor.rights import agent_rights
 from accelet.doctor.server import ask_rights, ask_time
 from accelet.kube.errors import KubeError
+from accelet.kube.kubeconfig import Kubeconfig
 from accelet.kubelet.paths import KubeletPaths
 from accelet.node.inventorymemory import MEMORY_FILE, InventoryMemory
 
@@ -33,7 +34,7 @@ class WhereToLook:
     host_root: Path
     config: Path | None
     http: str
-    kubeconfig: Path | None
+    kubeconfig: Kubeconfig | Path | None
 
 
 async def look_at_node(where: WhereToLook) -> NodeSeen:
@@ -56,7 +57,7 @@ async def look_at_node(where: WhereToLook) -> NodeSeen:
     )
 
 
-async def _ask_server(config: AgentConfig, kubeconfig: Path | None) -> ServerSeen:
+async def _ask_server(config: AgentConfig, kubeconfig: Kubeconfig | Path | None) -> ServerSeen:
     """What the API server says to the agent's account, where the configuration needs one."""
     purposes = dict(agent_rights(config))
     if not purposes:

@@ -9,7 +9,7 @@ from accelet.accelerators.intel.edits import HIERARCHY
 from accelet.dra.errors import ClaimError
 from accelet.dra.names import GPU_DRIVER
 from accelet.dra.preparing.claim import OpaqueConfig, Result
-from accelet.kube.nesting import decode_nested
+from accelet.runtime.foreign.nesting import decode_nested
 
 LONGEST = 10 * 1024
 

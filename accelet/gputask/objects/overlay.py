@@ -8,9 +8,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import yaml
-
 from accelet.gputask.objects.names import CARDS_GATE, MAIN, RULES
+from accelet.runtime.foreign.yamltext import ForeignYamlError, load_yaml
 
 _DEEPEST: Final = 32
 
@@ -60,19 +59,12 @@ def read_template(text: str) -> Mapping[str, Any]:
     Raises:
         OverlayError: it is something else.
     """
-    depth = 0
     try:
-        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-            if isinstance(event, yaml.AliasEvent):
-                raise OverlayError("template: aliases of YAML are not taken; write it out")
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > _DEEPEST:
-                raise OverlayError("template: it is nested too deeply")
-        given = yaml.load(text, Loader=yaml.CSafeLoader)
+        given = load_yaml(text, deepest=_DEEPEST)
         json.dumps(given, allow_nan=False)
-    except (yaml.YAMLError, TypeError, ValueError) as error:
-        if isinstance(error, OverlayError):
-            raise
+    except ForeignYamlError as error:
+        raise OverlayError(f"template: it is {error}") from None
+    except (TypeError, ValueError) as error:
         raise OverlayError(f"template: it is no YAML of JSON's values: {_first_line(error)}") from None
     if not isinstance(given, Mapping):
         raise OverlayError("template: it must be a mapping with metadata or spec")

@@ -11,7 +11,6 @@ import msgspec
 
 from accelet.kube.answers import api_error
 from accelet.kube.errors import KubeError, MalformedObjectError, ObjectFaultError
-from accelet.kube.nesting import decode_nested
 from accelet.kube.objects import Wire
 from accelet.kube.watching.comparing import MOST_CHANGED, list_present, read_at
 from accelet.kube.watching.pace import (
@@ -30,6 +29,7 @@ from accelet.kube.watching.source import Scope, Source
 from accelet.kube.watching.store import Change, Item, Key, Store, precedes, read_identity, read_item
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from accelet.runtime.failing import Failing
+from accelet.runtime.foreign.nesting import decode_nested
 from accelet.runtime.logs import Log
 
 T = TypeVar("T")

@@ -8,8 +8,8 @@ from typing import Generic, Literal, TypeVar
 import msgspec
 
 from accelet.kube.errors import MalformedObjectError
-from accelet.kube.nesting import decode_nested
 from accelet.kube.objects import Wire
+from accelet.runtime.foreign.nesting import decode_nested
 
 T = TypeVar("T")
 P = TypeVar("P")

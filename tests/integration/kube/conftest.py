@@ -6,6 +6,7 @@ import pytest
 from accelet.fakeapi import FakeApi
 from accelet.kube.client import Client
 from accelet.kube.connection import Connection, load_api
+from accelet.kube.kubeconfig import Kubeconfig
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ async def client(api: FakeApi, tmp_path: Path) -> AsyncIterator[Client]:
 @pytest.fixture
 async def impatient_client(api: FakeApi, tmp_path: Path) -> AsyncIterator[Client]:
     """A client whose watches end after 0.4 s of silence."""
-    connection = Connection(lambda: load_api(api.write_kubeconfig(tmp_path / "kubeconfig")))
+    connection = Connection(lambda: load_api(Kubeconfig((api.write_kubeconfig(tmp_path / "kubeconfig"),))))
     client = Client(connection, watch_silence_s=0.4)
     yield client
     client.close()

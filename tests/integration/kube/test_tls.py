@@ -9,6 +9,7 @@ from accelet.kube.apiresources import NODES
 from accelet.kube.client import Client
 from accelet.kube.connection import load_api
 from accelet.kube.errors import UnavailableError
+from accelet.kube.kubeconfig import Kubeconfig
 from tests.e2e.cluster.kubeconfig import Token, write_kubeconfig
 from tests.integration.kube.authorities import Authority, serving
 
@@ -57,7 +58,7 @@ def test_nothing_but_strictness_is_taken_back(authority: Authority, tmp_path: Pa
     path = write_kubeconfig(
         tmp_path / "kubeconfig", server="https://x", ca=authority.certificate, credentials=Token("t")
     )
-    context = load_api(path).rest_client.pool_manager.connection_pool_kw["ssl_context"]
+    context = load_api(Kubeconfig((path,))).rest_client.pool_manager.connection_pool_kw["ssl_context"]
     usual = ssl.create_default_context()
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.check_hostname

@@ -9,6 +9,7 @@ import pytest
 from accelet.cli.reading.slicelists import list_slices
 from accelet.control.errors import NotLeadingError
 from accelet.fakeapi import FakeApi
+from accelet.kube.kubeconfig import Kubeconfig
 from accelet.provisioner.pools.plan import PoolPlan
 from accelet.provisioner.pools.pool import Failure, PoolList, Trouble
 from accelet.provisioner.providers.gke.provider import GkeProvider
@@ -290,7 +291,7 @@ async def test_a_deletion_that_gke_forbids_is_told_where_people_look(
             await eventually(lambda: bool(world.conditions("DeleteRefused")), within_s=30)
             assert world.conditions("DeleteRefused")[0].startswith(sentence)
             await eventually(lambda: "DeleteRefused" in world.reasons())
-            found, _ = await list_slices(tmp_path / "kubeconfig")
+            found, _ = await list_slices(Kubeconfig((tmp_path / "kubeconfig",)))
             assert [kind for one in found for kind, _ in one.problems if kind == "DeleteRefused"]
             gke.state.forbidden = set()
         async with provisioner_on_gke(world, gke, tmp_path):  # at once, not after a minute

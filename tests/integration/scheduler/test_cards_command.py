@@ -15,6 +15,7 @@ from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION, render_own
 from accelet.cli import main
 from accelet.cli.reading.objectlists import list_card_objects
 from accelet.fakeapi import Answer, Drop, Fault, Hang
+from accelet.kube.kubeconfig import Kubeconfig
 from accelet.runtime.probes import ProbeServer
 from accelet.scheduler.cards.account import Use
 from accelet.scheduler.cards.lingering import PAGE, LingeringPod, render_lingering
@@ -154,7 +155,7 @@ async def test_an_api_server_that_does_not_answer_is_waited_for_so_long_only(
 ) -> None:
     world.api.faults.append(Fault(Hang(), path="pods"))
     with pytest.raises(TimeoutError):
-        await list_card_objects(kubeconfig, within_s=0.2)
+        await list_card_objects(Kubeconfig((kubeconfig,)), within_s=0.2)
 
 
 def test_without_a_way_to_the_api_server_it_says_what_to_give() -> None:

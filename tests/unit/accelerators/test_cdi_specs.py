@@ -103,10 +103,11 @@ def test_a_json_file_that_is_no_specification_is_named(
     [
         ("", "Expected `object`, got `null`"),
         ("kind: [", "not YAML"),
-        ("a: &a [x, x]\nkind: *a\n", "references"),
-        ("a: &a [x]\nb: &b [*a, *a, *a]\nc: &c [*b, *b, *b]\nkind: nvidia.com/gpu\n", "references"),
+        ("a: &a [x, x]\nkind: *a\n", "aliases"),
+        ("a: &a [x]\nb: &b [*a, *a, *a]\nc: &c [*b, *b, *b]\nkind: nvidia.com/gpu\n", "aliases"),
         ("kind: !!python/object:os.system {}\n", "not YAML"),
-        ("[" * 50_000, ""),
+        ("[" * 50_000, "nested more than 100 deep"),
+        ("a: " + "[" * 50_000 + "]" * 50_000, "nested more than 100 deep"),
     ],
 )
 def test_a_yaml_file_that_is_no_specification_is_named(tmp_path: Path, content: str, says: str) -> None:

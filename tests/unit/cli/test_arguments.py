@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accelet.cli import main
-from accelet.cli.options import choose_kubeconfig
 
 COMMANDS = main.list_commands(main.make_context("accelet", [], resilient_parsing=True))
 SERVING = {
@@ -139,17 +138,6 @@ def test_help_and_completion_do_without_extras(name: str, missing: str, needs: s
     tried = without("--json")
     assert tried.returncode == 1
     assert tried.stderr == f"Error: {needs}\n"
-
-
-def test_kubeconfig_is_a_list_whose_first_file_that_is_there_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    there, given = tmp_path / "there", tmp_path / "given"
-    there.touch()
-    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'gone'}{os.pathsep}{there}")
-    assert (choose_kubeconfig(None), choose_kubeconfig(given)) == (there, given)
-    monkeypatch.delenv("KUBECONFIG")
-    assert choose_kubeconfig(None) is None
 
 
 def test_a_stale_kubeconfig_does_not_keep_files_from_being_read(

@@ -187,12 +187,12 @@ FORBIDDEN = {
     "another part": ("{status: {}}", "has the mappings metadata and spec"),
     "a text": ("hello", "must be a mapping"),
     "a number as a name": ("{spec: {1: a}}", "must be a text"),
-    "no YAML": ("{", "no YAML"),
+    "no YAML": ("{", "not YAML"),
     "a date": ("{spec: {a: 2026-01-01}}", "no YAML of JSON's values"),
     "no number": ("{spec: {a: .nan}}", "no YAML of JSON's values"),
-    "two documents": ("{}\n---\n{}", "no YAML"),
+    "two documents": ("{}\n---\n{}", "not YAML"),
     "aliases": ("a: &a [x]\nspec: {a: *a}", "aliases"),
-    "depth": ("{spec: " + "[" * 5000 + "]" * 5000 + "}", "nested too deeply"),
+    "depth": ("{spec: " + "[" * 5000 + "]" * 5000 + "}", "nested more than 32 deep"),
 }
 
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelet.kube.errors import MalformedObjectError
-from accelet.kube.nesting import MOST_DEPTH, make_shallow
 from accelet.kube.objects import read_page
 from accelet.kube.podparser import parse_pod
 from accelet.kube.watching.store import read_identity
+from accelet.runtime.foreign.nesting import MOST_DEPTH, make_shallow
 from tests.fakes.manifests import raw_pod
 
 DEEPEST = 9_990
