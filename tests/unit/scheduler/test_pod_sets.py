@@ -287,6 +287,10 @@ def test_two_replicated_jobs_get_a_rack_each_though_no_rack_has_room_for_both() 
     short = _plan(_racks(3, 4, 3), *jobs)
     assert short.reason == "pod set a, pod set b: each fits alone, but not all together in the cluster"
     assert short.is_settled
+    full = _plan(_racks(3, 4), *jobs)
+    assert full.reason == "needs room for 8 pods, the cluster has 7"
+    many = [JobOf(name, 300, layers=((1, 1),)) for name in "ab"]
+    assert _plan(_racks(3, 4), *many).reason == "needs room for 600 pods, the cluster has 7"
     none = _plan(_racks(9, 3, width=1), JobOf("a", 4, required=1), JobOf("b", 10, required=1))
     assert none.reason == "for pod set b, needs room for 10 pods in one sub-block, best has 9 (b0/s0)"
 

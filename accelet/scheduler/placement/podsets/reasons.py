@@ -1,6 +1,6 @@
 """Why there is no place for a gang whose pod sets are each to be in one domain."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,7 +24,7 @@ def explain(
     Names the first group for which no domain has room even without the others, else that it is the gang.
     """
     try:
-        for group in dict.fromkeys(groups):
+        for group in _unlike(problem, groups):
             own = _own_problem(problem, group)
             if not list(own.demand_at_most.scopes(own.tree, own.within)):
                 return f"for {group.name}, {_explain_short(own)}", True
@@ -38,6 +38,15 @@ def explain(
     if is_settled:
         return f"{names}: each fits alone, but not all together in {where}", False
     return f"no place was found in {where} for {names} together; that is not proven impossible", False
+
+
+def _unlike(problem: PlacementProblem, groups: Sequence[PodsTogether]) -> Iterable[PodsTogether]:
+    """One of all groups that are alike, the first."""
+    kinds = problem.demand.kinds
+    found: dict[object, PodsTogether] = {}
+    for group in groups:
+        found.setdefault((group.level, tuple(kinds[list(group.ranks)].tolist()), group.homes), group)
+    return found.values()
 
 
 def _explain_short(problem: PlacementProblem) -> str:
