@@ -4,6 +4,7 @@ from typing import Final
 
 from accelet.kube.pods import Pod
 from accelet.scheduler.gangs.grouping import Gang
+from accelet.scheduler.gangs.levels import EXCLUSIVE_LEVEL
 
 JOB_SET_EXCLUSIVE: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 JOB_SET_SELECTOR: Final = "alpha.jobset.sigs.k8s.io/node-selector"
@@ -23,7 +24,8 @@ def explain_lacking(gang: Gang) -> str:
         return text
     return (
         f"{text}; by the annotation {annotation} they are created only once the first has a node, and it "
-        "gets none without them: leave the annotation out, the scheduler places them near each other itself"
+        "gets none without them: leave the annotation out, the scheduler places them near each other itself; "
+        f"{EXCLUSIVE_LEVEL} gives them a domain of their own"
     )
 
 

@@ -120,7 +120,7 @@ class _World:
             used[on] += kind in ("devices", "daemon", "system")
         for at, gpus in zip(places, self.gpus, strict=True):
             used[at] += gpus
-        if any(amount > 2 for amount in used.values()):
+        if any(used[at] > 2 for at in places):
             return False
         all_of = [*places, *([self.kept] if self.kept else [])]
         if self.level and not all(self.shares(all_of[0], at, self.level) for at in all_of):
@@ -216,7 +216,6 @@ def test_gangs_planned_after_each_other_never_share_what_one_has_alone(
             assert not any(world.shares(a, b, level.text) for a in nodes for b in others)
     for plan, nodes in placed:
         of_one = replace(world, level=plan.gang.exclusive_level.text if plan.gang.exclusive_level else "")
-        assert of_one.obeys(()) or of_one.level
         assert replace(of_one, gpus=(0,) * len(nodes)).obeys(sorted(nodes))
 
 

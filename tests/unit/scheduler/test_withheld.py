@@ -30,6 +30,7 @@ def test_the_annotation_that_keeps_pods_from_being_made_is_named(
         assert reason.endswith("created")
     else:
         assert f"by the annotation {named} they are created only once the first has a node" in reason
+        assert reason.endswith("accelet.dev/exclusive-level gives them a domain of their own")
 
 
 def test_a_gang_that_is_complete_is_placed_whatever_it_says() -> None:
