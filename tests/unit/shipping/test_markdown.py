@@ -35,6 +35,11 @@ def test_every_link_leads_to_a_file_and_to_a_heading_of_it(name: str) -> None:
             assert link.anchor in anchors(target.read_text()), f"{name}:{link.line} points to #{link.anchor}"
 
 
+def test_readme_is_read_in_a_few_minutes() -> None:
+    lines = (PROJECT / "README.md").read_text().splitlines()
+    assert len(lines) <= 130, "it says what there is, and links to the page that says more"
+
+
 @pytest.mark.parametrize("path", documents(PROJECT), ids=lambda path: path.name)
 def test_no_sentence_has_more_words_than_people_can_follow(path: Path) -> None:
     name = str(path.relative_to(PROJECT))
