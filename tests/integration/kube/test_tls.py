@@ -1,5 +1,6 @@
 """Which API servers are believed: real TLS, with certificates as clusters have them."""
 
+import json
 import ssl
 from pathlib import Path
 
@@ -64,3 +65,24 @@ def test_nothing_but_strictness_is_taken_back(authority: Authority, tmp_path: Pa
     assert context.check_hostname
     assert context.verify_flags | ssl.VERIFY_X509_STRICT >= usual.verify_flags
     assert not context.verify_flags & ssl.VERIFY_X509_STRICT
+
+
+@pytest.mark.parametrize(("scheme", "authorities"), [("https", 1), ("http", 0)])
+def test_authorities_of_the_machine_are_read_only_for_servers_that_show_a_certificate(
+    scheme: str, authorities: int, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    path = tmp_path / "kubeconfig"
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": f"{scheme}://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "c",
+    }
+    path.write_text(json.dumps(document))
+    context = load_api(Kubeconfig((path,))).rest_client.pool_manager.connection_pool_kw["ssl_context"]
+    assert len(context.get_ca_certs()) == authorities
+    assert context.verify_mode is ssl.CERT_REQUIRED
