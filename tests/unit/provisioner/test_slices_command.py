@@ -170,7 +170,7 @@ def test_worker_that_cannot_be_read_is_a_sentence() -> None:
         ("kind: List\nitems: 7", "items is no list"),
         ("kind: List\nitems: [7]", r"items[0] is no object"),
         ("\x00", "neither YAML nor JSON"),
-        ("[" * 5000, "neither YAML nor JSON"),
+        ("[" * 5000, "nested more than 100 deep"),
         ("{" + "a: {" * 150 + "}" * 151, "nested more than 100 deep"),
         ("date: 2026-13-45", "neither YAML nor JSON"),
     ],
