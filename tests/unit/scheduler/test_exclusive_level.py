@@ -20,8 +20,9 @@ from accelet.scheduler.cluster.residents import Occupant
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.exclusive import occupant_of
 from accelet.scheduler.gangs.grouping import GANG_MIN, GATE_PREFIX, Gang, GangKey, find_gangs
-from accelet.scheduler.gangs.levels import EXCLUSIVE_LEVEL, PREFERRED_LEVEL
+from accelet.scheduler.gangs.levels import EXCLUSIVE_LEVEL, KUEUE_REQUIRED, PREFERRED_LEVEL
 from accelet.scheduler.gangs.placeholders import PLACEHOLDERS
+from accelet.scheduler.gangs.rank import JOBSET_GROUP
 from accelet.scheduler.gangs.workload import Workload
 from accelet.scheduler.moves.finding.letsin import LetsInTerms, find_lets_in
 from accelet.scheduler.moves.movable import running_task
@@ -40,6 +41,7 @@ from tests.unit.scheduler.moving_instances import as_task, running
 from tests.unit.scheduler.values import pod
 
 _LEVELS = Scheme().levels
+JOBSET = "jobset.sigs.k8s.io/jobset-name"
 _PLACES = ("x/p/1", "x/p/2", "x/q/1", "y/p/1", "y/p/2")
 _NODES = tuple(node(f"n{number}", place, gpus=2) for number, place in enumerate(_PLACES))
 _WHERE = {one.name: tuple(place.split("/")) for one, place in zip(_NODES, _PLACES, strict=True)}
@@ -446,6 +448,25 @@ def test_gangs_of_very_many_kinds_and_of_a_short_budget_keep_out_too() -> None:
         plan = find_places(gang, cluster.layout, cluster.room(), effort)
         assert set(plan.nodes or ("n6",)) <= {"n6", "n7", "n8"}
     assert plan_gang(gang, cluster.layout, cluster.room()).nodes is not None
+
+
+@pytest.mark.parametrize("other", ["devices", "block"])
+def test_pod_sets_with_levels_of_their_own_stay_in_the_domain_of_their_gang(other: str) -> None:
+    """In `x` somebody is, or has the block alone: `y` is left, and has room for both sets there only."""
+    nodes = [*_NODES, node("n5", "y/q/1", gpus=2)]
+    cluster = _cluster([_there(0, other, "n0")], nodes)
+    label = Scheme().label_sets[0][1]
+    said = {EXCLUSIVE_LEVEL: "block", KUEUE_REQUIRED: label}
+    sets = [(name, rank) for name, count in (("a", 2), ("b", 4)) for rank in range(count)]
+    gated = [
+        pod(f"m-{name}-0-{rank}", labels={JOBSET: "m", JOBSET_GROUP: name}, annotations=said)
+        for name, rank in sets
+    ]
+    (gang,) = find_gangs(gated)
+    assert len(gang.pod_sets) == 2
+    plan = plan_gang(gang, cluster.layout, cluster.room())
+    assert plan.nodes is not None
+    assert (set(plan.nodes[:2]), set(plan.nodes[2:])) == ({"n5"}, {"n3", "n4"})
 
 
 def test_placeholders_of_a_workload_get_a_domain_alone_and_have_it_until_its_pods_come() -> None:
