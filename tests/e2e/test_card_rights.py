@@ -270,7 +270,7 @@ def said_cards(node: Node) -> tuple[NodeCard, ...]:
 @pytest.mark.usefixtures("agent")
 def test_agent_follows_its_cards_on_a_real_node(node: Node, cards_file: Path, say: Say) -> None:
     assert [card.tiles for card in said_cards(node)] == [2, 2]
-    assert offered(node) == {TILES: ("4", "4"), MILLICORES: ("2k", "2k"), MEMORY: ("0", "0")}
+    assert offered(node) == {TILES: ("4", "4"), MILLICORES: ("2k", "2k")}  # memory is not known
     started = time.monotonic()
     write_cards(cards_file, 2, unhealthy=[1])
     wait_until("a sick card lowers the amounts", lambda: offered(node)[TILES] == ("2", "2"), timeout_s=15)

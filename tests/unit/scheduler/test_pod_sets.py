@@ -189,7 +189,10 @@ def _least(nodes: Sequence[Node], jobs: Sequence[JobOf], whole: int | None = Non
 
 
 def _judge(nodes: Sequence[Node], jobs: Sequence[JobOf], *, is_exact: bool, whole: int | None = None) -> None:
-    decided, least = _plan(nodes, *jobs), _least(nodes, jobs, whole)
+    decided = _plan(nodes, *jobs)
+    if whole is not None:  # what a pod requires for the whole gang stands for what its set requires
+        jobs = [replace(job, required=None) for job in jobs]
+    least = _least(nodes, jobs, whole)
     if decided.nodes is None:
         assert least is None or not (is_exact or decided.is_settled), decided.reason
         assert decided.is_settled or not is_exact or any(job.on for job in jobs), "sums alone decide"
