@@ -85,14 +85,21 @@ def command(
     help="The provisioner's settings: tiers, zones, classes.",
 )
 @click.option("--workers", is_flag=True, help="Show what the first worker of each slice is told of itself.")
+@click.option("--check", is_flag=True, help="Exit with 1 where something is refused.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 def plan(
-    *, file: Path, provider: ProviderName | None, config: Path | None, workers: bool, as_json: bool
+    *,
+    file: Path,
+    provider: ProviderName | None,
+    config: Path | None,
+    workers: bool,
+    check: bool,
+    as_json: bool,
 ) -> None:
     """Show which slices would be made for the jobs in a file, and why others would not.
 
-    Needs no cluster, and changes nothing anywhere. Exit codes: 0 everything that asks would get its slices,
-    1 something is refused, 2 the file or the settings cannot be read.
+    Needs no cluster, and changes nothing anywhere. Exit codes: 0 the answer is there, 1 something is
+    refused and --check is given, 2 the file or the settings cannot be read.
     """
     settings = _read_settings(config)
     objects = list(read_manifests(file))
@@ -106,7 +113,7 @@ def plan(
         print_offline_plan(Output(), found, told)
     for note in found.notes:
         click.echo(note, err=True)
-    if found.refused:
+    if check and found.refused:
         raise SystemExit(EXIT_FAILED)
 
 
