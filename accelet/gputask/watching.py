@@ -1,8 +1,8 @@
 """Watches tasks and what is made for them, and keeps the state up with it."""
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
 
+from accelet.control.watches import WatchedKind, Watches, WatchFaults
 from accelet.gputask.metrics import TaskMetrics
 from accelet.gputask.objects.jobs import TaskJob, TaskService, parse_job, parse_service
 from accelet.gputask.objects.names import TASK
@@ -11,63 +11,46 @@ from accelet.gputask.objects.task import GpuTask, parse_kept_task
 from accelet.gputask.state import TaskState
 from accelet.kinds.gputask import GPU_TASKS
 from accelet.kinds.move import MOVES, Move, parse_move
-from accelet.kube.apiresources import JOBS, PODS, ApiResource
-from accelet.kube.errors import KubeError
-from accelet.kube.objects import ObjectKey, RawObject
-from accelet.kube.watching.reflector import Reflector
-from accelet.kube.watching.silence import describe_silence, measure_silence
+from accelet.kube.apiresources import JOBS, PODS, SERVICES
+from accelet.kube.objects import ObjectKey
 from accelet.kube.watching.source import Scope, Source
 from accelet.kube.watching.store import Change
-from accelet.runtime.supervise import supervise
-from accelet.runtime.tasks import task_group
-
-_T = TypeVar("_T")
-SERVICES: Final = ApiResource("Service", "services")
 
 
 class Watching:
-    """The reflectors. `see` is told of each task that must be looked at."""
+    """The table of kinds. `see` is told of each task that must be looked at."""
 
     def __init__(
         self, api: Source, state: TaskState, metrics: TaskMetrics, see: Callable[[ObjectKey], None]
     ) -> None:
-        self._api, self._state, self._metrics, self._see = api, state, metrics, see
-        self._tasks = self._reflect(Scope(GPU_TASKS), parse_kept_task, self._see_task)
-        self._jobs = self._reflect(Scope(JOBS, label_selector=TASK), parse_job, self._see_job)
-        self._services = self._reflect(Scope(SERVICES, label_selector=TASK), parse_service, self._see_service)
-        self._pods = self._reflect(Scope(PODS, label_selector=TASK), parse_pod, self._see_pod)
-        self._moves = self._reflect(Scope(MOVES), parse_move, self._see_move)
-
-        self._watched: dict[str, Reflector[Any]] = {
-            "tasks": self._tasks,
-            "jobs": self._jobs,
-            "services": self._services,
-            "pods": self._pods,
-            "moves": self._moves,
-        }
+        self._state, self._see = state, see
+        self._watches = Watches(
+            api,
+            (
+                WatchedKind(Scope(GPU_TASKS), parse_kept_task, self._see_task, "tasks"),
+                WatchedKind(Scope(SERVICES, label_selector=TASK), parse_service, self._see_service),
+                WatchedKind(Scope(JOBS, label_selector=TASK), parse_job, self._see_job),
+                WatchedKind(Scope(PODS, label_selector=TASK), parse_pod, self._see_pod),
+                WatchedKind(Scope(MOVES), parse_move, self._see_move),
+            ),
+            WatchFaults.counted(metrics.faults),
+        )
 
     @property
     def is_synced(self) -> bool:
-        return all(one.is_synced for one in self._watched.values())
+        return self._watches.is_synced
 
     def silence_at(self, now_s: float) -> str:
         """Of what the API server has said nothing for too long, as a sentence; empty where it speaks."""
-        return describe_silence(measure_silence(self._watched, now_s))
+        return self._watches.silence_at(now_s)
 
     async def run(self) -> None:
         """Watches until it is cancelled."""
-        async with task_group() as group:
-            for name, reflector in self._watched.items():
-                task = f"watch of {name}"
-                group.create_task(supervise(task, reflector.run, self._count_fault), name=task)
+        await self._watches.run()
 
     async def synced(self) -> None:
         """Waits until everything has been seen once."""
-        await self._tasks.synced()
-        await self._jobs.synced()
-        await self._services.synced()
-        await self._pods.synced()
-        await self._moves.synced()
+        await self._watches.synced()
 
     async def refresh(self) -> None:
         """Brings the state up to date; what a former leader wrote last is in it then.
@@ -75,19 +58,7 @@ class Watching:
         Raises:
             KubeError: the API server did not answer.
         """
-        await self._tasks.refresh()
-        await self._services.refresh()
-        await self._jobs.refresh()
-        await self._pods.refresh()
-        await self._moves.refresh()
-
-    def _reflect(
-        self,
-        scope: Scope,
-        parse: Callable[[RawObject], _T],
-        changed: Callable[[Change[_T]], None],
-    ) -> Reflector[_T]:
-        return Reflector(self._api, scope, parse, changed=changed, failed=self._count)
+        await self._watches.refresh()
 
     def _see_task(self, change: Change[GpuTask]) -> None:
         if change.after is not None:
@@ -123,9 +94,3 @@ class Watching:
     def _tell(self, key: ObjectKey | None) -> None:
         if key is not None:
             self._see(key)
-
-    def _count_fault(self) -> None:
-        self._metrics.faults.labels("Fault").inc()
-
-    def _count(self, error: KubeError) -> None:
-        self._metrics.faults.labels(type(error).__name__).inc()

@@ -38,10 +38,9 @@ from accelet.gputask.objects.overlay import OverlayError
 from accelet.gputask.objects.pods import parse_pod
 from accelet.gputask.objects.task import GpuTask, parse_kept_task, parse_task
 from accelet.gputask.state import TaskState
-from accelet.gputask.watching import SERVICES
 from accelet.kinds.gputask import GPU_TASKS, GPUTaskStatus
 from accelet.kinds.move import MOVES, Move, parse_move
-from accelet.kube.apiresources import JOBS, PODS, ApiResource
+from accelet.kube.apiresources import JOBS, PODS, SERVICES, ApiResource
 from accelet.kube.client import Client
 from accelet.kube.errors import ConflictError, ExistsError, InvalidError, NotFoundError
 from accelet.kube.objects import RawObject, WireObject, read_object

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from accelet.control.lease import Terms
 from accelet.control.process import ControllerOptions, Surface, refreshed, run_controller
+from accelet.control.watches import WatchApi
 from accelet.kinds.move import Move
 from accelet.kube.watching.reliance import Reliance
 from accelet.runtime.blocking import brief_collections, measure_blocking
@@ -20,7 +21,7 @@ from accelet.scheduler.controller import Controller, MoveShare
 from accelet.scheduler.gangs.grouping import GATE_PREFIX
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.moves.book import MoveBook
-from accelet.scheduler.moves.watching import MoveApi, MoveWatching
+from accelet.scheduler.moves.watching import MoveWatching
 from accelet.scheduler.moves.writer import MoveWriter
 from accelet.scheduler.settings import DEFAULT_SETTINGS, SchedulerSettings
 from accelet.scheduler.state import SchedulerState
@@ -123,7 +124,7 @@ class SchedulerWork:
         if self._controller is not None:
             self._controller.see_volumes()
 
-    def _watch_moves(self, api: MoveApi) -> MoveWatching | None:
+    def _watch_moves(self, api: WatchApi) -> MoveWatching | None:
         if self._moves is None:
             return None
 
@@ -131,14 +132,7 @@ class SchedulerWork:
             if self._controller is not None:
                 self._controller.see_move(move)
 
-        metrics = self._metrics
-        return MoveWatching(
-            api,
-            self._moves.book,
-            changed=changed,
-            failed=lambda error: metrics.faults.labels(type(error).__name__).inc(),
-            fault=lambda: metrics.faults.labels("Fault").inc(),
-        )
+        return MoveWatching(api, self._moves.book, metrics=self._metrics, changed=changed)
 
     def readiness(self) -> Sequence[Check]:
         awaited, silence = self._watching.awaited_owners, self._watching.silence_at(SYSTEM_CLOCK.now_s())

@@ -1,24 +1,19 @@
 """Watches everything the scheduler looks at, and keeps the state up with it."""
 
-import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
+from accelet.control.watches import OptionalWatches, WatchApi, WatchedKind, Watches, WatchFaults
 from accelet.kube.apiresources import CONFIG_MAPS, JOBS, NODES, PODS, ApiResource
 from accelet.kube.barepod import parse_bare_pod
-from accelet.kube.errors import KubeError
 from accelet.kube.nodes import Node, parse_node
 from accelet.kube.objects import ObjectKey
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
-from accelet.kube.served import ListApi, is_served
-from accelet.kube.watching.reflector import Reflector
-from accelet.kube.watching.silence import Heard, describe_silence, measure_silence
-from accelet.kube.watching.source import Scope, Source
+from accelet.kube.watching.source import Scope
 from accelet.kube.watching.store import Change
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock
-from accelet.runtime.supervise import supervise
 from accelet.runtime.tasks import task_group
 from accelet.scheduler.gangs.workload import Workload, parse_workload
 from accelet.scheduler.metrics import SchedulerMetrics
@@ -43,12 +38,7 @@ OWNERS = (
 )
 """Kinds that say how many pods they make at one time. A cluster need not know all of them."""
 
-_LOOK_AGAIN_S = 60.0
 _UNSEEN = "owners of this kind are not seen"
-
-
-class WatchApi(Source, ListApi, Protocol):
-    """The requests it takes; `accelet.kube.client.Client` is one."""
 
 
 class Listener(Protocol):
@@ -64,7 +54,7 @@ class Listener(Protocol):
 
 
 class Watching:
-    """The reflectors; `listener` gives who is told of changes at present, if anybody is."""
+    """The tables of kinds; `listener` gives who is told of changes at present, if anybody is."""
 
     def __init__(
         self,
@@ -75,57 +65,57 @@ class Watching:
         listener: Callable[[], Listener | None],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._api, self._state, self._metrics = api, state, metrics
-        self._clock = clock
+        self._state, self._clock = state, clock
         self._listener = listener
-        self._pods = Reflector(
+        faults = WatchFaults.counted(metrics.faults)
+        parse = partial(parse_pod, keeps_environment=False)
+        self._watches = Watches(
             api,
-            Scope(PODS, page_size=100),
-            partial(parse_pod, keeps_environment=False),
-            changed=self._see_pod,
-            failed=self._count,
-            salvage=parse_bare_pod,
+            (
+                WatchedKind(Scope(NODES, page_size=1000), parse_node, self._see_node),
+                WatchedKind(
+                    Scope(CONFIG_MAPS, label_selector=SELECTOR), parse_record, self._see_record, "plans"
+                ),
+                WatchedKind(Scope(PODS, page_size=100), parse, self._see_pod, salvage=parse_bare_pod),
+            ),
+            faults,
+            clock=clock,
         )
-        self._nodes = Reflector(
-            api, Scope(NODES, page_size=1000), parse_node, changed=self._see_node, failed=self._count
+        # Asked for until there is an answer: a gang could be taken for one of unknown size otherwise, and be
+        # placed incomplete.
+        self._owners = OptionalWatches(
+            api, [self._owner(one) for one in OWNERS], faults, unseen=_UNSEEN, clock=clock
         )
-        self._records = Reflector(
-            api,
-            Scope(CONFIG_MAPS, label_selector=SELECTOR),
-            parse_record,
-            changed=self._see_record,
-            failed=self._count,
+
+    def _owner(self, resource: ApiResource) -> WatchedKind[Workload]:
+        kind = resource.kind
+        return WatchedKind(
+            Scope(resource), partial(parse_workload, kind=kind), partial(self._see_workload, kind)
         )
-        self._found_owners = asyncio.Event()
-        self._awaited_owners: str | None = OWNERS[0].kind
 
     @property
     def is_synced(self) -> bool:
-        return all(r.is_synced for r in (self._pods, self._nodes, self._records))
+        return self._watches.is_synced
 
     def silence_at(self, now_s: float) -> str:
         """Of what the API server has said nothing for too long, as a sentence; empty where it speaks."""
-        watched: dict[str, Heard] = {"pods": self._pods, "nodes": self._nodes, "plans": self._records}
-        return describe_silence(measure_silence(watched, now_s))
+        return self._watches.silence_at(now_s)
 
     @property
     def awaited_owners(self) -> str | None:
         """The kind of owners without which nothing is placed yet; None once all have been looked for."""
-        return self._awaited_owners
+        return self._owners.awaited
 
     async def run(self) -> None:
         """Watches until it is cancelled."""
         async with task_group() as group:
-            self._start(group, "pods", self._pods)
-            self._start(group, "nodes", self._nodes)
-            self._start(group, "plans", self._records)
-            await self._watch_owners(group)
+            group.create_task(self._watches.run())
+            group.create_task(self._owners.run())
 
     async def synced(self) -> None:
         """Waits until everything has been seen once."""
-        for reflector in (self._nodes, self._pods, self._records):
-            await reflector.synced()
-        await self._found_owners.wait()
+        await self._watches.synced()
+        await self._owners.looked_for()
 
     async def refresh(self) -> None:
         """Brings the state up to date; what a former leader wrote last is in it then.
@@ -133,41 +123,7 @@ class Watching:
         Raises:
             KubeError: the API server did not answer.
         """
-        await self._nodes.refresh()
-        await self._records.refresh()
-        await self._pods.refresh()
-
-    async def _watch_owners(self, group: asyncio.TaskGroup) -> None:
-        """Watches the kinds of owners that the cluster knows, and from time to time looks for more."""
-        unknown = list(OWNERS)
-        while True:
-            for resource in list(unknown):
-                if not self._found_owners.is_set():
-                    self._awaited_owners = resource.kind
-                # Asked until there is an answer: a gang could be taken for one of unknown size otherwise,
-                # and be placed incomplete.
-                if not await is_served(self._api, resource, self._count, unseen=_UNSEEN):
-                    continue
-                unknown.remove(resource)
-                parse = partial(parse_workload, kind=resource.kind)
-                reflector: Reflector[Workload] = Reflector(
-                    self._api,
-                    Scope(resource),
-                    parse,
-                    changed=partial(self._see_workload, resource.kind),
-                    failed=self._count,
-                )
-                self._start(group, resource.plural, reflector)
-                if not self._found_owners.is_set():
-                    await reflector.synced()
-            self._found_owners.set()
-            self._awaited_owners = None
-            await self._clock.sleep(_LOOK_AGAIN_S)
-
-    def _start(self, group: asyncio.TaskGroup, name: str, reflector: Reflector[Any]) -> None:
-        """A fault in taking over one kind of objects must not end the watches of the others."""
-        task = f"watch of {name}"
-        group.create_task(supervise(task, reflector.run, self._count_fault), name=task)
+        await self._watches.refresh()
 
     def _see_pod(self, change: Change[Pod]) -> None:
         if change.after is not None:
@@ -201,9 +157,3 @@ class Watching:
             self._state.remove_workload(kind, *change.key)
         if listener := self._listener():
             listener.see_workload()
-
-    def _count_fault(self) -> None:
-        self._metrics.faults.labels("Fault").inc()
-
-    def _count(self, error: KubeError) -> None:
-        self._metrics.faults.labels(type(error).__name__).inc()

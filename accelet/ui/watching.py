@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from accelet.control.watches import WatchApi
 from accelet.dra.names import GPU_DRIVER
 from accelet.dra.preparing.claim import RESOURCE_CLAIMS, parse_held
 from accelet.dra.publishing.published import parse_published
@@ -34,7 +35,7 @@ from accelet.runtime.supervise import supervise
 from accelet.runtime.tasks import task_group
 from accelet.scheduler.gangs.workload import parse_workload
 from accelet.scheduler.record import SELECTOR, parse_record
-from accelet.scheduler.watching import OWNERS, WatchApi
+from accelet.scheduler.watching import OWNERS
 
 LOOK_AGAIN_S: Final = 30.0
 """After how long it is asked again for what the cluster does not know, or the person may not see."""

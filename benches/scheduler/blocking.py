@@ -16,6 +16,7 @@ from typing import cast
 import msgspec
 from prometheus_client import CollectorRegistry
 
+from accelet.control.watches import WatchApi
 from accelet.control.writer import FencedWriter
 from accelet.kube.apiresources import NODES, PODS, ApiResource, ObjectApi
 from accelet.kube.objects import Page
@@ -28,7 +29,7 @@ from accelet.scheduler.gangs.grouping import GANG_SIZE, GATE_PREFIX
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.settings import SchedulerSettings
 from accelet.scheduler.state import SchedulerState
-from accelet.scheduler.watching import WatchApi, Watching
+from accelet.scheduler.watching import Watching
 from accelet.scheduler.writer import PlanWriter
 from benches.scheduler.memory import raw_node, raw_pod
 

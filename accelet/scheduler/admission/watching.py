@@ -1,26 +1,19 @@
 """Keeps up with what Kueue has, where the settings say so, and tells the keeper of whoever leads."""
 
-import asyncio
 import time
-from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
 
 import msgspec
 
 from accelet.control.process import Surface, refreshed
-from accelet.kube.apiresources import ApiResource
+from accelet.control.watches import OptionalWatches, WatchedKind, WatchFaults
 from accelet.kube.errors import KubeError
-from accelet.kube.served import is_served
-from accelet.kube.watching.reflector import Reflector
 from accelet.kube.watching.source import Scope
 from accelet.kube.watching.store import Change
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.clock import SYSTEM_CLOCK, within
 from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
-from accelet.runtime.supervise import supervise
-from accelet.runtime.tasks import task_group
 from accelet.runtime.waiting import until_it_works
 from accelet.scheduler.admission.book import AdmissionBook
 from accelet.scheduler.admission.keeping import AdmissionKeeper
@@ -43,9 +36,7 @@ from accelet.scheduler.settings import AdmissionSettings
 from accelet.scheduler.state import SchedulerState
 from accelet.scheduler.writer import PlanWriter
 
-T = TypeVar("T")
 _log = Log(__name__)
-_LOOK_AGAIN_S = 60.0
 READ_WITHIN_S = 10.0
 """A new leader that cannot read what Kueue has for so long begins without it."""
 
@@ -67,11 +58,16 @@ class Admission:
         self._read_within_s = read_within_s
         self._book = AdmissionBook()
         self._keeper: AdmissionKeeper | None = None
-        self._looked_for = asyncio.Event()
-        self._reflectors: tuple[tuple[ApiResource, Reflector[Any]], ...] = (
-            (RESOURCE_FLAVORS, self._reflect(RESOURCE_FLAVORS, parse_flavor, self._see_flavor)),
-            (ADMISSION_CHECKS, self._reflect(ADMISSION_CHECKS, parse_admission_check, self._see_check)),
-            (WORKLOADS, self._reflect(WORKLOADS, parse_kueue_workload, self._see_workload)),
+        self._faults = WatchFaults.counted(metrics.faults)
+        self._watches = OptionalWatches(
+            surface.client,
+            (
+                WatchedKind(Scope(RESOURCE_FLAVORS, page_size=100), parse_flavor, self._see_flavor),
+                WatchedKind(Scope(ADMISSION_CHECKS, page_size=100), parse_admission_check, self._see_check),
+                WatchedKind(Scope(WORKLOADS, page_size=100), parse_kueue_workload, self._see_workload),
+            ),
+            self._faults,
+            unseen=_UNSEEN,
         )
 
     async def read_levels(self, state: SchedulerState) -> None:
@@ -90,7 +86,7 @@ class Admission:
 
         def note(error: KubeError, _: float) -> None:
             failing.failed(error)
-            self._count(error)
+            self._faults.failed(error)
 
         scheme = await until_it_works(read, KubeError, note, backoff=Backoff(first_s=0.5, most_s=30.0))
         failing.worked()
@@ -98,19 +94,7 @@ class Admission:
 
     async def watch(self) -> None:
         """Watches until it is cancelled; Kueue may be installed later."""
-        async with task_group() as group:
-            unknown = list(self._reflectors)
-            while True:
-                for resource, reflector in list(unknown):
-                    if not await is_served(self._surface.client, resource, self._count, unseen=_UNSEEN):
-                        continue
-                    unknown.remove((resource, reflector))
-                    name = f"watch of {resource.plural}"
-                    group.create_task(supervise(name, reflector.run, self._count_fault), name=name)
-                    if not self._looked_for.is_set():
-                        await reflector.synced()
-                self._looked_for.set()
-                await SYSTEM_CLOCK.sleep(_LOOK_AGAIN_S)
+        await self._watches.run()
 
     async def begin(self, state: SchedulerState, plans: PlanWriter) -> AdmissionKeeper | None:
         """The keeper of a new leadership, with the room that is promised taken; None where it is off.
@@ -135,8 +119,8 @@ class Admission:
 
     async def _catch_up(self, keeper: AdmissionKeeper) -> None:
         """Knows what Kueue has as of now, and takes the room that is promised."""
-        await self._looked_for.wait()
-        await refreshed(self._refresh)
+        await self._watches.looked_for()
+        await refreshed(self._watches.refresh)
         await refreshed(keeper.restore)
 
     async def _catch_up_late(self, keeper: AdmissionKeeper) -> None:
@@ -150,21 +134,6 @@ class Admission:
             self._keeper.forget()
         self._keeper = None
         self._metrics.kueue_unread.set(0)
-
-    async def _refresh(self) -> None:
-        for _, reflector in self._reflectors:
-            if reflector.is_synced:
-                await reflector.refresh()
-
-    def _reflect(
-        self,
-        resource: ApiResource,
-        parse: Callable[[Any], T],
-        see: Callable[[Change[T]], None],
-    ) -> Reflector[T]:
-        return Reflector(
-            self._surface.client, Scope(resource, page_size=100), parse, changed=see, failed=self._count
-        )
 
     def _see_workload(self, change: Change[KueueWorkload]) -> None:
         if change.after is not None:
@@ -191,9 +160,3 @@ class Admission:
             self._book.flavors.pop(name, None)
         if self._keeper is not None:
             self._keeper.see_flavor()
-
-    def _count_fault(self) -> None:
-        self._metrics.faults.labels("Fault").inc()
-
-    def _count(self, error: KubeError) -> None:
-        self._metrics.faults.labels(type(error).__name__).inc()

@@ -1,20 +1,18 @@
 """Keeps up with volumes, their claims and classes, where the scheduler may read them."""
 
 import asyncio
-from collections.abc import Callable, Collection
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable
+from dataclasses import replace
 
-from accelet.kube.apiresources import VOLUME_CLAIMS, VOLUME_CLASSES, VOLUMES, ApiResource
+from accelet.control.watches import LOOK_AGAIN_S, WatchApi, WatchedKind, Watches, WatchFaults
+from accelet.kube.apiresources import VOLUME_CLAIMS, VOLUME_CLASSES, VOLUMES
 from accelet.kube.errors import ForbiddenError, KubeError, NotFoundError
-from accelet.kube.served import ListApi
-from accelet.kube.watching.reflector import Reflector
-from accelet.kube.watching.source import Scope, Source
+from accelet.kube.watching.source import Scope
 from accelet.kube.watching.store import Change
 from accelet.runtime.backoff import Backoff
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock, within
 from accelet.runtime.failing import Failing
 from accelet.runtime.logs import Log
-from accelet.runtime.supervise import supervise
 from accelet.runtime.tasks import task_group
 from accelet.runtime.waiting import until_it_works
 from accelet.scheduler.cluster.volumes import (
@@ -28,16 +26,10 @@ from accelet.scheduler.cluster.volumes import (
 from accelet.scheduler.metrics import SchedulerMetrics
 from accelet.scheduler.state import SchedulerState
 
-T = TypeVar("T")
 _log = Log(__name__)
 _KINDS = (VOLUME_CLASSES, VOLUMES, VOLUME_CLAIMS)
-_LOOK_AGAIN_S = 60.0
 READ_WITHIN_S = 10.0
 """A new leader that cannot read the volumes for so long begins without them."""
-
-
-class VolumeApi(Source, ListApi, Protocol):
-    """The requests it takes; `accelet.kube.client.Client` is one."""
 
 
 class VolumeWatching:
@@ -48,16 +40,17 @@ class VolumeWatching:
 
     def __init__(
         self,
-        api: VolumeApi,
+        api: WatchApi,
         state: SchedulerState,
         metrics: SchedulerMetrics,
         *,
         changed: Callable[[], None],
         clock: Clock = SYSTEM_CLOCK,
         read_within_s: float = READ_WITHIN_S,
-        look_again_s: float = _LOOK_AGAIN_S,
+        look_again_s: float = LOOK_AGAIN_S,
     ) -> None:
-        self._api, self._state, self._metrics = api, state, metrics
+        self._api, self._state = api, state
+        self._faults = WatchFaults.counted(metrics.faults)
         self._changed, self._clock = changed, clock
         self._read_within_s, self._look_again_s = read_within_s, look_again_s
         self._looked_for = asyncio.Event()
@@ -94,7 +87,7 @@ class VolumeWatching:
 
         def note(error: KubeError, _: float) -> None:
             failing.failed(error)
-            self._count(error)
+            self._faults.failed(error)
 
         return await until_it_works(
             ask, KubeError, note, backoff=Backoff(first_s=0.1, most_s=5.0), clock=self._clock
@@ -105,45 +98,35 @@ class VolumeWatching:
         refused = asyncio.Event()
 
         def failed(error: KubeError) -> None:
-            self._count(error)
+            self._faults.failed(error)
             if isinstance(error, ForbiddenError):
                 self._lacking.failed(error)
                 refused.set()
 
-        reflectors: tuple[Reflector[Any], ...] = (
-            self._reflect(VOLUME_CLASSES, parse_volume_class, self._see_class, failed),
-            self._reflect(VOLUMES, parse_volume, self._see_volume, failed),
-            self._reflect(VOLUME_CLAIMS, parse_volume_claim, self._see_claim, failed),
+        watches = Watches(
+            self._api,
+            (
+                WatchedKind(Scope(VOLUME_CLASSES, page_size=100), parse_volume_class, self._see_class),
+                WatchedKind(Scope(VOLUMES, page_size=100), parse_volume, self._see_volume),
+                WatchedKind(Scope(VOLUME_CLAIMS, page_size=100), parse_volume_claim, self._see_claim),
+            ),
+            replace(self._faults, failed=failed),
+            clock=self._clock,
         )
         try:
             async with task_group() as group:
-                tasks = [
-                    group.create_task(supervise(f"watch of {one.kind}s", reflector.run, self._count_fault))
-                    for one, reflector in zip(_KINDS, reflectors, strict=True)
-                ]
-                tasks.append(group.create_task(self._begin(reflectors)))
+                tasks = (group.create_task(watches.run()), group.create_task(self._begin(watches)))
                 await refused.wait()
                 for task in tasks:
                     task.cancel()
         finally:
             self._tell(self._state.forget_volumes())
 
-    async def _begin(self, reflectors: Collection[Reflector[Any]]) -> None:
-        for reflector in reflectors:
-            await reflector.synced()
+    async def _begin(self, watches: Watches) -> None:
+        await watches.synced()
         self._lacking.worked()
         self._tell(self._state.begin_volumes())
         self._looked_for.set()
-
-    def _reflect(
-        self,
-        resource: ApiResource,
-        parse: Callable[[Any], T],
-        see: Callable[[Change[T]], None],
-        failed: Callable[[KubeError], None],
-    ) -> Reflector[T]:
-        scope = Scope(resource, page_size=100)
-        return Reflector(self._api, scope, parse, changed=see, failed=failed, clock=self._clock)
 
     def _see_claim(self, change: Change[VolumeClaim]) -> None:
         self._tell(self._state.set_volume_claim(change.key, change.after))
@@ -157,9 +140,3 @@ class VolumeWatching:
     def _tell(self, is_news: bool) -> None:
         if is_news:
             self._changed()
-
-    def _count_fault(self) -> None:
-        self._metrics.faults.labels("Fault").inc()
-
-    def _count(self, error: KubeError) -> None:
-        self._metrics.faults.labels(type(error).__name__).inc()

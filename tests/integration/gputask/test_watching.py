@@ -12,8 +12,8 @@ from accelet.fakeapi import FakeApi
 from accelet.gputask.metrics import TaskMetrics
 from accelet.gputask.settings import TaskSettings
 from accelet.gputask.state import TaskState
-from accelet.gputask.watching import SERVICES, Watching
-from accelet.kube.apiresources import ApiResource
+from accelet.gputask.watching import Watching
+from accelet.kube.apiresources import SERVICES, ApiResource
 from accelet.kube.client import Client
 from accelet.kube.objects import ObjectKey, Page
 from accelet.kube.watching.source import Batches
