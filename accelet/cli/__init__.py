@@ -1,4 +1,31 @@
-"""The command line: reads what the user asks for and wires everything."""
+"""The command line: reads what the user asks for and wires everything.
+
+It may import everything, and nothing imports it.
+
+demotasks/    What `accelet demo tasks` runs: a cluster of cards without a cluster, and a story in it.
+drawing/      What commands draw for people.
+reading/      What offline commands read.
+subcommands/  Commands below commands: `accelet slices forget`, `accelet demo provisioner`.
+tasks/        `accelet task`: what people do with GPU tasks.
+agent         `accelet agent`: the node agent.
+cards         `accelet cards`: every card and tile of the cluster, who holds it, and what is free.
+conformance   `accelet conformance`: checks any device plugin or DRA driver against a fake kubelet.
+demo          `accelet demo`: the main job on a simulated node, with a fake kubelet and no cluster.
+demo_run      What the demo does: an agent, a fake kubelet, a few pods, one restart; and what was seen of it.
+devices       `accelet devices`: what would be advertised, and what was skipped and why.
+doctor        `accelet doctor`: what is wrong on a node or in a cluster, and how to mend it.
+ending        How a process of ours ends: every error as one sentence, and with one exit code.
+explain       `accelet explain`: which devices and tiles a pod's containers have, why, and whether all sources
+              agree.
+extras        What is installed only where it is asked for, and what a user reads who needs it and has it not.
+fake_kubelet  `accelet fake-kubelet`: a kubelet to test device plugins against.
+options       Options that several commands have in common.
+plan          `accelet plan`: places gangs offline, from lists as kubectl prints them, and shows who sits
+              where.
+provisioner   `accelet provisioner`: makes TPU slices for the jobs that ask for them.
+scheduler     `accelet scheduler`: the topology-aware gang scheduler.
+slices        `accelet slices`: the slices that are wanted, and what would be made for jobs.
+"""
 
 from importlib import import_module
 from typing import Any, Final

@@ -1,4 +1,31 @@
-"""A faithful fake kubelet, for anyone who writes a device plugin or a DRA driver."""
+"""A faithful fake kubelet, for anyone who writes a device plugin or a DRA driver.
+
+It may import the rows below; no process that it stands beside.
+
+claims/        Dynamic Resource Allocation as a kubelet does it: drivers, the claims it knows, Prepare and
+               Unprepare.
+conformance/   Checks what any device plugin, in whatever language, owes a kubelet; from outside, by a fake
+               one.
+devices/       What the kubelet remembers of devices and who holds them; no sockets.
+scenario/      Scenarios: what happens to a kubelet and its pods, as a file.
+services/      What the kubelet speaks: its sockets and the plugins at their other ends.
+admission      Admits one pod: container by container, resource by resource, as the kubelet does.
+behaviour =    What differs between kubelets, by version name.
+clock          The clock a fake kubelet lives by: the machine's, or one that a test moves.
+faults         What a kubelet can do wrong on purpose.
+kubelet        The fake kubelet as tests and commands use it.
+life           A node and the kubelets that live on it, one after the other.
+node           What outlives a kubelet: its folders, the pods bound to the node, and their containers.
+pods =         Pods as the kubelet sees them: what they ask for, in which containers.
+process        One life of a kubelet: from its start, through a loop over pods, to its end.
+pytest_plugin  pytest fixtures for anyone who writes a device plugin; comes with `pip install
+               accelet[testing]`.
+resource       What a test sees of one resource, always as it is now.
+sample_driver  A small DRA driver that does everything right: an example, and what the checks are tried on.
+sample_plugin  A small device plugin that does everything right: an example, and what the checks are tried on.
+trace          What happened, one event after the other, and a way to wait for the next.
+workers        Runs the containers of admitted pods; there is no runtime, they just count as running.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Final

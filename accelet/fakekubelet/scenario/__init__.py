@@ -1,4 +1,9 @@
-"""Scenarios: what happens to a kubelet and its pods, as a file."""
+"""Scenarios: what happens to a kubelet and its pods, as a file.
+
+fake    Plays scenarios on the fake kubelet.
+format  What a scenario file may say: one action a step.
+run     Runs a scenario against a kubelet, fake or real, and says what the plugin did wrong.
+"""
 
 from accelet.fakekubelet.scenario.fake import FakeTarget, Fate, fate_of
 from accelet.fakekubelet.scenario.format import Scenario, Step, read_scenario, schema

@@ -1,1 +1,4 @@
-"""Volumes of pods, as far as the scheduler keeps up with them."""
+"""Volumes of pods, as far as the scheduler keeps up with them.
+
+watching  Keeps up with volumes, their claims and classes, where the scheduler may read them.
+"""

@@ -1,6 +1,8 @@
-"""The product's folders stay small, and a class name means one thing."""
+"""The product's folders stay small, each names what it has, and a class name means one thing."""
 
 import ast
+import re
+import tomllib
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -39,3 +41,49 @@ def test_no_other_class_name_has_two_meanings() -> None:
     several = {name: where for name, where in places.items() if len(where) > 1 and name not in ROLES}
     assert {name: where for name, where in several.items() if name not in ONE_CONCEPT} == {}
     assert several.keys() >= ONE_CONCEPT.keys(), "whatever is told apart by now needs no excuse"
+
+
+GENERATED = ROOT / "accelet" / "kubelet" / "api"
+
+
+def pure_modules() -> set[str]:
+    """The paths of modules and packages that import-linter keeps from all I/O."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    (pure,) = (one["source_modules"] for one in contracts if one["name"] == "Pure modules do no I/O")
+    return {name.replace(".", "/") for name in pure}
+
+
+def is_within(path: Path, names: set[str]) -> bool:
+    """Whether a module, or a package it is in, is among these."""
+    return any(str(one) in names for one in (path, *path.parents))
+
+
+def named_by(package: Path) -> dict[str, bool]:
+    """What the docstring of a package names, a line each: whether it is marked as pure, by name."""
+    text = ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8"))) or ""
+    lines = re.findall(r"^(\w+/?)( =)? {2,}\S", text, flags=re.MULTILINE)
+    return {name: bool(mark) for name, mark in lines}
+
+
+def test_each_package_names_its_modules_and_marks_the_pure_ones() -> None:
+    """A new module gets a line in `__init__.py`. In a package that is pure as a whole nothing is marked."""
+    pure = pure_modules()
+    packages = {path.parent for top in PRODUCT for path in (ROOT / top).rglob("__init__.py")} - {GENERATED}
+    amiss: list[str] = []
+    for package in packages - {ROOT / "accelet"}:
+        here = package.relative_to(ROOT)
+        names = {path.stem: path for path in package.glob("*.py") if not path.stem.startswith("__")}
+        names |= {f"{path.parent.name}/": path.parent for path in package.glob("*/__init__.py")}
+        there = {
+            name: is_within(here / name.rstrip("/"), pure) and not is_within(here, pure) for name in names
+        }
+        for name, mark in there.items() - named_by(package).items():
+            amiss.append(f"{here}/__init__.py lacks the line {name + ' =' if mark else name}")
+        for name, mark in named_by(package).items() - there.items():
+            amiss.append(f"{here}/__init__.py has the line {name + ' =' if mark else name}")
+    assert sorted(amiss) == []
+
+
+def test_the_way_in_stays_short() -> None:
+    assert len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()) <= 110

@@ -1,1 +1,11 @@
-"""Places for gangs whose pod sets are each to be in one domain of a level of their own."""
+"""Places for gangs whose pod sets are each to be in one domain of a level of their own.
+
+Pure: values in, values out.
+
+choice   Which domain each group of pods gets, so that all of them have room: by sums, and a search.
+filling  A leaf for each pod, once each group of pods has a domain.
+groups   The groups of a gang's pods that must each share a domain: pod sets, their slices, and slices of
+         these.
+placing  Places for a gang of which pod sets are each to be in one domain, or a sentence why there are none.
+reasons  Why there is no place for a gang whose pod sets are each to be in one domain.
+"""
