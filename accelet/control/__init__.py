@@ -5,6 +5,8 @@ It may import `accelet.kube` and the rows below; no controller.
 errors =         What can keep a controller from its work; each text is a sentence for people.
 lease            One leader at a time, by a Lease of the API server.
 leaserecord =    A Lease as a value, and what a candidate does about it.
+pacing           Work that costs much: in parts, not too often, and not again at once for those it did
+                 nothing for.
 process          A controller's process: it watches always and acts while it leads.
 refusedstatuses  Objects whose status the API server refuses for what it says: each is tried again ever later.
 status =         What is to be written of an object's status.

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from accelet.control.errors import NotLeadingError
+from accelet.control.pacing import Intervals, Parts, Rests
 from accelet.kinds.move import MOST_MOVED, Move, MoveGain
 from accelet.kube.errors import ForbiddenError, InvalidError, KubeError
 from accelet.runtime.clock import Clock
@@ -88,21 +89,25 @@ class Proposer:
         self._terms = LetsInTerms(factor=settings.factor)
         self._improver = Improver(settings, clock)
         self._failing = Failing(_log, "cannot propose moves")
-        self._rests_until_s: dict[GangKey, float] = {}
+        self._rests = Rests[GangKey](clock.now_s)
         self._told: dict[str, str] = {}
         self._whose: dict[str, str] = {}
         self._looked_s: dict[str, float] = {}
-        self._again_s = 0.0
+        self._intervals = Intervals(clock, _EVERY_S, _SHARE)
 
     async def look(self, waiting: Sequence[Plan], layout: Layout, kept: Reservation | None) -> float:
         """Proposes what helps; returns after how long to look again.
 
         `waiting` are the gangs without a place, `kept` the nodes that are kept free for one of them.
         """
-        started_s = self._clock.now_s()
-        if started_s < self._again_s:
-            return self._again_s - started_s
-        gang = self._next_gang(waiting, started_s)
+        if (left_s := self._intervals.left_s) > 0:
+            return left_s
+        with self._intervals.look():
+            await self._look(waiting, layout, kept)
+        return max(_LOOK_S, self._intervals.left_s)
+
+    async def _look(self, waiting: Sequence[Plan], layout: Layout, kept: Reservation | None) -> None:
+        gang = self._next_gang(waiting)
         wished = self._wished()
         drained = Drained.as_said(self._state.cluster.nodes)
         improves = not is_wanted(waiting) and self._may_improve()
@@ -118,15 +123,11 @@ class Proposer:
                 self._failing.failed(error)
             else:
                 self._failing.worked()
-        ended_s = self._clock.now_s()
-        self._again_s = ended_s + max(_EVERY_S, _SHARE * (ended_s - started_s))
-        return max(_LOOK_S, self._again_s - ended_s)
 
-    def _next_gang(self, waiting: Sequence[Plan], now_s: float) -> Gang | None:
+    def _next_gang(self, waiting: Sequence[Plan]) -> Gang | None:
         """The first that has waited long enough and has not been looked at lately."""
         # A gang that a plan awaits Moves for does not wait, and may wait again any moment.
-        resting = self._rests_until_s.items()
-        self._rests_until_s = {key: until_s for key, until_s in resting if until_s > now_s}
+        self._rests.forget_ended()
         live = [move for move in self._book.live if not self._book.is_given_up(move)]
         let_in = {move.spec.gain.lets_in for move in live if move.spec.gain.kind == "LetsIn"}
         if let_in - {move.spec.gain.lets_in for move in live if self._waits_for_a_person(move)}:
@@ -140,7 +141,7 @@ class Proposer:
             )
             is_asked_for = bool(let_in) and lets_in_key(gang.key) in let_in
             is_fickle = gang.key.namespace in fickle
-            is_resting = is_asked_for or is_fickle or gang.key in self._rests_until_s
+            is_resting = is_asked_for or is_fickle or self._rests.is_resting(gang.key)
             if plan.is_settled and not is_apart and not is_resting and gang.newest_s <= since_s:
                 return gang.least_part
         return None
@@ -211,7 +212,7 @@ class Proposer:
             await self._write(move, found.gain, f"{found.gain.kind}/{self._wall_s()}")
 
     async def _let_in(self, gang: Gang, tasks: Sequence[MovableTask], supposed: Supposition) -> None:
-        self._rests_until_s[gang.key] = self._clock.now_s() + _REST_S
+        self._rests.begin(gang.key, _REST_S)
         may = [task for task in tasks if task.terms.moves.policy != "Never"]
         history = self._history()
         found_moves = await asyncio.to_thread(propose_lets_in, [gang], may, supposed, history, self._terms)
@@ -286,17 +287,15 @@ class Proposer:
     async def _tasks(self, wished: set[str]) -> list[MovableTask]:
         """The tasks that run, and may be moved or are wished elsewhere; not too many looked at at once."""
         found: list[MovableTask] = []
-        looked_at = 0
+        parts = Parts(_PODS_AT_ONCE)
         for terms in list(self._book.tasks.values()):
             if terms.is_held_up or (terms.moves.policy == "Never" and terms.uid not in wished):
                 continue
             task = running_task(terms, self._state)
-            looked_at += 1 if task is None else len(task.nodes)
+            parts.count(1 if task is None else len(task.nodes))
             if task is not None and len(task.nodes) <= MOST_MOVED:
                 found.append(task)
-            if looked_at >= _PODS_AT_ONCE:
-                looked_at = 0
-                await asyncio.sleep(0)
+            await parts.pause()
         return found
 
     def _suppose(

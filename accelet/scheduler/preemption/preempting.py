@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from accelet.control.pacing import Intervals, Parts, Rests
 from accelet.kube.errors import KubeError, MalformedObjectError
 from accelet.kube.objects import ObjectKey, RawObject
 from accelet.kube.pods import Pod
@@ -42,17 +43,6 @@ _GONE_BY_S = 60.0
 
 _BUDGETS_A_PAGE = "500"
 _MOST_PAGES = 40
-
-
-@dataclass(frozen=True, slots=True)
-class _Rest:
-    """Nobody is evicted for a gang `until_s`. It began when the gang was last looked at, `since_s`."""
-
-    since_s: float = 0.0
-    until_s: float = 0.0
-
-
-_NEVER = _Rest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +89,8 @@ class Preemptor:
         self._clock, self._wall_s = clock, wall_s
         self._listing = Failing(_log, "cannot preempt")
         self._wanting: dict[GangKey, int] = {}
-        self._rests: dict[GangKey, _Rest] = {}
-        self._again_s = 0.0
+        self._rests = Rests[GangKey](clock.now_s)
+        self._intervals = Intervals(clock, _EVERY_S, _SHARE)
 
     def note(self, waiting: Collection[Plan]) -> float | None:
         """Notes who waits after a round; returns in how many seconds another one may help them."""
@@ -112,42 +102,35 @@ class Preemptor:
             if plan.is_settled and may_preempt(plan.gang, owners):
                 self._wanting[plan.gang.key] = rank_over(plan.gang.pods)
         # Who does not wait at the moment, as its pods are refused, still rests.
-        for key in self._rests.keys() - self._wanting.keys():
-            if self._rests[key].until_s <= now_s:
-                del self._rests[key]
-        rests_s = [max(self._rest(key).until_s, self._again_s) - now_s for key in self._wanting]
+        self._rests.forget_ended(self._wanting)
+        next_s = self._intervals.until_s
+        rests_s = [max(self._rests.last(key).until_s, next_s) - now_s for key in self._wanting]
         return max(0.0, min(rests_s)) if rests_s else None
 
     def rest(self, gang: GangKey, for_s: float = _REST_S) -> None:
         """Nobody is evicted for the gang for a while."""
-        now_s = self._clock.now_s()
-        self._rests[gang] = _Rest(now_s, now_s + for_s)
-
-    def _rest(self, gang: GangKey) -> _Rest:
-        return self._rests.get(gang, _NEVER)
+        self._rests.begin(gang, for_s)
 
     async def look(self, waiting: Sequence[Plan]) -> Prospect | None:
         """Who may be evicted for one of these who waited after the last round; None if nobody, or not now.
 
         Asks for all disruption budgets, so only where somebody may be helped by that.
         """
-        started_s = self._clock.now_s()
-        ready = [plan.gang.key for plan in waiting if self._may_search(plan, started_s)]
-        if not ready or self._again_s > started_s:
+        ready = [plan.gang.key for plan in waiting if self._may_search(plan)]
+        if not ready or self._intervals.left_s > 0:
             return None
-        victims, ending = await self._pods(max(self._wanting[key] for key in ready))
-        budgets = await self._budgets() if victims else None
-        ended_s = self._clock.now_s()
-        self._again_s = ended_s + max(_EVERY_S, _SHARE * (ended_s - started_s))
+        with self._intervals.look():
+            victims, ending = await self._pods(max(self._wanting[key] for key in ready))
+            budgets = await self._budgets() if victims else None
         if budgets is None:
             for key in ready:
                 self.rest(key)
             return None
         return Prospect(tuple(victims), tuple(ending), tuple(budgets))
 
-    def _may_search(self, plan: Plan, now_s: float) -> bool:
+    def _may_search(self, plan: Plan) -> bool:
         key = plan.gang.key
-        return key in self._wanting and plan.is_settled and self._rest(key).until_s <= now_s
+        return key in self._wanting and plan.is_settled and not self._rests.is_resting(key)
 
     async def search(
         self,
@@ -160,10 +143,9 @@ class Preemptor:
 
         For the first of those not looked at for the longest: many that nothing helps hold up nobody.
         """
-        now_s = self._clock.now_s()
-        for plan in sorted(waiting, key=lambda one: self._rest(one.gang.key).since_s):
+        for plan in sorted(waiting, key=lambda one: self._rests.last(one.gang.key).since_s):
             key = plan.gang.key
-            if not self._may_search(plan, now_s) or self._state.record_of(key) is not None:
+            if not self._may_search(plan) or self._state.record_of(key) is not None:
                 continue
             known = supposed if kept is None or kept.gang == key else _without(supposed, kept)
             charged = [victim for victim in prospect.victims if _is_charged(victim, supposed)]
@@ -181,13 +163,11 @@ class Preemptor:
         """The victims of lower priority, and the pods that end; not too many at once."""
         victims: list[Victim] = []
         ending: list[Pod] = []
-        looked_at, now_s = 0, self._wall_s()
+        parts, now_s = Parts(_PODS_AT_ONCE), self._wall_s()
         for key in self._state.gang_keys():
-            if looked_at >= _PODS_AT_ONCE:
-                looked_at = 0
-                await asyncio.sleep(0)
+            await parts.pause()
             members = self._state.members(key)
-            looked_at += len(members)
+            parts.count(len(members))
             ending += (pod for pod in members if pod.node_name and self._is_soon_gone(pod, now_s))
             victim = victim_of(key, members, self._state.owners)
             if victim is None or victim.priority >= below or victim.ending_s > self._settings.within_s:
