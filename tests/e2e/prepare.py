@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 
+from tests.e2e import axe
 from tests.e2e.cluster.binaries import (
     cluster_binaries,
     helm_binaries,
@@ -36,6 +37,7 @@ def main() -> int:
     jobset_binaries(_say)
     for version in other_versions():
         kubernetes_binaries(version, _say)
+    axe.fetch()
     _say("ready for the end-to-end tests")
     return 0
 

@@ -14,13 +14,17 @@ export class Details {
 
   show(name) {
     this.name = name;
+    this.node = undefined;
     this.draw();
+    this.dialog.setAttribute("aria-label", name);
     this.dialog.showModal();
   }
 
   draw() {
     if (this.name === undefined) return;
     const node = this.picture.nodes.get(this.name);
+    if (node === this.node && node) return;
+    this.node = node;
     byId("what").replaceChildren(...(node ? drawDetails(this.name, node) : [make("p", {}, `${this.name} is gone.`)]));
   }
 }
@@ -44,7 +48,7 @@ function drawDetails(name, node) {
 function table(heads, rows) {
   return make("table", {},
     make("thead", {}, make("tr", {}, ...heads.map((one) => make("th", { scope: "col" }, one)))),
-    make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((cell) => make("td", {}, ...[cell].flat()))))));
+    make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((cell, column) => make("td", { data: { head: heads[column] } }, ...[cell].flat()))))));
 }
 
 function cardRow(card) {

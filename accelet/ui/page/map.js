@@ -1,98 +1,102 @@
 // The nodes by their place in the network, each with a map of its cards and tiles.
 
-import { amount, byId, make, plural } from "./dom.js";
-import { FILTERS, STATES, countTiles, holdersOf, isPart, isWrong, textOf, tileState } from "./model.js";
+import { amount, arrange, byId, make, plural, setText } from "./dom.js";
+import { FILTERS, STATES, factsOf, holdersOf, isPart, sum, tileState } from "./model.js";
 
 const MOST_OPEN = 64; // with more nodes, the lower levels begin closed
 const MOST_SQUARES = 16;
+const collator = new Intl.Collator("en", { numeric: true });
 
 export class NodeMap {
   constructor(picture, show) {
     this.picture = picture;
-    this.show = show;
     this.query = "";
     this.filter = "all";
-    this.texts = new Map();
-    this.elements = new Map();
+    this.order = []; // the names of all nodes by their place
+    this.isOrdered = true;
+    this.nodes = new Map(); // what is drawn of each node: its element, and of which node and for which query
+    this.domains = new Map(); // what is drawn of each domain of the network
     this.choices = new Map(); // which domains the person has opened or closed
     this.tree = byId("tree");
     this.tree.addEventListener("keydown", (event) => this.walk(event));
+    this.tree.addEventListener("focusin", (event) => event.target.closest(".node") && this.rove(event.target));
+    this.tree.addEventListener("click", (event) => {
+      const node = event.target.closest(".node");
+      if (node) show(node.dataset.node);
+    });
   }
 
-  // Nodes that are new or other, or gone; all where there is no list of them.
-  forget(names) {
-    if (names === undefined) {
-      this.texts.clear();
-      this.elements.clear();
-      return;
-    }
-    for (const name of names) {
-      this.texts.delete(name);
-      this.elements.delete(name);
-    }
-  }
-
-  find(query) {
-    if (this.query !== query) this.elements.clear();
-    this.query = query;
+  // Nodes are new, have another place or are gone.
+  reorder() {
+    this.isOrdered = false;
   }
 
   draw() {
+    if (!this.isOrdered) this.sort();
     const shown = [];
     const counts = Object.fromEntries(Object.keys(FILTERS).map((key) => [key, 0]));
-    for (const [name, node] of this.picture.nodes) {
-      if (this.query && !this.text(name, node).includes(this.query)) continue;
-      for (const [key, filter] of Object.entries(FILTERS)) if (filter.takes(node)) counts[key] += 1;
-      if (FILTERS[this.filter].takes(node)) shown.push([name, node]);
+    for (const name of this.order) {
+      const node = this.picture.nodes.get(name);
+      const facts = factsOf(name, node);
+      if (this.query && !facts.has(this.query)) continue;
+      for (const key of facts.filters) counts[key] += 1;
+      if (facts.filters.includes(this.filter)) shown.push({ name, node, facts });
     }
-    shown.sort(byPlace);
-    const held = document.activeElement?.dataset?.node;
     const levels = this.picture.about.get("cluster")?.levels ?? [];
-    const depth = Math.max(0, levels.length - 1);
-    const hasPlaces = shown.some(([, node]) => (node.place ?? []).length);
+    const hasPlaces = shown.some(({ node }) => (node.place ?? []).length);
     this.isWide = shown.length > MOST_OPEN;
-    this.tree.replaceChildren(...(hasPlaces ? this.domains(shown, levels, depth, []) : [this.grid(shown)]));
+    this.grids = new Map();
+    this.openDomains = new Set();
+    arrange(this.tree, hasPlaces ? this.drawDomains(shown, levels, []) : [this.drawGrid("", shown)]);
+    this.forgetUnseen();
     const all = this.picture.nodes.size;
-    byId("shown").textContent = shown.length === all ? plural(all, "node") : `${shown.length} of ${plural(all, "node")}`;
-    this.rove(held);
+    setText(byId("shown"), shown.length === all ? plural(all, "node") : `${shown.length.toLocaleString("en")} of ${plural(all, "node")}`);
+    if (!this.current?.isConnected) this.rove(this.tree.querySelector(".node button"));
     return counts;
   }
 
-  text(name, node) {
-    if (!this.texts.has(name)) this.texts.set(name, textOf(name, node));
-    return this.texts.get(name);
+  sort() {
+    this.order = [...this.picture.nodes].sort(byPlace).map(([name]) => name);
+    this.isOrdered = true;
+    for (const name of [...this.nodes.keys()]) if (!this.picture.nodes.has(name)) this.nodes.delete(name);
   }
 
-  domains(nodes, levels, depth, above) {
+  drawDomains(nodes, levels, above) {
     const groups = new Map();
     for (const one of nodes) {
-      const part = (one[1].place ?? [])[above.length];
+      const part = (one.node.place ?? [])[above.length];
       if (!groups.has(part)) groups.set(part, []);
       groups.get(part).push(one);
     }
-    return [...groups].map(([part, some]) => this.domain(part, some, levels, depth, above));
+    return [...groups].map(([part, some]) => this.drawDomain(part, some, levels, above));
   }
 
-  domain(part, nodes, levels, depth, above) {
+  drawDomain(part, nodes, levels, above) {
     const place = [...above, part ?? ""];
     const key = JSON.stringify(place);
-    const isLast = part === undefined || place.length >= depth;
-    const fill = () => (isLast ? [this.grid(nodes)] : this.domains(nodes, levels, depth, place));
+    const isLast = part === undefined || place.length >= levels.length - 1;
     const opens = this.choices.get(key) ?? (!isLast || !this.isWide || (Boolean(this.query) && nodes.length <= MOST_OPEN));
-    const title = part === undefined
-      ? [make("span", { class: "level" }, "no place in the network")]
-      : [make("span", { class: "level" }, levels[above.length]), make("bdi", { class: "part" }, part)];
-    const summary = make("summary", {}, ...title, make("span", { class: "count" }, plural(nodes.length, "node")), meter(nodes));
-    const details = make("details", { class: "domain", open: opens, data: { key } }, summary);
-    if (opens) details.append(...fill());
-    details.addEventListener("toggle", () => {
-      if (details.open === (details.childElementCount > 1)) return;
-      if (details.open) details.append(...fill());
-      else details.replaceChildren(summary);
-      this.rove();
+    const domain = this.domain(key);
+    domain.isOpen = opens;
+    domain.details.open = opens;
+    drawSummary(domain, part, levels[above.length], nodes);
+    arrange(domain.inside, !opens ? [] : isLast ? [this.drawGrid(key, nodes)] : this.drawDomains(nodes, levels, place));
+    return domain.details;
+  }
+
+  domain(key) {
+    this.openDomains.add(key);
+    const known = this.domains.get(key);
+    if (known) return known;
+    const domain = { summary: make("summary"), inside: make("div", { class: "inside" }) };
+    domain.details = make("details", { class: "domain", data: { key } }, domain.summary, domain.inside);
+    domain.details.addEventListener("toggle", () => {
+      if (domain.details.open === domain.isOpen) return;
+      this.choices.set(key, domain.details.open);
+      this.draw();
     });
-    summary.addEventListener("click", () => this.choices.set(key, !details.open));
-    return details;
+    this.domains.set(key, domain);
+    return domain;
   }
 
   setAll(isOpen) {
@@ -105,29 +109,39 @@ export class NodeMap {
         if (place.length >= depth) this.choices.set(JSON.stringify(place.slice(0, depth)), isOpen);
       }
     }
-    this.draw();
   }
 
-  grid(nodes) {
-    return make("div", { class: "grid" }, ...nodes.map(([name, node]) => this.node(name, node)));
+  drawGrid(key, nodes) {
+    const grid = this.lastGrids?.get(key) ?? make("ul", { class: "grid" });
+    this.grids.set(key, grid);
+    arrange(grid, nodes.map((one) => this.drawNode(one)));
+    return grid;
   }
 
-  node(name, node) {
-    const known = this.elements.get(name);
-    if (known) return known;
-    const element = drawNode(name, node, this.query);
-    element.addEventListener("click", () => this.show(name));
-    this.elements.set(name, element);
-    return element;
+  // The element of a node: filled anew only where the node is another one.
+  drawNode({ name, node, facts }) {
+    let drawn = this.nodes.get(name);
+    if (!drawn) {
+      drawn = { element: make("li", { class: "node", data: { node: name } }, make("button", { type: "button", tabindex: -1 })) };
+      this.nodes.set(name, drawn);
+    }
+    if (drawn.node !== node || drawn.query !== this.query) fillNode(drawn.element, name, node, facts, this.query);
+    drawn.node = node;
+    drawn.query = this.query;
+    return drawn.element;
+  }
+
+  // Domains and grids that are not there any more.
+  forgetUnseen() {
+    this.lastGrids = this.grids;
+    for (const key of [...this.domains.keys()]) if (!this.openDomains.has(key)) this.domains.delete(key);
   }
 
   // One node is in the tab order: the last that had the focus.
-  rove(name) {
-    const nodes = [...this.tree.querySelectorAll(".node")];
-    const wanted = name ?? this.last;
-    const chosen = nodes.find((one) => one.dataset.node === wanted) ?? nodes[0];
-    for (const one of nodes) one.tabIndex = one === chosen ? 0 : -1;
-    if (name !== undefined && chosen) chosen.focus({ preventScroll: true });
+  rove(button) {
+    if (this.current) this.current.tabIndex = -1;
+    this.current = button;
+    if (button) button.tabIndex = 0;
   }
 
   walk(event) {
@@ -135,24 +149,18 @@ export class NodeMap {
     const steps = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
     if (!here || !steps) return;
     event.preventDefault();
-    const next = neighbour(here, [...this.tree.querySelectorAll(".node")], ...steps);
-    if (!next) return;
-    here.tabIndex = -1;
-    next.tabIndex = 0;
-    this.last = next.dataset.node;
-    next.focus();
+    neighbour(here, [...this.tree.querySelectorAll(".node")], ...steps)?.querySelector("button").focus();
   }
 }
 
 function byPlace([nameA, a], [nameB, b]) {
-  const order = (x, y) => x.localeCompare(y, "en", { numeric: true });
   const [one, other] = [a.place ?? [], b.place ?? []];
   if (!one.length !== !other.length) return one.length ? -1 : 1;
   for (let level = 0; level < Math.min(one.length, other.length) - 1; level += 1) {
-    const found = order(one[level], other[level]);
+    const found = collator.compare(one[level], other[level]);
     if (found) return found;
   }
-  return order(nameA, nameB);
+  return collator.compare(nameA, nameB);
 }
 
 function neighbour(here, nodes, right, down) {
@@ -169,16 +177,26 @@ function neighbour(here, nodes, right, down) {
   return best;
 }
 
-// How the tiles of some nodes divide among the states, as a bar and in figures.
-export function meter(nodes) {
+// A domain's name, and how the tiles of its nodes divide among the states; drawn where that is other than before.
+function drawSummary(domain, part, level, nodes) {
   const counts = {};
-  for (const [, node] of nodes) countTiles(node, counts);
-  const all = Object.values(counts).reduce((sum, one) => sum + one, 0);
-  const wrong = nodes.filter(([, node]) => isWrong(node)).length;
-  return make("span", { class: "meter" },
-    wrong ? make("span", { class: "badge bad" }, `${wrong} ill or wrong`) : "",
-    make("span", { class: "figures" }, all ? `${(counts.free ?? 0).toLocaleString("en")} of ${all.toLocaleString("en")} free` : ""),
-    drawBar(counts));
+  let wrong = 0;
+  for (const { facts } of nodes) {
+    wrong += facts.isWrong;
+    for (const [state, count] of Object.entries(facts.counts)) counts[state] = (counts[state] ?? 0) + count;
+  }
+  const signature = JSON.stringify([level, nodes.length, wrong, counts]);
+  if (domain.signature === signature) return;
+  domain.signature = signature;
+  const all = sum(counts);
+  const title = part === undefined
+    ? [make("span", { class: "level" }, "no place in the network")]
+    : [make("span", { class: "level" }, level), make("bdi", { class: "part" }, part)];
+  domain.summary.replaceChildren(...title, make("span", { class: "count" }, plural(nodes.length, "node")),
+    make("span", { class: "meter" },
+      wrong ? make("span", { class: "badge bad" }, `${wrong} ill or wrong`) : "",
+      make("span", { class: "figures" }, all ? `${(counts.free ?? 0).toLocaleString("en")} of ${all.toLocaleString("en")} free` : ""),
+      drawBar(counts)));
 }
 
 // So many tiles in each state, side by side.
@@ -193,16 +211,17 @@ export function drawBar(counts) {
   return bar;
 }
 
-function drawNode(name, node, query) {
-  const counts = countTiles(node);
-  const all = Object.values(counts).reduce((sum, one) => sum + one, 0);
+function fillNode(element, name, node, { free, all, isWrong }, query) {
   const marks = badges(node);
-  const label = [name, all ? `${counts.free ?? 0} of ${all} free` : "nothing to give", ...marks.map((one) => one.textContent)];
-  return make("button", { type: "button", class: `node${isWrong(node) ? " wrong" : ""}`, tabindex: -1, data: { node: name }, "aria-label": label.join(", ") },
-    make("span", { class: "name" }, make("bdi", {}, name), ...marks),
+  const label = [name, ...marks.map((one) => one.textContent), all ? `${free} of ${all} free` : "nothing to give"];
+  const button = element.querySelector("button");
+  button.setAttribute("aria-label", label.join(", "));
+  button.replaceChildren(make("bdi", {}, name), ...marks);
+  element.classList.toggle("wrong", isWrong);
+  arrange(element, [button,
     node.problem ? make("span", { class: "problem" }, node.problem) : "",
     (node.cards ?? []).length ? make("span", { class: "cards" }, ...node.cards.map((card) => drawCard(card, query))) : "",
-    ...(node.amounts ?? []).filter((one) => !isPart(one.resource)).map((one) => drawAmount(one)));
+    ...(node.amounts ?? []).filter((one) => !isPart(one.resource)).map((one) => drawAmount(one))].filter(Boolean));
 }
 
 export function badges(node) {
@@ -220,7 +239,8 @@ export function badges(node) {
 
 export function drawCard(card, query = "") {
   const classes = ["card", card.ill ? "ill" : "", card.is_closed ? "shut" : ""].filter(Boolean).join(" ");
-  return make("span", { class: classes, data: { card: card.id } }, ...card.tiles.map((_, tile) => drawTile(card, tile, query)));
+  const label = [card.card || card.id, card.ill ? "ill" : "", card.is_closed ? "out of service" : ""].filter(Boolean).join(", ");
+  return make("span", { class: classes, role: "group", "aria-label": label, data: { card: card.id } }, ...card.tiles.map((_, tile) => drawTile(card, tile, query)));
 }
 
 function drawTile(card, tile, query) {
@@ -229,15 +249,16 @@ function drawTile(card, tile, query) {
   const isHit = query && holders.some((one) => one.name.toLowerCase().includes(query));
   const words = card.ill && state === "closed" ? `ill: ${card.ill}` : STATES[state];
   const title = [`${card.card || card.id} tile ${tile}: ${words}`, ...holders.map((one) => one.name)].join("\n");
-  return make("span", { class: `tile ${state}${isHit ? " hit" : ""}`, title, data: { tile, state } });
+  return make("span", { class: `tile ${state}${isHit ? " hit" : ""}`, role: "img", "aria-label": title.replaceAll("\n", ", "), title, data: { tile, state } });
 }
 
 export function drawAmount(one) {
   const [offered, taken] = [one.offered ?? 0, one.taken ?? 0];
   const squares = offered <= MOST_SQUARES ? Array.from({ length: offered }, (_, index) =>
     make("span", { class: `tile ${index < taken ? "held" : "free"}` })) : [];
-  return make("span", { class: "amount", title: `${one.resource}: ${amount(one.resource, taken)} of ${amount(one.resource, offered)} taken`, data: { resource: one.resource } },
+  const words = `${amount(one.resource, taken)} of ${amount(one.resource, offered)} taken`;
+  return make("span", { class: "amount", title: `${one.resource}: ${words}`, data: { resource: one.resource } },
     make("span", { class: "resource" }, one.resource),
-    squares.length ? make("span", { class: "card" }, ...squares) : "",
+    squares.length ? make("span", { class: "card", role: "img", "aria-label": words }, ...squares) : "",
     make("span", { class: "figures" }, `${amount(one.resource, taken)}/${amount(one.resource, offered)}`));
 }

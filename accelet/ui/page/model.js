@@ -27,6 +27,13 @@ export function apply(picture, message) {
   return changed;
 }
 
+// Whether a message brings nodes, moves them to other places in the network, or takes them.
+export function changesOrder(picture, message) {
+  const placeOf = (node) => (node ? JSON.stringify(node.place ?? []) : "");
+  const isMoved = ([name, node]) => placeOf(picture.nodes.get(name)) !== placeOf(node);
+  return Boolean((message.gone.nodes ?? []).length) || Object.entries(message.put.nodes ?? {}).some(isMoved);
+}
+
 export const holdersOf = (card, tile) =>
   (card.holders ?? []).filter((one) => !(one.tiles ?? []).length || one.tiles.includes(tile));
 
@@ -35,7 +42,7 @@ export function tileState(card, tile) {
 }
 
 // How many tiles are in each state, with resources that have no cards counted as free and held.
-export function countTiles(node, counts = {}) {
+function countTiles(node, counts = {}) {
   for (const card of node.cards ?? []) for (const state of card.tiles) counts[state] = (counts[state] ?? 0) + 1;
   for (const one of node.amounts ?? []) {
     if (isPart(one.resource)) continue;
@@ -49,34 +56,44 @@ export function countTiles(node, counts = {}) {
 // Whether a resource is a part of other resources' units, which are counted already.
 export const isPart = (resource) => /\/(memory\.max|millicores|tiles)$/.test(resource);
 
-export function isWrong(node) {
+function isWrong(node) {
   return Boolean(
     node.is_away || node.problem || (node.strays ?? []).length ||
       (node.cards ?? []).some((card) => card.ill || (card.conflicts ?? []).length),
   );
 }
 
-export const isClosed = (node) =>
+const isClosed = (node) =>
   Boolean(node.is_cordoned || (node.cards ?? []).some((card) => card.is_closed || card.tiles.includes("closed")));
-
-// Which part of a node's tiles a pod can still have: each node with any is in one of the three.
-const freeOf = (node) => {
-  const counts = countTiles(node);
-  const all = Object.values(counts).reduce((sum, one) => sum + one, 0);
-  return { free: counts.free ?? 0, all };
-};
 
 export const FILTERS = {
   all: { name: "All", takes: () => true },
-  free: { name: "All free", takes: (node) => ((of) => of.all > 0 && of.free === of.all)(freeOf(node)) },
-  partly: { name: "Partly free", takes: (node) => ((of) => of.free > 0 && of.free < of.all)(freeOf(node)) },
-  full: { name: "None free", takes: (node) => ((of) => of.all > 0 && of.free === 0)(freeOf(node)) },
-  wrong: { name: "Ill or wrong", takes: isWrong },
-  closed: { name: "Out of service", takes: isClosed },
+  free: { name: "All free", takes: (facts) => facts.all > 0 && facts.free === facts.all },
+  partly: { name: "Partly free", takes: (facts) => facts.free > 0 && facts.free < facts.all },
+  full: { name: "None free", takes: (facts) => facts.all > 0 && facts.free === 0 },
+  wrong: { name: "Ill or wrong", takes: (facts) => facts.isWrong },
+  closed: { name: "Out of service", takes: (facts) => facts.isClosed },
 };
 
+const known = new WeakMap();
+
+// What follows from a node, found once: its tiles by state, how many of them a pod can still have, its filters, its text.
+export function factsOf(name, node) {
+  const found = known.get(node);
+  if (found) return found;
+  const counts = countTiles(node);
+  const facts = { counts, free: counts.free ?? 0, all: sum(counts), isWrong: isWrong(node), isClosed: isClosed(node) };
+  facts.filters = Object.keys(FILTERS).filter((key) => FILTERS[key].takes(facts));
+  let text;
+  facts.has = (query) => (text ??= textOf(name, node)).includes(query);
+  known.set(node, facts);
+  return facts;
+}
+
+export const sum = (counts) => Object.values(counts).reduce((total, one) => total + one, 0);
+
 // Everything of a node that can be found, in lower case.
-export function textOf(name, node) {
+function textOf(name, node) {
   const parts = [name, ...(node.place ?? []), node.problem];
   for (const card of node.cards ?? []) {
     parts.push(card.id, card.card, card.model, card.resource, card.pci, card.ill);

@@ -1,11 +1,11 @@
 // Follows the picture and draws what has changed; keys, filters and the search.
 
-import { byId, make } from "./dom.js";
+import { byId, growAges, keepFocus, make, setText } from "./dom.js";
 import { Details } from "./details.js";
 import { Lists } from "./lists.js";
 import { Liveness, drawName } from "./liveness.js";
 import { NodeMap, drawBar } from "./map.js";
-import { FILTERS, STATES, apply, emptyPicture } from "./model.js";
+import { FILTERS, STATES, apply, changesOrder, emptyPicture } from "./model.js";
 
 const picture = emptyPicture();
 const details = new Details(picture);
@@ -21,7 +21,7 @@ function find(text) {
 
 function findNow() {
   const query = search.value.trim().toLowerCase();
-  map.find(query);
+  map.query = query;
   lists.query = query;
   drawSoon(Object.keys(picture));
 }
@@ -34,7 +34,7 @@ function drawSoon(sections) {
   // Not only when the page is looked at: a hidden page is to be up to date when it is shown.
   setTimeout(() => {
     isDue = false;
-    draw();
+    keepFocus(draw);
   }, 0);
 }
 
@@ -74,10 +74,15 @@ function drawTotal(total) {
     make("span", { class: "facts" }, rest));
 }
 
+const filters = new Map(Object.entries(FILTERS).map(([key, filter]) => [key,
+  make("button", { type: "button", data: { filter: key }, on: { click: () => choose(key) } }, filter.name, " ", make("b"))]));
+byId("filters").replaceChildren(...filters.values());
+
 function drawFilters(counts) {
-  byId("filters").replaceChildren(...Object.entries(FILTERS).map(([key, filter]) =>
-    make("button", { type: "button", "aria-pressed": String(map.filter === key), data: { filter: key }, on: { click: () => choose(key) } },
-      filter.name, " ", make("b", {}, counts[key].toLocaleString("en")))));
+  for (const [key, button] of filters) {
+    button.setAttribute("aria-pressed", String(map.filter === key));
+    setText(button.querySelector("b"), counts[key].toLocaleString("en"));
+  }
 }
 
 function choose(filter) {
@@ -85,8 +90,13 @@ function choose(filter) {
   drawSoon(["nodes"]);
 }
 
+function openAll(isOpen) {
+  map.setAll(isOpen);
+  drawSoon(["nodes"]);
+}
+
 byId("legend").replaceChildren(...Object.entries(STATES).map(([state, words]) =>
-  make("li", {}, make("span", { class: `tile ${state}` }), words)));
+  make("li", {}, make("span", { class: `tile ${state}`, "aria-hidden": "true" }), words)));
 
 // Light and dark: as the machine says, until somebody chooses.
 const theme = localStorage.getItem("theme");
@@ -101,15 +111,15 @@ function turn() {
 
 byId("theme").addEventListener("click", turn);
 byId("help").addEventListener("click", () => byId("keys").showModal());
-byId("expand").addEventListener("click", () => map.setAll(true));
-byId("collapse").addEventListener("click", () => map.setAll(false));
+byId("expand").addEventListener("click", () => openAll(true));
+byId("collapse").addEventListener("click", () => openAll(false));
 search.addEventListener("input", findNow);
 
 const KEYS = {
   "/": () => search.focus(),
   "?": () => byId("keys").showModal(),
-  e: () => map.setAll(true),
-  c: () => map.setAll(false),
+  e: () => openAll(true),
+  c: () => openAll(false),
   t: turn,
   f: () => {
     const keys = Object.keys(FILTERS);
@@ -123,7 +133,7 @@ document.addEventListener("keydown", (event) => {
   const isTyping = event.target === search;
   if (isTyping && event.key === "Escape") {
     find("");
-    search.blur();
+    map.current?.focus();
   } else if (!isTyping && Object.hasOwn(KEYS, event.key)) {
     event.preventDefault();
     KEYS[event.key]();
@@ -134,7 +144,7 @@ const liveness = new Liveness(() => picture.about.get("cluster")?.is_whole);
 const stream = new EventSource("events");
 stream.addEventListener("picture", (event) => {
   for (const section of Object.values(picture)) section.clear();
-  map.forget();
+  map.reorder();
   take(event);
   drawSoon(Object.keys(picture));
 });
@@ -147,12 +157,12 @@ stream.addEventListener("heard", (event) => liveness.hear(JSON.parse(event.data)
 
 function take(event) {
   const message = JSON.parse(event.data);
+  if (changesOrder(picture, message)) map.reorder();
   const changed = apply(picture, message);
-  map.forget([...Object.keys(message.put.nodes ?? {}), ...(message.gone.nodes ?? [])]);
   drawSoon(changed);
   document.documentElement.dataset.version = String(message.version);
   liveness.draw();
 }
 
 // Ages grow although nothing changes.
-setInterval(() => drawSoon(["waiting"]), 10_000);
+setInterval(growAges, 10_000);
