@@ -69,7 +69,7 @@ check: .venv/.ready ## format, lint, types, layers, generated files, licences
 	@$(BIN)/lint-imports
 	@proto/check
 	@$(BIN)/python -m accelet.agent.configschema | diff -q - docs/config.schema.json >/dev/null || { echo "docs/config.schema.json is not current; run 'make schema'" >&2; exit 1; }
-	@$(BIN)/python -m accelet.cli.drawing.jsonforms | diff -q - docs/output.schema.json >/dev/null || { echo "docs/output.schema.json is not current; run 'make schema'" >&2; exit 1; }
+	@$(BIN)/python -m accelet.cli.forms.jsonforms | diff -q - docs/output.schema.json >/dev/null || { echo "docs/output.schema.json is not current; run 'make schema'" >&2; exit 1; }
 	@$(BIN)/python -m accelet.assignments.cardsschema | diff -q - docs/cards.schema.json >/dev/null || { echo "docs/cards.schema.json is not current; run 'make schema'" >&2; exit 1; }
 
 	@$(BIN)/python -m release notices /dev/null
@@ -163,7 +163,7 @@ policies: .venv/.ready ## write the admission policies that give TPU workers the
 schema: .venv/.ready ## write the JSON schemas of the configuration, of a node's cards, of scenarios and of what --json prints
 	@$(BIN)/python -m accelet.agent.configschema > docs/config.schema.json
 	@$(BIN)/python -m accelet.assignments.cardsschema > docs/cards.schema.json
-	@$(BIN)/python -m accelet.cli.drawing.jsonforms > docs/output.schema.json
+	@$(BIN)/python -m accelet.cli.forms.jsonforms > docs/output.schema.json
 	@$(BIN)/python -m accelet.fakekubelet.scenario > docs/scenario.schema.json
 
 screenshots: .venv/.ready ## the pictures of the page and of accelet cards in docs/images, of a simulated cluster: Debian's chromium needed

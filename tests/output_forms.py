@@ -6,7 +6,7 @@ from typing import Any
 
 import jsonschema
 
-from accelet.cli.drawing.jsonforms import make_schema
+from accelet.cli.forms.jsonforms import make_schema
 
 
 def read_form(command: str, printed: str) -> Any:

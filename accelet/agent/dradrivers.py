@@ -14,12 +14,12 @@ from accelet.accelerators.settings import NodeFacts
 from accelet.agent.config import ResourceConfig
 from accelet.agent.service import HeldUnit, SharedParts
 from accelet.assignments.nodecards import NodeCard
+from accelet.dra.lateapi import Connect
 from accelet.dra.names import DRIVERS, driver_of
 from accelet.dra.pool import Effect
 from accelet.dra.publishing.pcieroots import read_pcie_roots
 from accelet.dra.publishing.served import ServedResource
 from accelet.dra.running.driver import DriverOptions, NodeDriver
-from accelet.dra.running.lateapi import Connect
 from accelet.dra.running.places import has_record
 from accelet.dra.running.pluginholders import PluginHolders
 from accelet.kubelet.podresources import PodResources

@@ -4,6 +4,7 @@ It may import everything, and nothing imports it.
 
 demotasks/    What `accelet demo tasks` runs: a cluster of cards without a cluster, and a story in it.
 drawing/      What commands draw for people.
+forms/        What commands print with --json, as types.
 reading/      What offline commands read.
 subcommands/  Commands below commands: `accelet slices forget`, `accelet demo provisioner`.
 tasks/        `accelet task`: what people do with GPU tasks.

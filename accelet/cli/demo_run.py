@@ -14,6 +14,7 @@ import click
 import msgspec
 
 from accelet.agent.configfile import ConfigFile
+from accelet.cli.forms.demoforms import Recovery, Report, SeenContainer, SeenResource
 from accelet.fakekubelet import FakeKubelet, Pod, PodRecord, StillWaitingError, a_container, a_pod
 from accelet.runtime.run import EXIT_FAILED
 
@@ -50,50 +51,6 @@ def show_demo(
         click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
     else:
         draw(report)
-
-
-class SeenResource(msgspec.Struct, frozen=True):
-    """One resource as the kubelet has it."""
-
-    name: str
-    healthy: int
-    unhealthy: int
-
-
-class SeenContainer(msgspec.Struct, frozen=True):
-    """One container and what it was given; `rejected` is the pod's status message where it was refused.
-
-    `cdi` are the names of CDI devices, which the container's runtime looks up.
-    """
-
-    pod: str
-    container: str
-    resource: str
-    asked: int
-    devices: tuple[str, ...]
-    nodes: tuple[str, ...]
-    environment: dict[str, str]
-    rejected: str | None
-    cdi: tuple[str, ...] = ()
-
-
-class Recovery(msgspec.Struct, frozen=True):
-    """What the restart did: seconds from the new kubelet.sock until every resource was whole again."""
-
-    seconds: float
-    resources: tuple[SeenResource, ...]
-    kept: int
-    lost: int
-
-
-class Report(msgspec.Struct, frozen=True):
-    """Everything `accelet demo` shows."""
-
-    kubelet: str
-    first_list_s: float
-    resources: tuple[SeenResource, ...]
-    containers: tuple[SeenContainer, ...]
-    recovery: Recovery
 
 
 async def run_demo(folder: Path, node: Path) -> Report:

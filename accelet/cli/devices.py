@@ -19,6 +19,7 @@ from accelet.agent.configfile import ConfigFile
 from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.pools import print_pools
 from accelet.cli.drawing.tables import print_devices
+from accelet.cli.forms.deviceforms import Shown, ShownDevice, ShownResource, ShownSkipped
 from accelet.cli.options import IN_THE_POD, choose_config, kubelet_paths, node_options, refuse_no_host
 from accelet.dra.names import driver_of
 from accelet.dra.pool import DevicePool
@@ -36,51 +37,6 @@ from resourcemanager.listing import Listing, next_listing
 
 _NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _LONGEST_NODE_NAME = 253
-
-
-class ShownDevice(msgspec.Struct, frozen=True):
-    """One device id as `--json` shows it; `nodes` are host paths, `cdi` is its name in CDI.
-
-    `memory_bytes` are those of the whole unit, null where they are not known.
-    """
-
-    id: str
-    health: str
-    reason: str | None
-    numa_nodes: tuple[int, ...]
-    nodes: tuple[str, ...]
-    card: str | None
-    tile: int | None
-    pci: str | None
-    cdi: str | None = None
-    model: str | None = None
-    memory_bytes: int | None = None
-
-
-class ShownResource(msgspec.Struct, frozen=True):
-    """`missing` devices the host should have besides; `warnings` say what else contradicts itself.
-
-    `unknown_memory` names the discrete cards of which nothing says how much memory they have.
-    """
-
-    name: str
-    devices: tuple[ShownDevice, ...]
-    missing: int = 0
-    warnings: tuple[str, ...] = ()
-    unknown_memory: tuple[str, ...] = ()
-
-
-class ShownSkipped(msgspec.Struct, frozen=True):
-    path: str
-    code: str
-    reason: str
-
-
-class Shown(msgspec.Struct, frozen=True):
-    """The whole answer of `accelet devices --json`."""
-
-    resources: tuple[ShownResource, ...]
-    skipped: tuple[ShownSkipped, ...]
 
 
 @click.command()

@@ -20,6 +20,7 @@ from accelet.agent.config import Serve
 from accelet.agent.configfile import ConfigFile
 from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.tables import print_explained
+from accelet.cli.forms.explained import Explained
 from accelet.cli.options import (
     cdi_option,
     choose_config,
@@ -41,20 +42,9 @@ from accelet.kubelet.podresources import PodRecord, PodResources
 from accelet.node.discovery import LOOK_FRESH_S
 from accelet.runtime.run import EXIT_FAILED, EXIT_SETTINGS
 from accelet.runtime.settings import SettingsError
-from resourcemanager.explanation import Explanation, Sources, explain_container
+from resourcemanager.explanation import Sources, explain_container
 
 API_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """The whole answer; `notes` say which source was silent."""
-
-    pod: str
-    uid: str
-    containers: tuple[Explanation, ...]
-    notes: tuple[str, ...] = ()
-    claims: tuple[ClaimExplanation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ running/     The driver at work: its record on disk, its sockets, its slices at 
 telling/     What the holders of claims are told of their devices: Events, and conditions in the status of the
              claim.
 errors       What can go wrong with a claim.
+lateapi      The API server for whoever cannot wait for it: a request finds a connection, or fails soon.
 metrics      What drivers count.
 names =      The names of drivers and of published devices, and what can be published.
 pool =       What one driver offers on one node: devices, what each takes of the hardware, and counters for

@@ -7,12 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from accelet.accelerators.device import UnitId
 from accelet.assignments.nodecards import NodeCard
 from accelet.cli.demo_run import DemoError
 from accelet.cli.demotasks.standin import NODES, PODS, StandIn, make_node
+from accelet.cli.forms.taskdemo import ShownStep, TasksReport
 from accelet.fakeapi import FakeApi
 from accelet.gputask.objects.pods import parse_pod
 from accelet.gputask.process import TaskOptions, run_task_controller
@@ -43,31 +42,6 @@ _SMALL: Final[Mapping[str, tuple[str, int]]] = {
 _BIG = "train"
 _SETTINGS: Final = SchedulerSettings(version="v1", moves=MoveSettings(propose=True, waits_s=1.0))
 _MOVES: Final = "apis/accelet.dev/v1alpha1/moves"
-
-
-class ShownStep(msgspec.Struct, frozen=True):
-    """A phase that the Move came to, and what that says."""
-
-    phase: str
-    text: str
-
-
-class TasksReport(msgspec.Struct, frozen=True):
-    """Everything `accelet demo tasks` shows.
-
-    `why` is what `big` waits for, and `gain` what the Move of `moved` is good for, in the scheduler's words.
-    `waited_s` is from when it was submitted until it ran.
-    """
-
-    big: str
-    why: str
-    before: ClusterView
-    moved: str
-    to: str
-    gain: str
-    steps: tuple[ShownStep, ...]
-    after: ClusterView
-    waited_s: float
 
 
 _SAID: Final[Mapping[tuple[str, str], str]] = {

@@ -7,11 +7,11 @@ from rich.text import Text
 
 from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.records import Records, styled
+from accelet.cli.forms.demoforms import Report, SeenContainer, SeenResource
+from accelet.cli.forms.deviceforms import Shown, ShownDevice
 
 if TYPE_CHECKING:
-    from accelet.cli.demo_run import Report, SeenContainer, SeenResource
-    from accelet.cli.devices import Shown, ShownDevice
-    from accelet.cli.explain import Explained
+    from accelet.cli.forms.explained import Explained
     from accelet.dra.preparing.explaining import ClaimExplanation
 
 _DEVICE_HEADS = ("DEVICE", "CARD", "TILE", "NUMA", "HEALTH", "NODES")
@@ -19,7 +19,7 @@ _CLAIM_HEADS = ("CONTAINER", "CLAIM", "REQUESTS", "DEVICES", "MASK, ENV", "WHY")
 _EXPLAINED_HEADS = ("CONTAINER", "RESOURCE", "DEVICES", "TILES", "MASK", "PROOF", "WHY")
 
 
-def print_devices(output: Output, shown: "Shown") -> None:
+def print_devices(output: Output, shown: Shown) -> None:
     for resource in shown.resources:
         healthy = sum(device.health == "Healthy" for device in resource.devices)
         expected = len(resource.devices) + resource.missing
@@ -43,7 +43,7 @@ def print_devices(output: Output, shown: "Shown") -> None:
         output.line("No accelerator was found, and nothing that looks like one.")
 
 
-def _device_row(device: "ShownDevice") -> tuple[str | Text, ...]:
+def _device_row(device: ShownDevice) -> tuple[str | Text, ...]:
     return (
         device.id,
         device.card or "",
@@ -87,7 +87,7 @@ def _claim_row(one: "ClaimExplanation") -> tuple[str | Text | Sequence[str | Tex
     )
 
 
-def print_demo(output: Output, report: "Report") -> None:
+def print_demo(output: Output, report: Report) -> None:
     output.line()
     output.line(
         styled("The agent registered", "bold"),
@@ -106,7 +106,7 @@ def print_demo(output: Output, report: "Report") -> None:
     _print_resources(output, recovery.resources)
 
 
-def _print_containers(output: Output, containers: "Sequence[SeenContainer]") -> None:
+def _print_containers(output: Output, containers: Sequence[SeenContainer]) -> None:
     rows = [
         (
             f"{seen.pod}/{seen.container}",
@@ -152,7 +152,7 @@ def _environment(environment: Mapping[str, str]) -> Sequence[Text]:
     return lines
 
 
-def _print_resources(output: Output, resources: "Sequence[SeenResource]") -> None:
+def _print_resources(output: Output, resources: Sequence[SeenResource]) -> None:
     rows = [(resource.name, str(resource.healthy), str(resource.unhealthy)) for resource in resources]
     output.table(Records(("RESOURCE", "HEALTHY", "UNHEALTHY"), rows))
     output.line()

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from accelet.cli.demo_run import DemoError, show_demo
 from accelet.cli.drawing.output import Output
+from accelet.cli.forms.demoforms import DraReport, ShownClaim
 from accelet.fakeapi import FakeApi
 from accelet.fakeapi.firstfit import FirstFit, FitRequest
 from accelet.fakekubelet import FakeKubelet, Pod, PodRecord, StillWaitingError, a_pod
@@ -45,27 +45,6 @@ WANTED: Sequence[tuple[str, FitRequest]] = (
     ("whole-card", FitRequest("gpu", "gpu")),
     ("monitors", FitRequest("gpu", "monitor", count=3)),
 )
-
-
-class ShownClaim(msgspec.Struct, frozen=True):
-    """One claim: what it was allocated and what its container got; `refused` says why it got nothing."""
-
-    claim: str
-    devices: tuple[str, ...]
-    nodes: tuple[str, ...] = ()
-    environment: dict[str, str] = {}
-    refused: str | None = None
-
-
-class DraReport(msgspec.Struct, frozen=True):
-    """Everything `accelet demo dra` shows. Allocation is plain first fit, not kube-scheduler's."""
-
-    allocation: str
-    published_s: float
-    slices: int
-    devices: int
-    claims: tuple[ShownClaim, ...]
-    files_left: int
 
 
 @click.command("dra")

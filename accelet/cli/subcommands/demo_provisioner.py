@@ -9,7 +9,7 @@ from accelet.cli.drawing.output import Output
 from accelet.runtime.logs import configure_logs
 
 if TYPE_CHECKING:
-    from accelet.cli.subcommands.provisioner_run import ProvisionerReport
+    from accelet.cli.forms.demoforms import ProvisionerReport
 
 
 @click.command("provisioner")

@@ -11,7 +11,7 @@ from accelet.cli.drawing.records import styled
 from accelet.runtime.logs import configure_logs
 
 if TYPE_CHECKING:
-    from accelet.cli.demotasks.story import TasksReport
+    from accelet.cli.forms.taskdemo import TasksReport
 
 
 @click.command("tasks")

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from accelet.cli.demo_run import DemoError
+from accelet.cli.forms.demoforms import ProvisionerReport, ShownWorker
 from accelet.fakeapi import FakeApi
 from accelet.provisioner.choice import choose_provider
 from accelet.provisioner.demand.selectors import ACCELERATOR, NAMESPACED_JOB, TOPOLOGY
@@ -68,24 +67,6 @@ SETTINGS: Final = ProvisionerSettings(
     ),
 )
 """Spot machines for one slice of two: the set falls back to the next tier as a whole."""
-
-
-class ShownWorker(msgspec.Struct, frozen=True):
-    """One pod, the Node it runs on, and what its container is told."""
-
-    pod: str
-    node: str
-    environment: dict[str, str]
-
-
-class ProvisionerReport(msgspec.Struct, frozen=True):
-    """Everything `accelet demo provisioner` shows. `events` are the provisioner's own, in their order."""
-
-    ready_s: float
-    tiers: tuple[str, ...]
-    events: tuple[str, ...]
-    workers: tuple[ShownWorker, ...]
-    released_s: float
 
 
 async def run_demo(folder: Path) -> ProvisionerReport:

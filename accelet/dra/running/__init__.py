@@ -8,7 +8,6 @@ groups         Work that is done at once for all who wait for it, so that they s
 held           Which hardware claims hold, for those who serve the same hardware in another way.
 heldhardware   What claims hold of one driver's hardware, and how it is, also where no resource has it any
                more.
-lateapi        The API server for whoever cannot wait for it: a request finds a connection, or fails soon.
 messages       The kubelet's DRA messages to our values and back; v1 and v1beta1 differ in the share's id
                alone.
 places         Where a driver has its files and sockets.

@@ -10,6 +10,7 @@ from accelet.accelerators.device import UnitId
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.steadyhealth import HealthByUnit, follow_units, steady_inventory
 from accelet.dra.errors import DraError, NotYetError, StateError
+from accelet.dra.lateapi import Connect, LateApi
 from accelet.dra.metrics import DraMetrics
 from accelet.dra.pool import Atom, DevicePool
 from accelet.dra.preparing.decide import DriverOffer
@@ -25,7 +26,6 @@ from accelet.dra.running.changes import RecordChanges
 from accelet.dra.running.claimreader import ClaimReader
 from accelet.dra.running.claims import Claims, HeldUnits
 from accelet.dra.running.heldhardware import HeldHardware
-from accelet.dra.running.lateapi import Connect, LateApi
 from accelet.dra.running.messages import health_of
 from accelet.dra.running.places import Places
 from accelet.dra.running.publisher import Publisher

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from accelet.dra.lateapi import Connect
 from accelet.dra.pool import DevicePool
 from accelet.dra.publishing.difference import Difference, Published, compare, spec_of
 from accelet.dra.publishing.features import (
@@ -19,7 +20,6 @@ from accelet.dra.publishing.features import (
 )
 from accelet.dra.publishing.serverform import NO_REWRITES, after_answer, content_of, describe_rewrite
 from accelet.dra.publishing.slices import RESOURCE_SLICES, render_all
-from accelet.dra.running.lateapi import Connect
 from accelet.kube.apiresources import NODES, Body
 from accelet.kube.client import Client
 from accelet.kube.errors import ConflictError, KubeError, NotFoundError

@@ -6,11 +6,11 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
+from accelet.dra.lateapi import Connect
 from accelet.dra.pool import Atom
 from accelet.dra.preparing.claim import RESOURCE_CLAIMS
 from accelet.dra.preparing.conditions import find_conditions, render_conditions
 from accelet.dra.preparing.entry import Entry
-from accelet.dra.running.lateapi import Connect
 from accelet.kube.client import Client
 from accelet.kube.errors import KubeError, NotFoundError, UnavailableError
 from accelet.runtime.backoff import Backoff

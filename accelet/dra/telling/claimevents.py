@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 
+from accelet.dra.lateapi import Connect
 from accelet.dra.pool import Atom
 from accelet.dra.preparing.claim import RESOURCE_CLAIMS
 from accelet.dra.preparing.entry import Entry
 from accelet.dra.preparing.notices import HealthNotice, ToldDevices, find_notices
-from accelet.dra.running.lateapi import Connect
 from accelet.kube.recording.eventlog import Message, Subject
 from accelet.kube.recording.events import EventRecorder
 

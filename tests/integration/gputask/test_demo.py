@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from accelet.cli.demotasks.story import TasksReport
 from accelet.cli.drawing.output import Output
+from accelet.cli.forms.taskdemo import TasksReport
 from accelet.cli.subcommands.demo_tasks import print_story
 from tests.output_forms import read_form
 

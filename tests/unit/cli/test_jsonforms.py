@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION
 from accelet.cli import main
-from accelet.cli.drawing.jsonforms import FORMS, make_schema
+from accelet.cli.forms.jsonforms import FORMS, make_schema
 from accelet.fakehost.gpus import write_gpus
 from accelet.fakehost.nodes import GUESTS
 from tests.output_forms import read_form

@@ -1,6 +1,6 @@
 """The JSON schema of what each command prints with --json.
 
-`python -m accelet.cli.drawing.jsonforms` prints it; `make schema` writes docs/output.schema.json.
+`python -m accelet.cli.forms.jsonforms` prints it; `make schema` writes docs/output.schema.json.
 """
 
 import json
@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from accelet.cli.demo_run import Report
-from accelet.cli.demotasks.story import TasksReport
-from accelet.cli.devices import Shown
-from accelet.cli.drawing.plainforms import (
+from accelet.cli.forms.demoforms import DraReport, ProvisionerReport, Report
+from accelet.cli.forms.deviceforms import Shown
+from accelet.cli.forms.explained import Explained
+from accelet.cli.forms.plainforms import (
     ExplainedTask,
     FollowedMove,
     JudgedChecks,
@@ -21,9 +21,7 @@ from accelet.cli.drawing.plainforms import (
     ShownSlices,
     ShownTasks,
 )
-from accelet.cli.explain import Explained
-from accelet.cli.subcommands.demo_dra import DraReport
-from accelet.cli.subcommands.provisioner_run import ProvisionerReport
+from accelet.cli.forms.taskdemo import TasksReport
 from accelet.doctor.examined import Examination
 from accelet.scheduler.cards.view import ClusterView
 
