@@ -158,7 +158,7 @@ crds: .venv/.ready ## write the CustomResourceDefinitions of our kinds
 	@$(BIN)/python -m accelet.kinds deploy/crds
 
 policies: .venv/.ready ## write the admission policies that give TPU workers their identity
-	@$(BIN)/python -m accelet.provisioner.identity deploy/identity
+	@$(BIN)/python -m release.identity deploy/identity
 
 schema: .venv/.ready ## write the JSON schemas of the configuration, of a node's cards, of scenarios and of what --json prints
 	@$(BIN)/python -m accelet.agent.configschema > docs/config.schema.json

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from accelet.provisioner.identity.names import COORDINATOR, FIRST_SLICE, SLICES, WORKERS
-from accelet.provisioner.identity.notices import notice_job, notice_job_set, notice_pod, notice_set
 from accelet.provisioner.identity.worker import (
     environment_of,
     judge_pod,
@@ -40,6 +39,7 @@ from tests.e2e.identity_api import (
     suspended_job,
 )
 from tests.unit.provisioner import identity_objects as objects
+from tests.unit.provisioner.identity_notices import notice_job, notice_job_set, notice_pod, notice_set
 
 Json = dict[str, Any]
 

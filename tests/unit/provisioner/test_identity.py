@@ -6,11 +6,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from accelet.provisioner.identity.__main__ import STAGES, render_file
 from accelet.provisioner.identity.children import job_of_set, pod_of_job, stamped_job, worker_environment
 from accelet.provisioner.identity.hosts import host_table
 from accelet.provisioner.identity.names import LONGEST_VARIABLE, TPU_ENV, WORKERS
-from accelet.provisioner.identity.notices import notice_job, notice_job_set, notice_pod, notice_set
 from accelet.provisioner.identity.worker import environment_of, judge_pod, parse_worker_pod
 from accelet.provisioner.identity.workloads import (
     judge_changed_job,
@@ -22,7 +20,9 @@ from accelet.provisioner.identity.workloads import (
     parse_worker_set,
 )
 from accelet.provisioner.pools.machines import Asked, Machines, choose_machines
+from release.identity.__main__ import STAGES, render_file
 from tests.unit.provisioner import identity_objects as objects
+from tests.unit.provisioner.identity_notices import notice_job, notice_job_set, notice_pod, notice_set
 from tests.unit.provisioner.manifests import job, job_set
 
 Json = dict[str, Any]

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from accelet.provisioner.identity import expressions as cel
 from accelet.provisioner.identity.hosts import host_table
+from release.identity import expressions as cel
 
 Object = dict[str, Any]
 PatchStyle = Literal["ApplyConfiguration", "JSONPatch"]

@@ -2,9 +2,7 @@
 
 from typing import Final
 
-from accelet.provisioner.identity import expressions as cel
 from accelet.provisioner.identity import sentences
-from accelet.provisioner.identity.expressions import TemplateText, first, sentence, text
 from accelet.provisioner.identity.hosts import host_table
 from accelet.provisioner.identity.names import (
     ADDRESSES,
@@ -27,8 +25,10 @@ from accelet.provisioner.identity.names import (
     WORKER_ID,
     WORKERS,
 )
-from accelet.provisioner.identity.policies import Stage
 from accelet.provisioner.identity.worker import KINDS, SUBDOMAIN_FIELDS
+from release.identity import expressions as cel
+from release.identity.expressions import TemplateText, first, sentence, text
+from release.identity.policies import Stage
 
 _SAID: Final = TemplateText()
 _NAME: Final = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"

@@ -1,4 +1,4 @@
-"""`python -m accelet.provisioner.identity FOLDER` writes the policies; `make policies` calls it."""
+"""`python -m release.identity FOLDER` writes the policies; `make policies` calls it."""
 
 import sys
 from pathlib import Path
@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import yaml
 
-from accelet.provisioner.identity.podstage import pods
-from accelet.provisioner.identity.policies import Stage
-from accelet.provisioner.identity.workloadstages import job_sets, jobs, stateful_sets
+from release.identity.podstage import pods
+from release.identity.policies import Stage
+from release.identity.workloadstages import job_sets, jobs, stateful_sets
 
 STAGES: Final = (job_sets(), jobs(), stateful_sets(), pods())
 
@@ -29,9 +29,7 @@ _Dumper.add_representer(str, _block)
 
 def render_file(stage: Stage) -> str:
     """The text of a stage's file."""
-    head = (
-        "# Made of accelet/provisioner/identity by `make policies`. docs/provisioner.md says what they do.\n"
-    )
+    head = "# Made of release/identity by `make policies`. docs/provisioner.md says what they do.\n"
     return head + yaml.dump_all(stage.render(), Dumper=_Dumper, sort_keys=False, width=110)
 
 

@@ -3,9 +3,7 @@
 from typing import Final
 
 from accelet.provisioner.demand.selectors import ACCELERATOR, TOPOLOGY
-from accelet.provisioner.identity import expressions as cel
 from accelet.provisioner.identity import sentences
-from accelet.provisioner.identity.expressions import TemplateText, first, sentence, text
 from accelet.provisioner.identity.hosts import host_table
 from accelet.provisioner.identity.names import (
     COORDINATOR,
@@ -15,9 +13,11 @@ from accelet.provisioner.identity.names import (
     TPU_ENV,
     WORKERS,
 )
-from accelet.provisioner.identity.podstage import half, template_variables
-from accelet.provisioner.identity.policies import Stage
 from accelet.provisioner.identity.worker import SUBDOMAIN_FIELDS
+from release.identity import expressions as cel
+from release.identity.expressions import TemplateText, first, sentence, text
+from release.identity.podstage import half, template_variables
+from release.identity.policies import Stage
 
 _SAID: Final = TemplateText()
 _TEMPLATE: Final = "object.spec.template"
