@@ -12,7 +12,7 @@ Quantity = int | Fraction
 """An exact amount: an int where it is whole, otherwise a Fraction (`500m` is 1/2)."""
 
 # There is one way to match any text: who writes a megabyte of digits and a letter gets an answer at once too.
-_PATTERN = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?\d+))?", re.ASCII)
+_PATTERN = re.compile(r"([+-]?)(\d*(?:\.\d*)?)(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?\d+))?", re.ASCII)
 _SCALES: dict[str, Quantity] = {
     **{suffix: Fraction(1, 1000**power) for power, suffix in enumerate("mun", start=1)},
     **{suffix: 1000**power for power, suffix in enumerate("kMGTPE", start=1)},
@@ -38,7 +38,7 @@ def parse_quantity(text: str) -> Quantity:
     """The amount that `text` stands for: `1500m` is 3/2, `1Ki` is 1024, `1e3` is 1000.
 
     The rules are those of Kubernetes 1.36, apimachinery/pkg/api/resource: finer than nano rounds away from
-    zero, an amount with a binary suffix is at most 2^63-1. The API server takes any number of digits and any
+    zero, no digits at all are 0 (`Ki`, `-`), an amount with a binary suffix is at most 2^63-1. The API server takes any number of digits and any
     exponent (`1e10001`); here no amount is above MOST. Results are shared, so that the same text in thousands
     of pods is one value.
 
@@ -49,7 +49,7 @@ def parse_quantity(text: str) -> Quantity:
 
 
 def _parse(text: str) -> Quantity:
-    match = _PATTERN.fullmatch(text)
+    match = _PATTERN.fullmatch(text) if text else None
     if match is None:
         raise QuantityError(
             f"{excerpt(text, 64)} is no quantity: a number with n, u, m, k, M, G, T, P, E, Ki … Ei or eN"

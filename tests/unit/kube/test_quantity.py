@@ -40,6 +40,11 @@ from accelet.kube.quantity import MOST, _parse_remembered, parse_quantity
         ("8Ei", 2**63 - 1),
         ("-9Ei", -(2**63 - 1)),
         ("18446744073709551616", 2**64),
+        ("Ki", 0),
+        ("-m", 0),
+        (".", 0),
+        ("+", 0),
+        ("e3", 0),
     ],
 )
 def test_amount_is_exact(text: str, amount: int | Fraction) -> None:
@@ -69,7 +74,9 @@ def test_amount_is_exact(text: str, amount: int | Fraction) -> None:
         "1,5",
         "٣",
         "1m1",
-        "Ki",
+        "e",
+        "e3m",
+        "i",
         "1 ",
         "1\n",
     ],
