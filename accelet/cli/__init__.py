@@ -50,6 +50,7 @@ _COMMANDS: Final = {
     "conformance": ("accelet.cli.conformance", "Check any device plugin against what kubelets do."),
     "scheduler": ("accelet.cli.scheduler", "Place gangs of pods close together."),
     "cards": ("accelet.cli.cards", "Show every card and tile of the cluster, and who holds it."),
+    "claims": ("accelet.cli.subcommands.claims", "Show who holds which DRA devices, and why claims wait."),
     "ui": ("accelet.cli.subcommands.ui", "Serve a read-only page of the cluster to your own browser."),
     "gated": ("accelet.cli.subcommands.gated", "Show the pods that wait for the scheduler at a gate."),
     "provisioner": ("accelet.cli.provisioner", "Make TPU slices for the jobs that ask for them."),

@@ -38,9 +38,9 @@ def parse_quantity(text: str) -> Quantity:
     """The amount that `text` stands for: `1500m` is 3/2, `1Ki` is 1024, `1e3` is 1000.
 
     The rules are those of Kubernetes 1.36, apimachinery/pkg/api/resource: finer than nano rounds away from
-    zero, no digits at all are 0 (`Ki`, `-`), an amount with a binary suffix is at most 2^63-1. The API server takes any number of digits and any
-    exponent (`1e10001`); here no amount is above MOST. Results are shared, so that the same text in thousands
-    of pods is one value.
+    zero, no digits at all are 0 (`Ki`, `-`), an amount with a binary suffix is at most 2^63-1. The API server
+    takes any number of digits and any exponent (`1e10001`); here no amount is above MOST. Results are shared,
+    so that the same text in thousands of pods is one value.
 
     Raises:
         QuantityError: `text` is none (`1mi`, `1 Gi`, `1_000`, `NaN`, the empty text).

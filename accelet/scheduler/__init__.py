@@ -5,6 +5,7 @@ may import what stands in pyproject.toml.
 
 admission/    What Kueue asks before it lets a job run: whether there is a place for all of its pods.
 cards/        Cards and tiles within one node.
+claims/ =     Which devices kube-scheduler would give to the claims of a pod.
 cluster/ =    What there is: nodes, where they are, and what is free on them.
 gangs/ =      Who wants to go where.
 moves/        Moves of running tasks: what they would be good for, and the places that are held for them:

@@ -17,6 +17,9 @@ from tests.e2e.cluster.binaries import (
     cluster_api_binaries as build_cluster_api,
 )
 from tests.e2e.cluster.binaries import (
+    dra_binaries as build_dra,
+)
+from tests.e2e.cluster.binaries import (
     helm_binaries as build_helm,
 )
 from tests.e2e.cluster.binaries import (
@@ -43,6 +46,7 @@ BUILT: Mapping[str, Callable[[Progress], Binaries]] = {
     "kueue_binaries": build_kueue,
     "cluster_api_binaries": build_cluster_api,
     "promql_binaries": build_promql,
+    "dra_binaries": build_dra,
     "kubernetes_1_33": partial(kubernetes_binaries, "kubernetes-1.33"),
     "kubernetes_1_37": partial(kubernetes_binaries, "kubernetes-1.37"),
 }
@@ -102,6 +106,12 @@ def binaries(pytestconfig: pytest.Config) -> Binaries:
 def helm_binaries(pytestconfig: pytest.Config) -> Binaries:
     """helm."""
     return _binaries(pytestconfig, "helm_binaries")
+
+
+@pytest.fixture(scope="session")
+def dra_binaries(pytestconfig: pytest.Config) -> Binaries:
+    """kube-scheduler's own engines for resource claims."""
+    return _binaries(pytestconfig, "dra_binaries")
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import sys
 from tests.e2e import axe
 from tests.e2e.cluster.binaries import (
     cluster_binaries,
+    dra_binaries,
     helm_binaries,
     jobset_binaries,
     kubernetes_binaries,
@@ -34,6 +35,7 @@ def main() -> int:
     cluster_binaries(_say)
     helm_binaries(_say)
     promql_binaries(_say)
+    dra_binaries(_say)
     jobset_binaries(_say)
     for version in other_versions():
         kubernetes_binaries(version, _say)

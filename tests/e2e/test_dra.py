@@ -3,6 +3,7 @@
 Each role's containers see what their claims say; a storm of claims with a kill of agent and of kubelet.
 """
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from accelet.cli.reading.claimlists import list_claim_objects
+from accelet.kube.kubeconfig import Kubeconfig
+from accelet.scheduler.claims.outlook import foresee
 from tests.e2e.agent import device_pod
 from tests.e2e.cluster.building import Progress
 from tests.e2e.cluster.control_plane import ControlPlane
@@ -52,6 +56,34 @@ def tried(site: Site, pod: Json, namespace: str = "default") -> Json:
 
 def test_each_role_sees_exactly_what_its_claim_was_given(site: Site) -> None:
     run_each_role(site)
+
+
+def test_devices_of_claims_that_wait_are_foreseen(site: Site, cluster: ControlPlane, node: Node) -> None:
+    """Each pod gets from kube-scheduler what `accelet claims` said while it was held by a gate."""
+    for template in templates():
+        site.user.apply(template)
+    kubeconfig = Kubeconfig((Path(cluster.kubeconfig),))
+    for number, name in enumerate(("tile", "pair", "share-250", "share-500", "each", "chips-2")):
+        pod = device_pod(f"foreseen-{number}", {}, script=STAY)
+        pod["spec"] |= {
+            "resourceClaims": [{"name": "own", "resourceClaimTemplateName": name}],
+            "schedulingGates": [{"name": "example.com/wait"}],
+        }
+        pod["spec"]["containers"][0]["resources"] = {"claims": [{"name": "own"}]}
+        site.user.apply(pod)
+        (found,) = (
+            one
+            for one in foresee(asyncio.run(list_claim_objects(kubeconfig))).outlooks
+            if one.pod == f"foreseen-{number}"
+        )
+        assert (found.state, found.first) == ("fits", node.name)
+        path = f"{PODS}/foreseen-{number}"
+        site.admin.client.send("PATCH", path, {"spec": {"schedulingGates": []}})
+        site.admin.wait_for_phase(f"foreseen-{number}", "Running")
+        given = [
+            (one["request"], one["pool"], one["device"]) for one in allocated(site, f"foreseen-{number}")
+        ]
+        assert [(one.request, one.pool, one.device) for one in found.claims[0].devices] == given
 
 
 def test_classic_pod_gets_tiles_by_their_old_name(site: Site) -> None:

@@ -29,18 +29,18 @@ WORK: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class NoAnswer:
     """No answer. `is_ours`: kube-scheduler may have one that accelet does not know; else it fails too."""
 
     reason: str
     is_ours: bool = False
 
 
-Answer = bool | Failure
+Answer = bool | NoAnswer
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class SeenDevice:
     """What selectors see of a device: values by domain and name."""
 
     driver: str
@@ -81,21 +81,21 @@ class Selector:
     text: str
     step: Step | None
     places: int = 1
-    failure: Failure | None = None
+    failure: NoAnswer | None = None
 
-    def answer(self, device: Device, work: Work | None = None) -> Answer:
+    def answer(self, device: SeenDevice, work: Work | None = None) -> Answer:
         """Whether the selector takes `device`. `work` limits what this and other answers cost together."""
         if self.step is None:
-            return self.failure or Failure("it was not read", is_ours=True)
+            return self.failure or NoAnswer("it was not read", is_ours=True)
         scope = _Scope(device.value(), self.places, work or Work(WORK))
         try:
             found = self.step(scope)
         except EvaluationError as error:
-            return Failure(str(error))
+            return NoAnswer(str(error))
         except (SpentError, UnknownError) as error:
-            return Failure(str(error), is_ours=True)
+            return NoAnswer(str(error), is_ours=True)
         return (
-            found if isinstance(found, bool) else Failure(f"it says a {type_name(found)}, not true or false")
+            found if isinstance(found, bool) else NoAnswer(f"it says a {type_name(found)}, not true or false")
         )
 
 
@@ -106,7 +106,7 @@ def read_selector(text: str) -> Selector:
         compiler = _Compiler()
         return Selector(text, compiler.compile(syntax.parse(text)), compiler.places)
     except UnreadableError as error:
-        return Selector(text, None, failure=Failure(str(error), is_ours=True))
+        return Selector(text, None, failure=NoAnswer(str(error), is_ours=True))
 
 
 class _Compiler:

@@ -24,9 +24,11 @@ from accelet.cli.forms.plainforms import (
 from accelet.cli.forms.taskdemo import TasksReport
 from accelet.doctor.examined import Examination
 from accelet.scheduler.cards.view import ClusterView
+from accelet.scheduler.claims.outlook import ClaimsView
 
 FORMS: dict[str, type] = {
     "cards": ClusterView,
+    "claims": ClaimsView,
     "conformance": JudgedChecks,
     "demo": Report,
     "demo-dra": DraReport,

@@ -2,6 +2,7 @@
 
 cardobjects     What says who holds which card: nodes, pods and plans; slices and claims of those served
                 through DRA.
+claimlists      Lists what decides on the claims of a cluster, once.
 gatedpods       The pods that our gates hold: lists them, stops that more are held, and lifts the gates off
                 them.
 manifests       Reads manifests as people apply them: YAML documents or JSON, lists taken apart.

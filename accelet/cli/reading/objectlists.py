@@ -37,9 +37,9 @@ async def list_card_objects(kubeconfig: Kubeconfig | None, within_s: float = API
         async with asyncio.timeout(within_s):
             # Nodes last: a card that a pod holds was there before the pod had it.
             plans = await _list_plans(client, notes)
-            pods = await _list(client, PODS, parse_pod, notes)
+            pods = await list_all(client, PODS, parse_pod, notes)
             slices, claims = await _list_claims(client, notes)
-            nodes = await _list(client, NODES, parse_node, notes)
+            nodes = await list_all(client, NODES, parse_node, notes)
             return CardObjects(nodes, pods, plans, notes, slices=slices, claims=claims)
     finally:
         client.close()
@@ -48,7 +48,7 @@ async def list_card_objects(kubeconfig: Kubeconfig | None, within_s: float = API
 async def _list_plans(client: Client, notes: list[str]) -> list[Record]:
     """Those that the scheduler is carrying out; who may not see them sees the rest."""
     try:
-        return await _list(client, CONFIG_MAPS, parse_record, notes, {"labelSelector": SELECTOR})
+        return await list_all(client, CONFIG_MAPS, parse_record, notes, {"labelSelector": SELECTOR})
     except ForbiddenError as error:
         notes.append(_PLANS_UNSEEN.format(error))
         return []
@@ -61,11 +61,11 @@ async def _list_claims(client: Client, notes: list[str]) -> tuple[list[Published
     """
     query = {"fieldSelector": f"spec.driver={GPU_DRIVER}"}
     try:
-        found = await _list(client, RESOURCE_SLICES, parse_published, notes, query)
+        found = await list_all(client, RESOURCE_SLICES, parse_published, notes, query)
         slices = [one for one in found if one is not None]
         if not slices:
             return [], []
-        held = await _list(client, RESOURCE_CLAIMS, lambda raw: parse_held(raw, GPU_DRIVER), notes)
+        held = await list_all(client, RESOURCE_CLAIMS, lambda raw: parse_held(raw, GPU_DRIVER), notes)
     except ForbiddenError as error:
         notes.append(_CLAIMS_UNSEEN.format(error))
         return [], []
@@ -74,13 +74,18 @@ async def _list_claims(client: Client, notes: list[str]) -> tuple[list[Published
     return slices, [one for one in held if one is not None]
 
 
-async def _list(
+async def list_all(
     client: Client,
     resource: ApiResource,
     parse: Callable[[RawObject], _T],
     notes: list[str],
     query: dict[str, str] | None = None,
 ) -> list[_T]:
+    """All objects of a resource; a note on each that cannot be read.
+
+    Raises:
+        KubeError: the API server refuses.
+    """
     try:
         pages = [page async for page in client.list_pages(resource, None, query, _PAGE)]
     except GoneError:  # it took longer than the API server keeps a list's version

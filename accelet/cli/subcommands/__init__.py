@@ -1,5 +1,6 @@
 """Commands below commands: `accelet slices forget`, `accelet demo provisioner`.
 
+claims            `accelet claims`: who holds which DRA devices, and where claims that wait would get theirs.
 demo_dra          `accelet demo dra`: claims served on a simulated node, without cluster or root.
 demo_provisioner  `accelet demo provisioner`: slices for a JobSet, from simulated machines, without cluster or
                   root.

@@ -69,6 +69,11 @@ def cluster_api_binaries(progress: Progress) -> Binaries:
     return _module_binaries(Module(MODULES_FOLDER / "cluster-api"), None, progress)
 
 
+def dra_binaries(progress: Progress) -> Binaries:
+    """kube-scheduler's own engines for resource claims: its CEL and its allocator."""
+    return _module_binaries(Module(MODULES_FOLDER / "dra"), None, progress)
+
+
 def promql_binaries(progress: Progress) -> Binaries:
     """Prometheus' engine of expressions, which runs scripts of its own test language."""
     return _module_binaries(Module(MODULES_FOLDER / "promql"), None, progress)
