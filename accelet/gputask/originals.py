@@ -8,6 +8,7 @@ import msgspec
 from accelet.control.errors import NotLeadingError
 from accelet.control.refusedstatuses import RefusedStatuses
 from accelet.control.status import status_patch
+from accelet.control.watches import WatchedKind, Watches, WatchFaults
 from accelet.control.workqueue import WorkQueue
 from accelet.control.writer import FencedWriter
 from accelet.gputask.metrics import TaskMetrics
@@ -32,18 +33,15 @@ from accelet.kube.errors import (
     ExistsError,
     ForbiddenError,
     InvalidError,
-    KubeError,
     NotFoundError,
 )
 from accelet.kube.objects import ObjectKey, WireObject, read_object, read_owners
-from accelet.kube.watching.reflector import Reflector
 from accelet.kube.watching.source import Scope
 from accelet.kube.watching.store import Change
 from accelet.kube.writing.ownership import controller_of
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from accelet.runtime.excerpts import excerpt
 from accelet.runtime.logs import Log
-from accelet.runtime.supervise import supervise
 
 _log = Log(__name__)
 _LONGEST_LOGGED: Final = 300
@@ -61,13 +59,12 @@ class Originals:
         self._setbacks, self._looks, self._refusals = Setbacks(), StrayLooks(), RefusedStatuses()
         self._known: dict[ObjectKey, OriginalTask] = {}
         self._queue: WorkQueue[ObjectKey] | None = None
-        self._reflector = Reflector(
-            client, Scope(ORIGINAL_TASKS), parse_original, changed=self._change, failed=self._count
-        )
+        kind = WatchedKind(Scope(ORIGINAL_TASKS), parse_original, self._change, "originals")
+        self._watches = Watches(client, (kind,), WatchFaults.counted(metrics.faults))
 
     async def watch(self) -> None:
         """Watches until it is cancelled."""
-        await supervise("watch of originals", self._reflector.run, self._count_fault)
+        await self._watches.run()
 
     async def lead(self, writer: FencedWriter) -> None:
         """Works until it is cancelled."""
@@ -173,9 +170,3 @@ class Originals:
             self._setbacks.forget(change.key)
             self._refusals.forget(change.key)
         self.see(change.key)
-
-    def _count_fault(self) -> None:
-        self._metrics.faults.labels("Fault").inc()
-
-    def _count(self, error: KubeError) -> None:
-        self._metrics.faults.labels(type(error).__name__).inc()

@@ -4,18 +4,17 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final
 
+from accelet.control.watches import WatchApi, WatchedKind, Watches, WatchFaults
 from accelet.kinds.slicerequest import SLICE_REQUESTS
 from accelet.kube.apiresources import JOBS, NODES, PODS, SERVICES, ApiResource
 from accelet.kube.errors import ForbiddenError, KubeError, NotFoundError
 from accelet.kube.nodes import Node, parse_node
-from accelet.kube.objects import Page, RawObject, WireObject, read_object
+from accelet.kube.objects import RawObject, WireObject, read_object
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
-from accelet.kube.watching.reflector import Reflector
-from accelet.kube.watching.silence import Heard, describe_silence, measure_silence
-from accelet.kube.watching.source import Scope, Source
+from accelet.kube.watching.source import Scope
 from accelet.kube.watching.store import Change
 from accelet.provisioner.bookings.book import is_booking
 from accelet.provisioner.bookings.booking import PROVISIONING_REQUESTS, Booking, parse_booking
@@ -25,10 +24,8 @@ from accelet.provisioner.metrics import ProvisionerMetrics
 from accelet.provisioner.record import SliceRequest, parse_request
 from accelet.provisioner.state import Key, OwnerKey, ProvisionerState
 from accelet.runtime.logs import Log
-from accelet.runtime.supervise import supervise
 from accelet.runtime.tasks import task_group
 
-_T = TypeVar("_T")
 _log = Log(__name__)
 
 JOB_SETS: Final = ApiResource("JobSet", "jobsets", "jobset.x-k8s.io", "v1alpha2")
@@ -44,16 +41,8 @@ _HEADLESS: Final = Scope(SERVICES, field_selector="spec.clusterIP=None", page_si
 _LOOK_AGAIN_S: Final = 30.0
 
 
-class WatchApi(Source, Protocol):
-    """The requests it takes; `accelet.kube.client.Client` is one."""
-
-    async def list_page(
-        self, resource: ApiResource, namespace: str | None = None, query: dict[str, str] | None = None
-    ) -> Page: ...
-
-
 class Watching:
-    """The reflectors. `see_request` and `see_owner` are told of what must be looked at."""
+    """The tables of kinds. `see_request` and `see_owner` are told of what must be looked at."""
 
     def __init__(
         self,
@@ -66,38 +55,32 @@ class Watching:
         see_pool: Callable[[str], None],
         see_booking: Callable[[Key], None],
     ) -> None:
-        self._api, self._state, self._metrics = api, state, metrics
+        self._api, self._state = api, state
+        self._faults = WatchFaults.counted(metrics.faults)
         self._tell_request, self._tell_owner, self._tell_pool = see_request, see_owner, see_pool
         self._tell_booking = see_booking
-        self._requests = self._reflect(Scope(SLICE_REQUESTS), parse_request, self._see_request)
-        self._nodes = self._reflect(Scope(NODES, page_size=1000), parse_node, self._see_node)
         parse = partial(parse_pod, keeps_environment=False)
-        self._pods = self._reflect(Scope(PODS, page_size=100), parse, self._see_pod)
-        self._owners: dict[str, Reflector[JobOwner]] = {}
-        self._bookings = self._reflect(Scope(PROVISIONING_REQUESTS), parse_booking, self._see_booking)
+        self._watches = self._table(
+            WatchedKind(Scope(SLICE_REQUESTS), parse_request, self._see_request, "slice requests"),
+            WatchedKind(Scope(NODES, page_size=1000), parse_node, self._see_node),
+            WatchedKind(Scope(PODS, page_size=100), parse, self._see_pod),
+        )
+        self._owners: dict[str, Watches] = {}
+        booking = Scope(PROVISIONING_REQUESTS)
+        self._bookings = self._table(WatchedKind(booking, parse_booking, self._see_booking, "bookings"))
 
     @property
     def is_synced(self) -> bool:
-        return all(one.is_synced for one in (self._requests, self._nodes, self._pods))
+        return self._watches.is_synced
 
     def silence_at(self, now_s: float) -> str:
         """Of what the API server has said nothing for too long, as a sentence; empty where it speaks."""
-        watched: dict[str, Heard] = {
-            "slice requests": self._requests,
-            "nodes": self._nodes,
-            "pods": self._pods,
-        }
-        return describe_silence(measure_silence(watched, now_s))
+        return self._watches.silence_at(now_s)
 
     async def run(self) -> None:
         """Watches until it is cancelled."""
         async with task_group() as group:
-            for name, reflector in (
-                ("slice requests", self._requests),
-                ("nodes", self._nodes),
-                ("pods", self._pods),
-            ):
-                self._start(group, name, reflector)
+            group.create_task(self._watches.run())
             group.create_task(self._watch_services())
             group.create_task(self._watch_bookings())
             for resource, parse in _OWNERS:
@@ -107,8 +90,7 @@ class Watching:
         """Waits until requests, nodes and pods have been seen once. Owners are not waited for: what is not
         seen yet is taken neither for gone nor for there.
         """
-        for reflector in (self._requests, self._nodes, self._pods):
-            await reflector.synced()
+        await self._watches.synced()
 
     async def refresh(self) -> None:
         """Brings the state up to date; what a former leader wrote last is in it then.
@@ -116,13 +98,11 @@ class Watching:
         Raises:
             KubeError: the API server did not answer.
         """
-        await self._requests.refresh()
-        await self._nodes.refresh()
-        await self._pods.refresh()
+        await self._watches.refresh()
         # After the requests: of a request that is known, an owner that is not known is gone.
-        for kind, reflector in list(self._owners.items()):
+        for kind, table in list(self._owners.items()):
             try:
-                await reflector.refresh()
+                await table.refresh()
             except NotFoundError:  # the kind is not served any more, or not just now
                 self._state.known_kinds.discard(kind)
             else:
@@ -131,10 +111,17 @@ class Watching:
             with suppress(NotFoundError, ForbiddenError):
                 await self._bookings.refresh()
 
-    def _start(self, group: asyncio.TaskGroup, name: str, reflector: Reflector[Any]) -> None:
-        """A fault in watching one kind of objects must not end the watches of the others."""
-        task = f"watch of {name}"
-        group.create_task(supervise(task, reflector.run, self._count_fault), name=task)
+    def _table(self, *kinds: WatchedKind[Any]) -> Watches:
+        return Watches(self._api, kinds, self._faults)
+
+    async def _keep_up(self, table: Watches, known: Callable[[], None]) -> None:
+        """Watches; once all has been seen, `known` is told, and every request is looked at."""
+        async with task_group() as group:
+            group.create_task(table.run())
+            await table.synced()
+            known()
+            for key in list(self._state.requests):
+                self._tell_request(key)
 
     async def _watch_owners(self, resource: ApiResource, parse: Callable[[RawObject], JobOwner]) -> None:
         """Watches a kind of owners once the cluster knows it."""
@@ -144,24 +131,17 @@ class Watching:
             await asyncio.sleep(_LOOK_AGAIN_S)
         changed = partial(self._see_owner, resource.kind)
         salvage = partial(salvage_owner, resource.kind)
-        reflector = self._reflect(Scope(resource), parse, changed, salvage)
-        self._owners[resource.kind] = reflector
-        async with task_group() as group:
-            self._start(group, resource.plural, reflector)
-            await reflector.synced()
-            self._state.known_kinds.add(resource.kind)
-            for key in list(self._state.requests):
-                self._tell_request(key)
+        table = self._table(WatchedKind(Scope(resource), parse, changed, salvage=salvage))
+        self._owners[resource.kind] = table
+        await self._keep_up(table, lambda: self._state.known_kinds.add(resource.kind))
 
     async def _watch_services(self) -> None:
         """Watches headless Services. None is missed before they have been seen once."""
-        reflector = self._reflect(_HEADLESS, _parse_name, self._see_service)
-        async with task_group() as group:
-            self._start(group, "services", reflector)
-            await reflector.synced()
+
+        def known() -> None:
             self._state.knows_services = True
-            for key in list(self._state.requests):
-                self._tell_request(key)
+
+        await self._keep_up(self._table(WatchedKind(_HEADLESS, _parse_name, self._see_service)), known)
 
     async def _watch_bookings(self) -> None:
         """Watches ProvisioningRequests once they can be read; till then nobody has booked."""
@@ -173,12 +153,11 @@ class Watching:
             bookings.is_known = is_readable is False
             await asyncio.sleep(_LOOK_AGAIN_S)
         bookings.is_known = False
-        async with task_group() as group:
-            self._start(group, "bookings", self._bookings)
-            await self._bookings.synced()
+
+        def known() -> None:
             bookings.is_known = True
-            for key in list(self._state.requests):
-                self._tell_request(key)
+
+        await self._keep_up(self._bookings, known)
 
     async def _are_bookings_readable(self) -> bool | None:
         """Whether there are ProvisioningRequests that we may read; None where the cluster did not answer.
@@ -215,17 +194,8 @@ class Watching:
         except NotFoundError:
             raise
         except KubeError as error:
-            self._count(error)
+            self._faults.failed(error)
             raise
-
-    def _reflect(
-        self,
-        scope: Scope,
-        parse: Callable[[RawObject], _T],
-        changed: Callable[[Change[_T]], None],
-        salvage: Callable[[RawObject], _T] | None = None,
-    ) -> Reflector[_T]:
-        return Reflector(self._api, scope, parse, changed=changed, failed=self._count, salvage=salvage)
 
     def _see_request(self, change: Change[SliceRequest]) -> None:
         if change.after is not None:
@@ -303,12 +273,6 @@ class Watching:
         booking = self._state.bookings.of_owner(namespace, owner)
         if booking is not None:
             self._tell_booking(booking.key)
-
-    def _count_fault(self) -> None:
-        self._metrics.faults.labels("Fault").inc()
-
-    def _count(self, error: KubeError) -> None:
-        self._metrics.faults.labels(type(error).__name__).inc()
 
 
 def _parse_name(raw: RawObject) -> str:

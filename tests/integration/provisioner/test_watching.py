@@ -37,7 +37,7 @@ class _Lagging:
         self.largest_page: dict[str, int] = {}
 
     async def list_page(
-        self, resource: ApiResource, namespace: str | None = None, query: dict[str, str] | None = None
+        self, resource: ApiResource, namespace: str | None = None, query: Mapping[str, str] | None = None
     ) -> Page:
         return await self._client.list_page(resource, namespace, query)
 
