@@ -36,6 +36,7 @@ from accelet.kube.selection import (
     WireToleration,
     count_requirements,
     read_apart,
+    read_required_keys,
     read_spread,
     read_term,
     read_together,
@@ -281,6 +282,7 @@ def parse_pod(raw: RawObject, *, keeps_environment: bool = True) -> Pod:
         claimed_resources=_claimed(status.extended_resource_claim_status),
         volume_claims=_used_claims(spec, metadata.name),
         features=_needed_features(spec),
+        required_keys=read_required_keys(affinity.pod_affinity, spec.topology_spread_constraints),
     )
 
 

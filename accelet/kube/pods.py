@@ -77,7 +77,7 @@ class Pod:
     for it. `level_requests` are the pod-level ones. `statuses` is keyed by container name, of both lists.
     `mounts_token` is true where a container mounts a service account token: none of them starts then once the
     API server has the pod no longer, since it gives such a token for a pod that it has. `features` are those
-    that its node's kubelet must declare.
+    that its node's kubelet must declare, `required_keys` the labels that its node must have.
     """
 
     namespace: str
@@ -122,6 +122,7 @@ class Pod:
     apart_from: "frozenset[PodTerm]" = frozenset()
     together_with: "frozenset[TogetherTerm] | None" = frozenset()
     features: frozenset[str] = frozenset()
+    required_keys: frozenset[str] = frozenset()
     spread: "frozenset[SpreadTerm]" = frozenset()
     claimed_resources: frozenset[tuple[str, str]] = frozenset()
     volume_claims: tuple[UsedClaim, ...] = ()

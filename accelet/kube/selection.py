@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from accelet.kube.objects import Wire
+from accelet.kube.objects import Wire, share_text
 
 HOSTNAME = "kubernetes.io/hostname"
 MOST_TERMS = 16
@@ -308,6 +308,19 @@ def read_spread(
             left -= term.size
             found.add(SpreadTerm(min(one.max_skew, MOST_SKEW), term))
     return _share_spread(frozenset(found))
+
+
+def read_required_keys(affinity: WirePodAffinity | None, spread: list[WireSpread] | None) -> frozenset[str]:
+    """The labels without which a node is none for the pod, whatever their values and whoever is where.
+
+    kube-scheduler's filters refuse each node that lacks the topology key of a spread constraint with
+    DoNotSchedule (podtopologyspread/filtering.go, Filter) or of a required term of pod affinity
+    (interpodaffinity/filtering.go, satisfyPodAffinity), also where no other node is left. So 1.33 to 1.37 do.
+    """
+    terms = ((affinity.required if affinity else None) or ())[:MOST_TERMS]
+    constraints = [one for one in (spread or ())[:MOST_TERMS] if one.when_unsatisfiable == "DoNotSchedule"]
+    found = {one.topology_key for one in (*terms, *constraints) if one.topology_key}
+    return frozenset(map(share_text, found))
 
 
 @lru_cache(maxsize=_MOST_SHARED)

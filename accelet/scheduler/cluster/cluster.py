@@ -286,6 +286,7 @@ class Cluster:
             return False
         return (
             rules.features <= known.features
+            and rules.keys <= known.labels.keys()
             and is_selected(known, rules.node_selector, rules.required_terms)
             and all(is_selected(known, (), reach.terms) for reach in rules.reaches)
         )

@@ -108,6 +108,11 @@ def barrier_text(taint: Taint) -> str:
     return f"tainted {taint.key}{value}:{taint.effect}"
 
 
+def unlabelled_text(key: str) -> str:
+    """What nodes lack that a pod's topology spread or affinity needs, to follow a number of nodes."""
+    return f"without the label {key}, which the pods' topology spread or affinity needs"
+
+
 def lacking_text(features: frozenset[str]) -> str:
     """What nodes lack that do not declare all of these features, for people, to follow a number of nodes."""
     return f"whose kubelet does not declare the feature {' and '.join(sorted(features))}"

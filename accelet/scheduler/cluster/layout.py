@@ -18,6 +18,7 @@ from accelet.scheduler.cluster.eligibility import (
     holds,
     holds_name,
     lacking_text,
+    unlabelled_text,
 )
 from accelet.scheduler.cluster.shape import NodeRules
 from accelet.scheduler.cluster.topology import Ints, Scheme, Tree, build_tree
@@ -64,6 +65,8 @@ class Layout:
             mask = self._masks[rules] = self._untainted(rules) & self._selected(rules)
             if rules.features:
                 mask &= self._declaring(rules.features)
+            for key in rules.keys:
+                mask &= self.labelled(key)
             for reach in rules.reaches:
                 mask &= self._matching_any(reach.terms)
         return mask
@@ -109,6 +112,10 @@ class Layout:
             declaring = self._declaring(rules.features)
             found[lacking_text(rules.features)] += int(np.count_nonzero(left & ~declaring))
             left &= declaring
+        for key in sorted(rules.keys):
+            labelled = self.labelled(key)
+            found[unlabelled_text(key)] += int(np.count_nonzero(left & ~labelled))
+            left &= labelled
         for reach in sorted(rules.reaches, key=lambda reach: reach.volume):
             reaching = self._matching_any(reach.terms)
             found[f"where {reach.volume} cannot be reached"] += int(np.count_nonzero(left & ~reaching))

@@ -29,7 +29,7 @@ class Reach:
 class NodeRules:
     """Which nodes a pod may be on. `required_terms` is None without required node affinity.
 
-    `features` are those that a node must declare.
+    `features` are those that a node must declare, `keys` the labels that it must have, of whatever value.
     """
 
     node_selector: frozenset[tuple[str, str]] = frozenset()
@@ -37,6 +37,7 @@ class NodeRules:
     tolerations: frozenset[Toleration] = frozenset()
     reaches: frozenset[Reach] = frozenset()
     features: frozenset[str] = frozenset()
+    keys: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,7 @@ def _shape(pod: Pod, cards: CardNeeds | None) -> PodShape:
             required_terms=pod.required_terms,
             tolerations=frozenset(pod.tolerations),
             features=pod.features,
+            keys=pod.required_keys,
         ),
     )
 

@@ -22,6 +22,7 @@ from accelet.scheduler.placement.plan import Plan, plan_gang
 from accelet.scheduler.placement.reservation import Patience
 from tests.fakes.manifests import Raw, raw_container, raw_pod
 from tests.fakes.nodes import GPU, node
+from tests.unit.scheduler.values import plan_one
 
 _HOST = "kubernetes.io/hostname"
 _OWN = {"job-name": "j"}
@@ -137,7 +138,7 @@ def test_a_gang_waits_where_too_few_of_its_nodes_are_free_and_the_reason_says_so
     cluster = Cluster(Scheme(), [*nodes, *bare], [parse_pod(raw) for raw in others])
     decided = plan_gang(gang, cluster.layout, cluster.room())
     assert decided.reason is not None
-    assert "1 where topology spread allows no more of its pods" in decided.reason
+    assert "1 without the label kubernetes.io/hostname" in decided.reason
 
 
 @pytest.mark.parametrize(
@@ -145,7 +146,7 @@ def test_a_gang_waits_where_too_few_of_its_nodes_are_free_and_the_reason_says_so
     [
         _constraint(selected={"app": "a"}),
         _constraint(selected={"job-name": "other"}),
-        _constraint(topologyKey="topology.kubernetes.io/zone"),
+        _constraint(topologyKey="topology.kubernetes.io/zone", whenUnsatisfiable="ScheduleAnyway"),
         _constraint(whenUnsatisfiable="ScheduleAnyway"),
         _constraint(labelSelector=None),
     ],
@@ -153,6 +154,14 @@ def test_a_gang_waits_where_too_few_of_its_nodes_are_free_and_the_reason_says_so
 )
 def test_what_is_not_exact_or_no_rule_is_left_out(constraint: Raw) -> None:
     assert len({*(_decide([_raw(rank, constraint) for rank in range(2)]).nodes or ())}) == 1
+
+
+def test_a_node_without_the_label_of_a_spread_is_none_for_the_pod() -> None:
+    by_zone = _constraint(topologyKey="topology.kubernetes.io/zone")
+    gang = [parse_pod(_raw(rank, by_zone)) for rank in range(2)]
+    nodes = [replace(one, labels={**one.labels, "topology.kubernetes.io/zone": "z"}) for one in _NODES[1:3]]
+    assert {*(plan_one([_NODES[0], *nodes], gang).nodes or ())} <= {one.name for one in nodes}
+    assert plan_one([*_NODES], gang).nodes is None
 
 
 def test_a_rule_that_only_some_of_the_pods_have_is_left_out() -> None:

@@ -162,6 +162,7 @@ def test_domains_that_are_a_level_s_are_told_as_that_level() -> None:
     decided = _decide([_raw(rank, _term()) for rank in range(5)], nodes)
     assert decided.reason == (
         "needs room for 5 pods in one block, best has 4 (x); of 4 nodes:"
+        " 1 without the label topology.kubernetes.io/zone, which the pods' topology spread or affinity needs,"
         " 1 without the label topology.kubernetes.io/zone that pod affinity names"
     )
 
@@ -222,7 +223,9 @@ def test_what_is_not_exact_is_left_out(term: Raw) -> None:
 def test_one_term_that_is_not_judged_leaves_out_the_others(more: Raw) -> None:
     """Who is not selected by all of them counts for none."""
     terms = _term(), _term(_RACK, {"app": "a"}, **more)
-    assert _decide([_raw(rank, *terms) for rank in range(2)], _CROSSING).nodes == ("n0", "n1")
+    racked = [replace(one, labels={**one.labels, _RACK: "r"}) for one in _CROSSING]
+    assert _decide([_raw(rank, *terms) for rank in range(2)], racked).nodes == ("n0", "n1")
+    assert _decide([_raw(rank, *terms) for rank in range(2)], _CROSSING).nodes is None
 
 
 def test_a_rule_that_only_some_of_the_pods_have_is_left_out() -> None:

@@ -1,5 +1,6 @@
 """Rules that are left to kube-scheduler keep no gang from being planned; docs/scheduler.md lists them."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,7 +29,9 @@ def _decide(**spec: Any) -> Plan:
         )
         for rank in range(2)
     ]
-    return plan_one([node("a", "x/p/1"), node("b", "x/p/2")], [parse_pod(raw) for raw in pods])
+    nodes = [node("a", "x/p/1"), node("b", "x/p/2")]
+    zoned = [replace(one, labels={**one.labels, _ZONE: "z"}) for one in nodes]
+    return plan_one(zoned, [parse_pod(raw) for raw in pods])
 
 
 def _anti(**term: Any) -> dict[str, Any]:
