@@ -58,6 +58,17 @@ class TileLink:
     far_tile: int
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class NearGroup:
+    """Hardware that several devices have in common: a GPU they are partitions of, a switch, a NUMA node.
+
+    `worth` is what two devices in it gain by being given to one container, beside other groups.
+    """
+
+    name: str
+    worth: int
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
     """One unit the kubelet hands out: a whole unit, one tile of it, or one share of either.
@@ -70,6 +81,8 @@ class Device:
     `cdi_name` is the device of a CDI specification on the host (`nvidia.com/gpu=0`) that gives a container
     all it needs of this one; `nodes` and `mounts` are then empty.
     `parent` is the physical function that a virtual one (SR-IOV) is a part of.
+    `groups` are what it has in common with others, the widest first; two devices have those in common that
+    both begin with.
     `numa_nodes` is empty where the node is unknown.
     """
 
@@ -92,3 +105,4 @@ class Device:
     links: tuple[TileLink, ...] = ()
     parent: UnitId | None = None
     cdi_name: str | None = None
+    groups: tuple[NearGroup, ...] = ()

@@ -7,7 +7,7 @@ nvidia-ctk 1.20 writes, less the libraries. Hosts of several GPUs have not been 
 
 import shutil
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -20,7 +20,8 @@ CdiNames = Literal["uuid", "index", "all"]
 class NvidiaCard:
     """One GPU. `minor` None: the driver says none. `uuid` None: nothing has opened the GPU yet.
 
-    `instances` are its MIG instances, as numbers of the GPU instance and of the compute instance.
+    `instances` are its MIG instances, as numbers of the GPU instance and of the compute instance. `bridges`
+    are the names of the PCI bridges above it.
     """
 
     pci: str
@@ -36,6 +37,7 @@ class NvidiaCard:
     has_node: bool = True
     instances: tuple[tuple[int, int], ...] = ()
     numvfs: int | None = None
+    bridges: tuple[str, ...] = ("pci0000:00",)
 
     @property
     def node(self) -> str:
@@ -99,7 +101,7 @@ _COMMON = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
 
 
 def _write_function(root: Path, card: NvidiaCard) -> None:
-    place = f"devices/pci0000:00/{card.pci}"
+    place = "/".join(("devices", *card.bridges, card.pci))
     device = root / "sys" / place
     device.mkdir(parents=True)
     (root / "sys/bus/pci/devices" / card.pci).symlink_to(f"../../../{place}")
@@ -189,14 +191,38 @@ L40S = (
 )
 """Two L40S whose minor numbers run against their addresses; the sound function of one."""
 
-DGX_A100 = (
-    *_alike(("0000:07:00.0", "0000:0f:00.0"), "NVIDIA A100-SXM4-40GB", "0x20b0"),
-    NvidiaCard(
-        "0000:47:00.0", 2, uuid_of(2), "NVIDIA A100-SXM4-40GB", "0x20b0", instances=((1, 0), (2, 0), (9, 0))
-    ),
-    NvidiaCard("0000:4e:00.0", None, None, "", "0x1af1", "0x068000"),
+
+def _behind_switches(cards: Sequence[NvidiaCard]) -> tuple[NvidiaCard, ...]:
+    """Each two behind one PCIe switch: a root port, the switch's upper port, and a lower port for each."""
+    return tuple(
+        replace(card, bridges=_switch(number // 2, lower=number % 2)) for number, card in enumerate(cards)
+    )
+
+
+def _switch(number: int, *, lower: int) -> tuple[str, ...]:
+    bus = 0x40 * number
+    ports = (f"0000:{bus:02x}:01.1", f"0000:{bus + 1:02x}:00.0", f"0000:{bus + 2:02x}:{4 * lower:02x}.0")
+    return (f"pci0000:{bus:02x}", *ports)
+
+
+_A100 = _behind_switches(
+    _alike(
+        (f"0000:{bus}:00.0" for bus in ("07", "0f", "47", "4e", "87", "90", "b7", "bd")),
+        "NVIDIA A100-SXM4-40GB",
+        "0x20b0",
+    )
 )
-"""Two whole A100, one cut into MIG instances, and an NVSwitch."""
+DGX_A100 = (
+    *_A100[:2],
+    replace(_A100[2], instances=((1, 0), (2, 0), (9, 0))),
+    *_A100[3:],
+    NvidiaCard("0000:c4:00.0", None, None, "", "0x1af1", "0x068000"),
+)
+"""Eight A100, one of them cut into MIG instances, and an NVSwitch.
+
+Addresses after nvml-mock's profile of a DGX A100 (NVIDIA/k8s-test-infra); that each two share a switch, after
+NVIDIA's user guide of that machine.
+"""
 
 ALL_NVIDIA = {
     "nvidia-h200-vm": H200_VM,

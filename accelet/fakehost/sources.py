@@ -123,5 +123,9 @@ def find_source(path: str) -> FileSource | None:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    text = re.escape(pattern.replace("{f}", "sys/devices/*/*"))
-    return re.compile(text.replace(r"\*\*", ".+").replace(r"\*", "[^/]*"))
+    text = re.escape(pattern.removeprefix("{f}")).replace(r"\*\*", ".+").replace(r"\*", "[^/]*")
+    return re.compile((_FUNCTION if pattern.startswith("{f}") else "") + text)
+
+
+_FUNCTION: Final = "sys/devices/[^/]+(?:/[0-9a-f:.]+)+"
+"""Bridges are above a function, each in the folder of the one before."""

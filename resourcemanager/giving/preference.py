@@ -9,7 +9,8 @@ from typing import Literal
 from accelet.accelerators.device import Device, DeviceId, UnitId
 
 Policy = Literal["none", "balanced", "packed"]
-"""`none`: in order of hardware, different units first. `balanced`: the unit with most free devices first.
+"""`none`: different units first: those closest to each other, else in order of hardware.
+`balanced`: the unit with most free devices first.
 `packed`: the unit with the fewest free devices that still fits, so that whole units stay free.
 Whatever the policy, a container is given different tiles before a second share of one."""
 
@@ -44,10 +45,13 @@ def prefer(
         avoided = {device.id for device in devices if device.unit in avoid}
         return tuple(sorted(min(fitting, key=lambda valid: len(avoided.intersection(valid)), default=())))
     picked = list(must)
+    pick = _PICK[policy]
+    if policy == "none" and any(device.groups for device in devices):
+        pick = _by_closeness(devices, picked)
     for groups in _rounds(devices, free, set(must), avoid):
         if len(picked) < size:
             rest = _Rest.after(picked, devices, free)
-            picked += _PICK[policy](groups, rest, size - len(picked))
+            picked += pick(groups, rest, size - len(picked))
     unknown = sorted(free - {device.id for device in devices} - set(must))
     return tuple([*picked, *unknown][:size])
 
@@ -90,6 +94,21 @@ def _in_order(groups: Groups, rest: _Rest, need: int) -> list[DeviceId]:
     return (firsts + others)[:need]
 
 
+def _by_closeness(devices: Sequence[Device], picked: list[DeviceId]) -> "_Pick":
+    """As `_in_order`, but of different units those that are closest to each other and to what is `picked`."""
+    from resourcemanager.giving.closeness import choose_close, groups_of  # noqa: PLC0415  few nodes need it
+
+    known = groups_of(devices)
+
+    def pick(groups: Groups, rest: _Rest, need: int) -> list[DeviceId]:
+        firsts = [ids[0] for unit, ids in groups.items() if unit not in rest.used]
+        if need >= len(firsts):
+            return _in_order(groups, rest, need)
+        return choose_close(firsts, picked, known, need)
+
+    return pick
+
+
 def _balanced(groups: Groups, rest: _Rest, need: int) -> list[DeviceId]:
     heap = [
         (unit in rest.used, -rest.free[unit], order, ids) for order, (unit, ids) in enumerate(groups.items())
@@ -119,7 +138,9 @@ def _packed(groups: Groups, rest: _Rest, need: int) -> list[DeviceId]:
     return picked
 
 
-_PICK: Mapping[Policy, Callable[[Groups, _Rest, int], list[DeviceId]]] = {
+_Pick = Callable[[Groups, _Rest, int], list[DeviceId]]
+
+_PICK: Mapping[Policy, _Pick] = {
     "none": _in_order,
     "balanced": _balanced,
     "packed": _packed,

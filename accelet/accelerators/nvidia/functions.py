@@ -10,6 +10,7 @@ from accelet.accelerators.inventory import Skipped
 from accelet.accelerators.nvidia.driverfiles import Information, has_instances, read_information
 from accelet.accelerators.nvidia.gpu import DRIVER, NvidiaGpu
 from accelet.accelerators.pci import PciAddress
+from accelet.accelerators.reading.bridges import read_bridges
 from accelet.accelerators.reading.pciconfig import read_config_health
 
 BUS = "sys/bus/pci/devices"
@@ -51,6 +52,7 @@ def read_gpu(root: Path, pci: PciAddress) -> NvidiaGpu | Skipped:
         numa_node=read_numa_node(function),
         health=read_config_health(function / "config", NVIDIA, "GPU"),
         nodes=tuple(DeviceNode(node, node) for node in nodes),
+        bridges=read_bridges(function),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from accelet.accelerators.device import HEALTHY, Device, DeviceId, Health, UnitId
+from accelet.accelerators.device import HEALTHY, Device, DeviceId, NearGroup, Health, UnitId
 from accelet.accelerators.edits import DeviceNode
 from accelet.accelerators.pci import PciAddress
 from accelet.accelerators.settings import Glob, PciDeviceId, as_id, can_meet, either, globs_meet
@@ -24,7 +24,8 @@ class NvidiaGpu:
 
     `minor` is the number of its device node, which is neither that of nvidia-smi nor that of CUDA. `nodes`
     are the device nodes that a program needs to compute on it, the common ones included. `cdi_name` is the
-    device of a CDI specification that gives a container just this GPU, None where there is none.
+    device of a CDI specification that gives a container just this GPU, None where there is none. `bridges`
+    are the PCI bridges above it, from the host bridge (`pci0000:00`) down.
     """
 
     unit: UnitId
@@ -36,6 +37,7 @@ class NvidiaGpu:
     health: Health = HEALTHY
     nodes: tuple[DeviceNode, ...] = ()
     cdi_name: str | None = None
+    bridges: tuple[str, ...] = ()
 
 
 class GpuMatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,6 +87,22 @@ def offer_gpus(gpus: Iterable[NvidiaGpu], shares: int, *, by_cdi: bool) -> tuple
     return tuple(device for gpu in ordered for device in _offer_gpu(gpu, shares, by_cdi=by_cdi))
 
 
+_WORTH = 10
+"""Of each step that two GPUs are closer: as the scores of NVIDIA's allocator differ (go-gpuallocator)."""
+
+_SWITCH = 4
+"""Bridges above a GPU behind a PCIe switch: host bridge, root port, and the two ports of the switch."""
+
+
+def _groups(gpu: NvidiaGpu) -> tuple[NearGroup, ...]:
+    """NUMA node, host bridge, root port and nearest PCIe switch, as far as known. NVLink is in no file."""
+    places = [] if gpu.numa_node is None else [f"NUMA node {gpu.numa_node}"]
+    places += ["/".join(gpu.bridges[:count]) for count in (1, 2) if len(gpu.bridges) >= count]
+    if len(gpu.bridges) >= _SWITCH:
+        places.append("/".join(gpu.bridges[:-1]))
+    return tuple(NearGroup(place, _WORTH) for place in places)
+
+
 def _offer_gpu(gpu: NvidiaGpu, shares: int, *, by_cdi: bool) -> Iterator[Device]:
     for share in range(shares) if shares > 1 else (None,):
         yield Device(
@@ -100,4 +118,5 @@ def _offer_gpu(gpu: NvidiaGpu, shares: int, *, by_cdi: bool) -> Iterator[Device]
             kind="discrete",
             share=share,
             cdi_name=gpu.cdi_name if by_cdi else None,
+            groups=_groups(gpu),
         )
