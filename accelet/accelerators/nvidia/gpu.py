@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from accelet.accelerators.device import HEALTHY, Device, DeviceId, NearGroup, Health, UnitId
+from accelet.accelerators.device import HEALTHY, Device, DeviceId, Health, NearGroup, UnitId
 from accelet.accelerators.edits import DeviceNode
 from accelet.accelerators.pci import PciAddress
 from accelet.accelerators.settings import Glob, PciDeviceId, as_id, can_meet, either, globs_meet
