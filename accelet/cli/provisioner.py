@@ -23,7 +23,10 @@ _log = Log(__name__)
 def command(
     *, kubeconfig: Path | None, config: Path | None, http: str, namespace: str, log_level: Level
 ) -> None:
-    """Make TPU slices for the JobSets, Jobs and LeaderWorkerSets that ask for them, and give them back."""
+    """Make TPU slices for the jobs that ask for them, and give them back.
+
+    Jobs are JobSets, Jobs, LeaderWorkerSets and RayClusters.
+    """
     configure_logs(log_level)
     _log.info("starting", version=accelet.__version__, config=str(config or "built in"), pid=os.getpid())
     run_process(_run(ProvisionerOptions(kubeconfig, namespace), http, config))

@@ -23,8 +23,8 @@ from accelet.kube.errors import (
     NotFoundError,
 )
 from accelet.kube.kubeconfig import Kubeconfig
-from accelet.provisioner.demand.groups import PARSERS
 from accelet.provisioner.demand.owners import JobOwner
+from accelet.provisioner.demand.parsers import MAKERS, PARSERS
 from accelet.provisioner.demand.slices import PROVISION
 from accelet.provisioner.identity.children import first_worker
 from accelet.provisioner.offline import OfflinePlan, PlannedSlice, RefusedSlices, plan_offline
@@ -40,8 +40,8 @@ from accelet.runtime.run import EXIT_FAILED
 from accelet.runtime.settings import SettingsError
 
 _NOT_SERVED = (
-    f"it asks for slices by {PROVISION}, which are made for JobSets, Jobs and LeaderWorkerSets alone: "
-    "write it as one of these, or leave the annotation out and make its node pools by hand"
+    f"it asks for slices by {PROVISION}, which are made for JobSets, Jobs, LeaderWorkerSets and "
+    "RayClusters alone: write it as one of these, or leave the annotation out and make its node pools by hand"
 )
 
 
@@ -157,7 +157,7 @@ def _read_owners(objects: Iterable[dict[str, Any]]) -> tuple[list[JobOwner], lis
     refused: list[RefusedSlices] = []
     for item in objects:
         kind = str(item.get("kind"))
-        parse = PARSERS.get(kind)
+        parse = PARSERS.get(kind) or MAKERS.get(kind)
         if parse is None:
             if _asks(item):
                 refused.append(RefusedSlices(_owner_key(item), None, _NOT_SERVED))
@@ -180,16 +180,17 @@ def _asks(item: Mapping[str, Any]) -> bool:
 
 def _first_workers(objects: Iterable[dict[str, Any]], found: OfflinePlan) -> Sequence[Mapping[str, str]]:
     """What the first worker of each planned slice is told, in their order; nothing where it is malformed."""
-    planned = {str(one.wanted.owner) for one in found.slices}
+    planned = {str(one.wanted.owner) for one in found.slices if not one.wanted.owner.is_of_groups}
     raw = {_owner_key(item): item for item in objects if _owner_key(item) in planned}
     told: list[Mapping[str, str]] = []
+    of_groups = dict.fromkeys(str(one.wanted.owner) for one in found.slices if one.wanted.owner.is_of_groups)
+    for name in of_groups:
+        click.echo(f"{name}: its own webhook tells the workers who they are", err=True)
     for one in found.slices:
-        owner = raw[str(one.wanted.owner)]
         if one.wanted.owner.is_of_groups:
-            if one.wanted.index == 0:
-                click.echo(f"{one.wanted.owner}: its own webhook tells the workers who they are", err=True)
             told.append({})
             continue
+        owner = raw[str(one.wanted.owner)]
         try:
             told.append(first_worker(owner, one.wanted.replicated_job, one.wanted.index))
         except MalformedObjectError as error:

@@ -39,7 +39,7 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
 
 class SliceOwner(_Part, frozen=True, kw_only=True):
-    """Whose slice it is: a JobSet, Job or LeaderWorkerSet, and the Job or group that it is made for.
+    """Whose slice it is: a JobSet, Job, LeaderWorkerSet or RayCluster, and the Job or group it is made for.
 
     `exclusive`: JobSet binds the Job's pods by a label and a taint on the nodes.
     """

@@ -251,14 +251,18 @@ def read_taints(wire: list[WireTaint] | None) -> tuple[Taint, ...]:
     return tuple(Taint(t.key, t.effect, t.value or "") for t in wire or ())
 
 
-def read_apart(wire: WirePodAffinity | None, namespace: str, labels: Mapping[str, str]) -> frozenset[PodTerm]:
+def read_apart(
+    wire: WirePodAffinity | None, namespace: str, labels: Mapping[str, str], *, label: str = HOSTNAME
+) -> frozenset[PodTerm]:
     """The required terms by which a pod of this namespace with these labels keeps others away from its node.
+
+    With another `label`: from all nodes of the same value of it.
 
     Those that select namespaces by labels are left out, and those that are larger than the bounds of this
     module.
     """
     required = (wire.required if wire else None) or ()
-    by_node = [term for term in required if term.topology_key == HOSTNAME][:MOST_TERMS]
+    by_node = [term for term in required if term.topology_key == label][:MOST_TERMS]
     left, found = MOST_SAID, set[PodTerm]()
     for one in by_node:
         term = _read_pod_term(one, namespace, labels)

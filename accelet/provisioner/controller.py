@@ -208,12 +208,8 @@ class Controller:
         for refused in derived.refused:
             job = f"{refused.replicated_job}: " if refused.replicated_job else ""
             self._events.refuse(owner, job + refused.reason)
-        for wanted in derived.slices:
-            order = order_for(spec_of(wanted), owner.namespace, self._settings)
-            if isinstance(order, Refusal):
-                self._events.refuse(owner, order.reason)
-                return None
-        for wanted in self._missing(owner, derived.slices):
+        slices = self._with_a_place(owner, derived.slices)
+        for wanted in self._missing(owner, slices):
             try:
                 await self._writer.ask(wanted)
             except (ForbiddenError, InvalidError) as error:
@@ -221,7 +217,20 @@ class Controller:
                 self._events.refuse(owner, f"the API server refuses {wanted.name}: {error.message or error}")
                 return _REFUSED_AGAIN_S
             self.see_request((owner.namespace, wanted.name))
-        return _OWNER_AGAIN_S if derived.slices else None
+        return _OWNER_AGAIN_S if slices else None
+
+    def _with_a_place(self, owner: JobOwner, slices: Sequence[WantedSlice]) -> Sequence[WantedSlice]:
+        """Those for which the settings name a place: all of a set, or none. The owner is told of others."""
+        found: list[WantedSlice] = []
+        for wanted in slices:
+            order = order_for(spec_of(wanted), owner.namespace, self._settings)
+            if not isinstance(order, Refusal):
+                found.append(wanted)
+                continue
+            self._events.refuse(owner, order.reason)
+            if not owner.is_of_groups:
+                return ()
+        return found
 
     def _missing(self, owner: JobOwner, slices: Sequence[WantedSlice]) -> Sequence[WantedSlice]:
         """Those that have no SliceRequest. Groups run on any slice of theirs, so that their number counts."""
@@ -233,7 +242,15 @@ class Controller:
             known = requests.get((owner.namespace, one.name))
             if known is not None and known.spec != spec_of(one):
                 self._events.refuse(owner, _made_for_others(one.name))
-        return missing[: max(0, len(slices) - len(self._state.live_of(owner)))]
+        lacking = Counter(one.replicated_job for one in slices)
+        for job in lacking:
+            lacking[job] -= len(self._state.live_of(owner, job))
+        found = []
+        for one in missing:
+            lacking[one.replicated_job] -= 1
+            if lacking[one.replicated_job] >= 0:
+                found.append(one)
+        return found
 
     async def _look_at_request(self, key: Key) -> float | None:
         async with self._fence(key):

@@ -251,10 +251,11 @@ class ProvisionerState:
 
     def _why_surplus(self, found: JobOwner, owner: SliceOwner) -> str | None:
         """Why this slice is one too many for an owner whose slices serve alone; None if it is needed."""
-        if not found.is_of_groups or not found.templates:
+        if not found.is_of_groups:
             return None
-        groups = sum(template.replicas for template in found.templates)
-        mine = self.live_of(found)
+        of_group = (one for one in found.templates if one.replicated_job == owner.replicated_job)
+        groups = max(0, sum(template.replicas for template in of_group))
+        mine = self.live_of(found, owner.replicated_job)
         if len(mine) <= groups:
             return None
         slices = [
@@ -264,12 +265,21 @@ class ProvisionerState:
         ]
         if owner.job in keep_slices(slices, groups):
             return None
-        return f"the {owner.kind} has {groups} {'group' if groups == 1 else 'groups'} now"
+        if owner.replicated_job is None:
+            return f"the {owner.kind} has {groups} {'group' if groups == 1 else 'groups'} now"
+        word = "replica" if groups == 1 else "replicas"
+        return f"the group {owner.replicated_job} of the {owner.kind} has {groups} {word} now"
 
-    def live_of(self, owner: JobOwner) -> list[SliceRequest]:
-        """The requests of an owner that nobody has deleted."""
-        mine = self.of_owner(owner.uid)
-        return [one for one in mine if one.namespace == owner.namespace and not one.is_deleted]
+    def live_of(self, owner: JobOwner, replicated_job: str | None) -> list[SliceRequest]:
+        """The requests for one template of an owner that nobody has deleted."""
+        return [
+            one
+            for one in self.of_owner(owner.uid)
+            if one.namespace == owner.namespace
+            and not one.is_deleted
+            and one.spec.owner is not None
+            and one.spec.owner.replicated_job == replicated_job
+        ]
 
     def _has_pods(self, request: SliceRequest) -> bool:
         return any(self._used.get(node) for node in self._of_pool.get(request.status.pool, ()))

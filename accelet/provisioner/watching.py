@@ -18,8 +18,8 @@ from accelet.kube.watching.source import Scope
 from accelet.kube.watching.store import Change
 from accelet.provisioner.bookings.book import is_booking
 from accelet.provisioner.bookings.booking import PROVISIONING_REQUESTS, Booking, parse_booking
-from accelet.provisioner.demand.groups import parse_leader_worker_set
-from accelet.provisioner.demand.owners import JobOwner, parse_job, parse_job_set, salvage_owner
+from accelet.provisioner.demand.owners import JobOwner, salvage_owner
+from accelet.provisioner.demand.parsers import PARSERS
 from accelet.provisioner.metrics import ProvisionerMetrics
 from accelet.provisioner.record import SliceRequest, parse_request
 from accelet.provisioner.state import Key, OwnerKey, ProvisionerState
@@ -32,11 +32,8 @@ JOB_SETS: Final = ApiResource("JobSet", "jobsets", "jobset.x-k8s.io", "v1alpha2"
 LEADER_WORKER_SETS: Final = ApiResource(
     "LeaderWorkerSet", "leaderworkersets", "leaderworkerset.x-k8s.io", "v1"
 )
-_OWNERS: Final[tuple[tuple[ApiResource, Callable[[RawObject], JobOwner]], ...]] = (
-    (JOBS, parse_job),
-    (JOB_SETS, parse_job_set),
-    (LEADER_WORKER_SETS, parse_leader_worker_set),
-)
+RAY_CLUSTERS: Final = ApiResource("RayCluster", "rayclusters", "ray.io", "v1")
+_OWNERS: Final = (JOBS, JOB_SETS, LEADER_WORKER_SETS, RAY_CLUSTERS)
 _HEADLESS: Final = Scope(SERVICES, field_selector="spec.clusterIP=None", page_size=500)
 _LOOK_AGAIN_S: Final = 30.0
 
@@ -83,8 +80,8 @@ class Watching:
             group.create_task(self._watches.run())
             group.create_task(self._watch_services())
             group.create_task(self._watch_bookings())
-            for resource, parse in _OWNERS:
-                group.create_task(self._watch_owners(resource, parse))
+            for resource in _OWNERS:
+                group.create_task(self._watch_owners(resource, PARSERS[resource.kind]))
 
     async def synced(self) -> None:
         """Waits until requests, nodes and pods have been seen once. Owners are not waited for: what is not

@@ -58,7 +58,7 @@ def print_offline_plan(output: Output, found: OfflinePlan, told: Sequence[Mappin
         job = f" {refused.replicated_job}" if refused.replicated_job else ""
         output.line(f"{refused.owner}{job}: refused: {refused.reason}")
     if not found.slices and not found.refused:
-        output.line("No JobSet, Job or LeaderWorkerSet in it asks for TPUs.")
+        output.line("No JobSet, Job, LeaderWorkerSet or RayCluster in it asks for TPUs.")
 
 
 def shortened(value: str) -> str:
@@ -69,7 +69,7 @@ def shortened(value: str) -> str:
 def _describe(planned: PlannedSlice) -> str:
     wanted, machines, attempt = planned.wanted, planned.wanted.machines, planned.pool.attempt
     job = f" {wanted.replicated_job} {wanted.index}" if wanted.replicated_job else ""
-    if wanted.owner.is_of_groups:
+    if wanted.owner.is_of_groups and not wanted.replicated_job:
         job = f" {wanted.index}"
     where = f" in {attempt.zone}" if attempt.zone else ""
     return (

@@ -3,7 +3,7 @@
 As LeaderWorkerSet has it (kubernetes-sigs/lws, api/leaderworkerset/v1 and pkg/webhooks/pod_webhook.go).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from accelet.kube.objects import RawObject, Wire, WireObject, read_labels, read_object
@@ -13,8 +13,6 @@ from accelet.provisioner.demand.owners import (
     JobOwner,
     JobTemplate,
     WireTemplate,
-    parse_job,
-    parse_job_set,
     read_owner,
     read_template_pod,
 )
@@ -122,11 +120,3 @@ def _object_to_topology(topology: str | None, hosts: int, replicas: int, *, lead
             "let it ask for them as the workers do"
         )
     return None
-
-
-PARSERS: Final[Mapping[str, Callable[[RawObject], JobOwner]]] = {
-    "Job": parse_job,
-    "JobSet": parse_job_set,
-    KIND: parse_leader_worker_set,
-}
-"""How each kind of owner is read."""

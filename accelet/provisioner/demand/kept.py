@@ -1,4 +1,4 @@
-"""Which slices of a LeaderWorkerSet are kept where it has fewer groups than slices."""
+"""Which slices are kept where a LeaderWorkerSet or a worker group of Ray has fewer groups than slices."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -27,7 +27,8 @@ _ENDS: Final = frozenset(("Complete", "Completed", "Failed"))
 class JobTemplate:
     """One kind of Job of an owner: `replicas` Jobs of `parallelism` pods like `pod`.
 
-    `replicated_job` is None for a Job that is its own template. `completions` is None for a work queue.
+    `replicated_job` is None for a Job that is its own template, and the name of a RayCluster's group.
+    `completions` is None for a work queue.
     `annotations` are those of the Job, `pod` has those of its pods. `service` is the headless Service by
     which the pods find each other, None if they have no names.
 
@@ -50,8 +51,9 @@ class JobTemplate:
 
 @dataclass(frozen=True, slots=True)
 class JobOwner:
-    """A JobSet, a Job or a LeaderWorkerSet. `controller` is the kind of what made it, None if a person did.
+    """A JobSet, Job, LeaderWorkerSet or RayCluster.
 
+    `controller` is the kind of what made it, None if a person did.
     `is_of_groups`: each of its slices serves alone, and their number may change while it lives.
     """
 

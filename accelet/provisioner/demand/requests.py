@@ -17,6 +17,7 @@ OWNER_VERSIONS = {
     "Job": "batch/v1",
     "JobSet": "jobset.x-k8s.io/v1alpha2",
     "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1",
+    "RayCluster": "ray.io/v1",
 }
 BOOKED_KINDS = frozenset(("Job", "JobSet"))
 """Owners for which a queue may book slices."""

@@ -84,7 +84,10 @@ class RefusedTemplate:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """What an owner asks for. If anything is refused nothing is made, since half a set serves nobody."""
+    """What an owner asks for.
+
+    If anything of a JobSet is refused nothing is made, since half a set serves nobody. Groups serve alone.
+    """
 
     slices: tuple[WantedSlice, ...] = ()
     refused: tuple[RefusedTemplate, ...] = ()
@@ -107,14 +110,14 @@ def derive_slices(
             refused.append(RefusedTemplate(owner, template.replicated_job, found.reason))
         else:
             wanted.extend(found)
-    if refused:
+    if refused and not owner.is_of_groups:
         culprit = refused[0].replicated_job
         for name in dict.fromkeys(one.replicated_job for one in wanted):
             reason = f"the JobSet gets all of its slices or none, and those of {culprit} are refused"
             refused.append(RefusedTemplate(owner, name, reason))
         return Derived(refused=tuple(refused))
     size = 1 if owner.is_of_groups else len(wanted)
-    return Derived(tuple(replace(one, set_size=size) for one in wanted))
+    return Derived(tuple(replace(one, set_size=size) for one in wanted), tuple(refused))
 
 
 def why_not_asked(owner: JobOwner, demand: Demand, *, is_booked: bool = False) -> str | None:
@@ -172,10 +175,10 @@ def _derive_template(
     slices = []
     for index in range(template.replicas):
         job = owner.name
-        if owner.is_of_groups:
-            job = f"{owner.name}-{index}"
-        elif template.replicated_job is not None:
+        if template.replicated_job is not None:
             job = f"{owner.name}-{template.replicated_job}-{index}"
+        elif owner.is_of_groups:
+            job = f"{owner.name}-{index}"
         objection = judge_binding(template.pod, owner.namespace, job, is_exclusive=is_exclusive)
         if objection is not None:
             return objection

@@ -246,7 +246,7 @@ async def test_requests_are_looked_at_for_a_booking_that_ends_and_for_no_other(
             lambda: (
                 bookings.is_known
                 and state.knows_services
-                and state.known_kinds == {"Job", "JobSet", "LeaderWorkerSet"}
+                and state.known_kinds == {"Job", "JobSet", "LeaderWorkerSet", "RayCluster"}
             )
         )
         (key,) = state.requests

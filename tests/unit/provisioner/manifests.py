@@ -71,3 +71,43 @@ def leader_worker_set(
         "metadata": metadata,
         "spec": spec,
     }
+
+
+REPLICA_NAME = "ray.io/worker-group-replica-name"
+
+
+def kept_apart(topology_key: str = "cloud.google.com/gke-nodepool") -> dict[str, Any]:
+    """The rules that keep each replica of a worker group on one slice."""
+    selector = {"topologyKey": topology_key, "labelSelector": {"matchLabels": {"ray.io/node-type": "worker"}}}
+    together, apart = {"matchLabelKeys": [REPLICA_NAME]}, {"mismatchLabelKeys": [REPLICA_NAME]}
+    return {
+        "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [selector | together]},
+        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [selector | apart]},
+    }
+
+
+def ray_group(
+    name: str = "tpus",
+    replicas: int | None = 1,
+    hosts: int | None = 4,
+    *,
+    least: int | None = 0,
+    most: int | None = 8,
+    suspend: bool | None = None,
+    **changes: Any,
+) -> dict[str, Any]:
+    """A worker group; `changes` are those of `job_spec`."""
+    numbers = {"replicas": replicas, "minReplicas": least, "maxReplicas": most, "numOfHosts": hosts}
+    given = {key: value for key, value in (numbers | {"suspend": suspend}).items() if value is not None}
+    return {"groupName": name, "rayStartParams": {}, "template": pod_template(**changes)} | given
+
+
+def ray_cluster(*groups: dict[str, Any], name: str = "ray", **spec: Any) -> dict[str, Any]:
+    head = {"rayStartParams": {}, "template": {"spec": {"containers": [{"name": "head", "image": "ray"}]}}}
+    metadata = {"name": name, "namespace": "ml", "uid": f"uid-of-{name}", "annotations": PROVISION}
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "metadata": metadata,
+        "spec": {"headGroupSpec": head, "workerGroupSpecs": list(groups)} | spec,
+    }

@@ -10,7 +10,13 @@ from click.testing import CliRunner, Result
 
 from accelet.cli import main
 from tests.output_forms import read_form
-from tests.unit.provisioner.manifests import job, job_set, leader_worker_set
+from tests.unit.provisioner.manifests import (
+    job,
+    job_set,
+    leader_worker_set,
+    ray_cluster,
+    ray_group,
+)
 
 
 def _run(*arguments: str, given: str | None = None) -> Result:
@@ -74,7 +80,7 @@ def test_a_refusal_is_an_answer_and_harms_no_other() -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", ["RayCluster", "StatefulSet", "Deployment"])
+@pytest.mark.parametrize("kind", ["StatefulSet", "Deployment", "ReplicaSet"])
 def test_other_kinds_that_ask_for_slices_are_refused_by_name(kind: str) -> None:
     asking = {"kind": kind, "metadata": {"name": "serve", "annotations": {"accelet.dev/provision": "true"}}}
     silent = {"kind": kind, "metadata": {"name": "aside"}}
@@ -84,7 +90,7 @@ def test_other_kinds_that_ask_for_slices_are_refused_by_name(kind: str) -> None:
     assert len(found["slices"]) == 2
     (refused,) = found["refused"]
     assert refused["owner"] == f"{kind}/default/serve"
-    assert "which are made for JobSets, Jobs and LeaderWorkerSets alone" in refused["reason"]
+    assert "which are made for JobSets, Jobs, LeaderWorkerSets and RayClusters alone" in refused["reason"]
 
 
 def test_lists_as_kubectl_prints_them_are_taken_apart() -> None:
@@ -156,6 +162,31 @@ def test_groups_of_a_leader_worker_set_are_planned_and_told_by_its_own_webhook()
         "LeaderWorkerSet/ml/serve 1",
     ]
     assert "its own webhook tells the workers who they are" in result.stderr
+
+
+def test_worker_groups_of_ray_are_planned_also_where_a_job_or_service_makes_their_cluster() -> None:
+    cluster = ray_cluster(ray_group("a"), ray_group("b", topology="2x4", hosts=1, chips=8, replicas=2))
+    spec, metadata = cluster["spec"], cluster["metadata"]
+    job_of_it = {"kind": "RayJob", "metadata": metadata, "spec": {"rayClusterSpec": spec}}
+    service = {"kind": "RayService", "metadata": metadata, "spec": {"rayClusterConfig": spec}}
+
+    for raw in (cluster, job_of_it, service):
+        result = _run("-f", "-", "--workers", given=yaml.safe_dump(raw))
+
+        assert result.exit_code == 0, result.output
+        assert [line.split(": ")[0] for line in result.stdout.splitlines()] == [
+            "RayCluster/ml/ray a 0",
+            "RayCluster/ml/ray b 0",
+            "RayCluster/ml/ray b 1",
+        ]
+        assert result.stderr == "RayCluster/ml/ray: its own webhook tells the workers who they are\n"
+
+
+def test_a_worker_group_that_is_refused_takes_no_slices_from_the_others() -> None:
+    found = _json(ray_cluster(ray_group("good"), ray_group("bad", topology="4x8", hosts=3)))
+
+    assert [one["replicated_job"] for one in found["slices"]] == ["good"]
+    assert [one["replicated_job"] for one in found["refused"]] == ["bad"]
 
 
 def test_worker_that_cannot_be_read_is_a_sentence() -> None:
