@@ -8,6 +8,7 @@ claimedcards  Cards that are served through DRA, and what claims hold of them, b
               counts.
 nodes         Nodes as they are shown: their cards, what else they offer, and which pods have it.
 picture       What the page shows, as values: each part under a key, so that changes can be told part by part.
+podevents     What Events say of one pod, as the page shows them.
 seen          What has been seen of a cluster so far, kept up with events, and the picture of it.
 waiting       Who has no place yet, and why; and the plans that are being carried out.
 wishes        Slices of TPUs and GPU tasks, as their commands show them.

@@ -16,6 +16,10 @@ Extended = Mapping[str, int]
 """Amounts of extended resources: those whose names have a domain."""
 
 
+_QUEUES = ("kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/local-queue-name")
+"""Labels of pods: the first is its owner's wish, the second is set by Kueue (AssignQueueLabelsForPods)."""
+
+
 def extended_of(pod: Pod) -> Extended:
     """What a pod asks for of extended resources, as kube-scheduler counts it."""
     return {name: amount for name, amount in pod_units(pod).items() if "/" in name and amount}
@@ -53,7 +57,17 @@ def box_node(
 def _box_pod(pod: Pod, asks: Extended, prefix: str) -> PodBox:
     gang = gang_key(pod, prefix)
     name = f"{pod.namespace}/{pod.name}"
-    return PodBox(name=cut(name), asks=box_amounts(asks), gang="" if str(gang) == name else cut(str(gang)))
+    return PodBox(
+        name=cut(name),
+        asks=box_amounts(asks),
+        gang="" if str(gang) == name else cut(str(gang)),
+        queue=queue_of(pod),
+    )
+
+
+def queue_of(pod: Pod) -> str:
+    """The name of Kueue's LocalQueue that a pod is in; empty where no label says."""
+    return cut(next((pod.labels[name] for name in _QUEUES if pod.labels.get(name)), ""))
 
 
 def _amounts(node: Node, view: NodeCardsView, asked: Iterable[Extended]) -> tuple[AmountBox, ...]:

@@ -57,11 +57,15 @@ class AmountBox(_Box, frozen=True):
 
 
 class PodBox(_Box, frozen=True):
-    """A pod on a node that asks for extended resources; `gang` is empty where it is one by itself."""
+    """A pod on a node that asks for extended resources; `gang` is empty where it is one by itself.
+
+    `queue` is Kueue's LocalQueue.
+    """
 
     name: str
     asks: tuple[AmountBox, ...]
     gang: str = ""
+    queue: str = ""
 
 
 class StrayBox(_Box, frozen=True):
@@ -90,6 +94,7 @@ class WaitingBox(_Box, frozen=True):
     """A gang, or a pod alone, that has no place. `reason` is why; with `fits`, where there is room for it.
 
     `is_ours`: it waits for accelet's scheduler; otherwise for kube-scheduler, or for somebody else's gate.
+    `names` are its first pods, `queue` is Kueue's LocalQueue.
     """
 
     name: str
@@ -102,6 +107,8 @@ class WaitingBox(_Box, frozen=True):
     fits: bool = False
     is_ours: bool = True
     asks: tuple[AmountBox, ...] = ()
+    names: tuple[str, ...] = ()
+    queue: str = ""
 
 
 class SeatBox(_Box, frozen=True):
@@ -156,6 +163,7 @@ class TaskBox(_Box, frozen=True):
     why: str = ""
     move: str = ""
     last_end: str = ""
+    queue: str = ""
     nodes: tuple[str, ...] = ()
     is_deleted: bool = False
 

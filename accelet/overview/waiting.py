@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
 from accelet.overview.bounds import MOST_HOLDERS, MOST_SENTENCE, cut, first
-from accelet.overview.nodes import Extended, box_amounts
+from accelet.overview.nodes import Extended, box_amounts, queue_of
 from accelet.overview.picture import PlanBox, SeatBox, WaitingBox
 from accelet.scheduler.cluster.cluster import Snapshot
 from accelet.scheduler.gangs.grouping import Gang, is_gated, is_ours
@@ -18,6 +18,9 @@ from accelet.scheduler.record import Record
 
 MOST_PLANNED = 200
 """So many gangs are planned for their sentence; those behind them in order wait without one."""
+
+MOST_NAMED = 16
+"""So many pods of a gang that waits are named."""
 
 _BEHIND = f"waits behind more than {MOST_PLANNED} others; `accelet plan` says what each waits for"
 
@@ -54,6 +57,8 @@ def box_gangs(
             reason=cut(_reason(plan), MOST_SENTENCE),
             fits=fits,
             asks=box_amounts(asks),
+            names=first((cut(f"{pod.namespace}/{pod.name}") for pod in gang.pods), MOST_NAMED)[0],
+            queue=queue_of(gang.pods[0]) if gang.pods else "",
         )
     return boxes
 
@@ -76,6 +81,8 @@ def box_pods(pods: Iterable[tuple[Pod, Extended]], prefix: str) -> dict[str, Wai
             reason=cut(_who_is_waited_for(pod, prefix), MOST_SENTENCE),
             is_ours=False,
             asks=box_amounts(asks),
+            names=(cut(f"{pod.namespace}/{pod.name}"),),
+            queue=queue_of(pod),
         )
         for pod, asks in pods
         if asks and pod.node_name is None and pod.deleted_s is None and not pod.is_terminal

@@ -67,6 +67,7 @@ def _box_task(task: GpuTask, move: Move | None) -> TaskBox:
         why=cut(status.why, MOST_SENTENCE),
         move=cut(say_move(move), MOST_SENTENCE) if move is not None else "",
         last_end=cut(status.last_end, MOST_SENTENCE),
+        queue=cut(spec.queue or ""),
         nodes=tuple(cut(f"{one.node}: rank {one.ranks}", MOST_SENTENCE) for one in nodes),
         is_deleted=task.is_deleted,
     )

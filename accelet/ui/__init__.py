@@ -6,6 +6,7 @@ access =     Who may see the page: one browser for each link, on this machine, a
 app          The page over HTTP: a link that lets a browser in, the files of the page, and its stream of
              changes.
 painting     Makes a new picture whenever something has changed, and shows it to everybody who looks.
+podevents    Asks the API server for the Events of one pod, when a browser wants to see them.
 process      Everything that `accelet ui` runs: watches, pictures, and the server of the page.
 server       An HTTP server on loopback that other users of the machine cannot exhaust.
 subscribers  The browsers that look: each is told of changes, and one that does not keep up gets the whole

@@ -1,17 +1,20 @@
 """The page over HTTP: a link that lets a browser in, the files of the page, and its stream of changes."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Final
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from accelet.kube.objects import ObjectKey
+from accelet.overview.podevents import EventsBox, is_object_name
 from accelet.ui.access import Denied, PageRequest, Sessions, judge_request
 from accelet.ui.subscribers import MOST_SUBSCRIBERS, Subscribers
 
@@ -39,8 +42,14 @@ _TYPES: Final = {
 }
 
 
-def make_app(sessions: Sessions, subscribers: Subscribers, port: int, let_in: Callable[[], None]) -> ASGIApp:
-    """`let_in` is told each time a browser has used the link."""
+def make_app(
+    sessions: Sessions,
+    subscribers: Subscribers,
+    port: int,
+    let_in: Callable[[], None],
+    tell_events: Callable[[ObjectKey], Awaitable[EventsBox]],
+) -> ASGIApp:
+    """`let_in` is told each time a browser has used the link; `tell_events` has the Events of a pod."""
 
     async def open_page(request: Request) -> Response:
         opened = sessions.open(request.query_params.get("link", ""))
@@ -58,10 +67,17 @@ def make_app(sessions: Sessions, subscribers: Subscribers, port: int, let_in: Ca
         content, media_type = found
         return Response(content, media_type=media_type)
 
+    async def pod_events(request: Request) -> Response:
+        key = request.path_params["namespace"], request.path_params["pod"]
+        if not all(map(is_object_name, key)):
+            return PlainTextResponse("No pod has such a name.", HTTPStatus.NOT_FOUND)
+        return Response(msgspec.json.encode(await tell_events(key)), media_type="application/json")
+
     app = Starlette(
         routes=[
             Route("/open", open_page),
             Route("/{folder}/events", _Stream(subscribers)),
+            Route("/{folder}/pods/{namespace}/{pod}/events", pod_events),
             Route("/{folder}/", file),
             Route("/{folder}/{name}", file),
         ]

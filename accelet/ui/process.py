@@ -11,6 +11,7 @@ from accelet.scheduler.settings import SchedulerSettings
 from accelet.ui.access import Sessions
 from accelet.ui.app import make_app
 from accelet.ui.painting import Painter
+from accelet.ui.podevents import PodEvents
 from accelet.ui.server import serve
 from accelet.ui.subscribers import Subscribers
 from accelet.ui.watching import PageApi, PageWatching
@@ -39,6 +40,6 @@ async def serve_page(
     async with task_group() as group:
         group.create_task(watching.run())
         group.create_task(painter.run())
-        app = make_app(sessions, subscribers, port, offer_link)
+        app = make_app(sessions, subscribers, port, offer_link, PodEvents(api).tell)
         group.create_task(serve(app, listener, subscribers.end))
         offer_link()

@@ -4,14 +4,14 @@ import { amount, arrange, byId, make, plural, setText } from "./dom.js";
 import { FILTERS, STATES, factsOf, holdersOf, isPart, sum, tileState } from "./model.js";
 
 const MOST_OPEN = 64; // with more nodes, the lower levels begin closed
+const MOST_SORTED = 500;
 const MOST_SQUARES = 16;
 const collator = new Intl.Collator("en", { numeric: true });
 
 export class NodeMap {
-  constructor(picture, show) {
+  constructor(picture, view) {
     this.picture = picture;
-    this.query = "";
-    this.filter = "all";
+    this.view = view;
     this.order = []; // the names of all nodes by their place
     this.isOrdered = true;
     this.nodes = new Map(); // what is drawn of each node: its element, and of which node and for which query
@@ -22,7 +22,7 @@ export class NodeMap {
     this.tree.addEventListener("focusin", (event) => event.target.closest(".node") && this.rove(event.target));
     this.tree.addEventListener("click", (event) => {
       const node = event.target.closest(".node");
-      if (node) show(node.dataset.node);
+      if (node) view.set({ open: `node:${node.dataset.node}` });
     });
   }
 
@@ -33,26 +33,36 @@ export class NodeMap {
 
   draw() {
     if (!this.isOrdered) this.sort();
+    const { view } = this;
     const shown = [];
     const counts = Object.fromEntries(Object.keys(FILTERS).map((key) => [key, 0]));
     for (const name of this.order) {
       const node = this.picture.nodes.get(name);
       const facts = factsOf(name, node);
-      if (this.query && !facts.has(this.query)) continue;
+      if (!view.takesNode(facts)) continue;
       for (const key of facts.filters) counts[key] += 1;
-      if (facts.filters.includes(this.filter)) shown.push({ name, node, facts });
+      if (facts.filters.includes(view.show)) shown.push({ name, node, facts });
     }
     const levels = this.picture.about.get("cluster")?.levels ?? [];
     const hasPlaces = shown.some(({ node }) => (node.place ?? []).length);
     this.isWide = shown.length > MOST_OPEN;
     this.grids = new Map();
     this.openDomains = new Set();
-    arrange(this.tree, hasPlaces ? this.drawDomains(shown, levels, []) : [this.drawGrid("", shown)]);
+    if (view.sort === "cards") arrange(this.tree, this.drawSorted(shown));
+    else arrange(this.tree, hasPlaces ? this.drawDomains(shown, levels, []) : [this.drawGrid("", shown)]);
     this.forgetUnseen();
     const all = this.picture.nodes.size;
     setText(byId("shown"), shown.length === all ? plural(all, "node") : `${shown.length.toLocaleString("en")} of ${plural(all, "node")}`);
     if (!this.current?.isConnected) this.rove(this.tree.querySelector(".node button"));
     return counts;
+  }
+
+  // Those with the most whole free cards first, in one grid.
+  drawSorted(nodes) {
+    const sorted = nodes.toSorted((a, b) => b.facts.cardsFree - a.facts.cardsFree);
+    const rest = sorted.length - MOST_SORTED;
+    const more = rest > 0 ? [make("p", { class: "none" }, `${plural(rest, "node")} more: find them, or choose fewer.`)] : [];
+    return [this.drawGrid("", sorted.slice(0, MOST_SORTED)), ...more];
   }
 
   sort() {
@@ -75,7 +85,7 @@ export class NodeMap {
     const place = [...above, part ?? ""];
     const key = JSON.stringify(place);
     const isLast = part === undefined || place.length >= levels.length - 1;
-    const opens = this.choices.get(key) ?? (!isLast || !this.isWide || (Boolean(this.query) && nodes.length <= MOST_OPEN));
+    const opens = this.choices.get(key) ?? (!isLast || !this.isWide || (Boolean(this.view.query) && nodes.length <= MOST_OPEN));
     const domain = this.domain(key);
     domain.isOpen = opens;
     domain.details.open = opens;
@@ -125,9 +135,9 @@ export class NodeMap {
       drawn = { element: make("li", { class: "node", data: { node: name } }, make("button", { type: "button", tabindex: -1 })) };
       this.nodes.set(name, drawn);
     }
-    if (drawn.node !== node || drawn.query !== this.query) fillNode(drawn.element, name, node, facts, this.query);
-    drawn.node = node;
-    drawn.query = this.query;
+    const { query, sort } = this.view;
+    if (drawn.node !== node || drawn.query !== query || drawn.sort !== sort) fillNode(drawn.element, name, node, facts, this.view);
+    Object.assign(drawn, { node, query, sort });
     return drawn.element;
   }
 
@@ -194,7 +204,7 @@ function drawSummary(domain, part, level, nodes) {
     : [make("span", { class: "level" }, level), make("bdi", { class: "part" }, part)];
   domain.summary.replaceChildren(...title, make("span", { class: "count" }, plural(nodes.length, "node")),
     make("span", { class: "meter" },
-      wrong ? make("span", { class: "badge bad" }, `${wrong} ill or wrong`) : "",
+      wrong ? make("span", { class: "badge bad" }, `${wrong} unhealthy`) : "",
       make("span", { class: "figures" }, all ? `${(counts.free ?? 0).toLocaleString("en")} of ${all.toLocaleString("en")} free` : ""),
       drawBar(counts)));
 }
@@ -211,8 +221,8 @@ export function drawBar(counts) {
   return bar;
 }
 
-function fillNode(element, name, node, { free, all, isWrong }, query) {
-  const marks = badges(node);
+function fillNode(element, name, node, { free, all, isWrong, cardsFree }, { query, sort }) {
+  const marks = [...badges(node), ...(sort === "cards" ? [make("span", { class: "count" }, `${cardsFree.toLocaleString("en")} whole`)] : [])];
   const label = [name, ...marks.map((one) => one.textContent), all ? `${free} of ${all} free` : "nothing to give"];
   const button = element.querySelector("button");
   button.setAttribute("aria-label", label.join(", "));
@@ -226,10 +236,10 @@ function fillNode(element, name, node, { free, all, isWrong }, query) {
 
 export function badges(node) {
   const said = [];
-  if (node.is_away) said.push(["bad", "not ready"]);
+  if (node.is_away) said.push(["bad", "NotReady"]);
   if (node.is_cordoned) said.push(["closed", "cordoned"]);
   const ill = (node.cards ?? []).filter((card) => card.ill).length;
-  if (ill) said.push(["bad", `${ill} ill`]);
+  if (ill) said.push(["bad", `${ill} unhealthy`]);
   const twice = (node.cards ?? []).filter((card) => (card.conflicts ?? []).length).length;
   if (twice) said.push(["bad", `${twice} held twice`]);
   if ((node.strays ?? []).length) said.push(["bad", `${node.strays.length} assigned what is not there`]);
@@ -239,7 +249,7 @@ export function badges(node) {
 
 export function drawCard(card, query = "") {
   const classes = ["card", card.ill ? "ill" : "", card.is_closed ? "shut" : ""].filter(Boolean).join(" ");
-  const label = [card.card || card.id, card.ill ? "ill" : "", card.is_closed ? "out of service" : ""].filter(Boolean).join(", ");
+  const label = [card.card || card.id, card.ill ? "unhealthy" : "", card.is_closed ? "out of service" : ""].filter(Boolean).join(", ");
   return make("span", { class: classes, role: "group", "aria-label": label, data: { card: card.id } }, ...card.tiles.map((_, tile) => drawTile(card, tile, query)));
 }
 
@@ -247,7 +257,7 @@ function drawTile(card, tile, query) {
   const holders = holdersOf(card, tile);
   const state = tileState(card, tile);
   const isHit = query && holders.some((one) => one.name.toLowerCase().includes(query));
-  const words = card.ill && state === "closed" ? `ill: ${card.ill}` : STATES[state];
+  const words = card.ill && state === "closed" ? `unhealthy: ${card.ill}` : STATES[state];
   const title = [`${card.card || card.id} tile ${tile}: ${words}`, ...holders.map((one) => one.name)].join("\n");
   return make("span", { class: `tile ${state}${isHit ? " hit" : ""}`, role: "img", "aria-label": title.replaceAll("\n", ", "), title, data: { tile, state } });
 }

@@ -71,7 +71,7 @@ export const FILTERS = {
   free: { name: "All free", takes: (facts) => facts.all > 0 && facts.free === facts.all },
   partly: { name: "Partly free", takes: (facts) => facts.free > 0 && facts.free < facts.all },
   full: { name: "None free", takes: (facts) => facts.all > 0 && facts.free === 0 },
-  wrong: { name: "Ill or wrong", takes: (facts) => facts.isWrong },
+  wrong: { name: "Unhealthy", takes: (facts) => facts.isWrong },
   closed: { name: "Out of service", takes: (facts) => facts.isClosed },
 };
 
@@ -83,12 +83,34 @@ export function factsOf(name, node) {
   if (found) return found;
   const counts = countTiles(node);
   const facts = { counts, free: counts.free ?? 0, all: sum(counts), isWrong: isWrong(node), isClosed: isClosed(node) };
+  facts.cardsFree = countFreeCards(node);
+  facts.namespaces = new Set([...podsOf(node)].map((pod) => pod.slice(0, pod.indexOf("/"))));
+  facts.queues = new Set((node.pods ?? []).map((pod) => pod.queue).filter(Boolean));
   facts.filters = Object.keys(FILTERS).filter((key) => FILTERS[key].takes(facts));
   let text;
   facts.has = (query) => (text ??= textOf(name, node)).includes(query);
   known.set(node, facts);
   return facts;
 }
+
+// The pods and claims that are on a node or hold something there, as `namespace/name`.
+export function podsOf(node) {
+  const names = new Set((node.pods ?? []).map((pod) => pod.name));
+  for (const card of node.cards ?? []) for (const holder of card.holders ?? []) names.add(podOf(holder.name));
+  return names;
+}
+
+// The pod of a holder `namespace/pod/container`; a claim's name stays as it is.
+export const podOf = (holder) => holder.split("/").slice(0, 2).join("/");
+
+// How many cards a pod can have whole; of resources without cards, how many units.
+function countFreeCards(node) {
+  const whole = (node.cards ?? []).filter((card) => card.tiles.every((_, tile) => tileState(card, tile) === "free")).length;
+  const others = (node.amounts ?? []).filter((one) => !isPart(one.resource));
+  return others.reduce((total, one) => total + Math.max(0, (one.offered ?? 0) - (one.taken ?? 0)), whole);
+}
+
+export const SORTS = { place: "by place in the network", cards: "most whole free cards first" };
 
 export const sum = (counts) => Object.values(counts).reduce((total, one) => total + one, 0);
 
@@ -104,5 +126,3 @@ function textOf(name, node) {
   for (const stray of node.strays ?? []) parts.push(stray.container);
   return parts.filter(Boolean).join("\n").toLowerCase();
 }
-
-export const rowText = (row) => JSON.stringify(row).toLowerCase();

@@ -5,26 +5,21 @@ import { Details } from "./details.js";
 import { Lists } from "./lists.js";
 import { Liveness, drawName } from "./liveness.js";
 import { NodeMap, drawBar } from "./map.js";
-import { FILTERS, STATES, apply, changesOrder, emptyPicture } from "./model.js";
+import { FILTERS, SORTS, STATES, apply, changesOrder, emptyPicture, factsOf } from "./model.js";
+import { View, namespaceOf, offer } from "./view.js";
 
 const picture = emptyPicture();
-const details = new Details(picture);
-const map = new NodeMap(picture, (name) => details.show(name));
-const lists = new Lists(picture, find);
+const view = new View(() => {
+  drawSoon(Object.keys(picture));
+  details.draw();
+});
+const details = new Details(picture, view);
+const map = new NodeMap(picture, view);
+const lists = new Lists(picture, view);
 const search = byId("search");
 const dirty = new Set();
 
-function find(text) {
-  search.value = text;
-  findNow();
-}
-
-function findNow() {
-  const query = search.value.trim().toLowerCase();
-  map.query = query;
-  lists.query = query;
-  drawSoon(Object.keys(picture));
-}
+const find = (text) => view.set({ find: text });
 
 let isDue = false;
 function drawSoon(sections) {
@@ -45,8 +40,9 @@ function draw() {
   if (sections.has("about")) drawAbout(picture.about.get("cluster") ?? {});
   if (sections.has("nodes") || sections.has("about")) {
     drawFilters(map.draw());
-    details.draw();
   }
+  drawChoices();
+  details.draw();
   lists.draw(sections.has("about") ? ["waiting", "plans", "tasks", "slices"] : sections);
   document.documentElement.dataset.drawn = String(Math.round(performance.now() - started));
   document.documentElement.dataset.draws = String(Number(document.documentElement.dataset.draws ?? 0) + 1);
@@ -80,14 +76,35 @@ byId("filters").replaceChildren(...filters.values());
 
 function drawFilters(counts) {
   for (const [key, button] of filters) {
-    button.setAttribute("aria-pressed", String(map.filter === key));
+    button.setAttribute("aria-pressed", String(view.show === key));
     setText(button.querySelector("b"), counts[key].toLocaleString("en"));
   }
 }
 
-function choose(filter) {
-  map.filter = filter;
-  drawSoon(["nodes"]);
+const choose = (filter) => view.set({ show: filter });
+
+byId("sort").replaceChildren(...Object.entries(SORTS).map(([key, words]) => new Option(words, key)));
+for (const name of ["namespace", "queue", "sort"]) byId(name).addEventListener("change", (event) => view.set({ [name]: event.target.value }));
+
+// What can be chosen, and what is.
+function drawChoices() {
+  const namespaces = new Set();
+  const queues = new Set();
+  for (const [name, node] of picture.nodes) {
+    const facts = factsOf(name, node);
+    for (const one of facts.namespaces) namespaces.add(one);
+    for (const one of facts.queues) queues.add(one);
+  }
+  for (const section of [picture.waiting, picture.plans, picture.tasks, picture.slices]) {
+    for (const row of section.values()) {
+      namespaces.add(namespaceOf(row.name));
+      if (row.queue) queues.add(row.queue);
+    }
+  }
+  offer(byId("namespace"), "all namespaces", namespaces, view.namespace);
+  offer(byId("queue"), "all queues", queues, view.queue);
+  byId("sort").value = view.sort;
+  if (search.value !== view.find) search.value = view.find;
 }
 
 function openAll(isOpen) {
@@ -113,7 +130,7 @@ byId("theme").addEventListener("click", turn);
 byId("help").addEventListener("click", () => byId("keys").showModal());
 byId("expand").addEventListener("click", () => openAll(true));
 byId("collapse").addEventListener("click", () => openAll(false));
-search.addEventListener("input", findNow);
+search.addEventListener("input", () => find(search.value));
 
 const KEYS = {
   "/": () => search.focus(),
@@ -123,7 +140,7 @@ const KEYS = {
   t: turn,
   f: () => {
     const keys = Object.keys(FILTERS);
-    choose(keys[(keys.indexOf(map.filter) + 1) % keys.length]);
+    choose(keys[(keys.indexOf(view.show) + 1) % keys.length]);
   },
   Escape: () => search.value && find(""),
 };
@@ -131,6 +148,7 @@ const KEYS = {
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   const isTyping = event.target === search;
+  if (event.target.matches("select")) return;
   if (isTyping && event.key === "Escape") {
     find("");
     map.current?.focus();
@@ -140,6 +158,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+view.read();
 const liveness = new Liveness(() => picture.about.get("cluster")?.is_whole);
 const stream = new EventSource("events");
 stream.addEventListener("picture", (event) => {

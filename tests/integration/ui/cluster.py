@@ -16,6 +16,7 @@ from accelet.scheduler.record import Placement, Record
 from tests.fakes.manifests import raw_container, raw_node, raw_pod
 from tests.unit.scheduler.card_values import card
 
+EVENTS = "api/v1/events"
 PODS, NODES, PLANS = "api/v1/pods", "api/v1/nodes", "api/v1/configmaps"
 TASKS = f"apis/{GPU_TASKS.api_version}/gputasks"
 SLICES = f"apis/{SLICE_REQUESTS.api_version}/slicerequests"
@@ -52,15 +53,47 @@ def add_card_pod(
 
 
 def add_gpu_pod(
-    api: FakeApi, name: str, on: str | None, gpus: int, *, job: str = "", gates: Sequence[str] = ()
+    api: FakeApi,
+    name: str,
+    on: str | None,
+    gpus: int,
+    *,
+    job: str = "",
+    gates: Sequence[str] = (),
+    labels: Mapping[str, str] | None = None,
 ) -> None:
     """A pod that asks for GPUs of another vendor's plugin, of a job."""
     one = raw_container(requests={GPU: str(gpus)}, limits={GPU: str(gpus)})
-    labels = {"job-name": job} if job else {}
+    labels = {**({"job-name": job} if job else {}), **(labels or {})}
     phase = "Running" if on else "Pending"
     api.state.create(
         PODS, "ml", raw_pod(name, on=on, phase=phase, gates=gates, labels=labels, containers=[one])
     )
+
+
+def add_event(
+    api: FakeApi,
+    namespace: str,
+    pod: str,
+    reason: str,
+    message: str,
+    *,
+    kind: str = "Normal",
+    at: str = "2026-01-01T00:00:00Z",
+) -> None:
+    """An Event of a pod, as the kubelet writes it."""
+    body = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{pod}.{reason.lower()}"},
+        "involvedObject": {"kind": "Pod", "namespace": namespace, "name": pod},
+        "type": kind,
+        "reason": reason,
+        "message": message,
+        "count": 3,
+        "lastTimestamp": at,
+    }
+    api.state.create(EVENTS, namespace, body)
 
 
 def add_plan(api: FakeApi, gang: GangKey, placements: Sequence[Placement]) -> None:

@@ -8,11 +8,18 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 
 import pytest
 
+from accelet.kube.objects import ObjectKey
 from accelet.overview.picture import CardBox, NodeBox, Picture
+from accelet.overview.podevents import EventsBox
 from accelet.ui.access import Opened, Sessions
 from accelet.ui.app import make_app
 from accelet.ui.server import listen, serve
 from accelet.ui.subscribers import MOST_SUBSCRIBERS, Subscribers
+
+
+async def tell_nothing(_key: ObjectKey) -> EventsBox:
+    return EventsBox()
+
 
 LARGE = Picture(
     nodes={
@@ -55,7 +62,7 @@ async def page_of(picture: Picture, answer_s: float) -> AsyncIterator[Page]:
     assert isinstance(opened, Opened)
     await subscribers.show(picture)
     port = listener.getsockname()[1]
-    app = make_app(sessions, subscribers, port, lambda: None)
+    app = make_app(sessions, subscribers, port, lambda: None, tell_nothing)
     serving = asyncio.create_task(serve(app, listener, subscribers.end, answer_s))
     try:
         yield Page(port, opened, subscribers)

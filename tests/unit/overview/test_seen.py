@@ -55,6 +55,20 @@ def filled(nodes: Mapping[str, Node], pods: Mapping[str, Pod], plans: Mapping[st
     return seen
 
 
+@pytest.mark.parametrize("label", ["queue-name", "local-queue-name"])
+def test_pods_are_shown_with_their_queue_and_gangs_with_their_pods(label: str) -> None:
+    labels = {f"kueue.x-k8s.io/{label}": "night"}
+    bound = replace(card_pod("bound", "n0", 0, [0]), labels=labels)
+    waits = replace(card_pod("waits", None, 0, [0]), labels=labels)
+    picture = look(filled({"n0": node("n0", "b0/s0/n0", cards=[card(0)])}, {"a": bound, "b": waits}, {}))
+    box = picture.nodes["n0"]
+    assert isinstance(box, NodeBox)
+    assert [(one.name, one.queue) for one in box.pods] == [("ml/bound", "night")]
+    (gang,) = picture.waiting.values()
+    assert isinstance(gang, WaitingBox)
+    assert (gang.names, gang.queue) == (("ml/waits",), "night")
+
+
 nodes = st.builds(
     lambda name, cards, ready, gpus: node(
         name, "b0/s0/" + name, cards=[card(n) for n in range(cards)], ready=ready, gpus=gpus
