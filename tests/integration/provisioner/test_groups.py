@@ -48,9 +48,13 @@ def _nodes_of_pods(world: World) -> set[Any]:
 
 async def test_the_slice_on_which_no_group_runs_is_given_back(world: World, start: Start) -> None:
     _ask(world, replicas=2)
-    async with start():
-        await eventually(lambda: _ready(world) == [0, 1], within_s=60)
+    # Pods and the smaller set come by watches of their own: the provisioner has the pods when it says so.
+    async with start(unused_s=0.1):
+        await eventually(
+            lambda: _ready(world) == [0, 1] and len(world.conditions("Unused")) == 2, within_s=60
+        )
         _run_on(world, 1)
+        await eventually(lambda: len(world.conditions("Unused")) == 1, within_s=60)
 
         _scale(world, 1)
         await eventually(lambda: _ready(world) == [1], within_s=60)
