@@ -5,7 +5,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,12 +16,16 @@ import msgspec
 from accelet.agent.configfile import ConfigFile
 from accelet.cli.forms.demoforms import Recovery, Report, SeenContainer, SeenResource
 from accelet.fakekubelet import FakeKubelet, Pod, PodRecord, StillWaitingError, a_container, a_pod
+from accelet.fakekubelet.trace import Trace
 from accelet.runtime.run import EXIT_FAILED
+from accelet.runtime.settings import SettingsError
 
 _R = TypeVar("_R")
 
 VERSION = "1.36"
-PATIENCE_S = 8.0
+PROGRESS_S = 60.0
+"""The demo gives up so long after the last event at the kubelet. A busy machine is slow."""
+
 QUIET_S = 0.3
 """No further resource has registered for so long: these are all."""
 
@@ -62,7 +66,7 @@ async def run_demo(folder: Path, node: Path) -> Report:
     options = _agent_options(folder, node)
     async with FakeKubelet(folder, version=VERSION) as kubelet, _agent(options) as agent:
         started = time.monotonic()
-        await _registered(kubelet, agent)
+        await _registered(kubelet, agent, await asyncio.to_thread(_expected, *_host_of(node)))
         first_list_s = time.monotonic() - started
         await asyncio.sleep(QUIET_S)
         found = _resources(kubelet)
@@ -87,6 +91,16 @@ def _host_of(node: Path) -> tuple[Path, Path | None]:
         return Path("/"), node
     config = node / "config.yaml"
     return node, config if config.exists() else None
+
+
+def _expected(root: Path, config: Path | None) -> Collection[str] | None:
+    """The resources of the device plugin that have devices; None where the configuration cannot be read."""
+    try:
+        resources = ConfigFile(config).load().resources
+    except SettingsError:
+        return None
+    served = [one for one in resources if one.serve != "dra"]
+    return frozenset(one.name for one in served if one.backend().scan(root).devices)
 
 
 def _sizes(root: Path, config: Path | None) -> Mapping[str, tuple[int, ...]]:
@@ -119,21 +133,22 @@ async def _agent(options: list[str]) -> AsyncIterator[asyncio.subprocess.Process
         await agent.communicate()
 
 
-async def _registered(kubelet: FakeKubelet, agent: asyncio.subprocess.Process) -> None:
-    """Returns when the first resource has registered and listed its devices."""
+async def _registered(
+    kubelet: FakeKubelet, agent: asyncio.subprocess.Process, expected: Collection[str] | None
+) -> None:
+    """Returns when each resource of `expected` has registered and listed its devices.
+
+    None stands for a configuration that cannot be read: the agent says why, and ends.
+    """
+    if expected is not None and not expected:
+        raise DemoError("the node has no device to show (accelet devices says why)")
     ended = asyncio.create_task(agent.wait())
-    listed = asyncio.create_task(
-        kubelet.trace.until(
-            lambda: any(amount[0] for amount in _status(kubelet)), "a first list", timeout_s=PATIENCE_S
-        )
-    )
+    listed = asyncio.create_task(_listed(kubelet, expected or ()))
     try:
         await asyncio.wait((ended, listed), return_when=asyncio.FIRST_COMPLETED)
         if listed.done():
             listed.result()
             return
-    except StillWaitingError as error:
-        raise DemoError("the node has no device to show (accelet devices says why)") from error
     finally:
         for task in (ended, listed):
             task.cancel()
@@ -141,6 +156,33 @@ async def _registered(kubelet: FakeKubelet, agent: asyncio.subprocess.Process) -
     said = (await agent.stderr.read()).decode(errors="replace")
     plain = "\n".join(line for line in said.splitlines() if not line.startswith("{"))
     raise DemoError(f"the agent ended:\n{plain or said}", agent.returncode or EXIT_FAILED)
+
+
+async def _listed(kubelet: FakeKubelet, expected: Collection[str]) -> None:
+    def missing() -> list[str]:
+        seen = {name for name in _names(kubelet) if kubelet.resource(name).capacity}
+        return sorted(set(expected) - seen) if expected else [] if seen else ["any resource"]
+
+    await until_listed(kubelet.trace, missing, PROGRESS_S)
+
+
+async def until_listed(trace: Trace, missing: Callable[[], list[str]], progress_s: float) -> None:
+    """Returns when nothing is `missing`; waits on for as long as events come.
+
+    Raises:
+        DemoError: no event came for `progress_s` seconds; it says what is still missing.
+    """
+    while missing():
+        before = len(trace.events)
+
+        def is_further(before: int = before) -> bool:
+            return len(trace.events) > before or not missing()
+
+        try:
+            await trace.until(is_further, "progress", timeout_s=progress_s)
+        except StillWaitingError:
+            names = ", ".join(missing())
+            raise DemoError(f"waited {progress_s:g} s for the agent to list the devices of {names}") from None
 
 
 def _names(kubelet: FakeKubelet) -> list[str]:
@@ -185,7 +227,10 @@ async def _restart(kubelet: FakeKubelet, before: tuple[SeenResource, ...], pods:
     started = time.monotonic()
     for resource in before:
         view = kubelet.resource(resource.name)
-        await view.devices(healthy=resource.healthy, unhealthy=resource.unhealthy, timeout_s=PATIENCE_S)
+        try:
+            await view.devices(healthy=resource.healthy, unhealthy=resource.unhealthy, timeout_s=PROGRESS_S)
+        except StillWaitingError as error:
+            raise DemoError(f"{resource.name} did not come back after the restart: {error}") from None
     seconds = time.monotonic() - started
     kept = sum(record.is_running and _devices(record) == held[record.pod.name] for record in running)
     return Recovery(round(seconds, 3), _resources(kubelet), kept, len(running) - kept)

@@ -19,7 +19,7 @@ from accelet.fakeapi.firstfit import FirstFit, FitRequest
 from accelet.fakekubelet import FakeKubelet, Pod, PodRecord, StillWaitingError, a_pod
 
 NODE = "demo-node"
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 SLICES = "apis/resource.k8s.io/v1/resourceslices"
 CLAIMS = "apis/resource.k8s.io/v1/resourceclaims"
 DRIVER = "gpu.accelet.dev"
@@ -128,7 +128,7 @@ async def _kubelet(folder: Path) -> AsyncIterator[FakeKubelet]:
             try:
                 await kubelet.driver_registered(DRIVER, timeout_s=PATIENCE_S)
             except StillWaitingError:
-                raise DemoError("the driver did not register") from None
+                raise DemoError(f"the driver did not register within {PATIENCE_S:.0f} s") from None
             yield kubelet
 
 
@@ -140,7 +140,7 @@ async def _published(api: FakeApi) -> list[dict[str, Any]]:
                 if found and len(found) == found[0]["spec"]["pool"]["resourceSliceCount"]:
                     return sorted(found, key=lambda one: str(one["metadata"]["name"]))
                 await asyncio.sleep(0.02)
-    raise DemoError("the agent published nothing")
+    raise DemoError(f"the agent published no complete pool within {PATIENCE_S:.0f} s")
 
 
 def _make_pod(api: FakeApi, name: str, results: list[dict[str, Any]]) -> Pod:

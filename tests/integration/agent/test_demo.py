@@ -1,5 +1,6 @@
 """`accelet demo`: every cell comes over the socket."""
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -8,7 +9,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from accelet.cli import main
+from accelet.cli.demo_run import DemoError, until_listed
 from accelet.fakehost.tpu import HOSTS
+from accelet.fakekubelet.clock import SystemClock
+from accelet.fakekubelet.trace import Trace
 from tests.integration.agent.running import cards_config, config
 from tests.output_forms import read_form
 
@@ -57,12 +61,19 @@ def test_node_that_is_no_configuration_is_refused_in_sentences(folder: Path) -> 
     assert "Traceback" not in refused.output
 
 
-@pytest.mark.thorough  # the demo gives up after 8 s
 def test_node_without_devices_is_told(folder: Path) -> None:
     (folder / "sys").mkdir()
     refused = demo("--node", str(folder))
     assert refused.exit_code == 1
     assert "no device to show" in refused.output
+
+
+async def test_the_demo_waits_while_there_is_progress_and_says_for_what_it_waited() -> None:
+    trace = Trace(SystemClock(), seed=0)
+    waiting = asyncio.create_task(until_listed(trace, lambda: ["example.com/gpu"], 0.05))
+    trace.record("started")
+    with pytest.raises(DemoError, match=r"waited 0\.05 s .* the devices of example\.com/gpu"):
+        await waiting
 
 
 def test_a_host_that_is_given_whole_only_is_asked_for_whole(folder: Path) -> None:
