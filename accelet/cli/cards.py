@@ -1,6 +1,5 @@
 """`accelet cards`: every card and tile of the cluster, who holds it, and what is free."""
 
-import asyncio
 from pathlib import Path
 
 import click
@@ -8,21 +7,20 @@ import msgspec
 
 from accelet.cli.drawing.cards import print_cards
 from accelet.cli.drawing.output import Output
-from accelet.cli.options import NO_KUBECONFIG, own_kubeconfig_option
+from accelet.cli.options import own_kubeconfig_option
+from accelet.cli.reading.asking import ask
 from accelet.cli.reading.cardobjects import CardObjects
 from accelet.cli.reading.objectfiles import OBJECT_FILE, read_objects, read_scheduler_settings, refuse_twins
 from accelet.cli.reading.schedulerport import IN_ITS_POD, with_lingering
 from accelet.dra.names import GPU_DRIVER
 from accelet.dra.preparing.claim import AllocatedClaim, parse_held
 from accelet.dra.publishing.published import parse_published
-from accelet.kube.errors import ConfigurationError, KubeError
 from accelet.kube.kubeconfig import Kubeconfig
 from accelet.kube.nodes import parse_node
 from accelet.kube.objects import RawObject
 from accelet.kube.podparser import parse_pod
 from accelet.overview.claimedcards import with_claimed
 from accelet.runtime.probes import AddressError
-from accelet.runtime.run import EXIT_FAILED
 from accelet.scheduler.cards.view import ClusterView, view_cluster
 from accelet.scheduler.gangs.grouping import GATE_PREFIX
 from accelet.scheduler.record import SELECTOR, parse_record
@@ -159,13 +157,4 @@ def _with_lingering(objects: CardObjects, scheduler: str) -> CardObjects:
 def _read_cluster(kubeconfig: Kubeconfig | None) -> CardObjects:
     from accelet.cli.reading.objectlists import API_S, list_card_objects  # noqa: PLC0415 - half a second, not for files
 
-    try:
-        return asyncio.run(list_card_objects(kubeconfig))
-    except ConfigurationError as error:
-        hint = "" if kubeconfig else f"\n{NO_KUBECONFIG}"
-        click.echo(f"{error}{hint}", err=True)
-    except TimeoutError:
-        click.echo(f"the API server has not answered within {API_S:.0f} s", err=True)
-    except KubeError as error:
-        click.echo(str(error), err=True)
-    raise SystemExit(EXIT_FAILED)
+    return ask(kubeconfig, list_card_objects(kubeconfig), API_S)

@@ -1,6 +1,5 @@
 """`accelet slices`: the slices that are wanted, and what would be made for jobs."""
 
-import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,12 +10,12 @@ import msgspec
 
 from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.slices import print_offline_plan, print_slices
-from accelet.cli.options import NO_KUBECONFIG, own_kubeconfig_option
+from accelet.cli.options import own_kubeconfig_option
+from accelet.cli.reading.asking import ask
 from accelet.cli.reading.manifests import read_manifests
 from accelet.cli.reading.objectfiles import UnreadableInputError
 from accelet.cli.subcommands.slices_forget import command as forget
 from accelet.kube.errors import (
-    ConfigurationError,
     ForbiddenError,
     KubeError,
     MalformedObjectError,
@@ -125,21 +124,14 @@ def _read_cluster(
 ) -> tuple[Sequence[SliceRequest], Sequence[str]]:
     from accelet.cli.reading.slicelists import API_S, list_slices  # noqa: PLC0415 - half a second, not for plans
 
-    try:
-        return asyncio.run(list_slices(kubeconfig, namespace))
-    except ConfigurationError as error:
-        hint = "" if kubeconfig else f"\n{NO_KUBECONFIG}"
-        click.echo(f"{error}{hint}", err=True)
-    except TimeoutError:
-        click.echo(f"the API server has not answered within {API_S:.0f} s", err=True)
-    except NotFoundError:
-        click.echo("this cluster knows no SliceRequests; kubectl apply -k deploy/crds", err=True)
-    except ForbiddenError as error:
-        hint = "" if namespace else "\nWho may see one namespace alone names it: accelet slices -n NAMESPACE."
-        click.echo(f"{error}{hint}", err=True)
-    except KubeError as error:
-        click.echo(str(error), err=True)
-    raise SystemExit(EXIT_FAILED)
+    def explain(error: KubeError) -> str:
+        if isinstance(error, NotFoundError):
+            return "this cluster knows no SliceRequests; kubectl apply -k deploy/crds"
+        if isinstance(error, ForbiddenError) and not namespace:
+            return f"{error}\nWho may see one namespace alone names it: accelet slices -n NAMESPACE."
+        return str(error)
+
+    return ask(kubeconfig, list_slices(kubeconfig, namespace), API_S, explain)
 
 
 def _request(one: SliceRequest) -> dict[str, Any]:

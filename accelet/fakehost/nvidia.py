@@ -220,8 +220,8 @@ DGX_A100 = (
 )
 """Eight A100, one of them cut into MIG instances, and an NVSwitch.
 
-Addresses after nvml-mock's profile of a DGX A100 (NVIDIA/k8s-test-infra); that each two share a switch, after
-NVIDIA's user guide of that machine.
+Addresses after nvml-mock's profile of a DGX A100 (NVIDIA/k8s-test-infra). That each two share a switch is
+assumed: no recording of such a machine says it.
 """
 
 ALL_NVIDIA = {

@@ -6,6 +6,7 @@ Of CEL's standard library, strings 2 and sets, and of Kubernetes' lists, regex, 
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from math import isnan
 from typing import Final
 
 from accelet.claims.cel.failures import EvaluationError
@@ -120,7 +121,7 @@ def _divided(sign: str, left: int | float, right: int | float) -> int:
 def _quotient(left: float, right: float) -> float:
     if right:
         return left / right
-    if not left or left != left:  # noqa: PLR0124 - NaN differs from itself
+    if not left or isnan(left):
         return float("nan")
     is_negative = (left < 0) != str(right).startswith("-")
     return float("-inf") if is_negative else float("inf")

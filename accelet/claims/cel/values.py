@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import isnan
 from typing import Any, Final, TypeAlias
 
 from accelet.claims.cel.failures import EvaluationError
@@ -181,7 +182,7 @@ def compare(left: Value, right: Value) -> int | None:
         EvaluationError: the two have no order.
     """
     if is_number(left) and is_number(right):
-        if left != left or right != right:  # noqa: PLR0124 - NaN differs from itself
+        if isnan(left) or isnan(right):
             return None
         return _order(left, right)
     if isinstance(left, str | bool) and type(left) is type(right):

@@ -1,5 +1,7 @@
 """What offline commands read.
 
+asking          Asks the API server for a command of people, which ends with a sentence where there is no
+                answer.
 cardobjects     What says who holds which card: nodes, pods and plans; slices and claims of those served
                 through DRA.
 claimlists      Lists what decides on the claims of a cluster, once.

@@ -1,6 +1,5 @@
 """`accelet claims`: who holds which devices of DRA drivers, and where claims that wait would get theirs."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +13,13 @@ from accelet.claims.requests import parse_claim, parse_claim_template, parse_dev
 from accelet.claims.slices import parse_slice
 from accelet.cli.drawing.claims import print_claims
 from accelet.cli.drawing.output import Output
-from accelet.cli.options import NO_KUBECONFIG, own_kubeconfig_option
+from accelet.cli.options import own_kubeconfig_option
+from accelet.cli.reading.asking import ask
 from accelet.cli.reading.objectfiles import OBJECT_FILE, read_objects
-from accelet.kube.errors import ConfigurationError, KubeError, NotFoundError
+from accelet.kube.errors import KubeError, NotFoundError
 from accelet.kube.kubeconfig import Kubeconfig
 from accelet.kube.nodes import parse_node
 from accelet.kube.objects import RawObject
-from accelet.runtime.run import EXIT_FAILED
 from accelet.scheduler.claims.outlook import ClaimsView, Objects, foresee
 
 _T = TypeVar("_T")
@@ -80,7 +79,9 @@ def command(
 def _judge(objects: Objects, namespace: str | None) -> ClaimsView:
     with Output().progress("judging claims …") as progress:
         return foresee(
-            objects, namespace, lambda done, every: progress.say(f"judging claims … {done} of {every} pods")
+            objects,
+            namespace,
+            progress=lambda done, every: progress.say(f"judging claims … {done} of {every} pods"),
         )
 
 
@@ -129,15 +130,9 @@ def _read_cluster(kubeconfig: Kubeconfig | None) -> Objects:
     from accelet.cli.reading.claimlists import list_claim_objects  # noqa: PLC0415
     from accelet.cli.reading.objectlists import API_S  # noqa: PLC0415
 
-    try:
-        return asyncio.run(list_claim_objects(kubeconfig))
-    except ConfigurationError as error:
-        hint = "" if kubeconfig else f"\n{NO_KUBECONFIG}"
-        click.echo(f"{error}{hint}", err=True)
-    except TimeoutError:
-        click.echo(f"the API server has not answered within {API_S:.0f} s", err=True)
-    except NotFoundError:
-        click.echo("this cluster does not serve resource.k8s.io/v1: Kubernetes 1.34 and newer do", err=True)
-    except KubeError as error:
-        click.echo(str(error), err=True)
-    raise SystemExit(EXIT_FAILED)
+    def explain(error: KubeError) -> str:
+        if isinstance(error, NotFoundError):
+            return "this cluster does not serve resource.k8s.io/v1: Kubernetes 1.34 and newer do"
+        return str(error)
+
+    return ask(kubeconfig, list_claim_objects(kubeconfig), API_S, explain)

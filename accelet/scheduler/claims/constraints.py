@@ -1,5 +1,6 @@
 """Rules between the devices of one claim: they share an attribute, or differ in it (constraint.go)."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from accelet.claims.requests import Constraint, DeviceRequest, Exactly
@@ -12,7 +13,7 @@ def concerns(constraint: Constraint, request: DeviceRequest, choice: Exactly) ->
     return not constraint.requests or bool(constraint.requests & names)
 
 
-class Rule:
+class Rule(ABC):
     """One constraint, while devices are added to a claim and taken away again, the last first."""
 
     def __init__(self, constraint: Constraint) -> None:
@@ -35,14 +36,14 @@ class Rule:
             self._count -= 1
             self._forget(request)
 
-    def _agrees(self, attribute: Attribute) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def _agrees(self, attribute: Attribute) -> bool: ...
 
-    def _keep(self, request: DeviceRequest, attribute: Attribute) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _keep(self, request: DeviceRequest, attribute: Attribute) -> None: ...
 
-    def _forget(self, request: DeviceRequest) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _forget(self, request: DeviceRequest) -> None: ...
 
 
 class _Alike(Rule):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from accelet.claims.cel.failures import SpentError
 from accelet.claims.cel.selector import NoAnswer, SeenDevice, read_selector
 from accelet.claims.cel.work import Work
 from accelet.claims.requests import Claim, DeviceClass, DeviceRequest, Exactly, Held
@@ -20,13 +21,16 @@ from accelet.scheduler.claims.capacity import has_room, taken
 from accelet.scheduler.claims.constraints import Rule, rules_of
 from accelet.scheduler.claims.holdings import Holdings
 from accelet.scheduler.claims.pools import Pool, TriedNode
-from accelet.scheduler.cluster.eligibility import tolerates
-
-MOST_STEPS: Final = 100_000
-"""Devices that are tried in one search. kube-scheduler tries as many as it can in ten seconds."""
+from accelet.scheduler.cluster.eligibility import KEEPS_AWAY, first_barrier
 
 MOST_WORK: Final = 2_000_000
-"""Units of work for all selectors of one search."""
+"""Units of work for one search, a second or two; kube-scheduler ends one after ten seconds."""
+
+_STEP: Final = 20
+"""Units for a device that is tried."""
+
+_START: Final = 1_000
+"""Units for a search, whatever comes of it."""
 
 MOST_RESULTS: Final = 32
 """Devices of one claim, by the API server."""
@@ -69,14 +73,19 @@ class Supply:
     classes: Mapping[str, DeviceClass]
 
 
-def first_fit(claims: Sequence[Claim], supply: Supply, *, steps: int = MOST_STEPS) -> Served | NotServed:
-    """What kube-scheduler would give to these claims of one pod, none of which is allocated."""
+def first_fit(claims: Sequence[Claim], supply: Supply, work: Work | None = None) -> Served | NotServed:
+    """What kube-scheduler would give to these claims of one pod, none of which is allocated.
+
+    `work` is what it may take; MOST_WORK without one.
+    """
     try:
-        return _Search(claims, supply, steps).run()
+        return _Search(claims, supply, work or Work(MOST_WORK)).run()
     except _PodFailsError as error:
         return NotServed(Why.POD_FAILS, str(error))
     except _UnknownError as error:
         return NotServed(Why.UNKNOWN, str(error))
+    except SpentError:
+        return NotServed(Why.UNKNOWN, "too many ways to give the devices: the search was ended")
 
 
 _ONLY_TOGETHER: Final = (
@@ -150,11 +159,9 @@ class _At:
 
 
 class _Search:
-    def __init__(self, claims: Sequence[Claim], supply: Supply, steps: int) -> None:
-        self._claims, self._supply = claims, supply
+    def __init__(self, claims: Sequence[Claim], supply: Supply, work: Work) -> None:
+        self._claims, self._supply, self._work = claims, supply, work
         pools, holdings = supply.pools, supply.holdings
-        self._left = steps
-        self._work = Work(MOST_WORK)
         self._seen: dict[DeviceId, SeenDevice | None] = {}
         self._devices = [(pool, device) for pool in pools if pool.problem is None for device in pool.devices]
         self._counters = {(pool.driver, pool.name): _free_counters(pool, holdings) for pool in pools}
@@ -166,6 +173,7 @@ class _Search:
         self._given: list[list[Held]] = [[] for _ in claims]
 
     def run(self) -> Served | NotServed:
+        self._work.spend(_START)
         for at, claim in enumerate(self._claims):
             self._asked.append(self._prepare(at, claim))
             self._rules.append(_rules(claim))
@@ -343,9 +351,7 @@ class _Search:
 
     def _try(self, asked: _Asked, pool: Pool, device: ListedDevice, after: _At) -> bool:
         """Whether there is a whole solution with this device for this request."""
-        self._left -= 1
-        if self._left < 0:
-            raise _UnknownError("too many ways to give the devices: the search was ended")
+        self._work.spend(_STEP)
         draws = {} if device.allows_multiple and self._is_shared_already(device.id) else device.draws
         free = self._counters[pool.driver, pool.name]
         if self._is_barred(asked, device) or not _has_counters(free, draws):
@@ -431,11 +437,8 @@ def _rules(claim: Claim) -> list[Rule]:
 
 
 def _is_kept_away(taints: Sequence[Taint], choice: Exactly) -> bool:
-    return any(
-        taint.effect in {"NoSchedule", "NoExecute"}
-        and not any(tolerates(toleration, taint) for toleration in choice.tolerations)
-        for taint in taints
-    )
+    """Taints with the effect None keep nobody away, as on nodes those that only advise."""
+    return first_barrier((one for one in taints if one.effect in KEEPS_AWAY), choice.tolerations) is not None
 
 
 _Free = dict[str, dict[str, Quantity]]

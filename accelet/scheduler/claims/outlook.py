@@ -3,15 +3,18 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import msgspec
 
+from accelet.claims.cel.work import Work
 from accelet.claims.podclaims import ClaimingPod, PodClaim
 from accelet.claims.requests import Claim, DeviceClass, Held
 from accelet.claims.slices import ResourceSlice
 from accelet.kube.nodes import Node
 from accelet.kube.objects import ObjectKey
+from accelet.scheduler.claims.firstfit import MOST_WORK as MOST_WORK_OF_ONE
 from accelet.scheduler.claims.firstfit import NotServed, Served, Supply, Why, first_fit
 from accelet.scheduler.claims.holdings import count_holdings
 from accelet.scheduler.claims.pools import SliceIndex, TriedNode
@@ -20,12 +23,10 @@ from accelet.scheduler.cluster.eligibility import matches
 MOST_REASONS: Final = 6
 """Different sentences of nodes that are told of one pod; nodes with others are counted together."""
 
-MOST_TRIES: Final = 200_000
-"""Nodes that are tried, for all pods together: some minutes of work."""
+MOST_WORK: Final = 200_000_000
+"""Units of work for all pods and nodes together: some minutes."""
 
-_TOO_MANY: Final = (
-    f"more than {MOST_TRIES} pairs of a pod and a node are not tried: name a namespace or a node"
-)
+_TOO_MUCH: Final = "so many pods and nodes are not tried at once: name a namespace or a node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +91,18 @@ class ClaimsView(msgspec.Struct, frozen=True):
 def foresee(
     objects: Objects,
     namespace: str | None = None,
+    *,
+    work: int = MOST_WORK,
     progress: Callable[[int, int], None] = lambda done, every: None,
 ) -> ClaimsView:
     """The outlook of the claims of a namespace or of all, by namespace and pod.
 
-    `progress` is told how many of how many pods are judged.
+    `work` is what all of it may take, in units; what is then not judged is `unknown`. `progress` is told how
+    many pods of how many are judged.
     """
-    cluster = _Cluster(objects)
+    cluster = _Cluster(objects, work)
     shown = (one for one in cluster.groups() if namespace in (None, one.namespace))
-    groups = sorted(shown, key=lambda one: (one.namespace, one.pod or "", one.claims[0].name))
+    groups = sorted(shown, key=lambda one: (one.namespace, one.pod or "", [of.name for of in one.claims]))
     found = []
     for done, group in enumerate(groups):
         progress(done, len(groups))
@@ -117,7 +121,7 @@ class _Group:
 
 
 class _Cluster:
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: Objects, work: int) -> None:
         self._objects = objects
         self._index = SliceIndex(objects.slices)
         self._holdings = count_holdings(objects.claims)
@@ -129,8 +133,12 @@ class _Cluster:
             if one.owner is not None and one.pod_claim is not None
         }
         self._templates = {one.key: one for one in objects.templates}
-        self._left = MOST_TRIES
-        self._supplies = [self._supply(node) for node in objects.nodes]
+        self._work = Work(work)
+
+    @cached_property
+    def _supplies(self) -> Sequence[Supply]:
+        """What each node can give; looked at only where something waits."""
+        return [self._supply(node) for node in self._objects.nodes]
 
     def _supply(self, node: Node) -> Supply:
         place = TriedNode(node.name, node.labels)
@@ -149,8 +157,7 @@ class _Cluster:
                 else:
                     claims.append(found)
                     used.add(found.key)
-            if claims:
-                yield _Group(pod.namespace, pod.name, tuple(claims), tuple(missing))
+            yield _Group(pod.namespace, pod.name, tuple(claims), tuple(missing))
         for claim in self._objects.claims:
             if claim.key not in used:
                 owner = claim.owner.name if claim.owner is not None and claim.owner.kind == "Pod" else None
@@ -166,7 +173,7 @@ class _Cluster:
 
     def judge(self, group: _Group) -> Outlook:
         waiting = [claim for claim in group.claims if claim.held is None]
-        if not waiting:
+        if not waiting and not group.missing:
             return _outlook(group, {}, "held")
         if group.missing:
             reason = NodeReason(
@@ -175,10 +182,17 @@ class _Cluster:
             return _outlook(group, {}, "waits", reasons=[reason])
         if not self._supplies:
             return _outlook(group, {}, "waits", reasons=[NodeReason(0, "there is no node")])
-        self._left -= len(self._supplies)
-        if self._left < 0:
-            return _outlook(group, {}, "unknown", reasons=[NodeReason(len(self._supplies), _TOO_MANY)])
         return self._place(group, waiting)
+
+    def _try(self, waiting: Sequence[Claim], supply: Supply) -> Served | NotServed:
+        """First fit on one node, with what is left of the work for all."""
+        if self._work.left <= 0:
+            return NotServed(Why.UNKNOWN, _TOO_MUCH)
+        given = min(MOST_WORK_OF_ONE, self._work.left)
+        own = Work(given)
+        found = first_fit(waiting, supply, own)
+        self._work.left -= given - max(0, own.left)
+        return found
 
     def _place(self, group: _Group, waiting: Sequence[Claim]) -> Outlook:
         reasons: Counter[tuple[str, bool]] = Counter()
@@ -186,7 +200,7 @@ class _Cluster:
         fits: list[tuple[str, Served]] = []
         for supply in self._supplies:
             bound = _bound_elsewhere(group.claims, supply.place)
-            found = NotServed(Why.NO_ROOM, bound) if bound else first_fit(waiting, supply)
+            found = NotServed(Why.NO_ROOM, bound) if bound else self._try(waiting, supply)
             if isinstance(found, Served):
                 fits.append((supply.place.name, found))
                 continue
@@ -240,6 +254,7 @@ def _outlook(
         ClaimLine(claim.name, [_device(one) for one in claim.held or given.get(claim.key, ())])
         for claim in group.claims
     ]
+    lines += [ClaimLine(name, []) for name in group.missing]
     return Outlook(group.namespace, group.pod, lines, state, fitting, first, list(reasons))
 
 

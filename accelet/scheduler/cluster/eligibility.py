@@ -6,13 +6,13 @@ where the gate NodeDeclaredFeatures is off, the API server drops from new pods w
 """
 
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
 from accelet.kube.nodes import Node
 from accelet.kube.selection import NodeTerm, Requirement, Taint, Toleration
 
 _INTEGER = re.compile(r"[+-]?\d{1,63}", re.ASCII)
-_KEEPS_AWAY = ("NoSchedule", "NoExecute")
+KEEPS_AWAY = ("NoSchedule", "NoExecute")
 _CORDON = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 _READINESS = {
     "False": Taint("node.kubernetes.io/not-ready", "NoSchedule"),
@@ -79,7 +79,7 @@ def barriers(node: Node) -> tuple[Taint, ...]:
     not ready that of not being ready. A node that says nothing of its readiness is taken as it is: so
     does kube-scheduler.
     """
-    taints = [taint for taint in node.taints if taint.effect in _KEEPS_AWAY]
+    taints = [taint for taint in node.taints if taint.effect in KEEPS_AWAY]
     if node.unschedulable:
         taints.append(_CORDON)
     taints += (
@@ -90,8 +90,8 @@ def barriers(node: Node) -> tuple[Taint, ...]:
     return tuple(dict.fromkeys(taints))
 
 
-def first_barrier(taints: Iterable[Taint], tolerations: frozenset[Toleration]) -> Taint | None:
-    """The first of a node's barriers that a pod does not tolerate."""
+def first_barrier(taints: Iterable[Taint], tolerations: Collection[Toleration]) -> Taint | None:
+    """The first taint that none of these tolerations covers."""
     for taint in taints:
         if not any(tolerates(toleration, taint) for toleration in tolerations):
             return taint

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from accelet.claims.cel.work import Work
 from accelet.claims.requests import parse_claim, parse_device_class
 from accelet.claims.slices import parse_slice
-from accelet.scheduler.claims.firstfit import NotServed, Served, Supply, Why, first_fit
+from accelet.scheduler.claims.firstfit import MOST_WORK, NotServed, Served, Supply, Why, first_fit
 from accelet.scheduler.claims.holdings import count_holdings
 from accelet.scheduler.claims.pools import SliceIndex, TriedNode
 from tests.unit.claims.draws import draw_pod
@@ -77,7 +78,7 @@ def held(*names: str, pool: str = "p", **more: Any) -> Json:
 
 
 def fit(
-    slices: list[Json], *claims: Json, holders: tuple[Json, ...] = (), steps: int = 10_000
+    slices: list[Json], *claims: Json, holders: tuple[Json, ...] = (), work: int = MOST_WORK
 ) -> Served | NotServed:
     place = TriedNode("n1", {"zone": "a"})
     classes = [{"metadata": {"name": "any"}, "spec": {}}]
@@ -87,7 +88,7 @@ def fit(
         count_holdings(map(parse_claim, holders)),
         {one.name: one for one in map(parse_device_class, classes)},
     )
-    return first_fit(list(map(parse_claim, claims)), supply, steps=steps)
+    return first_fit(list(map(parse_claim, claims)), supply, Work(work))
 
 
 def given(found: Served | NotServed) -> list[list[str]]:
@@ -316,7 +317,7 @@ def test_a_class_that_is_missing_is_named() -> None:
 def test_a_search_without_an_end_is_given_up() -> None:
     slices = [slice_of(*(device(f"d{at:02}") for at in range(30)))]
     hopeless = claim(*(asked(name=f"r{at}") for at in range(10)), asked("false", name="never"))
-    assert refused(fit(slices, hopeless, steps=2000))[0] is Why.UNKNOWN
+    assert refused(fit(slices, hopeless, work=40_000))[0] is Why.UNKNOWN
 
 
 def test_no_device_is_given_twice_and_all_that_are_asked_for_are_given() -> None:

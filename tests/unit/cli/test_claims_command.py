@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from accelet.claims.requests import parse_claim, parse_device_class
+from accelet.claims.slices import parse_slice
 from accelet.cli import main
+from accelet.kube.nodes import parse_node
+from accelet.scheduler.claims.outlook import Objects, foresee
 from tests.output_forms import read_form
 from tests.unit.claims.test_first_fit import asked, claim, device, held, slice_of
 
@@ -99,6 +103,22 @@ def test_a_pod_whose_claim_is_missing_waits_for_it(files: Files) -> None:
     pod = _pod({"name": "x", "resourceClaimName": "c"}, {"name": "y", "resourceClaimName": "gone"})
     (found,) = files.add("pods", pod).view()
     assert found["reasons"][0]["reason"] == "there is no claim or template gone"
+
+
+def test_a_pod_whose_only_claim_is_missing_is_shown(files: Files) -> None:
+    _cluster(files, device("a")).add("pods", _pod({"name": "x", "resourceClaimName": "gone"}))
+    (found,) = files.view()
+    assert (found["state"], found["claims"]) == ("waits", [{"claim": "gone", "devices": []}])
+    assert "gone" in files.run().stdout
+
+
+def test_what_would_take_too_long_is_not_known() -> None:
+    claims = [parse_claim(claim(asked(), name=f"c{at}")) for at in range(3)]
+    nodes = [parse_node(one) for one in NODES]
+    classes = [parse_device_class(one) for one in CLASSES]
+    found = foresee(Objects(nodes, [parse_slice(slice_of(device("a")))], classes, claims), work=2500)
+    assert [one.state for one in found.outlooks] == ["fits", "unknown", "unknown"]
+    assert "name a namespace or a node" in found.outlooks[-1].reasons[0].reason
 
 
 def test_an_allocated_claim_binds_its_pod_to_its_nodes(files: Files) -> None:

@@ -171,8 +171,8 @@ def test_groups_of_the_same_machines_are_to_stay_apart_from_each_other() -> None
 def test_slices_are_made_exactly_where_each_replica_has_the_pods_of_a_slice_and_stays_on_it(
     replicas: list[int], hosts: int, is_apart: bool
 ) -> None:
-    rules = {"affinity": kept_apart()} if is_apart else {}
-    groups = [ray_group(f"g{number}", count, hosts, **rules) for number, count in enumerate(replicas)]  # type: ignore[arg-type]
+    rules: dict[str, Any] = {"affinity": kept_apart()} if is_apart else {}
+    groups = [ray_group(f"g{number}", count, hosts, **rules) for number, count in enumerate(replicas)]
 
     found = _derive(*groups)
 
