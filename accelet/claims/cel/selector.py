@@ -12,15 +12,9 @@ from typing import Final
 
 from accelet.claims.cel import syntax
 from accelet.claims.cel.failures import EvaluationError, SpentError, UnknownError, UnreadableError
-from accelet.claims.cel.functions import (
-    FUNCTIONS,
-    METHODS,
-    NAMESPACES,
-    OPERATORS,
-    Function,
-    find_key,
-    no_overload,
-)
+from accelet.claims.cel.functions import FUNCTIONS, METHODS, NAMESPACES
+from accelet.claims.cel.operators import find_key
+from accelet.claims.cel.signatures import Function, no_overload
 from accelet.claims.cel.values import Domains, Optional, Value, type_name
 from accelet.claims.cel.work import Work
 
@@ -269,7 +263,7 @@ def _function(compiler: _Compiler, node: syntax.Call) -> tuple[Function, syntax.
     name, target = node.name, node.target
     if isinstance(target, syntax.Name) and target.text in NAMESPACES and not compiler.knows(target.text):
         name, target = f"{target.text}.{name}", None
-    known = METHODS if target is not None else {**FUNCTIONS, **OPERATORS}
+    known = METHODS if target is not None else FUNCTIONS
     if name not in known:
         raise UnreadableError(f"{name[:40]}() is not served")
     return known[name], target
