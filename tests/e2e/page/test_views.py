@@ -1,12 +1,10 @@
 """What people look for on the page: a pod, a gang, a namespace, a queue, room; an address keeps the view."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from accelet.fakeapi import FakeApi
-from tests.browser import Tab, open_tab
+from tests.browser import Tab
+from tests.e2e.page.conftest import WHOLE
 from tests.integration.ui.cluster import (
     CARD,
     EVENTS,
@@ -15,39 +13,14 @@ from tests.integration.ui.cluster import (
     add_event,
     add_gpu_pod,
     add_node,
-    fill_small,
 )
-from tests.integration.ui.conftest import PageProcess, page_of
 from tests.unit.scheduler.card_values import card
 
-WHOLE = "document.documentElement.dataset.whole === 'true'"
 SHOWN = "[...document.querySelectorAll('#tree .node')].map((one) => one.dataset.node)"
 WHAT = "document.getElementById('what').innerText"
 IS_OPEN = "document.getElementById('details').open"
 
 pytestmark = pytest.mark.timeout(300)
-
-
-@pytest.fixture
-def api() -> Iterator[FakeApi]:
-    with FakeApi() as api:
-        fill_small(api)
-        yield api
-
-
-@pytest.fixture
-def page(api: FakeApi, tmp_path: Path) -> Iterator[PageProcess]:
-    with page_of(api.write_kubeconfig(tmp_path / "kubeconfig")) as page:
-        yield page
-
-
-@pytest.fixture
-def tab(page: PageProcess) -> Iterator[Tab]:
-    with open_tab() as tab:
-        tab.look(width=1280, height=900, dark=False)
-        tab.open(page.next_link())
-        tab.until(f"{WHOLE} && document.querySelectorAll('.node').length === 4")
-        yield tab
 
 
 def click(tab: Tab, selector: str) -> None:

@@ -1,6 +1,5 @@
 """The page without a mouse and without good eyes: judged by axe-core, by keys, and at 400 pixels."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +8,11 @@ import pytest
 from accelet.fakeapi import FakeApi
 from tests.browser import Tab, open_tab
 from tests.e2e import axe
-from tests.integration.ui.cluster import NODES, PODS, TASKS, add_card_pod, add_node, fill_large, fill_small
-from tests.integration.ui.conftest import PageProcess, page_of
+from tests.e2e.page.conftest import WHOLE
+from tests.integration.ui.cluster import NODES, PODS, TASKS, add_card_pod, add_node, fill_large
+from tests.integration.ui.conftest import page_of
 from tests.unit.scheduler.card_values import card
 
-WHOLE = "document.documentElement.dataset.whole === 'true'"
 FOCUS = """(({ tagName, id, dataset, parentElement }) =>
   [tagName, id || dataset.filter || parentElement.dataset.node || parentElement.parentElement.dataset.key
     || parentElement.parentElement.dataset.name || ''])(document.activeElement)"""
@@ -27,28 +26,6 @@ BROKEN = """[...document.querySelectorAll('bdi, .part, .resource, .why, td b')].
 }).map((one) => one.textContent)"""
 
 pytestmark = pytest.mark.timeout(300)
-
-
-@pytest.fixture
-def api() -> Iterator[FakeApi]:
-    with FakeApi() as api:
-        fill_small(api)
-        yield api
-
-
-@pytest.fixture
-def page(api: FakeApi, tmp_path: Path) -> Iterator[PageProcess]:
-    with page_of(api.write_kubeconfig(tmp_path / "kubeconfig")) as page:
-        yield page
-
-
-@pytest.fixture
-def tab(page: PageProcess) -> Iterator[Tab]:
-    with open_tab() as tab:
-        tab.look(width=1280, height=900, dark=False)
-        tab.open(page.next_link())
-        tab.until(f"{WHOLE} && document.querySelectorAll('.node').length === 4")
-        yield tab
 
 
 def focus(tab: Tab) -> list[Any]:
