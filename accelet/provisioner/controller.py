@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +15,7 @@ from accelet.kube.errors import ForbiddenError, InvalidError
 from accelet.provisioner.bookings.keeper import BookingKeeper
 from accelet.provisioner.deciding.attempts import after_create
 from accelet.provisioner.deciding.decide import decide
-from accelet.provisioner.deciding.retire import after_delete
+from accelet.provisioner.deciding.retire import after_delete, asks_for_end
 from accelet.provisioner.deciding.view import (
     Action,
     Close,
@@ -44,6 +44,7 @@ from accelet.provisioner.record import SliceRequest
 from accelet.provisioner.settings import ProvisionerSettings
 from accelet.provisioner.state import Key, OwnerKey, ProvisionerState, marks_of
 from accelet.provisioner.writer import SliceWriter
+from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from accelet.runtime.logs import Log
 
 _log = Log(__name__)
@@ -95,11 +96,14 @@ class Controller:
         events: SliceEvents,
         bookings: BookingKeeper,
         cluster: str,
+        clock: Clock = SYSTEM_CLOCK,
+        wall_s: Callable[[], float] = time.time,
     ) -> None:
         self._state, self._writer, self._provider = state, writer, provider
         self._settings, self._metrics, self._events = settings, metrics, events
         self._bookings, self._cluster = bookings, cluster
-        self._queue: WorkQueue[Look] = WorkQueue()
+        self._clock, self._wall_s = clock, wall_s
+        self._queue: WorkQueue[Look] = WorkQueue(clock)
         self._operations = Operations(
             provider,
             metrics,
@@ -107,6 +111,8 @@ class Controller:
             self._is_busy,
             poll_s=settings.poll_s,
             most=settings.most_operations,
+            clock=clock,
+            wall_s=wall_s,
         )
         self._begun = asyncio.Lock()
         self._has_listed = False
@@ -181,20 +187,27 @@ class Controller:
             self.see_request(request.key)
 
     async def _look(self, look: Look) -> float | None:
+        again_s: float | None = None
         try:
-            match look.kind, look.key:
-                case "request", (namespace, name):
-                    return await self._look_at_request((namespace, name))
-                case "owner", (kind, namespace, name):
-                    return await self._look_at_owner((kind, namespace, name))
-                case "booking", (namespace, name):
-                    return await self._bookings.look((namespace, name))
-                case _, (uid, *_):
-                    return await self._look_at_orphan(uid)
+            again_s = await self._take_up(look)
         except NotLeadingError:  # a renewal that was under way may keep the lease: then nobody else looks
-            return _NOT_LEADING_S
+            again_s = _NOT_LEADING_S
         finally:
-            self._operations.pass_on(look)
+            # What was only written down goes on at once, and has kept its place for that.
+            if again_s != 0.0:
+                self._operations.pass_on(look)
+        return again_s
+
+    async def _take_up(self, look: Look) -> float | None:
+        match look.kind, look.key:
+            case "request", (namespace, name):
+                return await self._look_at_request((namespace, name))
+            case "owner", (kind, namespace, name):
+                return await self._look_at_owner((kind, namespace, name))
+            case "booking", (namespace, name):
+                return await self._bookings.look((namespace, name))
+            case _, (uid, *_):
+                return await self._look_at_orphan(uid)
         return None
 
     async def _look_at_owner(self, key: OwnerKey) -> float | None:
@@ -260,22 +273,28 @@ class Controller:
             if listed is None:
                 return await self._say_unlisted(request)
             silent = self._operations.silence(self._settings.lag_s)
-            view = replace(self._state.view(request, listed, time.time()), silent=silent)
+            view = replace(self._state.view(request, listed, self._wall_s()), silent=silent)
             step = decide(view)
             if step.record != view.record:
-                if await self._writer.write(request, step.record, view.hosts):
-                    self._tell(request, view.record, step.record)
-                    if step.record.phase in _IDLE and view.record.phase not in _IDLE:
-                        self._see_room()
-                    if _is_moving(step.record) and not _is_moving(view.record):
-                        self._operations.list_soon()  # nobody lists often while nothing comes or goes
-                return 0.0
+                return await self._write_down(request, view, step.record)
         if view.hosts != request.status.hosts and step.record.phase in _WATCHED:
             await self._writer.write(request, step.record, view.hosts)
             return 0.0
         if step.action is not None:
             return await self._act(request, view, step.action, step.again_s)
         return step.again_s
+
+    async def _write_down(self, request: SliceRequest, view: SlicesView, record: SliceRecord) -> float:
+        """Writes down what was decided; the end of a pool once there is room to ask the provider for it."""
+        if asks_for_end(view.record, record) and not self._has_place(Look("request", request.key)):
+            return _FULL_S
+        if await self._writer.write(request, record, view.hosts):
+            self._tell(request, view.record, record)
+            if record.phase in _IDLE and view.record.phase not in _IDLE:
+                self._see_room()
+            if _is_moving(record) and not _is_moving(view.record):
+                self._operations.list_soon()  # nobody lists often while nothing comes or goes
+        return 0.0
 
     def _fence(self, key: Key) -> AbstractAsyncContextManager[object]:
         """What the limits count must not grow between a look and its write. Where it cannot, nobody waits."""
@@ -301,9 +320,9 @@ class Controller:
                 return self._delete(request.uid, Look("request", request.key), action, view, again_s)
             case Open(nodes):
                 if request.status.phase in _BOUND:
-                    if (wait_s := self._rebindings.wait_s(request.uid, time.monotonic())) > 0:
+                    if (wait_s := self._rebindings.wait_s(request.uid, self._clock.now_s())) > 0:
                         return wait_s
-                    self._rebindings.note(request.uid, time.monotonic())
+                    self._rebindings.note(request.uid, self._clock.now_s())
                 await self._writer.open(request, nodes)
             case Close(nodes):
                 await self._writer.close(request.uid, nodes, view.now_s)
@@ -330,9 +349,14 @@ class Controller:
         return again_s
 
     def _has_place(self, look: Look) -> bool:
-        """Whether the provider may be asked for one thing more; if not, the look comes again once it may."""
+        """Whether the provider may be asked for one thing more; if not, the look comes again once it may.
+
+        The place is the look's until it passes it on.
+        """
         has_place = self._operations.has_place(look)
-        if not has_place:
+        if has_place:
+            self._operations.keep_place(look)
+        else:
             self._operations.tell_when_free(look, partial(self._queue.add, look))
         return has_place
 
@@ -351,7 +375,7 @@ class Controller:
 
     async def _note_create(self, request: SliceRequest, view: SlicesView, failure: Failure | None) -> None:
         """Writes down what came of it; where that fails, the same request is made again and is the same."""
-        record = after_create(replace(view, now_s=time.time()), view.record, failure)
+        record = after_create(replace(view, now_s=self._wall_s()), view.record, failure)
         known = self._state.requests.get(request.key)
         if known is None or known.uid != request.uid or known.record != view.record:
             return
@@ -389,7 +413,7 @@ class Controller:
         known = self._state.request_with(uid)
         if known is None or known.record != view.record:
             return
-        record = after_delete(replace(view, now_s=time.time()), view.record, failure)
+        record = after_delete(replace(view, now_s=self._wall_s()), view.record, failure)
         if record != view.record and await self._writer.write(known, record, view.hosts):
             self._tell(known, view.record, record)
 
@@ -399,7 +423,7 @@ class Controller:
         if listed is None or uid not in listed.by_mark or self._state.holds(uid):
             self._orphan_since_s.pop(uid, None)
             return None
-        now_s = time.time()
+        now_s = self._wall_s()
         since_s = self._orphan_since_s.setdefault(uid, now_s)
         if now_s - since_s < self._settings.lag_s:
             return since_s + self._settings.lag_s - now_s

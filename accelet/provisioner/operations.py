@@ -44,10 +44,11 @@ class Operations:
         poll_s: float,
         most: int,
         clock: Clock = SYSTEM_CLOCK,
+        wall_s: Callable[[], float] = time.time,
     ) -> None:
         self._provider, self._metrics, self._changed = provider, metrics, changed
         self._is_busy = is_busy
-        self._poll_s, self._most, self._clock = poll_s, most, clock
+        self._poll_s, self._most, self._clock, self._wall_s = poll_s, most, clock, wall_s
         self._wanted = asyncio.Event()
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._waiting: dict[Hashable, Callable[[], None]] = {}
@@ -59,6 +60,10 @@ class Operations:
     def has_place(self, key: Hashable) -> bool:
         """Whether one more request may be under way, beside those that were told that they may be."""
         return len(self._under_way) + len(self._told - {key}) < self._most
+
+    def keep_place(self, key: Hashable) -> None:
+        """Keeps the place that `key` has until `pass_on`."""
+        self._told.add(key)
 
     def tell_when_free(self, key: Hashable, tell: Callable[[], None]) -> None:
         """Calls `tell` once there is a place for `key`, in the order of these calls.
@@ -145,7 +150,7 @@ class Operations:
         self._metrics.calls.labels(call, outcome).inc()
 
     async def _list(self) -> None:
-        asked_s = time.time()
+        asked_s = self._wall_s()
         try:
             listed = await within(self._clock, _LIST_WITHIN_S, self._provider.list_pools())
         except ProviderError as error:

@@ -59,6 +59,14 @@ def _evict(view: SlicesView, record: SliceRecord, nodes: tuple[str, ...]) -> Evi
     return Evict(nodes)
 
 
+def asks_for_end(before: SliceRecord, after: SliceRecord) -> bool:
+    """Whether `after` says that the provider is asked to delete the pool, which comes next.
+
+    That is written once there is room for the request: it soon is too old to be believed.
+    """
+    return after.asked_end_s not in (0.0, before.asked_end_s)
+
+
 def is_ending(view: SlicesView) -> bool:
     """Whether the provider may be about to delete the pool although the list does not say so yet."""
     record = view.record
