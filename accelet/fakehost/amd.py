@@ -22,7 +22,8 @@ class AmdCard:
     """One GPU. `minors` are the numbers of its render nodes less 128, one for each partition.
 
     `compute` and `memory` are its partition modes, None where it has none. `xcp` is how the kernel writes
-    the further partitions' platform devices. `in_kfd` False: KFD has no node of it.
+    the further partitions' platform devices. `in_kfd` False: KFD has no node of it. `is_integrated`: it is
+    the GPU of a processor, of which amdgpu tells a voltage more.
     """
 
     pci: str
@@ -41,6 +42,7 @@ class AmdCard:
     in_kfd: bool = True
     has_nodes: bool = True
     numvfs: int | None = None
+    is_integrated: bool = False
 
 
 def write_amd(root: Path, cards: Sequence[AmdCard], *, has_kfd: bool = True) -> Path:
@@ -123,7 +125,16 @@ def _write_function(root: Path, card: AmdCard) -> None:
         (device / "driver").symlink_to(f"../../../bus/pci/drivers/{card.driver}")
     if card.driver == "amdgpu":
         (device / "mem_info_vram_total").write_text(f"{card.vram}\n")
+        _write_sensors(device / "hwmon/hwmon2", is_integrated=card.is_integrated)
         _write_drm(root, place, card.minors[0], has_nodes=card.has_nodes)
+
+
+def _write_sensors(folder: Path, *, is_integrated: bool) -> None:
+    folder.mkdir(parents=True)
+    (folder / "name").write_text("amdgpu\n")
+    for number, label in enumerate(("vddgfx", "vddnb")[: 1 + is_integrated]):
+        (folder / f"in{number}_input").write_text("756\n")
+        (folder / f"in{number}_label").write_text(f"{label}\n")
 
 
 def _write_drm(root: Path, place: str, minor: int, *, has_nodes: bool) -> None:
@@ -185,9 +196,25 @@ RADEON = (
 )
 """An RX 7900 XTX, and an old card of another driver."""
 
+PHOENIX = (
+    AmdCard(
+        "0000:64:00.0",
+        (0,),
+        "0x15bf",
+        "0x030000",
+        None,
+        compute=None,
+        memory=None,
+        vram=4 * GIB,
+        is_integrated=True,
+    ),
+)
+"""The GPU of a Ryzen 7040 (Phoenix), after a published recording of one (LACT, tests/snapshots)."""
+
 ALL_AMD = {
     "amd-mi300x-spx": MI300X_SPX,
     "amd-mi300x-cpx": MI300X_CPX,
     "amd-mi210": MI210,
     "amd-radeon": RADEON,
+    "amd-phoenix": PHOENIX,
 }

@@ -34,6 +34,8 @@ _MODE = re.compile("[A-Z]{3}[0-9]?")
 _RENDER = re.compile("renderD[0-9]{1,7}")
 _CARD = re.compile(CARD_NAME)
 _LONGEST_NAME = 100
+_MOST_SENSORS = 4
+"""Folders of sensors of one GPU: amdgpu makes one."""
 
 _Refusal = tuple[str, str]
 """A code and a sentence."""
@@ -133,7 +135,14 @@ def _describe(function: Path, pci: PciAddress, mode: str) -> AmdGpu:
         numa_node=read_numa_node(function),
         memory_bytes=read_number(function / "mem_info_vram_total", MOST_BYTES) or None,
         health=read_config_health(function / "config", AMD, "GPU"),
+        is_integrated=_is_integrated(function),
     )
+
+
+def _is_integrated(function: Path) -> bool:
+    """Whether it is part of a processor: amdgpu tells the voltage VDDNB of these alone (amdgpu_pm.c)."""
+    sensors = read_names(function / "hwmon")[:_MOST_SENSORS]
+    return any(read_text(function / "hwmon" / one / "in1_label") == "vddnb" for one in sensors)
 
 
 def _whole(root: Path, function: Path, gpu: AmdGpu) -> FunctionLook:

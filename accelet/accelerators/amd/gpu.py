@@ -27,7 +27,7 @@ class AmdGpu:
 
     `mode` is how the GPU is cut (`cpx_nps4`), `whole` where it cannot be. `nodes` are the device nodes a
     program needs to compute on it, /dev/kfd included. `hive` names the GPUs that xGMI connects with each
-    other, None where KFD says nothing of it.
+    other, None where KFD says nothing of it. `is_integrated`: the GPU of a processor (APU).
     """
 
     pci: PciAddress
@@ -41,6 +41,7 @@ class AmdGpu:
     health: Health = HEALTHY
     card: str | None = None
     nodes: tuple[DeviceNode, ...] = ()
+    is_integrated: bool = False
 
     @property
     def gpu(self) -> UnitId:
@@ -135,7 +136,7 @@ def _offer_gpu(gpu: AmdGpu, shares: int, groups: tuple[NearGroup, ...]) -> Itera
             pci_device=gpu.pci_device,
             model=gpu.model,
             driver=DRIVER,
-            kind="discrete",
+            kind="integrated" if gpu.is_integrated else "discrete",
             share=share,
             memory_bytes=gpu.memory_bytes,
             # A GPU that was cut anew shares hardware with what it was before, whichever of both is held.

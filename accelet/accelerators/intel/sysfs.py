@@ -129,6 +129,8 @@ class CardFolder:
 
     def _not_a_gpu(self) -> tuple[str, str] | None:
         vendor = self._text("device/vendor")
+        if vendor is None and self._is_no_pci_function():
+            return "not-intel", "it is no PCI function, as the partitions of AMD's GPUs are none"
         if vendor is None:
             return "unreadable-vendor", "its PCI vendor cannot be read from device/vendor"
         if vendor.lower() != INTEL:
@@ -136,6 +138,11 @@ class CardFolder:
         if not is_folder(self.folder / "device/drm"):
             return "no-drm", "it has no device/drm folder, so no driver offers it to programs"
         return None
+
+    def _is_no_pci_function(self) -> bool:
+        """A platform device, as amdgpu's partitions (`amdgpu_xcp_1`) and virtual displays are."""
+        is_there = is_folder(self.folder / "device") and self._pci() is None
+        return is_there and not os.path.lexists(self.folder / "device/vendor")
 
     def _busy_with_functions(self) -> tuple[str, str] | None:
         """A physical function whose virtual functions are in use gives its power to those."""

@@ -18,7 +18,7 @@ from accelet.accelerators.device import DeviceId, UnitId
 from accelet.accelerators.errors import EditsError
 from accelet.accelerators.inventory import Inventory, Skipped
 from accelet.accelerators.pci import PciAddress
-from accelet.fakehost.amd import GIB, MI210, MI300X_CPX, MI300X_SPX, RADEON, AmdCard, write_amd
+from accelet.fakehost.amd import GIB, MI210, MI300X_CPX, MI300X_SPX, PHOENIX, RADEON, AmdCard, write_amd
 from resourcemanager.listing import Listing, next_listing
 
 NOBODY = 65534
@@ -51,6 +51,11 @@ def test_a_whole_gpu_is_described(tmp_path: Path) -> None:
     )
     assert (device.memory_bytes, device.numa_nodes, device.card) == (192 * GIB, (1,), "card5")
     assert [node.host_path for node in device.nodes] == ["/dev/kfd", "/dev/dri/card5", "/dev/dri/renderD133"]
+
+
+def test_the_gpu_of_a_processor_is_integrated(tmp_path: Path) -> None:
+    assert [device.kind for device in look(write_amd(tmp_path, PHOENIX)).devices] == ["integrated"]
+    assert [device.kind for device in look(write_amd(tmp_path, RADEON)).devices] == ["discrete"]
 
 
 def test_partitions_are_devices_with_nodes_and_memory_of_their_own(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from accelet.accelerators.edits import Mount
 from accelet.accelerators.intel.gpu import IntelGpuSettings
 from accelet.accelerators.intel.match import CardMatch
 from accelet.accelerators.inventory import Inventory, Skipped
+from accelet.fakehost.amd import MI300X_CPX, write_amd
 from accelet.fakehost.gpus import FALLEN_OFF, Gpu, write_gpus, write_plain_gpu
 from accelet.fakehost.nodes import (
     ARC,
@@ -67,6 +68,13 @@ def test_connectors_and_render_nodes_are_no_candidates(tmp_path: Path) -> None:
     inventory = scan(tmp_path, *FLEX)
     assert len(inventory.devices) == 2
     assert inventory.skipped == ()
+
+
+def test_partitions_of_amds_gpus_are_no_candidates_that_cannot_be_read(tmp_path: Path) -> None:
+    """They are platform devices without a vendor; an unreadable vendor would keep units listed."""
+    found = look(write_amd(tmp_path, MI300X_CPX))
+    assert {skip.code for skip in found.skipped} == {"not-intel"}
+    assert any("it is no PCI function" in skip.reason for skip in found.skipped)
 
 
 def test_a_node_without_drm_has_no_cards(tmp_path: Path) -> None:
