@@ -58,9 +58,7 @@ class DraDrivers:
 
     def _start(self, name: str, tasks: asyncio.TaskGroup) -> None:
         shared = self._shared
-        options = DriverOptions(
-            name, self._node_name, shared.root, shared.paths.root, self._cdi, _read_boot_id()
-        )
+        options = DriverOptions(name, self._node_name, shared.root, shared.paths, self._cdi, _read_boot_id())
         driver = NodeDriver(
             options,
             self._connect,

@@ -36,6 +36,7 @@ def command(
     config: Path | None,
     host_root: Path,
     kubelet_dir: Path,
+    kubelet_root_dir: Path | None,
     pod_resources_dir: Path | None,
     node_name: str,
     node_ip: str | None,
@@ -46,7 +47,7 @@ def command(
 ) -> None:
     """Serve this node's devices to its kubelet, and stay registered through everything."""
     configure_logs(log_level)
-    paths = kubelet_paths(kubelet_dir, pod_resources_dir)
+    paths = kubelet_paths(kubelet_dir, kubelet_root_dir, pod_resources_dir)
     file = choose_config(config)
     _log.info(
         "starting",

@@ -20,7 +20,7 @@ from accelet.cli.drawing.output import Output
 from accelet.cli.drawing.pools import print_pools
 from accelet.cli.drawing.tables import print_devices
 from accelet.cli.forms.deviceforms import Shown, ShownDevice, ShownResource, ShownSkipped
-from accelet.cli.options import IN_THE_POD, choose_config, kubelet_paths, node_options, refuse_no_host
+from accelet.cli.options import IN_THE_POD, choose_config, node_options, refuse_no_host
 from accelet.dra.names import driver_of
 from accelet.dra.pool import DevicePool
 from accelet.dra.publishing.build import build_pools
@@ -28,6 +28,7 @@ from accelet.dra.publishing.pcieroots import read_pcie_roots
 from accelet.dra.publishing.served import ServedResource
 from accelet.dra.publishing.slices import render_all
 from accelet.dra.publishing.taints import taints_of
+from accelet.kubelet.paths import KubeletPaths
 from accelet.node.discovery import LOOK_FRESH_S
 from accelet.node.inventorymemory import MEMORY_FILE, InventoryMemory
 from accelet.node.unitlocks import UnitLocks
@@ -59,7 +60,7 @@ def command(
     if as_slices:
         _show_slices(config, host_root, node_name, as_json=as_json)
         return
-    memory = InventoryMemory(kubelet_paths(kubelet_dir, None).device_plugins / MEMORY_FILE)
+    memory = InventoryMemory(KubeletPaths(kubelet_dir).device_plugins / MEMORY_FILE)
     try:
         shown = _show(choose_config(config), host_root, memory, node_ip)
     except SettingsError as error:

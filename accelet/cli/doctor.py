@@ -63,6 +63,7 @@ def command(
     config: Path | None,
     host_root: Path,
     kubelet_dir: Path,
+    kubelet_root_dir: Path | None,
     pod_resources_dir: Path | None,
     node_name: str,
     http: str,
@@ -80,7 +81,7 @@ def command(
     looked = parts or _choose(kubelet_dir, kubeconfig)
     where = WhereToLook(
         node_name,
-        kubelet_paths(kubelet_dir, pod_resources_dir),
+        kubelet_paths(kubelet_dir, kubelet_root_dir, pod_resources_dir),
         host_root,
         choose_config(config),
         http,

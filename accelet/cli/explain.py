@@ -69,6 +69,7 @@ def command(
     config: Path | None,
     host_root: Path,
     kubelet_dir: Path,
+    kubelet_root_dir: Path | None,
     pod_resources_dir: Path | None,
     kubeconfig: Kubeconfig | None,
     cdi_dir: Path,
@@ -88,7 +89,7 @@ def command(
     except SettingsError as error:
         click.echo(str(error), err=True)
         raise SystemExit(EXIT_SETTINGS) from None
-    paths = kubelet_paths(kubelet_dir, pod_resources_dir)
+    paths = kubelet_paths(kubelet_dir, kubelet_root_dir, pod_resources_dir)
     seen = asyncio.run(_look((namespace, name), paths, kubeconfig, cdi_dir))
     if seen.pod is None and seen.shown is None:
         for note in seen.notes:

@@ -97,13 +97,20 @@ def node_options(command: F) -> F:
                 envvar="ACCELET_KUBELET_DIR",
                 default=DEFAULT_KUBELET_DIR,
                 show_default=True,
-                help="The kubelet's directory; its device-plugins/ holds the sockets.",
+                help="Where the kubelet's device-plugins/ is, which does not move with its --root-dir.",
+            ),
+            click.option(
+                "--kubelet-root-dir",
+                type=click.Path(path_type=Path),
+                envvar="ACCELET_KUBELET_ROOT_DIR",
+                help="The kubelet's own --root-dir: its plugins/, plugins_registry/ and pod-resources/.  "
+                "[default: KUBELET_DIR]",
             ),
             click.option(
                 "--pod-resources-dir",
                 type=click.Path(path_type=Path),
                 envvar="ACCELET_POD_RESOURCES_DIR",
-                help="Where the kubelet's podresources socket is.  [default: KUBELET_DIR/pod-resources]",
+                help="Where the kubelet's podresources socket is.  [default: KUBELET_ROOT_DIR/pod-resources]",
             ),
             click.option(
                 "--node-name",
@@ -205,5 +212,7 @@ def choose_config(given: Path | None) -> Path | None:
     return DEFAULT_CONFIG_PATH if DEFAULT_CONFIG_PATH.exists() else None
 
 
-def kubelet_paths(kubelet_dir: Path, pod_resources_dir: Path | None) -> KubeletPaths:
-    return KubeletPaths(kubelet_dir, pod_resources_dir)
+def kubelet_paths(
+    kubelet_dir: Path, kubelet_root_dir: Path | None, pod_resources_dir: Path | None
+) -> KubeletPaths:
+    return KubeletPaths(kubelet_dir, pod_resources_dir, kubelet_root_dir)

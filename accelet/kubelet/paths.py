@@ -11,14 +11,31 @@ MAX_SOCKET_PATH = 107
 
 @dataclass(frozen=True, slots=True)
 class KubeletPaths:
-    """The kubelet's directory as this process sees it."""
+    """The kubelet's directories as this process sees them.
 
-    root: Path = DEFAULT_KUBELET_DIR
+    Kubelets keep device-plugins/ in /var/lib/kubelet whatever their --root-dir says: a constant of their
+    device manager. Everything else moves with it: plugins/, plugins_registry/, pod-resources/.
+    """
+
+    kubelet_dir: Path = DEFAULT_KUBELET_DIR
+    """Where device-plugins/ is."""
+
     pod_resources: Path | None = None
+    root_dir: Path | None = None
+    """The kubelet's --root-dir, where it is not `kubelet_dir`."""
+
+    @property
+    def root(self) -> Path:
+        return self.root_dir or self.kubelet_dir
 
     @property
     def device_plugins(self) -> Path:
-        return self.root / "device-plugins"
+        return self.kubelet_dir / "device-plugins"
+
+    @property
+    def plugins_registry(self) -> Path:
+        """Where the kubelet looks for drivers of DRA."""
+        return self.root / "plugins_registry"
 
     @property
     def registration_socket(self) -> Path:

@@ -23,8 +23,9 @@ class KubeletDirectory:
     """Holds the directory for this process; `blocked` is why it does not yet, empty once it does."""
 
     def __init__(self, paths: KubeletPaths) -> None:
-        self.blocked = "waiting for the kubelet's directory"
         self._path = paths.device_plugins
+        self._awaited = f"waiting for the kubelet's directory {self._path}"
+        self.blocked = self._awaited
         self._kubelet_socket = paths.registration_socket
         self._hint = asyncio.Event()
 
@@ -37,7 +38,7 @@ class KubeletDirectory:
             FatalError: the directory was removed on the host, and a new one would not be seen.
         """
         while self.blocked:
-            self.blocked = "waiting for the kubelet's directory"
+            self.blocked = self._awaited
             await self._wait_for()
             self.blocked = "another agent serves this node"
             async with AsyncExitStack() as held:

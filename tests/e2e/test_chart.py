@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -226,6 +227,41 @@ def test_values_reach_the_pods(helm: Helm, tmp_path: Path) -> None:
         assert rule["spec"]["ingress"][0]["from"] == [
             {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "prom"}}}
         ]
+
+
+ROOT_DIR = "/var/lib/k0s/kubelet"
+
+
+def test_what_moves_with_the_kubelets_root_moves_and_device_plugins_stay(helm: Helm) -> None:
+    classes = {"disks": {"kubeletRootDir": "/mnt/fast/kubelet", "config": "version: v1\n"}}
+    agent = {"dra": True, "config": {"version": "v1"}, "kubeletRootDir": ROOT_DIR, "classes": classes}
+    sets = of_kind(helm.template({"agent": agent}), "DaemonSet")
+    for name, root in (("accelet-agent", ROOT_DIR), ("accelet-agent-disks", "/mnt/fast/kubelet")):
+        pod = sets[name]["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        told = {each["name"]: each.get("value") for each in container["env"]}
+        assert told["ACCELET_KUBELET_ROOT_DIR"] == root
+        mounted = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+        for volume in pod["volumes"]:
+            path = volume.get("hostPath", {}).get("path", "")
+            if "kubelet" not in path:
+                continue
+            assert mounted[volume["name"]] == path
+            fixed = volume["name"] == "device-plugins"
+            assert path.startswith("/var/lib/kubelet/device-plugins" if fixed else f"{root}/")
+        assert len([path for path in mounted.values() if path.startswith(f"{root}/")]) == 5
+
+
+def test_one_command_moves_them_without_helm(helm: Helm, binaries: Binaries) -> None:
+    """What docs/distributions.md tells: all but device-plugins, as the chart does."""
+    text = (DEPLOY.parent / "docs" / "distributions.md").read_text()
+    (line,) = (one for one in text.splitlines() if "kubectl kustomize" in one)
+    (expression,) = (one for one in line.split("'")[1::2])
+    built = yaml.safe_dump_all(build(DEPLOY / "agent-dra", binaries.path("kubectl")), width=1000)
+    done = subprocess.run(["sed", expression], input=built, capture_output=True, text=True, check=True)
+    (moved,) = (each for each in yaml.safe_load_all(done.stdout) if each["kind"] == "DaemonSet")
+    values = {**NOTHING, "agent": {**PLAIN, "dra": True, "kubeletRootDir": ROOT_DIR}}
+    assert moved["spec"] == of_kind(helm.template(values), "DaemonSet")["accelet-agent"]["spec"]
 
 
 def test_a_changed_configuration_makes_new_pods_of_what_reads_it_at_start(helm: Helm) -> None:

@@ -28,6 +28,7 @@ from accelet.runtime.run import EXIT_FAILED
 def command(
     claim: str,
     kubelet_dir: Path,
+    kubelet_root_dir: Path | None,
     pod_resources_dir: Path | None,
     kubeconfig: Kubeconfig | None,
     cdi_dir: Path,
@@ -48,7 +49,7 @@ def command(
     from accelet.dra.errors import DraError  # noqa: PLC0415
 
     async def undo() -> bool:
-        claims = PreparedClaims(kubelet_paths(kubelet_dir, pod_resources_dir), cdi_dir)
+        claims = PreparedClaims(kubelet_paths(kubelet_dir, kubelet_root_dir, pod_resources_dir), cdi_dir)
         found = await claims.find((namespace, name), kubeconfig)
         if not found:
             click.echo(f"nothing of {claim} is prepared on this node", err=True)

@@ -18,6 +18,10 @@ _TWO_PLUGINS = (
 _CURES = (
     ("another agent serves this node", "Find the second agent: two DaemonSets, or one beside a service?"),
     ("waiting for the kubelet's directory", "Start the kubelet, and see that its folder is mounted."),
+    (
+        "waiting for the kubelet to find",
+        "Give the kubelet's --root-dir as --kubelet-root-dir (docs/distributions.md).",
+    ),
     ("there is no kubelet.sock yet", "Start the kubelet; the agent registers as soon as it is there."),
     ("the kubelet does not answer", "Start the kubelet again."),
     ("the kubelet did not answer", "Look at the kubelet's log: it hangs."),

@@ -6,11 +6,15 @@ from accelet.doctor.findings import Finding, Level, Verdict, judge, quoted, seve
 from accelet.doctor.node.seen import FolderSeen, NodeSeen, RecordsSeen, SocketSeen
 
 _FOLDER_CURES = {
-    "absent": "Start the kubelet. If it keeps its files elsewhere (its --root-dir), give --kubelet-dir, "
-    "and mount that folder into the agent's pod.",
+    "absent": "Start the kubelet. If its --root-dir is another, give that as --kubelet-root-dir, and mount "
+    "these folders of it into the agent's pod: the chart does both by agent.kubeletRootDir.",
     "closed": "Run this as root, or by kubectl exec in the agent's pod.",
     "dead": "Delete the agent's pod: its successor is given the folder that is there now.",
 }
+_NO_DEVICE_PLUGINS = (
+    "Start the kubelet, and mount the folder into the agent's pod. It does not move with the kubelet's "
+    "--root-dir: --kubelet-dir is /var/lib/kubelet on nodes with another one too."
+)
 _FOLDER_REASONS = {
     "absent": "there is no such folder",
     "closed": "this process may not look into it",
@@ -49,7 +53,10 @@ def _folders(folders: Sequence[FolderSeen]) -> Iterator[Finding]:
     for folder in folders:
         if folder.state != "there":
             level: Level = "unseen" if folder.state == "closed" else "wrong"
-            yield Finding(level, folder.path, _FOLDER_REASONS[folder.state], _FOLDER_CURES[folder.state])
+            cure = _FOLDER_CURES[folder.state]
+            if folder.state == "absent" and not folder.moves:
+                cure = _NO_DEVICE_PLUGINS
+            yield Finding(level, folder.path, _FOLDER_REASONS[folder.state], cure)
 
 
 def _socket_fine(socket: SocketSeen) -> str:
@@ -101,8 +108,8 @@ def _pod_resources(seen: NodeSeen) -> Iterator[Finding]:
             "podresources",
             "the kubelet cannot be asked who holds which devices",
             "See that the kubelet's pod-resources folder is mounted (daemonset.yaml), and give "
-            "--pod-resources-dir where it is elsewhere. Without it lists are not audited, and calls of "
-            "resources with assignments are refused.",
+            "--kubelet-root-dir where the kubelet's --root-dir is another. Without it lists are not "
+            "audited, and calls of resources with assignments are refused.",
             quoted(seen.pod_resources.problem),
         )
 

@@ -46,7 +46,7 @@ async def look_at_node(where: WhereToLook) -> NodeSeen:
     is_running = holds_directory(paths.device_plugins)
     return NodeSeen(
         name=where.name,
-        folders=await asyncio.to_thread(look_at_folders, paths),
+        folders=await asyncio.to_thread(look_at_folders, paths, by_dra=bool(config.served_by("dra"))),
         kubelet_socket=kubelet,
         other_sockets=others,
         checkpoint=await asyncio.to_thread(look_at_checkpoint, paths),

@@ -21,9 +21,13 @@ MOST_SOCKETS = 64
 MOST_LOCKS_BYTES = 1 << 20
 
 
-def look_at_folders(paths: KubeletPaths) -> tuple[FolderSeen, ...]:
-    folders = (paths.device_plugins, paths.pod_resources_socket.parent)
-    return tuple(FolderSeen(str(folder), _folder_state(folder)) for folder in folders)
+def look_at_folders(paths: KubeletPaths, *, by_dra: bool) -> tuple[FolderSeen, ...]:
+    """`by_dra` is whether anything is served through DRA."""
+    folders = [paths.pod_resources_socket.parent]
+    if by_dra:
+        folders.append(paths.plugins_registry)
+    fixed = FolderSeen(str(paths.device_plugins), _folder_state(paths.device_plugins), moves=False)
+    return (fixed, *(FolderSeen(str(folder), _folder_state(folder)) for folder in folders))
 
 
 def _folder_state(folder: Path) -> FolderState:

@@ -16,8 +16,11 @@ _NO_IDS: Mapping[str, frozenset[str]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class FolderSeen:
+    """`moves` is whether the kubelet has it in its --root-dir."""
+
     path: str
     state: FolderState
+    moves: bool = True
 
 
 @dataclass(frozen=True, slots=True)

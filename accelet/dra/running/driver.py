@@ -34,6 +34,7 @@ from accelet.dra.running.records import ClaimRecords
 from accelet.dra.running.sockets import Sockets
 from accelet.dra.telling.claimconditions import ClaimConditions
 from accelet.dra.telling.claimevents import ClaimEvents
+from accelet.kubelet.paths import KubeletPaths
 from accelet.node.callsunderway import CallsUnderWay
 from accelet.runtime.clock import SYSTEM_CLOCK, Clock
 from accelet.runtime.logs import Log
@@ -62,7 +63,7 @@ class DriverOptions:
     driver: str
     node: str
     root: Path
-    kubelet: Path
+    kubelet: KubeletPaths
     cdi: Path
     boot: str
 
@@ -92,7 +93,7 @@ class NodeDriver:
         self._clock = clock
         self._held_units = held_units
         self._metrics = metrics
-        places = Places(options.kubelet, options.cdi, options.driver, "")
+        places = Places(options.kubelet.root, options.cdi, options.driver, "")
         self._records = ClaimRecords(places)
         self._expected: frozenset[str] = frozenset()
         self._served: Mapping[str, ServedResource] = {}
@@ -281,7 +282,9 @@ class NodeDriver:
         Without it nobody knows what is held: nothing is prepared, and no new claim is to come here.
         """
         if problem is not None:
-            record = Places(self._options.kubelet, self._options.cdi, self._options.driver, "").checkpoint
+            record = Places(
+                self._options.kubelet.root, self._options.cdi, self._options.driver, ""
+            ).checkpoint
             problem = f"{problem}. Nothing is prepared until the node was drained and {record} removed"
         if problem != self._record_problem:
             if problem is None:

@@ -27,6 +27,8 @@ LOOK_S = 1.0
 Kubelets remove no socket that is served, and nothing tells a driver that its kubelet ended.
 """
 
+_OTHER_ROOT = "if its --root-dir is another, give that as --kubelet-root-dir (chart: agent.kubeletRootDir)"
+
 _log = Log(__name__)
 
 
@@ -34,11 +36,16 @@ class Sockets:
     """Serves while `run` runs."""
 
     def __init__(
-        self, kubelet: Path, cdi: Path, driver: str, claims: Claims, calls: CallsUnderWay | None = None
+        self,
+        paths: KubeletPaths,
+        cdi: Path,
+        driver: str,
+        claims: Claims,
+        calls: CallsUnderWay | None = None,
     ) -> None:
         """`calls` counts those of all services of the process."""
         self._calls = calls
-        self._kubelet, self._cdi, self._driver, self._claims = kubelet, cdi, driver, claims
+        self._paths, self._cdi, self._driver, self._claims = paths, cdi, driver, claims
         self._told: tuple[Health, ...] = ()
         self._news = HealthNews()
         self._problem: str | None = "not registered yet"
@@ -58,7 +65,7 @@ class Sockets:
     async def run(self) -> None:
         """Serves for ever."""
         while True:
-            places = Places(self._kubelet, self._cdi, self._driver, secrets.token_hex(6))
+            places = Places(self._paths.root, self._cdi, self._driver, secrets.token_hex(6))
             try:
                 await self._serve(places)
             except ServeError as error:
@@ -69,10 +76,14 @@ class Sockets:
 
     async def _serve(self, places: Places) -> None:
         """Serves the driver first, then its registration, until one of the sockets is gone."""
+        if not await asyncio.to_thread(places.registration_folder.is_dir):
+            raise ServeError(
+                f"{places.registration_folder} is no folder: kubelets make it when they start; {_OTHER_ROOT}"
+            )
         try:
-            await asyncio.to_thread(_make_folders, places)
+            await asyncio.to_thread(_make_folder, places)
         except OSError as error:
-            raise ServeError(f"the folders for its sockets cannot be made: {error.strerror}") from error
+            raise ServeError(f"the folder for its socket cannot be made: {error.strerror}") from error
         self._news = HealthNews()
         self._news.tell(self._told)
         claims, news = self._claims, self._news
@@ -84,7 +95,9 @@ class Sockets:
         registration = SocketServer(
             places.registration_socket, [Registration(self._driver, str(places.service_socket), self._note)]
         )
-        self._problem = "waiting for the kubelet to register it"
+        self._problem = (
+            f"waiting for the kubelet to find its socket in {places.registration_folder}; {_OTHER_ROOT}"
+        )
         try:
             await service.start()
             await registration.start()
@@ -98,7 +111,7 @@ class Sockets:
 
     def _look(self, *servers: SocketServer) -> bool:
         """Looks whether the kubelet runs; whether the sockets are in their places."""
-        self._no_kubelet = explain_no_kubelet(KubeletPaths(self._kubelet).registration_socket)
+        self._no_kubelet = explain_no_kubelet(self._paths.registration_socket)
         return all(server.is_in_place for server in servers)
 
     def _note(self, problem: str | None) -> None:
@@ -107,8 +120,8 @@ class Sockets:
             self.registered.set()
 
 
-def _make_folders(places: Places) -> None:
+def _make_folder(places: Places) -> None:
+    """Of the driver alone: a kubelet with another --root-dir never looks into a plugins_registry of ours."""
     places.folder.mkdir(parents=True, exist_ok=True, mode=0o750)
-    places.registration_folder.mkdir(parents=True, exist_ok=True, mode=0o750)
     for path in places.stale_sockets():
         path.unlink(missing_ok=True)

@@ -44,6 +44,7 @@ class Kubelet:
                 f"--kubeconfig={kubeconfig}",
                 f"--hostname-override={name}",
                 f"--node-ip={address}",
+                f"--root-dir={settings.root_dir}",
                 "--v=2",
             ],
         )

@@ -13,13 +13,17 @@ PORT = 10250
 
 @dataclass(frozen=True, slots=True)
 class KubeletSettings:
-    """`overrides` replaces or adds fields of the KubeletConfiguration, at any depth."""
+    """`overrides` replaces or adds fields of the KubeletConfiguration, at any depth.
+
+    `root_dir` is a folder of the node.
+    """
 
     node_name: str
     address: str
     cgroup: str
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    root_dir: Path = Path("/var/lib/kubelet")
 
 
 def kubelet_config(settings: KubeletSettings, *, folder: Path, ca: Path, serving: KeyPair) -> dict[str, Any]:

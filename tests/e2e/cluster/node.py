@@ -15,7 +15,7 @@ from tests.e2e.cluster.https_client import RefusedError
 from tests.e2e.cluster.kubelet import Kubelet
 from tests.e2e.cluster.kubelet_config import KubeletSettings
 from tests.e2e.cluster.network import Bridge
-from tests.e2e.cluster.node_namespace import NodeNamespace, NodeProcess
+from tests.e2e.cluster.node_namespace import KUBELET_ROOT, NodeNamespace, NodeProcess
 from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.cluster.workspace import PREFIX
 
@@ -36,8 +36,12 @@ class Node:
         name: str = "node-1",
         feature_gates: Mapping[str, bool] | None = None,
         kubelet_config: Mapping[str, Any] | None = None,
+        kubelet_root: Path = KUBELET_ROOT,
     ) -> None:
-        """`kubelet_config` replaces or adds fields of the KubeletConfiguration, at any depth."""
+        """`kubelet_config` replaces or adds fields of the KubeletConfiguration, at any depth.
+
+        `kubelet_root` is its --root-dir, below a folder that is the node's own.
+        """
         self.name = name
         self._control_plane = control_plane
         self._workspace = control_plane.workspace.part(name)
@@ -58,6 +62,7 @@ class Node:
                 cgroup=self.cgroup,
                 feature_gates=feature_gates or {},
                 overrides=kubelet_config or {},
+                root_dir=kubelet_root,
             ),
         )
 

@@ -58,7 +58,7 @@ class Looks:
             self._tell,
             Ailments(),
         )
-        options = DriverOptions(GPU, NODE, self.host, paths.root, world.cdi, "boot")
+        options = DriverOptions(GPU, NODE, self.host, paths, world.cdi, "boot")
 
         async def connect() -> Client:
             return client

@@ -16,6 +16,7 @@ from accelet.agent.metrics import AgentMetrics
 from accelet.dra.publishing.served import ServedResource
 from accelet.dra.running.driver import DriverOptions, NodeDriver
 from accelet.kube.client import Client
+from accelet.kubelet.paths import KubeletPaths
 from tests.fakes.clocks import FakeClock
 from tests.integration.dra.world import GPU, NODE, World, a_node, result, until
 from tests.unit.dra.apirules import faults
@@ -48,7 +49,9 @@ class Driven:
         self.clock = FakeClock()
         self._metrics = AgentMetrics().dra
         self.elsewhere: set[UnitId] = set()
-        options = DriverOptions(GPU, NODE, world.folder / "host", world.folder, world.cdi, "boot")
+        options = DriverOptions(
+            GPU, NODE, world.folder / "host", KubeletPaths(world.folder), world.cdi, "boot"
+        )
 
         async def connect() -> Client:
             return client

@@ -125,6 +125,6 @@ async def test_pods_are_not_taken_for_ended_while_podresources_does_not_answer(f
 
 def _driver(world: World, holders: Holders) -> NodeDriver:
     folder = world.folder
-    options = DriverOptions(GPU, NODE, Path("/"), folder, world.cdi, "boot")
+    options = DriverOptions(GPU, NODE, Path("/"), KubeletPaths(folder), world.cdi, "boot")
     connect = partial(Client.connect, folder / "kubeconfig")
     return NodeDriver(options, connect, holders.read, DraMetrics(CollectorRegistry()))

@@ -150,7 +150,8 @@ async def a_node(
     folder: Path, config: str = CONFIG, *, version: str = "1.36", pace: float = 5
 ) -> AsyncIterator[World]:
     """A node with its API server; neither agent nor kubelet run yet. A second is `pace` of the kubelet's."""
-    (folder / "device-plugins").mkdir()
+    for name in ("device-plugins", "plugins_registry"):
+        (folder / name).mkdir()
     (folder / "config.yaml").write_text(config)
     with FakeApi() as api:
         api.state.create("api/v1/nodes", "", raw_node(NODE))
