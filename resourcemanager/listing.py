@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from accelet.accelerators.device import Device, DeviceId, Health, UnitId
+from accelet.accelerators.hardwarename import locate
 from accelet.accelerators.inventory import Inventory
 from accelet.accelerators.steadyhealth import SteadyHealth
 
@@ -90,8 +91,8 @@ def _find_parts(
 ) -> Mapping[UnitId, Health]:
     """The units that are parts of what is gone and held, with the reason.
 
-    They are virtual functions of a physical one, and groups of files that were put together anew because one
-    left: a file that several units have now is meant to be shared.
+    They are virtual functions of a physical one, GPUs that were cut anew, and groups of files that were put
+    together anew because one left: a file that several units have now is meant to be shared.
     """
     known = previous.entries.keys() if held is None else held
     gone = sorted(known - inventory.by_id.keys())
@@ -102,7 +103,9 @@ def _find_parts(
     taken = {file for one in gone if one in previous.entries for file in previous.entries[one].files}
     parts: dict[UnitId, Health] = {}
     for unit, device in units.items():
-        if device.parent is not None and any(f"{one}-".startswith(f"{device.parent}-") for one in gone):
+        if device.parent is not None and any(
+            f"{one}-".startswith(f"{device.parent}-") and locate(one, (unit,)) is None for one in gone
+        ):
             parts[unit] = Health(f"{device.parent} is still held by a container, whole or cut otherwise")
         elif common := sorted(file for file in _files_of(device) & taken if having[file] < 2):
             parts[unit] = Health(f"{common[0]} is still held by a container, as a part of another device")

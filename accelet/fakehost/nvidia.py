@@ -1,8 +1,9 @@
 """NVIDIA's GPUs as the kernel's PCI bus and NVIDIA's driver show them, and a CDI specification of them.
 
 The folder of a GPU in /proc/driver/nvidia is after what an H200 with the open kernel module 580.159.04 showed
-in a virtual machine. MIG instances are after the module's source (nv-caps.c), the specification after what
-nvidia-ctk 1.20 writes, less the libraries. Hosts of several GPUs have not been compared with real ones.
+in a virtual machine. MIG instances are after NVIDIA's MIG User Guide ("Device Nodes and Capabilities") and
+the module's source (nv-caps.c), the specification after what nvidia-ctk 1.20 writes, less the libraries.
+Hosts of several GPUs have not been compared with real ones.
 """
 
 import shutil
@@ -49,6 +50,21 @@ def uuid_of(number: int) -> str:
     return f"GPU-{number:08x}-4a81-6034-0b36-{number:012x}"
 
 
+def mig_uuid_of(card: NvidiaCard, gpu_instance: int) -> str:
+    """A UUID as NVML gives one, for the MIG instance of that number."""
+    return f"MIG-{gpu_instance:08x}{(card.uuid or '')[12:]}"
+
+
+def capability_of(minor: int, gpu_instance: int, compute_instance: int | None = None) -> int:
+    """The number of an instance's device node, by the rule of /proc/driver/nvidia-caps/mig-minors."""
+    own = 3 + (minor * _GPU_INSTANCES + gpu_instance) * (1 + _COMPUTE_INSTANCES)
+    return own if compute_instance is None else own + 1 + compute_instance
+
+
+_GPU_INSTANCES, _COMPUTE_INSTANCES = 15, 8
+"""That there can be, of one GPU and of one GPU instance (nv-caps.c)."""
+
+
 def write_nvidia(
     root: Path, cards: Sequence[NvidiaCard], cdi: Iterable[CdiNames] | None = ("index", "uuid", "all")
 ) -> Path:
@@ -77,14 +93,23 @@ def write_cdi(root: Path, cards: Sequence[NvidiaCard], names: Iterable[CdiNames]
         if kind == "all":
             devices.append(("all", [card.node for card in cards]))
         else:
+            named = [(index, card) for index, card in enumerate(cards) if kind == "index" or card.uuid]
             devices += (
-                (str(index) if kind == "index" else card.uuid or "", [card.node])
-                for index, card in enumerate(cards)
-                if kind == "index" or card.uuid is not None
+                (str(index) if kind == "index" else card.uuid or "", [card.node]) for index, card in named
+            )
+            devices += (
+                (f"{index}:{part}" if kind == "index" else mig_uuid_of(card, one[0]), _nodes_of(card, *one))
+                for index, card in named
+                for part, one in enumerate(card.instances)
             )
     path = root / "var/run/cdi/nvidia.yaml"
     path.write_text(_specification(devices))
     return path
+
+
+def _nodes_of(card: NvidiaCard, gpu_instance: int, compute_instance: int) -> list[str]:
+    numbers = (capability_of(card.minor or 0, gpu_instance, one) for one in (None, compute_instance))
+    return [card.node, *(f"/dev/nvidia-caps/nvidia-cap{number}" for number in numbers)]
 
 
 def _specification(devices: Iterable[tuple[str, list[str]]]) -> str:
@@ -127,6 +152,8 @@ def _write_driver(root: Path, cards: Sequence[NvidiaCard]) -> None:
     )
     for node in _COMMON:
         (root / node[1:]).touch()
+    if any(card.instances for card in cards):
+        _write_capability_numbers(root)
     for card in cards:
         own = folder / "gpus" / card.pci
         own.mkdir(parents=True)
@@ -135,15 +162,42 @@ def _write_driver(root: Path, cards: Sequence[NvidiaCard]) -> None:
             continue
         if card.has_node:
             (root / card.node[1:]).touch()
-        parts = folder / f"capabilities/gpu{card.minor}/mig"
-        parts.mkdir(parents=True, exist_ok=True)
+        (folder / f"capabilities/gpu{card.minor}/mig").mkdir(parents=True, exist_ok=True)
         for gpu_instance, compute_instance in card.instances:
-            part = parts / f"gi{gpu_instance}/ci{compute_instance}"
-            part.mkdir(parents=True, exist_ok=True)
-            for place in (part.parent, part):
-                (place / "access").write_text(
-                    "DeviceFileMinor: 3\nDeviceFileMode: 292\nDeviceFileModify: 1\n"
-                )
+            write_instance(root, card.minor, gpu_instance, compute_instance)
+
+
+def write_instance(root: Path, minor: int, gpu_instance: int, compute_instance: int | None) -> None:
+    """A MIG instance as the driver shows it, and its device nodes; None: it has no compute instance."""
+    folder = root / f"proc/driver/nvidia/capabilities/gpu{minor}/mig/gi{gpu_instance}"
+    places = (
+        {None: folder}
+        if compute_instance is None
+        else {None: folder, compute_instance: folder / f"ci{compute_instance}"}
+    )
+    for compute, place in places.items():
+        place.mkdir(parents=True, exist_ok=True)
+        number = capability_of(minor, gpu_instance, compute)
+        (place / "access").write_text(
+            f"DeviceFileMinor: {number}\nDeviceFileMode: 292\nDeviceFileModify: 1\n"
+        )
+        (root / "dev/nvidia-caps").mkdir(exist_ok=True)
+        (root / f"dev/nvidia-caps/nvidia-cap{number}").touch()
+
+
+def _write_capability_numbers(root: Path) -> None:
+    """Of all instances that 32 GPUs could have, whether or not they are there."""
+    lines = ["config 1", "monitor 2"]
+    for minor in range(32):
+        for one in range(_GPU_INSTANCES):
+            lines.append(f"gpu{minor}/gi{one}/access {capability_of(minor, one)}")
+            lines += (
+                f"gpu{minor}/gi{one}/ci{part}/access {capability_of(minor, one, part)}"
+                for part in range(_COMPUTE_INSTANCES)
+            )
+    folder = root / "proc/driver/nvidia-caps"
+    folder.mkdir(parents=True)
+    (folder / "mig-minors").write_text("\n".join(lines) + "\n")
 
 
 def _information(card: NvidiaCard) -> str:
@@ -214,14 +268,18 @@ _A100 = _behind_switches(
 )
 DGX_A100 = (
     *_A100[:2],
-    replace(_A100[2], instances=((1, 0), (2, 0), (9, 0))),
-    *_A100[3:],
+    replace(_A100[2], instances=((1, 0), (5, 0), (13, 0))),
+    *_A100[3:5],
+    replace(_A100[5], instances=((1, 0),)),
+    *_A100[6:],
     NvidiaCard("0000:c4:00.0", None, None, "", "0x1af1", "0x068000"),
 )
-"""Eight A100, one of them cut into MIG instances, and an NVSwitch.
+"""Eight A100, two of them cut into MIG instances, and an NVSwitch.
 
-Addresses after nvml-mock's profile of a DGX A100 (NVIDIA/k8s-test-infra). That each two share a switch is
-assumed: no recording of such a machine says it.
+One is cut into 4g.20gb, 2g.10gb and 1g.5gb, the other has one 4g.20gb, as GPUs 7 and 5 of the DGX A100 whose
+`nvidia-smi -L` NVIDIA's MIG User Guide shows. The numbers of the instances are made up. Addresses after
+nvml-mock's profile of a DGX A100 (NVIDIA/k8s-test-infra). That each two share a switch is assumed: no
+recording of such a machine says it.
 """
 
 ALL_NVIDIA = {

@@ -109,6 +109,8 @@ SOURCES: Final = (
     FileSource("sys/class/kfd/kfd/topology/nodes/*/mem_banks/*/properties", "KFD of amdgpu", "3.19"),
     FileSource("dev/kfd", "KFD of amdgpu", "3.19"),
     FileSource("proc/driver/nvidia/**", _NVIDIAS, None),
+    FileSource("proc/driver/nvidia-caps/mig-minors", _NVIDIAS, None),
+    FileSource("dev/nvidia-caps/nvidia-cap*", _NVIDIAS, None),
     FileSource("dev/nvidia*", _NVIDIAS, None),
     FileSource("etc/cdi", _NVIDIAS_TOOLKIT, None),
     FileSource("var/run/cdi/nvidia.yaml", _NVIDIAS_TOOLKIT, None),

@@ -183,6 +183,8 @@ CASES = [
     *(_nvidia_case(node, 1) for node in ALL_NVIDIA),
     _nvidia_case("nvidia-hgx-h100", 8, inject="envvar"),
     _nvidia_case("nvidia-t4", 16, shares=4),
+    _nvidia_case("nvidia-dgx-a100", 4, unit="mig"),
+    _nvidia_case("nvidia-dgx-a100", 6, unit="mig", shares=2, match={"instance": ["gi1-*", "gi5-ci0"]}),
     *(_tpu_case(host, int(host.partition("-")[2] or 4)) for host in HOSTS if host != "v4-lite"),
     _tpu_case("v4-lite", 4),
     _tpu_case("v5e-8", 4, mode="sub-host"),

@@ -1,5 +1,8 @@
 """What NVIDIA's driver says of one GPU under /proc/driver/nvidia.
 
+The form of `capabilities` is that of NVIDIA's MIG User Guide ("Device Nodes and Capabilities"): a folder for
+each instance there is, whose `access` says the number of its device node in /dev/nvidia-caps.
+
 The form of `information` is that of the driver's source (open-gpu-kernel-modules, nv-procfs.c), as an H200
 with driver 580.159.04 showed it. `GPU UUID` is missing there until a program has opened the GPU once.
 """
@@ -17,6 +20,8 @@ MOST_MINOR = 247
 
 _UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MINOR = re.compile(r"[0-9]{1,3}")
+_INSTANCE = re.compile(r"0|[1-9][0-9]?")
+_CAPABILITY = re.compile(r"0|[1-9][0-9]{0,5}")
 _LONGEST_NAME = 100
 
 
@@ -49,10 +54,49 @@ def parse_information(text: str) -> Information:
     )
 
 
-def has_instances(root: Path, minor: int) -> bool:
-    """Whether the GPU is cut into MIG instances: each has a folder `gi<N>`, a whole GPU has none."""
-    names = read_names(root / FOLDER / f"capabilities/gpu{minor}/mig")
-    return any(name.startswith("gi") for name in names)
+@dataclass(frozen=True, slots=True, order=True)
+class GpuInstance:
+    """A MIG instance: the number of its GPU instance, and those of the compute instances in it.
+
+    `nodes` are the device nodes that a program needs for it beside the GPU's: that of the GPU instance, then
+    that of each compute instance; None where `access` says no number.
+    """
+
+    number: int
+    compute: tuple[int, ...] = ()
+    nodes: tuple[str | None, ...] = ()
+
+
+def read_instances(root: Path, minor: int) -> tuple[GpuInstance, ...]:
+    """The MIG instances of the GPU with that device node, in order of number; a whole GPU has none."""
+    folder = root / _instances_folder(minor)
+    return tuple(_read_instance(folder / f"gi{number}", number) for number in _numbered(folder, "gi"))
+
+
+def access_path(minor: int, gpu_instance: int, compute_instance: int | None = None) -> str:
+    """The host's file that says the device node of an instance."""
+    part = "" if compute_instance is None else f"ci{compute_instance}/"
+    return f"/{_instances_folder(minor)}/gi{gpu_instance}/{part}access"
+
+
+def _instances_folder(minor: int) -> str:
+    return f"{FOLDER}/capabilities/gpu{minor}/mig"
+
+
+def _read_instance(folder: Path, number: int) -> GpuInstance:
+    compute = _numbered(folder, "ci")
+    places = [folder, *(folder / f"ci{one}" for one in compute)]
+    return GpuInstance(number, compute, tuple(_read_node(place / "access") for place in places))
+
+
+def _numbered(folder: Path, prefix: str) -> tuple[int, ...]:
+    names = (name.removeprefix(prefix) for name in read_names(folder) if name.startswith(prefix))
+    return tuple(sorted(int(name) for name in names if _INSTANCE.fullmatch(name)))
+
+
+def _read_node(access: Path) -> str | None:
+    minor = _fields(read_text(access) or "").get("DeviceFileMinor", "")
+    return f"/dev/nvidia-caps/nvidia-cap{minor}" if _CAPABILITY.fullmatch(minor) else None
 
 
 def _fields(text: str) -> Mapping[str, str]:

@@ -7,7 +7,7 @@ from accelet.accelerators.device import UnitId
 from accelet.accelerators.edits import DeviceNode
 from accelet.accelerators.hostfiles import is_node, read_link_name, read_numa_node, read_text
 from accelet.accelerators.inventory import Skipped
-from accelet.accelerators.nvidia.driverfiles import Information, has_instances, read_information
+from accelet.accelerators.nvidia.driverfiles import Information, read_information, read_instances
 from accelet.accelerators.nvidia.gpu import DRIVER, NvidiaGpu
 from accelet.accelerators.pci import PciAddress
 from accelet.accelerators.reading.bridges import read_bridges
@@ -42,6 +42,7 @@ def read_gpu(root: Path, pci: PciAddress) -> NvidiaGpu | Skipped:
         return Skipped(f"/{BUS}/{pci}", *refusal, unit)
     assert said is not None and said.uuid is not None and said.minor is not None, "else it is refused"  # noqa: PT018
     nodes = [node for node in (*_needed(said.minor), *_OPTIONAL) if is_node(root, node)]
+    instances = read_instances(root, said.minor)
     device = (read_text(function / "device") or "").lower()
     return NvidiaGpu(
         unit=UnitId(said.uuid),
@@ -53,6 +54,10 @@ def read_gpu(root: Path, pci: PciAddress) -> NvidiaGpu | Skipped:
         health=read_config_health(function / "config", NVIDIA, "GPU"),
         nodes=tuple(DeviceNode(node, node) for node in nodes),
         bridges=read_bridges(function),
+        instances=instances,
+        instance_nodes=frozenset(
+            node for one in instances for node in one.nodes if node is not None and is_node(root, node)
+        ),
     )
 
 
@@ -86,8 +91,6 @@ def _why_not_usable(root: Path, minor: int) -> _Refusal | None:
     if lacking:
         which = f"{' and '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} not there"
         return "no-device-node", f"{which}: nvidia-modprobe -c {minor} -u makes the device nodes"
-    if has_instances(root, minor):
-        return "partitioned", "it is cut into MIG instances, which are not served"
     return None
 
 

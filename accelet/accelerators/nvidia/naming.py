@@ -1,4 +1,8 @@
-"""Under which name a CDI specification has a GPU, judged by what it gives a container and not by the name."""
+"""Under which name a CDI specification has a GPU or a MIG instance.
+
+Judged by what the device gives a container, and not by its name. nvidia-ctk writes a device under several
+names: `0` and `GPU-…` for a GPU, `0:1` and `MIG-…` for an instance.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -8,6 +12,7 @@ from types import MappingProxyType
 from accelet.accelerators.cdi.specs import SpecifiedDevice, SpecifiedDevices
 from accelet.accelerators.device import UnitId
 from accelet.accelerators.nvidia.gpu import NvidiaGpu
+from accelet.accelerators.nvidia.instances import MigInstance
 
 CDI_KIND = "nvidia.com/gpu"
 
@@ -39,23 +44,63 @@ def name_gpus(gpus: Iterable[NvidiaGpu], cdi: SpecifiedDevices) -> NamedGpus:
 
 
 def _is_just(gpu: NvidiaGpu, device: SpecifiedDevice) -> bool:
-    has_part = any(node.startswith("/dev/nvidia-caps/") for node in device.nodes)
-    return set(_gpu_nodes(device)) == {_node(gpu)} and not has_part
+    return set(_gpu_nodes(device)) == {gpu.node} and not _parts(device)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedInstances:
+    """MIG instances with their CDI names; `unnamed` says by unit why others have no name."""
+
+    instances: tuple[MigInstance, ...]
+    unnamed: Mapping[UnitId, tuple[str, str]]
+
+
+def name_instances(instances: Iterable[MigInstance], cdi: SpecifiedDevices) -> NamedInstances:
+    """Each instance's name is that of the device which consists of its GPU's node and its own two."""
+    named, unnamed = [], {}
+    for one in instances:
+        fitting = [
+            device.name
+            for device in cdi.by_name.values()
+            if set(_gpu_nodes(device)) == {one.gpu.node} and _parts(device) == set(one.nodes)
+        ]
+        name = min(fitting, key=lambda name: (not name.startswith("MIG-"), name), default=None)
+        named.append(replace(one, cdi_name=None if name is None else f"{CDI_KIND}={name}"))
+        if name is None:
+            unnamed[one.unit] = _why_no_instance(one, cdi)
+    return NamedInstances(tuple(named), MappingProxyType(unnamed))
+
+
+def _parts(device: SpecifiedDevice) -> set[str]:
+    return {node for node in device.nodes if node.startswith("/dev/nvidia-caps/")}
+
+
+def _why_no_instance(instance: MigInstance, cdi: SpecifiedDevices) -> tuple[str, str]:
+    node = instance.gpu.node
+    if not cdi.files:
+        return "no-cdi-name", f"/etc/cdi and /var/run/cdi have no specification of {CDI_KIND}: run {_MAKE}"
+    older = next((one for one in cdi.by_name.values() if _gpu_nodes(one) == [node]), None)
+    if older is not None:
+        return "stale-cdi", (
+            f"{older.file} has {node} whole or cut otherwise, without {instance.name}: run {_MAKE}"
+        )
+    return "no-cdi-name", f"no CDI device consists of {instance.name} of {node} alone: run {_MAKE}"
 
 
 def _why_no_name(gpu: NvidiaGpu, cdi: SpecifiedDevices) -> tuple[str, str]:
     wrong = cdi.by_name.get(gpu.unit)
     if wrong is not None:
         given = " and ".join(_gpu_nodes(wrong)[:2]) or "no GPU"
-        return "stale-cdi", f"{wrong.file} gives {given} for it, and it is {_node(gpu)} now: run {_MAKE}"
+        return "stale-cdi", f"{wrong.file} gives {given} for it, and it is {gpu.node} now: run {_MAKE}"
+    cut = next((one for one in cdi.by_name.values() if _parts(one) and _gpu_nodes(one) == [gpu.node]), None)
+    if cut is not None:
+        return "stale-cdi", (
+            f"{cut.file} has {gpu.node} cut into MIG instances only, and it is whole now: run {_MAKE}"
+        )
     if not cdi.files:
         return "no-cdi-name", f"/etc/cdi and /var/run/cdi have no specification of {CDI_KIND}: run {_MAKE}"
-    return "no-cdi-name", f"no CDI device consists of {_node(gpu)} alone: run {_MAKE}"
+    return "no-cdi-name", f"no CDI device consists of {gpu.node} alone: run {_MAKE}"
 
 
 def _gpu_nodes(device: SpecifiedDevice) -> list[str]:
     return sorted(filter(_GPU_NODE.fullmatch, device.nodes))
-
-
-def _node(gpu: NvidiaGpu) -> str:
-    return f"/dev/nvidia{gpu.minor}"

@@ -12,7 +12,8 @@ from accelet.accelerators.hostfiles import read_inodes
 from accelet.accelerators.inventory import Skipped
 from accelet.accelerators.nvidia.functions import BUS, is_gpu, read_gpu
 from accelet.accelerators.nvidia.gpu import NvidiaGpu
-from accelet.accelerators.nvidia.naming import CDI_KIND, name_gpus
+from accelet.accelerators.nvidia.instances import MigInstance, UnservedInstance, list_instances
+from accelet.accelerators.nvidia.naming import CDI_KIND, name_gpus, name_instances
 from accelet.accelerators.pci import PciAddress
 from accelet.accelerators.reading.hardwarereads import NO_ANSWER, HardwareReads, unanswered_health
 
@@ -21,12 +22,15 @@ from accelet.accelerators.reading.hardwarereads import NO_ANSWER, HardwareReads,
 class GpuScan:
     """What one look found, in order of PCI address.
 
-    `unnamed` says of GPUs that no CDI specification has, by their unit, why: a code and a sentence.
+    `instances` are the MIG instances of the GPUs that are cut, `unserved` those that cannot be given.
+    `unnamed` says of what no CDI specification has, by its unit, why: a code and a sentence.
     `problems` are of those specifications. `unanswered` are the host paths of what did not answer.
     """
 
     gpus: tuple[NvidiaGpu, ...] = ()
     skipped: tuple[Skipped, ...] = ()
+    instances: tuple[MigInstance, ...] = ()
+    unserved: tuple[Skipped, ...] = ()
     unnamed: Mapping[UnitId, tuple[str, str]] = field(default_factory=lambda: MappingProxyType({}))
     problems: tuple[str, ...] = ()
     unanswered: tuple[str, ...] = ()
@@ -61,8 +65,21 @@ class GpuFinder:
         gpus, skipped = _without_twins(self._last)
         cdi = self._cdi.find(root) if gpus else SpecifiedDevices()
         named = name_gpus(gpus, cdi)
-        unanswered = tuple(one.host_path for one in functions if one not in answers)
-        return GpuScan(named.gpus, skipped, named.unnamed, cdi.problems, unknown + unanswered)
+        parts = [(gpu, part) for gpu in named.gpus for part in list_instances(gpu)]
+        instances = name_instances((part for _, part in parts if isinstance(part, MigInstance)), cdi)
+        return GpuScan(
+            gpus=named.gpus,
+            skipped=skipped,
+            instances=instances.instances,
+            unserved=tuple(
+                Skipped(f"/{BUS}/{gpu.pci}", part.code, part.reason, part.unit)
+                for gpu, part in parts
+                if isinstance(part, UnservedInstance)
+            ),
+            unnamed=MappingProxyType({**named.unnamed, **instances.unnamed}),
+            problems=cdi.problems,
+            unanswered=unknown + tuple(one.host_path for one in functions if one not in answers),
+        )
 
     def _find_functions(self, root: Path) -> tuple[list[_Function], tuple[str, ...]]:
         """NVIDIA's GPUs on the bus in order of address, and what did not answer. Each is asked only once."""
