@@ -64,8 +64,8 @@ class SliceSet(_Part, frozen=True, kw_only=True):
 class SliceRequestSpec(_Part, frozen=True, kw_only=True):
     """What is wanted; it cannot be changed.
 
-    `chipsPerPod` decides between one machine of eight chips and two of four. `tier` (on-demand, spot or
-    reservation:NAME) and `zone` are insisted on, where given.
+    `chipsPerPod` decides between one machine of eight chips and two of four. `tier` (on-demand, spot,
+    flex-start or reservation:NAME) and `zone` are insisted on, where given.
     """
 
     accelerator: _Word

@@ -10,7 +10,7 @@ from accelet.kube.selection import Taint
 from accelet.provisioner.deciding.view import SliceNode
 from accelet.provisioner.demand.selectors import JOB_KEY, NAMESPACED_JOB, SLICE_LABELS, job_key
 from accelet.provisioner.demand.slices import TPU
-from accelet.provisioner.pools.plan import NOT_READY
+from accelet.provisioner.pools.plan import KEEPING_OUT, NOT_READY
 from accelet.provisioner.record import SliceRequest
 
 CORDONED_BY: Final = "accelet.dev/cordoned-by"
@@ -77,7 +77,7 @@ def is_stuck(end_s: float | None, node: Node | None, now_s: float) -> bool:
 def see_node(node: Node, pool: str, labels: Mapping[str, str], pods: Iterable[str]) -> SliceNode:
     """A Node as decisions see it; `labels` are those that it should have, `pods` those that keep it."""
     is_cordoned = node.unschedulable and CORDONED_BY in node.annotations
-    is_kept = any(taint.key == NOT_READY.key for taint in node.taints)
+    is_kept = any(taint.key in KEEPING_OUT for taint in node.taints)
     chips = node.allocatable.get(TPU, 0)
     return SliceNode(
         name=node.name,
@@ -95,7 +95,7 @@ def open_patch(node: Node, labels: Mapping[str, str], owner: SliceOwner | None) 
     """The merge patch by which a Node takes the pods of its Job, and no others'; takes back only a cordon of
     ours.
     """
-    taints = [taint for taint in node.taints if taint.key not in (NOT_READY.key, EXCLUSIVE_TAINT.key)]
+    taints = [taint for taint in node.taints if taint.key not in (*KEEPING_OUT, EXCLUSIVE_TAINT.key)]
     if owner is not None and owner.exclusive:
         taints.append(EXCLUSIVE_TAINT)
     patch: dict[str, Any] = {
@@ -113,7 +113,7 @@ def open_patch(node: Node, labels: Mapping[str, str], owner: SliceOwner | None) 
 
 def close_patch(node: Node, uid: str, now_s: float) -> dict[str, Any]:
     """The merge patch by which a Node takes no more pods."""
-    taints = [taint for taint in node.taints if taint.key != NOT_READY.key]
+    taints = [taint for taint in node.taints if taint.key not in KEEPING_OUT]
     return {
         "metadata": {
             "resourceVersion": node.resource_version,

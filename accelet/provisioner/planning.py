@@ -9,12 +9,26 @@ from typing import Final
 import msgspec
 
 from accelet.kinds.slicerequest import SliceRequestSpec
+from accelet.provisioner.demand.selectors import JOB_KEY, NAMESPACED_JOB, job_key
 from accelet.provisioner.pools.machines import Asked, Machines, PlacementPolicy, Refusal, choose_machines
 from accelet.provisioner.pools.plan import PoolPlan, billing_labels
-from accelet.provisioner.pools.tiers import Attempt, Order, Tier, TierError, Wishes, order_attempts
+from accelet.provisioner.pools.tiers import (
+    FLEX_START,
+    FLEX_START_LABEL,
+    Attempt,
+    Order,
+    Tier,
+    TierError,
+    Wishes,
+    order_attempts,
+)
 from accelet.provisioner.settings import NodeSettings, ProvisionerSettings
 
 _UNKNOWN: Final = Attempt(Tier("on-demand"), "")
+_NO_FLEX_START: Final = ("tpu-v3-", "tpu-v4-")
+"""How the labels of accelerators begin that are not sold as flex-start (GKE, "About flex-start")."""
+
+_LONGEST_LABEL: Final = 63
 _POLICY: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -59,6 +73,11 @@ def order_for(spec: SliceRequestSpec, namespace: str, settings: ProvisionerSetti
         wishes = Wishes(Tier.parse(spec.tier) if spec.tier else None, spec.zone or "", spec.tolerates_spot)
     except TierError as error:
         return Refusal(str(error))
+    if wishes.tier == FLEX_START and spec.accelerator.startswith(_NO_FLEX_START):
+        return Refusal(
+            f"{spec.accelerator[:80]} is not sold as flex-start; TPU v5e, v5p, v6e and tpu7x are: leave "
+            f"{FLEX_START_LABEL} out"
+        )
     order = order_attempts(
         [Tier.parse(text) for text in chosen.tiers or settings.tiers],
         chosen.zones or settings.zones,
@@ -93,6 +112,7 @@ def plan_pool(
         slice_class=spec.slice_class,
         given=_given(spec, settings),
         billing=_billing(spec, identity.namespace),
+        selected=_selected(spec, identity.namespace),
     )
 
 
@@ -109,6 +129,15 @@ def _billing(spec: SliceRequestSpec, namespace: str) -> Mapping[str, str]:
     if spec.owner is None:
         return billing_labels(namespace, "", "")
     return billing_labels(namespace, spec.owner.kind, spec.owner.name)
+
+
+def _selected(spec: SliceRequestSpec, namespace: str) -> Mapping[str, str]:
+    """The labels by which the pods of a Job select the nodes of their slice."""
+    if spec.owner is None:
+        return {}
+    job = spec.owner.job
+    labels = {JOB_KEY: job_key(namespace, job), NAMESPACED_JOB: f"{namespace}_{job}"}
+    return {key: value for key, value in labels.items() if len(value) <= _LONGEST_LABEL}
 
 
 def _given(spec: SliceRequestSpec, settings: ProvisionerSettings) -> str:

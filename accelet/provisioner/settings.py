@@ -34,6 +34,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     `networks` are `NETWORK:SUBNETWORK`. `version` is the nodes' GKE version. `confidential_storage` takes a
     disk type that can be encrypted so, and a `boot_disk_kms_key`. Secure boot brings integrity monitoring.
+    `flex_start_run_s` is how long machines of flex-start run, then GKE ends them: ten minutes to seven days.
     """
 
     service_account: str = ""
@@ -47,6 +48,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     confidential_storage: bool = False
     version: str = ""
     pods_per_node: Annotated[int, msgspec.Meta(ge=8, le=256)] = 15
+    flex_start_run_s: Annotated[int, msgspec.Meta(ge=600, le=604800)] | None = None
 
     def problems(self) -> Sequence[Contradiction]:
         mistakes = [
@@ -174,6 +176,7 @@ class ProvisionerSettings(msgspec.Struct, frozen=True, kw_only=True):
     most_operations: Annotated[int, msgspec.Meta(ge=1, le=100)] = 4
     poll_s: Annotated[float, msgspec.Meta(ge=0.05, le=600)] = 10.0
     join_s: _Seconds = 900.0
+    flex_start_s: Annotated[float, msgspec.Meta(ge=0, le=2592000)] = 86400.0
     hold_s: _Seconds = 600.0
     repair_s: _Seconds = 1200.0
     grace_s: _Seconds = 60.0

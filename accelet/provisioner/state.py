@@ -81,6 +81,7 @@ class ProvisionerState:
         self._of_pool: dict[str, set[str]] = defaultdict(set)
         self._times = Times(
             join_s=settings.join_s,
+            flex_start_s=settings.flex_start_s,
             hold_s=settings.hold_s,
             repair_s=settings.repair_s,
             grace_s=settings.grace_s,

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from accelet.fakeapi.state import State
-from tests.fakegke.state import Gke, Json
+from tests.fakegke.autoscaler import fill_pools, labels_of
+from tests.fakegke.state import Gke, Json, is_flex
 
-_NODES = "api/v1/nodes"
+_NODES, _PODS = "api/v1/nodes", "api/v1/pods"
 
 
 @contextmanager
@@ -17,18 +18,18 @@ def machines(gke: Gke, state: State) -> Iterator[None]:
 
     def follow() -> None:
         while not is_over.wait(0.02):
+            fill_pools(gke, state.list(_PODS, {}, None)["items"])
             pools = {pool["name"]: pool for pool in gke.list_truly()["nodePools"]}
             running = {name: pool for name, pool in pools.items() if pool["status"] == "RUNNING"}
             wanted = {
-                f"{name}-{index}": pool
-                for name, pool in running.items()
-                for index in range(pool["initialNodeCount"])
+                f"{name}-{index}": pool for name, pool in running.items() for index in range(_size(gke, pool))
             }
             there = {node["metadata"]["name"] for node in state.list(_NODES, {}, None)["items"]}
             for name in wanted.keys() - there:
                 state.create(_NODES, "", _node(name, wanted[name]))
             for name in there - wanted.keys():
-                if name.rpartition("-")[0] not in pools:
+                pool = pools.get(name.rpartition("-")[0])
+                if pool is None or is_flex(pool):
                     state.delete(_NODES, ("", name))
 
     thread = threading.Thread(target=follow, daemon=True)
@@ -40,8 +41,14 @@ def machines(gke: Gke, state: State) -> Iterator[None]:
         thread.join()
 
 
+def _size(gke: Gke, pool: Json) -> int:
+    if not is_flex(pool):
+        return int(pool["initialNodeCount"])
+    return int(pool["autoscaling"]["totalMaxNodeCount"]) if pool["name"] in gke.filled else 0
+
+
 def _node(name: str, pool: Json) -> Json:
-    labels = {**pool["config"]["labels"], "cloud.google.com/gke-nodepool": pool["name"]}
+    labels = labels_of(pool)
     taints = [
         {"key": taint["key"], "value": taint["value"], "effect": "NoSchedule"}
         for taint in pool["config"]["taints"]

@@ -15,6 +15,9 @@ _POOLS = re.compile(rf"{_CLUSTER}/clusters/[^/]+/nodePools(?:/(?P<name>[^/:]+))?
 _OPERATIONS = re.compile(rf"{_CLUSTER}/operations/(?P<name>[^/:]+)")
 _EFFECTS = {1: "NO_SCHEDULE", 2: "PREFER_NO_SCHEDULE", 3: "NO_EXECUTE"}
 _PLACEMENTS = {1: "COMPACT"}
+_LOCATIONS = {1: "BALANCED", 2: "ANY"}
+_RESERVATIONS = {1: "NO_RESERVATION", 2: "ANY_RESERVATION", 3: "SPECIFIC_RESERVATION"}
+_STRATEGIES = {2: "BLUE_GREEN", 3: "SURGE", 5: "SHORT_LIVED"}
 _STATUSES = ("", "PROVISIONING", "RUNNING", "RUNNING_WITH_ERROR", "RECONCILING", "STOPPING", "ERROR")
 
 
@@ -135,9 +138,14 @@ def _as_words(body: Json) -> Json:
     pool = body.get("nodePool") or {}
     for taint in (pool.get("config") or {}).get("taints") or ():
         taint["effect"] = _EFFECTS.get(taint["effect"], taint["effect"])
-    placement = pool.get("placementPolicy")
-    if placement and "type" in placement:
-        placement["type"] = _PLACEMENTS.get(placement["type"], placement["type"])
+    for part, key, words in (
+        (pool.get("placementPolicy"), "type", _PLACEMENTS),
+        (pool.get("autoscaling"), "locationPolicy", _LOCATIONS),
+        ((pool.get("config") or {}).get("reservationAffinity"), "consumeReservationType", _RESERVATIONS),
+        (pool.get("upgradeSettings"), "strategy", _STRATEGIES),
+    ):
+        if part and key in part:
+            part[key] = words.get(part[key], part[key])
     return body
 
 

@@ -34,12 +34,19 @@ class Pool:
     gone_s: float = 0.0
 
 
+def is_flex(pool: Json) -> bool:
+    """Whether a pool is of flex-start, by its body."""
+    return bool((pool.get("config") or {}).get("flexStart"))
+
+
 @dataclass
 class Gke:
     """Set its fields to make it behave; `capacity` is by (spot or not, zone), any number where not named.
 
-    `lag_s`: lists show a pool only so long after it was made. `concurrent` operations may run at a time. Of
-    `forbidden` are "create" and "delete", which the account then has no right to. Lists lack the pools in
+    Pools of flex-start begin without machines: `fill` asks for them all, as GKE's autoscaler does, and gets
+    them while `flex_slices` are left. `lag_s`: lists show a pool only so long after it was made.
+    `concurrent` operations may run at a time. Of `forbidden` are "create" and "delete", which the account
+    then has no right to. Lists lack the pools in
     `hidden`, and say the status in `slandered` of those there.
     """
 
@@ -48,6 +55,8 @@ class Gke:
     lag_s: float = 0.0
     concurrent: int = 5
     capacity: dict[tuple[bool, str], int] = field(default_factory=dict)
+    flex_slices: int = 10**6
+    filled: set[str] = field(default_factory=set)
     quota: int | None = None
     forbidden: set[str] = field(default_factory=set)
     hidden: set[str] = field(default_factory=set)
@@ -90,12 +99,13 @@ class Gke:
                 message = "Insufficient regional quota to satisfy request: resource TPUV6EPerProject."
                 raise RefusedError(403, "PERMISSION_DENIED", message, "GCE_QUOTA_EXCEEDED")
             self._check_placement(pool)
+            self._check_flex_start(pool)
             now_s = time.monotonic()
             zone = (pool.get("locations") or [""])[0]
             place = bool(pool.get("config", {}).get("spot")), zone
             made = Pool(pool, now_s, now_s + self.create_s)
             used = sum(self._place(one) == place and not one.fails for one in self.pools.values())
-            if used >= self.capacity.get(place, 10**6):
+            if not is_flex(pool) and used >= self.capacity.get(place, 10**6):
                 made.fails = f"Google Compute Engine: the zone '{zone}' does not have enough resources"
             self.pools[name] = made
             return self._operation("CREATE_NODE_POOL", name)
@@ -111,6 +121,17 @@ class Gke:
             self._check_concurrency()
             pool.status, pool.gone_s = "STOPPING", time.monotonic() + self.delete_s
             return self._operation("DELETE_NODE_POOL", name)
+
+    def fill(self, name: str) -> None:
+        """A resize request for all machines of a pool of flex-start, which waits for room without an end."""
+        with self.lock:
+            if name not in self.filled and len(self.filled) < self.flex_slices:
+                self.filled.add(name)
+
+    def end_run(self, name: str) -> None:
+        """The machines of a pool of flex-start have run for as long as they may."""
+        with self.lock:
+            self.filled.discard(name)
 
     def operation(self, name: str) -> Json:
         with self.lock:
@@ -137,6 +158,36 @@ class Gke:
             message = "TPU topology can't be specified with single-host TPU slice pool."
             raise RefusedError(400, "INVALID_ARGUMENT", message)
 
+    def _check_flex_start(self, pool: Json) -> None:
+        """What GKE asks of a pool of flex-start.
+
+        Of container v1, GKE's "About flex-start", its autoscaler, and the Cluster Toolkit's gke-node-pool.
+        """
+        config, scaling = pool.get("config") or {}, pool.get("autoscaling") or {}
+        affinity = (config.get("reservationAffinity") or {}).get("consumeReservationType", "ANY_RESERVATION")
+        managed = pool.get("management") or {"autoRepair": True}
+        run_s = float((config.get("maxRunDuration") or "604800s").removesuffix("s"))
+        wrong = {
+            "Flex start requires autoscaling to be enabled.": not scaling.get("enabled"),
+            "Flex start requires initial node count 0.": pool.get("initialNodeCount", 0) != 0,
+            "Flex start requires minimum node count 0.": scaling.get("totalMinNodeCount", 0) != 0,
+            "Flex start requires the location policy ANY.": scaling.get("locationPolicy") != "ANY",
+            "Flex start requires node auto-repair to be disabled.": managed.get("autoRepair", False),
+            "Flex start requires reservation affinity NO_RESERVATION.": affinity != "NO_RESERVATION",
+            "Flex start cannot be used with Spot VMs.": bool(config.get("spot")),
+            "Max run duration must be between 10 minutes and 7 days.": not 600 <= run_s <= 604800,
+            "Flex start supports the SHORT_LIVED upgrade strategy only.": (
+                pool.get("upgradeSettings") or {}
+            ).get("strategy", "SHORT_LIVED")
+            != "SHORT_LIVED",
+            "Flex start is not supported for this machine type.": str(config.get("machineType")).startswith(
+                ("ct3", "ct4")
+            ),
+        }
+        for message, is_wrong in wrong.items():
+            if is_flex(pool) and is_wrong:
+                raise RefusedError(400, "INVALID_ARGUMENT", message)
+
     def _advance(self) -> None:
         now_s = time.monotonic()
         for name, pool in list(self.pools.items()):
@@ -145,6 +196,7 @@ class Gke:
                 self._end(name, pool.fails)
             if pool.status == "STOPPING" and now_s >= pool.gone_s:
                 del self.pools[name]
+                self.filled.discard(name)
                 self._end(name, "")
 
     def _operation(self, kind: str, pool: str) -> Json:

@@ -5,9 +5,12 @@ from dataclasses import replace
 
 from accelet.kube.pods import Pod
 from accelet.kube.requests import pod_requests
+from accelet.provisioner.demand.capacity import read_tier
 from accelet.provisioner.demand.owners import JobOwner, JobTemplate
+from accelet.provisioner.demand.selectors import node_selector
 from accelet.provisioner.demand.slices import TPU
 from accelet.provisioner.pools.machines import Refusal
+from accelet.provisioner.pools.tiers import FLEX_START
 
 
 def with_booked_pods(owner: JobOwner, booked: Sequence[tuple[int, Pod]]) -> JobOwner | Refusal:
@@ -22,6 +25,12 @@ def with_booked_pods(owner: JobOwner, booked: Sequence[tuple[int, Pod]]) -> JobO
         return Refusal(
             f"it books {_list([count for count, _ in wanting])} pods with TPUs, and {owner.kind} "
             f"{owner.name[:63]} has {_list(mine)}: leave podSetMergePolicy unset"
+        )
+    if any(read_tier(node_selector(pod)) == FLEX_START for _, pod in wanting):
+        return Refusal(
+            "GKE makes flex-start machines only for pods that kube-scheduler could not place, and a queue "
+            "lets pods come once the machines are booked: leave the admission check out for flex-start, or "
+            "use GKE's own class, queued-provisioning.gke.io"
         )
     pods = iter(wanting)
     templates = [replace(one, pod=next(pods)[1]) if _is_booked(one) else one for one in owner.templates]

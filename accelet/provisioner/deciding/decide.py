@@ -30,6 +30,7 @@ from accelet.provisioner.deciding.view import (
     Step,
 )
 from accelet.provisioner.pools.machines import Refusal
+from accelet.provisioner.pools.tiers import FLEX_START
 
 _POLL_S = 10.0
 _WAIT_S = 60.0
@@ -146,7 +147,7 @@ def _create(view: SlicesView) -> Step:
         case "failed" | "deleting" if not view.nodes_of(pool.name):  # nothing came that could be lost
             return Step(fail_to_make(view, record, pool.failure, why_against(view)))
         case "running" | "failed" | "deleting":
-            return Step(record.enter("Joining", "its machines are coming", view.now_s, sent=True))
+            return Step(record.enter("Joining", _coming(record), view.now_s, sent=True))
         case "creating" | "busy":
             return Step(record, None, _POLL_S)
 
@@ -173,11 +174,25 @@ def _join(view: SlicesView) -> Step:
         held_s = record.held_s or now_s
         return Step(record.enter("Joined", "all its machines offer their chips", now_s, held_s=held_s))
     record = _count_machines(view, record)
-    wait_s = left(view, max(record.since_s, record.progress_s), view.times.join_s)
+    join_s = view.times.flex_start_s if _is_queued(record) else view.times.join_s
+    wait_s = left(view, max(record.since_s, record.progress_s), join_s)
     if wait_s > 0:
         return Step(record, None, min(wait_s, _again_s(record)))
-    minutes = view.times.join_s / 60
+    minutes = join_s / 60
     return Step(fail(view, record, f"{view.hosts} machines came, and no other within {minutes:.0f} min"))
+
+
+def _coming(record: SliceRecord) -> str:
+    if record.tier != str(FLEX_START):
+        return "its machines are coming"
+    return (
+        "waits for flex-start machines: GKE makes them once its autoscaler sees the job's pods unschedulable"
+    )
+
+
+def _is_queued(record: SliceRecord) -> bool:
+    """Whether machines are waited for that may take hours, and cost nothing until they come, all at once."""
+    return record.tier == str(FLEX_START) and not record.came
 
 
 def _again_s(record: SliceRecord) -> float:

@@ -13,8 +13,9 @@ from accelet.provisioner.pools.tiers import Attempt, Order
 class Times:
     """How patient to be, in seconds.
 
-    `join_s`: for the next machine of a running pool to offer its chips. `hold_s`: for how long a whole
-    slice waits for its set after the set's last progress. `repair_s`: for the next lost machine to come
+    `join_s`: for the next machine of a running pool to offer its chips. `flex_start_s`: for the first
+    machine of a pool of flex-start. `hold_s`: for how long a whole slice waits for its set after the set's
+    last progress. `repair_s`: for the next lost machine to come
     back. `grace_s`: before a slice is given back. `settle_s`: between closing nodes and deleting them, for
     bindings under way to show. `park_s`: how long a slice that nobody wants is kept for the next one, 0 for
     not at all. `lag_s`: after which a list has what was made before. `rest_s`: after all attempts failed,
@@ -26,6 +27,7 @@ class Times:
     """
 
     join_s: float = 900.0
+    flex_start_s: float = 86400.0
     hold_s: float = 600.0
     repair_s: float = 1200.0
     grace_s: float = 60.0

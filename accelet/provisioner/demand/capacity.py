@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from accelet.provisioner.pools.machines import Refusal
-from accelet.provisioner.pools.tiers import SPOT_TAINT, Tier, TierError
+from accelet.provisioner.pools.tiers import FLEX_START, FLEX_START_LABEL, SPOT_TAINT, Tier, TierError
 
-_FLEX_START: Final = "cloud.google.com/gke-flex-start"
 _QUEUED: Final = "cloud.google.com/gke-queued"
 _PROVISIONING: Final = "cloud.google.com/gke-provisioning"
 _NAME: Final = "cloud.google.com/reservation-name"
@@ -17,7 +16,7 @@ _AFFINITY: Final = "cloud.google.com/reservation-affinity"
 
 CAPACITY_LABELS: Final = frozenset(
     (
-        *(SPOT_TAINT, _FLEX_START, _QUEUED, _PROVISIONING),
+        *(SPOT_TAINT, FLEX_START_LABEL, _QUEUED, _PROVISIONING),
         *(_NAME, _PROJECT, _BLOCK, _SUB_BLOCK, _AFFINITY),
     )
 )
@@ -28,18 +27,50 @@ _SHOWN: Final = 80
 
 def read_tier(selector: Mapping[str, str]) -> Tier | Refusal | None:
     """The tier that a node selector asks for, None if it leaves the choice; or why there is none."""
-    if _FLEX_START in selector or _QUEUED in selector or selector.get(_PROVISIONING) == "flex-start":
+    if _QUEUED in selector:
         return Refusal(
-            "the pods insist on flex-start machines, which are not served: GKE's own autoscaler alone makes "
-            f"them. Select {SPOT_TAINT}, a reservation or neither instead; or leave the job to GKE with the "
-            'annotation accelet.dev/provision: "false"'
+            "the pods insist on queued provisioning, in which a ProvisioningRequest of the class "
+            f"queued-provisioning.gke.io makes the machines: select {FLEX_START_LABEL} instead; or leave "
+            'the job to GKE with the annotation accelet.dev/provision: "false"'
         )
+    is_flex = _read_flex_start(selector)
+    if isinstance(is_flex, Refusal):
+        return is_flex
     is_spot = _read_spot(selector)
     if isinstance(is_spot, Refusal):
         return is_spot
+    if is_flex:
+        return _judge_flex_start(selector, is_spot=is_spot) or FLEX_START
     if _NAME in selector:
         return _read_reservation(selector, is_spot=bool(is_spot))
     return _read_without_reservation(selector, is_spot=is_spot)
+
+
+def _read_flex_start(selector: Mapping[str, str]) -> bool | Refusal:
+    """Whether the pods insist on flex-start machines."""
+    flex = selector.get(FLEX_START_LABEL)
+    if flex not in (None, "true"):
+        return Refusal(f"{FLEX_START_LABEL} must be true or absent, not {flex[:_SHOWN]!r}")
+    return flex is not None or selector.get(_PROVISIONING) == "flex-start"
+
+
+def _judge_flex_start(selector: Mapping[str, str], *, is_spot: bool | None) -> Refusal | None:
+    """What flex-start machines cannot be as well (GKE's cluster autoscaler, `FlexStartGenerator`)."""
+    if is_spot:
+        return Refusal("the pods insist on flex-start machines and on spot machines; choose one")
+    if is_spot is False:
+        return Refusal(f"the pods insist on {FLEX_START_LABEL} and on {_PROVISIONING}=standard; choose one")
+    reserving = (key for key in (_NAME, _PROJECT, _BLOCK, _SUB_BLOCK) if key in selector)
+    if (key := next(reserving, None)) is not None:
+        return Refusal(
+            f"flex-start machines come from no reservation: leave {key} out, or {FLEX_START_LABEL}"
+        )
+    affinity = selector.get(_AFFINITY, "none")
+    if affinity != "none":
+        return Refusal(
+            f"{_AFFINITY} must be none or absent for flex-start machines, not {affinity[:_SHOWN]!r}"
+        )
+    return None
 
 
 def _read_without_reservation(selector: Mapping[str, str], *, is_spot: bool | None) -> Tier | Refusal | None:
@@ -64,13 +95,13 @@ def _read_spot(selector: Mapping[str, str]) -> bool | Refusal | None:
     spot, kind = selector.get(SPOT_TAINT), selector.get(_PROVISIONING)
     if spot not in (None, "true"):
         return Refusal(f"{SPOT_TAINT} must be true or absent, not {spot[:_SHOWN]!r}")
-    if kind not in (None, "spot", "standard"):
-        return Refusal(f"{_PROVISIONING} must be spot or standard, not {kind[:_SHOWN]!r}")
+    if kind not in (None, "spot", "standard", "flex-start"):
+        return Refusal(f"{_PROVISIONING} must be spot, standard or flex-start, not {kind[:_SHOWN]!r}")
     if spot and kind == "standard":
         return Refusal(f"the pods insist on {SPOT_TAINT} and on {_PROVISIONING}=standard; choose one")
     if spot or kind == "spot":
         return True
-    return None if kind is None else False
+    return False if kind == "standard" else None
 
 
 def _read_reservation(selector: Mapping[str, str], *, is_spot: bool) -> Tier | Refusal:

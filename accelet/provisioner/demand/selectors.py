@@ -11,7 +11,7 @@ from accelet.kube.pods import Pod
 from accelet.kube.selection import NodeTerm, Requirement
 from accelet.provisioner.demand.capacity import CAPACITY_LABELS, read_tier
 from accelet.provisioner.pools.machines import Refusal
-from accelet.provisioner.pools.tiers import Wishes, tolerates_spot
+from accelet.provisioner.pools.tiers import FLEX_START, Wishes, tolerates_spot
 
 ACCELERATOR: Final = "cloud.google.com/gke-tpu-accelerator"
 TOPOLOGY: Final = "cloud.google.com/gke-tpu-topology"
@@ -110,6 +110,8 @@ def read_insisted(pod: Pod, allowed: Collection[str]) -> Insisted | Refusal:
     tier = read_tier(selector)
     if isinstance(tier, Refusal):
         return tier
+    if tier == FLEX_START and (objection := _judge_flex_start(pod, selector)) is not None:
+        return objection
     return Insisted(
         wishes=Wishes(tier, selector.get(ZONE, ""), tolerates_spot(pod.tolerations)),
         chip_count=selector.get(CHIP_COUNT),
@@ -118,6 +120,25 @@ def read_insisted(pod: Pod, allowed: Collection[str]) -> Insisted | Refusal:
         placement_policy=selector.get(PLACEMENT_POLICY),
         labels=labels,
     )
+
+
+def _judge_flex_start(pod: Pod, selector: Mapping[str, str]) -> Refusal | None:
+    """Why GKE's autoscaler would make no flex-start machines for such pods.
+
+    It makes them for pods that kube-scheduler found unschedulable, and that fit the pool's nodes as they
+    begin.
+    """
+    if pod.gates:
+        return Refusal(
+            f"the pods wait at the gate {pod.gates[0][:_SHOWN]}, and GKE makes flex-start machines only for "
+            "pods that kube-scheduler could not place: leave spec.schedulingGates out"
+        )
+    if (key := next((key for key in SLICE_LABELS if key in selector), None)) is not None:
+        return Refusal(
+            f"the pods insist on {key}, which flex-start machines get once they are there, and GKE makes "
+            f"them only for pods that fit them before: select {NAMESPACED_JOB} instead"
+        )
+    return None
 
 
 def who_writes(key: str) -> str | None:

@@ -10,7 +10,7 @@ from typing import Final
 from accelet.kube.objects import no_labels
 from accelet.kube.selection import Taint
 from accelet.provisioner.pools.machines import Machines
-from accelet.provisioner.pools.tiers import SPOT_TAINT, Attempt
+from accelet.provisioner.pools.tiers import FLEX_START, SPOT_TAINT, Attempt
 
 REQUEST_LABEL: Final = "accelet.dev/slice-request"
 """Whose pool it is: the UID of a SliceRequest. A pool without it is never touched."""
@@ -21,6 +21,18 @@ CLUSTER_LABEL: Final = "accelet.dev/cluster"
 
 NOT_READY: Final = Taint("accelet.dev/slice-not-ready", "NoSchedule", "true")
 """On every node from its start until the whole set is there, and again before it is given back."""
+
+NOT_READY_TO_FILL: Final = Taint(
+    "startup-taint.cluster-autoscaler.kubernetes.io/accelet-slice-not-ready", "NoSchedule", "true"
+)
+"""The same on nodes that an autoscaler makes for pods that wait for them.
+
+It takes no notice of a taint with this prefix when it judges whether the pods would fit (Cluster Autoscaler,
+FAQ, "startup taints").
+"""
+
+KEEPING_OUT: Final = frozenset((NOT_READY.key, NOT_READY_TO_FILL.key))
+"""The keys of the taints that keep pods from a slice that is not ready."""
 
 _DIGITS: Final = string.digits + string.ascii_lowercase
 _NAME_PART: Final = 20
@@ -36,7 +48,8 @@ class PoolPlan:
     put on the nodes beside the marks. `placement_policy` is the workload policy's name where the machines
     need one. `slice_class` names settings an administrator gave, None for the general ones; `given` is what
     these are, as far as they are not the defaults. `billing` are labels for the bill, which say for whom it
-    was made: they are no part of what a pool is.
+    was made: they are no part of what a pool is. `selected` are labels by which pods find the nodes of their
+    Job; only nodes that are made for pods which wait for them have these from the start.
     """
 
     name: str
@@ -49,6 +62,7 @@ class PoolPlan:
     slice_class: str | None = None
     given: str = ""
     billing: Mapping[str, str] = field(default_factory=no_labels)
+    selected: Mapping[str, str] = field(default_factory=no_labels)
 
     @property
     def fingerprint(self) -> str:
@@ -66,12 +80,19 @@ class PoolPlan:
     def all_labels(self) -> Mapping[str, str]:
         """The labels of the pool's nodes, with the marks by which the pool is known again."""
         marks = {REQUEST_LABEL: self.mark, FINGERPRINT_LABEL: self.fingerprint}
-        return {**self.labels, **marks, **({CLUSTER_LABEL: self.cluster} if self.cluster else {})}
+        selected = self.selected if self.is_filled_later else no_labels()
+        cluster = {CLUSTER_LABEL: self.cluster} if self.cluster else {}
+        return {**self.labels, **selected, **marks, **cluster}
+
+    @property
+    def is_filled_later(self) -> bool:
+        """Whether the pool begins without machines, which an autoscaler makes for pods that wait for them."""
+        return self.attempt.tier == FLEX_START
 
     @property
     def taints(self) -> tuple[Taint, ...]:
         spot = (Taint(SPOT_TAINT, "NoSchedule", "true"),) if self.attempt.tier.kind == "spot" else ()
-        return (NOT_READY, *spot)
+        return (NOT_READY_TO_FILL if self.is_filled_later else NOT_READY, *spot)
 
 
 def billing_labels(namespace: str, kind: str, name: str) -> Mapping[str, str]:

@@ -8,6 +8,7 @@ from typing import Final, Literal
 from accelet.kube.selection import Toleration
 
 SPOT_TAINT: Final = "cloud.google.com/gke-spot"
+FLEX_START_LABEL: Final = "cloud.google.com/gke-flex-start"
 _WORD: Final = r"[a-z0-9]([-a-z0-9:.]*[a-z0-9])?"
 _RESERVATION: Final = re.compile(
     rf"reservation:((projects/{_WORD}/reservations/)?{_WORD}(/[A-Za-z]+/{_WORD}){{0,2}})"
@@ -24,15 +25,15 @@ class Tier:
     """How capacity is bought.
 
     `reservation` is a name, or a path (`projects/P/reservations/R`, with blocks below it), of a
-    reservation, and empty for the other two kinds.
+    reservation, and empty for the other kinds. Machines of flex-start are waited for, and end by themselves.
     """
 
-    kind: Literal["on-demand", "reservation", "spot"]
+    kind: Literal["on-demand", "reservation", "spot", "flex-start"]
     reservation: str = ""
 
     @classmethod
     def parse(cls, text: str) -> "Tier":
-        """Reads `on-demand`, `spot` or `reservation:NAME`.
+        """Reads `on-demand`, `spot`, `flex-start` or `reservation:NAME`.
 
         Raises:
             TierError: it is something else.
@@ -41,13 +42,20 @@ class Tier:
             return cls("on-demand")
         if text == "spot":
             return cls("spot")
+        if text == "flex-start":
+            return FLEX_START
         found = _RESERVATION.fullmatch(text[:_LONGEST])
         if found is None or len(text) > _LONGEST:
-            raise TierError(f"{text[:_LONGEST]!r} is no tier: on-demand, spot or reservation:NAME")
+            raise TierError(
+                f"{text[:_LONGEST]!r} is no tier: on-demand, spot, flex-start or reservation:NAME"
+            )
         return cls("reservation", found[1])
 
     def __str__(self) -> str:
         return f"reservation:{self.reservation}" if self.kind == "reservation" else self.kind
+
+
+FLEX_START: Final = Tier("flex-start")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,4 +131,9 @@ def _object(tier: Tier, wishes: Wishes) -> str | None:
         return f"{tier} is left out: the pods insist on {wishes.tier}"
     if tier.kind == "spot" and wishes.tier is None and not wishes.tolerates_spot:
         return f"spot is left out: the pods do not tolerate the taint {SPOT_TAINT}"
+    if tier == FLEX_START and wishes.tier is None:
+        return (
+            "flex-start is left out: its machines end by themselves, and the pods do not select "
+            f"{FLEX_START_LABEL}"
+        )
     return None

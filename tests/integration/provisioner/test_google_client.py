@@ -37,6 +37,7 @@ _SETTINGS = ProvisionerSettings(
         SliceClass(name="everything", node=_NODE),
         SliceClass(name="spot", tiers=("spot",)),
         SliceClass(name="plain", tiers=("on-demand",)),
+        SliceClass(name="flex", tiers=("flex-start",), node=NodeSettings(flex_start_run_s=86400)),
     ),
 )
 
@@ -47,6 +48,7 @@ def _bodies() -> list[dict[str, Any]]:
     for slice_class, changes in (
         ("everything", {}),
         ("spot", {"tolerations": [{"operator": "Exists"}]}),
+        ("flex", {"selector": {"cloud.google.com/gke-flex-start": "true"}}),
         ("plain", {"topology": "2x4", "chips": 8, "pods": 1}),
         ("plain", {"accelerator": "tpu7x", "topology": "2x2x2", "pods": 2}),
     ):
@@ -72,7 +74,7 @@ def test_googles_client_takes_our_pools_and_the_fake_gke_for_real(tmp_path: Path
 
     assert done.returncode == 0, done.stderr[-2000:]
     seen = json.loads(done.stdout)
-    assert len(seen) == len(bodies) == 4
+    assert len(seen) == len(bodies) == 5
     for one, body in zip(seen, bodies, strict=True):
         pool = body["nodePool"]
         assert one["operation"] == "CREATE_NODE_POOL"

@@ -57,7 +57,7 @@ class World:
         status = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
         self.state.patch(NODES, ("", node), "merge-patch", status)
         for pod in self.objects(PODS):
-            if pod["spec"]["nodeName"] == node:
+            if pod["spec"].get("nodeName") == node:
                 ending = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
                 key = ("ml", pod["metadata"]["name"])
                 self.state.patch(PODS, key, "merge-patch", {"metadata": ending})
@@ -108,7 +108,8 @@ class World:
         owners = {one["metadata"]["name"]: one for one in self.objects(JOB_SETS)}
         for pod in pods.values():
             is_over = (pod.get("status") or {}).get("phase") == "Failed"
-            if pod["spec"]["nodeName"] not in nodes and not is_over:
+            node = pod["spec"].get("nodeName")
+            if node is not None and node not in nodes and not is_over:
                 self.killed.append(pod["metadata"]["name"])
         for name, node in nodes.items():
             labels, spec = node["metadata"]["labels"], node.get("spec") or {}

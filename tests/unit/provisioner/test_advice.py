@@ -55,9 +55,29 @@ def _one(key: str, operator: str, *values: str) -> Change:
 
 
 FOLLOWED: Sequence[tuple[Change, str, Sequence[Change]]] = [
-    (_selecting(**{FLEX: "true"}), f"Select {SPOT}, a", [{SPOT: "true"}, {f"{RESERVATION}-name": "r"}, {}]),
-    (_selecting(**{PROVISIONING: "flex-start"}), "which are not served", [{SPOT: "true"}, {}]),
-    (_selecting(**{"cloud.google.com/gke-queued": "true"}), "which are not served", [{SPOT: "true"}, {}]),
+    (_selecting(**{FLEX: "yes"}), "must be true or absent", [{FLEX: "true"}, {}]),
+    (_selecting(**{"cloud.google.com/gke-queued": "true"}), f"select {FLEX} instead", [{FLEX: "true"}]),
+    (_selecting(**{FLEX: "true", SPOT: "true"}), "choose one", [{FLEX: "true"}, {SPOT: "true"}]),
+    (
+        _selecting(**{FLEX: "true", PROVISIONING: "standard"}),
+        "choose one",
+        [{FLEX: "true"}, {PROVISIONING: "standard"}],
+    ),
+    (
+        _selecting(**{FLEX: "true", f"{RESERVATION}-name": "r"}),
+        f"leave {RESERVATION}-name out, or {FLEX}",
+        [{FLEX: "true"}, {f"{RESERVATION}-name": "r"}],
+    ),
+    (
+        _selecting(**{FLEX: "true", f"{RESERVATION}-affinity": "specific"}),
+        "must be none or absent",
+        [{FLEX: "true"}, {FLEX: "true", f"{RESERVATION}-affinity": "none"}],
+    ),
+    (
+        _selecting(**{FLEX: "true", "accelet.dev/slice-set": "s"}),
+        f"select {NAMESPACED_JOB} instead",
+        [{FLEX: "true", NAMESPACED_JOB: "ml_train"}],
+    ),
     (
         _selecting(**{f"{RESERVATION}-project": "p"}),
         f"add {RESERVATION}-name",
@@ -104,8 +124,8 @@ FOLLOWED: Sequence[tuple[Change, str, Sequence[Change]]] = [
     (_selecting(**{SPOT: "yes"}), "must be true or absent", [{SPOT: "true"}, {}]),
     (
         _selecting(**{PROVISIONING: "cheap"}),
-        "must be spot or standard",
-        [{PROVISIONING: "spot"}, {PROVISIONING: "standard"}],
+        "must be spot, standard or flex-start",
+        [{PROVISIONING: "spot"}, {PROVISIONING: "standard"}, {PROVISIONING: "flex-start"}],
     ),
     (
         _selecting(**{PROVISIONING: "standard", SPOT: "true"}),
@@ -225,8 +245,26 @@ def test_the_advice_about_tiers_leads_to_a_slice() -> None:
     assert _plan(spot_only, tolerations=[toleration]).slices
 
 
+def test_flex_start_machines_are_for_pods_that_ask_for_them_and_that_kube_scheduler_sees() -> None:
+    flex_only = ProvisionerSettings(version="v1", tiers=("flex-start",))
+    flex = {FLEX: "true"}
+
+    assert f"the pods do not select {FLEX}" in _told(_plan(flex_only))
+    assert _plan(flex_only, selector=flex).slices
+
+    old: dict[str, Any] = {"accelerator": "tpu-v4-podslice", "topology": "2x2x2", "pods": 2}
+    assert f"not sold as flex-start; TPU v5e, v5p, v6e and tpu7x are: leave {FLEX} out" in _told(
+        _plan(**old, selector=flex)
+    )
+    assert _plan(**old).slices
+
+    gated: dict[str, Any] = {"selector": flex, "schedulingGates": [{"name": "example.com/wait"}]}
+    assert "leave spec.schedulingGates out" in _told(_plan(**gated))
+    assert _plan(selector=flex).slices
+
+
 def test_a_job_that_is_left_to_gke_is_refused_nothing() -> None:
-    raw = job(selector={FLEX: "true"})
+    raw = job(selector={"cloud.google.com/gke-queued": "true"})
     assert 'the annotation accelet.dev/provision: "false"' in _told(
         plan_offline([parse_job(raw)], "gke", DEFAULT_SETTINGS)
     )

@@ -12,10 +12,12 @@ from accelet.kinds.slicerequest import Phase
 from accelet.kube.errors import MalformedObjectError
 from accelet.provisioner.bookings.book import BookingBook
 from accelet.provisioner.bookings.booking import Booking, parse_booking, status_of
+from accelet.provisioner.bookings.demand import with_booked_pods
 from accelet.provisioner.bookings.judging import BookedSlices, judge_booking
 from accelet.provisioner.deciding.view import SliceRecord
-from accelet.provisioner.demand.owners import parse_job
+from accelet.provisioner.demand.owners import JobOwner, parse_job
 from accelet.provisioner.demand.slices import why_not_asked
+from accelet.provisioner.pools.machines import Refusal
 from tests.unit.provisioner.manifests import job
 
 NOW_S, HOLD_S = 1_800_000_000.0, 600.0
@@ -164,3 +166,13 @@ def test_a_queue_asks_for_an_owner_that_does_not_and_a_no_stays_a_no() -> None:
     assert why_not_asked(parse_job(raw), "opt-in") is None
     raw["metadata"]["annotations"] = {"accelet.dev/provision": "false"}
     assert why_not_asked(parse_job(raw), "opt-in", is_booked=True) is not None
+
+
+def test_flex_start_is_not_booked_since_gke_makes_it_for_pods_that_a_booking_holds_back() -> None:
+    owner = parse_job(job(selector={"cloud.google.com/gke-flex-start": "true"}))
+    refused = with_booked_pods(owner, [(4, owner.templates[0].pod)])
+    assert isinstance(refused, Refusal)
+    assert "leave the admission check out for flex-start" in refused.reason
+
+    plain = parse_job(job())
+    assert isinstance(with_booked_pods(plain, [(4, plain.templates[0].pod)]), JobOwner)

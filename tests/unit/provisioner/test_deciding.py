@@ -11,9 +11,10 @@ from accelet.kinds.slicerequest import Phase
 from accelet.provisioner.deciding.attempts import after_create
 from accelet.provisioner.deciding.decide import decide
 from accelet.provisioner.deciding.room import Limits
-from accelet.provisioner.deciding.view import Create
+from accelet.provisioner.deciding.view import Create, SliceNode, SliceRecord
 from accelet.provisioner.pools.machines import Refusal
-from accelet.provisioner.pools.pool import NodePool, Original, PoolState
+from accelet.provisioner.pools.pool import NodePool, Original, PoolList, PoolState
+from accelet.provisioner.pools.tiers import Attempt, Order, Tier
 from tests.unit.provisioner.world import HOSTS, MACHINES, TIMES, World
 
 _MODEL = settings(max_examples=15) if settings().max_examples <= 100 else settings()
@@ -790,6 +791,36 @@ def test_a_ready_slice_that_nobody_uses_is_told_and_no_more_once_a_pod_runs() ->
     world.is_idle = False
     _run(world, 120.0)
     assert (request.record.unused, request.record.idle_s) == ("", 0.0)
+
+
+def test_flex_start_machines_are_waited_for_as_long_as_that_takes_and_then_come_all_at_once() -> None:
+    world = _one_ready()
+    view = world.view(*world.requests.values())
+    record = replace(view.record, pool="p", tier="flex-start", sent=True).enter("Creating", "", view.now_s)
+    flex = Order((Attempt(Tier("flex-start"), "a"),))
+    view = replace(view, record=replace(record, pool="p"), order=flex, nodes=(), now_s=view.now_s)
+
+    def look(seconds: float, record: SliceRecord, count: int = 0) -> SliceRecord:
+        now_s = view.now_s + seconds
+        listed = PoolList((NodePool("p", view.uid, "running", tier="flex-start", zone="a"),), now_s)
+        nodes = tuple(SliceNode(f"n{index}", "p", is_ready=True, chips=4) for index in range(count))
+        seen = replace(view, record=record, now_s=now_s, listed=listed, nodes=nodes)
+        return decide(seen).record
+
+    waiting = look(0.0, view.record)
+    assert (waiting.phase, waiting.why) == (
+        "Joining",
+        "waits for flex-start machines: GKE makes them once its autoscaler sees the job's pods unschedulable",
+    )
+    assert look(TIMES.flex_start_s - 1.0, waiting) == waiting
+    tried = look(TIMES.flex_start_s, waiting)
+    assert (tried.phase, tried.why) == ("Failing", "0/2 machines came, and no other within 1440 min")
+
+    some = look(3600.0, waiting, 1)
+    assert (some.phase, some.came) == ("Joining", 1)
+    assert look(3600.0 + TIMES.join_s - 1.0, some, 1) == some
+    assert look(3600.0 + TIMES.join_s, some, 1).phase == "Failing", "a part serves nobody"
+    assert look(3600.0, waiting, 2).phase == "Joined"
 
 
 def test_an_unused_slice_is_given_back_once_and_not_made_anew() -> None:

@@ -11,7 +11,7 @@ from accelet.kube.selection import Toleration
 from accelet.provisioner.demand.owners import parse_job, parse_job_set
 from accelet.provisioner.demand.requests import spec_of
 from accelet.provisioner.demand.slices import WantedSlice, derive_slices
-from accelet.provisioner.planning import Identity, machines_of, order_for, plan_pool
+from accelet.provisioner.planning import Identity, fingerprint_of, machines_of, order_for, plan_pool
 from accelet.provisioner.pools.machines import Machines, Refusal
 from accelet.provisioner.pools.plan import PoolPlan, pool_name
 from accelet.provisioner.pools.tiers import (
@@ -94,7 +94,7 @@ def test_without_tiers_and_zones_the_pods_choose() -> None:
 
 @pytest.mark.parametrize("text", ["", "Spot", "reservation:", "reservation:a b", "reservation:" + "x" * 300])
 def test_text_that_is_no_tier_is_refused(text: str) -> None:
-    with pytest.raises(TierError, match="is no tier: on-demand, spot or reservation:NAME"):
+    with pytest.raises(TierError, match="is no tier: on-demand, spot, flex-start or reservation:NAME"):
         Tier.parse(text)
 
 
@@ -149,6 +149,29 @@ def test_tiers_are_gkes_fields() -> None:
         "cloud.google.com/gke-spot",
     }
     assert "spot" not in configs[2]
+
+
+def test_a_pool_of_flex_start_begins_empty_and_is_filled_for_the_pods_that_wait_for_it() -> None:
+    node = NodeSettings(flex_start_run_s=86400)
+    settings = ProvisionerSettings(version="v1", gke=GkeSettings(node=node))
+    wanted = _wanted(selector={"cloud.google.com/gke-flex-start": "true"})
+    plan = _plan(wanted, settings=settings)
+    body = render_body(plan, "gke", settings)
+
+    assert isinstance(body, dict)
+    pool = body["nodePool"]
+    assert pool["initialNodeCount"] == 0
+    scaling = {"enabled": True, "totalMinNodeCount": 0, "totalMaxNodeCount": 4, "locationPolicy": "ANY"}
+    assert pool["autoscaling"] == scaling
+    assert pool["management"]["autoRepair"] is False
+    config = pool["config"]
+    assert (config["flexStart"], config["maxRunDuration"]) == (True, "86400s")
+    assert config["reservationAffinity"] == {"consumeReservationType": "NO_RESERVATION"}
+    assert {taint["key"] for taint in config["taints"]} == {
+        "startup-taint.cluster-autoscaler.kubernetes.io/accelet-slice-not-ready"
+    }
+    assert config["labels"]["job-key"], "pods that select their Job's nodes fit them from the start"
+    assert plan.fingerprint == fingerprint_of(spec_of(wanted), settings), "it is no drift"
 
 
 def test_nobody_but_a_class_chooses_the_nodes_identity() -> None:

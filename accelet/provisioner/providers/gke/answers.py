@@ -16,7 +16,7 @@ from accelet.provisioner.pools.pool import (
     PoolState,
     Trouble,
 )
-from accelet.provisioner.pools.tiers import Tier
+from accelet.provisioner.pools.tiers import FLEX_START, Tier
 
 _STATES: Final[dict[str, PoolState]] = {
     "PROVISIONING": "creating",
@@ -87,6 +87,7 @@ class _Placement(_Camel, frozen=True):
 class _Config(_Camel, frozen=True):
     machine_type: str | None = None
     spot: bool | None = None
+    flex_start: bool | None = None
     reservation_affinity: _Affinity | None = None
 
 
@@ -176,17 +177,22 @@ def _read_original(raw: msgspec.Raw, labels: Mapping[str, str]) -> NodePool | No
 def _read_pool(wire: _NodePool, labels: dict[str, str]) -> NodePool:
     state = _STATES.get(wire.status or "", "busy")
     config = wire.config or _Config()
-    reserved = config.reservation_affinity.values if config.reservation_affinity else None
-    tier = Tier("reservation", reserved[0]) if reserved else Tier("spot" if config.spot else "on-demand")
     return NodePool(
         name=wire.name,
         mark=labels[REQUEST_LABEL],
         state=state,
         fingerprint=labels.get(FINGERPRINT_LABEL, ""),
-        tier=str(tier),
+        tier=str(_tier_of(config)),
         zone=(wire.locations or [""])[0],
         failure=_why_failed(wire) if state == "failed" else None,
     )
+
+
+def _tier_of(config: _Config) -> Tier:
+    reserved = config.reservation_affinity.values if config.reservation_affinity else None
+    if reserved:
+        return Tier("reservation", reserved[0])
+    return FLEX_START if config.flex_start else Tier("spot" if config.spot else "on-demand")
 
 
 def _why_failed(wire: _NodePool) -> Failure:

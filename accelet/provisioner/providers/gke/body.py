@@ -16,16 +16,18 @@ _MOST_LABELS: Final = 1024
 
 
 def render_body(plan: PoolPlan, node: NodeSettings) -> dict[str, Any] | Refusal:
-    """The body of nodePools.create. Without autoscaling: a slice is made and deleted, never resized."""
+    """The body of nodePools.create. Without autoscaling: a slice is made and deleted, never resized.
+
+    A pool of flex-start is the exception. GKE takes it only without machines and with autoscaling, which
+    makes all of them at once (container v1, NodeConfig.flexStart; GKE, "About flex-start").
+    """
     size = sum(len(key) + len(value) for key, value in plan.all_labels.items())
     if size > _MOST_LABELS:
         return Refusal(f"the labels of the pool have {size} characters together; GKE takes {_MOST_LABELS}")
     pool: dict[str, Any] = {
         "name": plan.name,
-        "initialNodeCount": plan.machines.hosts,
         "config": _config(plan, node),
-        "management": {"autoRepair": True, "autoUpgrade": True},
-        "maintenancePolicy": {"exclusionUntilEndOfSupport": {"enabled": True}},
+        **(_filled_later(plan) if plan.is_filled_later else _made_at_once(plan)),
         "maxPodsConstraint": {"maxPodsPerNode": str(node.pods_per_node)},
         "nodeDrainConfig": {"respectPdbDuringNodePoolDeletion": True},
     }
@@ -38,6 +40,29 @@ def render_body(plan: PoolPlan, node: NodeSettings) -> dict[str, Any] | Refusal:
     if node.networks:
         pool["networkConfig"] = {"additionalNodeNetworkConfigs": [_network(one) for one in node.networks]}
     return {"nodePool": pool}
+
+
+def _made_at_once(plan: PoolPlan) -> dict[str, Any]:
+    return {
+        "initialNodeCount": plan.machines.hosts,
+        "management": {"autoRepair": True, "autoUpgrade": True},
+        "maintenancePolicy": {"exclusionUntilEndOfSupport": {"enabled": True}},
+    }
+
+
+def _filled_later(plan: PoolPlan) -> dict[str, Any]:
+    """Upgrades replace no machine that runs (`SHORT_LIVED`), and nothing is repaired."""
+    return {
+        "initialNodeCount": 0,
+        "autoscaling": {
+            "enabled": True,
+            "totalMinNodeCount": 0,
+            "totalMaxNodeCount": plan.machines.hosts,
+            "locationPolicy": "ANY",
+        },
+        "management": {"autoRepair": False, "autoUpgrade": True},
+        "upgradeSettings": {"strategy": "SHORT_LIVED"},
+    }
 
 
 def render_placement(plan: PoolPlan) -> dict[str, str] | None:
@@ -59,7 +84,7 @@ def _config(plan: PoolPlan, node: NodeSettings) -> dict[str, Any]:
             {"key": taint.key, "value": taint.value, "effect": _EFFECTS[taint.effect]}
             for taint in plan.taints
         ],
-        **_tier(plan),
+        **_tier(plan, node),
     }
     if node.service_account:
         config["serviceAccount"] = node.service_account
@@ -86,7 +111,7 @@ def _config(plan: PoolPlan, node: NodeSettings) -> dict[str, Any]:
     return config
 
 
-def _tier(plan: PoolPlan) -> dict[str, Any]:
+def _tier(plan: PoolPlan, node: NodeSettings) -> dict[str, Any]:
     tier = plan.attempt.tier
     match tier.kind:
         case "spot":
@@ -98,6 +123,13 @@ def _tier(plan: PoolPlan) -> dict[str, Any]:
                 "values": [tier.reservation],
             }
             return {"reservationAffinity": affinity}
+        case "flex-start":
+            run_s = node.flex_start_run_s
+            return {
+                "flexStart": True,
+                "reservationAffinity": {"consumeReservationType": "NO_RESERVATION"},
+                **({} if run_s is None else {"maxRunDuration": f"{run_s}s"}),
+            }
         case "on-demand":
             return {}
 
