@@ -106,8 +106,9 @@ class _LazyGroup(click.Group):
 def _without(package: str, name: str) -> click.Command:
     """Stands for a command that cannot be loaded: it has help and completes, and says what it needs."""
     lenient = {"ignore_unknown_options": True, "allow_extra_args": True}
+    lacking = f"Its options are not shown: {name} {explain_missing(package)}"
 
-    @click.command(name, help=_COMMANDS[name][1], context_settings=lenient)
+    @click.command(name, help=f"{_COMMANDS[name][1]}\n\n\b\n{lacking}", context_settings=lenient)
     def command() -> None:
         raise click.ClickException(f"{name} {explain_missing(package)}")
 

@@ -15,8 +15,11 @@ EXTRAS: Final[Mapping[str, str]] = {
 
 def explain_missing(package: str) -> str:
     """The rest of a sentence that begins with who needs the package."""
+    # Hardly anybody gets here: the others do without what it takes to read one's own installation.
+    from accelet.control.installed import explain_install  # noqa: PLC0415
+
     shown = "kubernetes" if EXTRAS[package] == "cluster" else package
-    return f"needs {shown}: pip install 'accelet[{EXTRAS[package]}]'"
+    return f"needs {shown}: {explain_install(EXTRAS[package])}"
 
 
 def missing_package(error: ModuleNotFoundError) -> str | None:

@@ -3,6 +3,7 @@
 It may import `accelet.kube` and the rows below; no controller.
 
 errors =         What can keep a controller from its work; each text is a sentence for people.
+installed        How this installation is given one of its extras: from where it was installed itself.
 lease            One leader at a time, by a Lease of the API server.
 leaserecord =    A Lease as a value, and what a candidate does about it.
 pacing           Work that costs much: in parts, not too often, and not again at once for those it did

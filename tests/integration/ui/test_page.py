@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from accelet.cli import main
+from accelet.control.installed import explain_install
 from accelet.fakeapi import Answer, Drop, FakeApi, Fault, Hang
 from tests.integration.ui.browsing import Browsing, ask
 from tests.integration.ui.cluster import (
@@ -208,7 +209,7 @@ def test_it_needs_its_extra_and_nobody_else_does() -> None:
     words = [sys.executable, "-c", code]
     without = subprocess.run([*words, "ui"], capture_output=True, text=True, check=False)
     assert (without.returncode, without.stdout) == (1, "")
-    assert without.stderr == "Error: ui needs starlette: pip install 'accelet[ui]'\n"
+    assert without.stderr == f"Error: ui needs starlette: {explain_install('ui')}\n"
     other = subprocess.run([*words, "cards", "--help"], capture_output=True, text=True, check=False)
     assert other.returncode == 0
 

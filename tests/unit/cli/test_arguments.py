@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accelet.cli import main
+from accelet.control.installed import explain_install
 
 COMMANDS = main.list_commands(main.make_context("accelet", [], resilient_parsing=True))
 SERVING = {
@@ -114,12 +115,12 @@ def test_a_fake_kubelet_never_uses_the_real_ones_folder() -> None:
 @pytest.mark.parametrize(
     ("name", "missing", "needs"),
     [
-        ("cards", "numpy", "cards needs numpy: pip install 'accelet[scheduler]'"),
-        ("plan", "numpy", "plan needs numpy: pip install 'accelet[scheduler]'"),
-        ("scheduler", "numpy", "scheduler needs numpy: pip install 'accelet[scheduler]'"),
-        ("scheduler", "kubernetes", "scheduler needs kubernetes: pip install 'accelet[cluster]'"),
-        ("provisioner", "kubernetes", "provisioner needs kubernetes: pip install 'accelet[cluster]'"),
-        ("provisioner", "urllib3", "provisioner needs kubernetes: pip install 'accelet[cluster]'"),
+        ("cards", "numpy", f"cards needs numpy: {explain_install('scheduler')}"),
+        ("plan", "numpy", f"plan needs numpy: {explain_install('scheduler')}"),
+        ("scheduler", "numpy", f"scheduler needs numpy: {explain_install('scheduler')}"),
+        ("scheduler", "kubernetes", f"scheduler needs kubernetes: {explain_install('cluster')}"),
+        ("provisioner", "kubernetes", f"provisioner needs kubernetes: {explain_install('cluster')}"),
+        ("provisioner", "urllib3", f"provisioner needs kubernetes: {explain_install('cluster')}"),
     ],
 )
 def test_help_and_completion_do_without_extras(name: str, missing: str, needs: str) -> None:
@@ -135,6 +136,7 @@ def test_help_and_completion_do_without_extras(name: str, missing: str, needs: s
 
     helped = without("--help")
     assert (helped.returncode, helped.stderr) == (0, "")
+    assert needs.partition(" ")[2] in helped.stdout, "why its options are not shown"
     tried = without("--json")
     assert tried.returncode == 1
     assert tried.stderr == f"Error: {needs}\n"

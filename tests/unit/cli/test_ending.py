@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from accelet.control.installed import explain_install
+
 SCRIPT = """
 import sys
 from accelet.cli.ending import run_process
@@ -82,7 +84,7 @@ def test_end_without_an_error_is_no_failure() -> None:
 def test_package_of_an_extra_that_is_missing_is_told_with_its_extra(name: str) -> None:
     code, logged, said = ended(f"ModuleNotFoundError('no', name='{name}')")
     assert (code, said) == (2, "")
-    assert logged[0]["reason"] == "what is configured needs kubernetes: pip install 'accelet[cluster]'"
+    assert logged[0]["reason"] == f"what is configured needs kubernetes: {explain_install('cluster')}"
 
 
 def test_other_module_that_is_missing_is_a_fault_of_ours() -> None:

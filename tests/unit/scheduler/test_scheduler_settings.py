@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from accelet.cli import main
+from accelet.control.installed import explain_install
 from accelet.runtime.settings import SettingsError
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.settings import DEFAULT_SETTINGS, read_settings
@@ -88,4 +89,4 @@ def test_without_numpy_the_commands_say_what_to_install(tmp_path: Path) -> None:
         check=False,
     )
     assert run.returncode == 1
-    assert run.stderr == "Error: plan needs numpy: pip install 'accelet[scheduler]'\n"
+    assert run.stderr == f"Error: plan needs numpy: {explain_install('scheduler')}\n"

@@ -11,6 +11,7 @@ from urllib3.exceptions import HTTPError
 
 from accelet import __version__
 from accelet.control.errors import NotLeadingError
+from accelet.control.installed import explain_install
 
 _SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
 _TIMEOUT: Final = urllib3.Timeout(connect=5.0, read=30.0)
@@ -72,7 +73,7 @@ class GoogleTokens:
             auth: Any = import_module("google.auth")
             auth_errors: Any = import_module("google.auth.exceptions")
         except ImportError:
-            raise TransportError("the provider gke needs google-auth: pip install 'accelet[gke]'") from None
+            raise TransportError(f"the provider gke needs google-auth: {explain_install('gke')}") from None
         try:
             call: Any = self._call
             if self._credentials is None:
