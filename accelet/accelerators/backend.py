@@ -9,10 +9,15 @@ from accelet.accelerators.edits import ContainerEdits
 from accelet.accelerators.errors import EditsError, ScanError
 from accelet.accelerators.inventory import Inventory
 
-__all__ = ["Backend", "EditsError", "ScanError", "Tiles"]
+__all__ = ["Backend", "EditsError", "ScanError", "Tiles", "has_tiles"]
 
 Tiles = Mapping[UnitId, frozenset[int]]
 """Which tiles of a unit a container may use; a unit that is absent gives all of them."""
+
+
+def has_tiles(tiles: Tiles) -> bool:
+    """Whether a unit is restricted to some of several tiles: tile 0 alone is all there is of others."""
+    return any(some - {0} for some in tiles.values())
 
 
 class Backend(Protocol):

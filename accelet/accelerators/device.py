@@ -80,7 +80,10 @@ class Device:
     memory that is not known is None.
     `cdi_name` is the device of a CDI specification on the host (`nvidia.com/gpu=0`) that gives a container
     all it needs of this one; `nodes` and `mounts` are then empty.
-    `parent` is the physical function that a virtual one (SR-IOV) is a part of.
+    `parent` is the unit that this one is a part of: of a virtual function (SR-IOV) the physical one, of a
+    partition the GPU. A GPU that can be cut is its own.
+    `mode` is how the GPU it is a part of is cut (`cpx_nps4`, `mig`), None where it is whole. `fabric` names
+    what connects it with others directly (an xGMI hive): those of one name reach each other.
     `groups` are what it has in common with others, the widest first; two devices have those in common that
     both begin with.
     `numa_nodes` is empty where the node is unknown.
@@ -106,3 +109,5 @@ class Device:
     parent: UnitId | None = None
     cdi_name: str | None = None
     groups: tuple[NearGroup, ...] = ()
+    mode: str | None = None
+    fabric: str | None = None

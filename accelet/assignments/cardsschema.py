@@ -12,7 +12,7 @@ import msgspec
 from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, CardsDocument
 
 _MEANINGS: Mapping[str, str] = {
-    "id": "The stable name of the unit: its PCI address with : as -.",
+    "id": "The stable name of the unit: its PCI address with : as -, an NVIDIA GPU's UUID.",
     "resource": "What it is served as, gpu.intel.com/i915.",
     "card": "Its DRM name, which may change over a reboot.",
     "pci": "Its PCI address, 0000:03:00.0.",
@@ -25,6 +25,9 @@ _MEANINGS: Mapping[str, str] = {
     "shares": "How many containers can hold it at one time.",
     "unassigned": "How many of its shares are with containers to which nothing of it is assigned.",
     "unhealthy": "Why it cannot be used; absent where it can.",
+    "part_of": "The GPU that it is a partition, a MIG instance or a virtual function of.",
+    "mode": "How its GPU is cut: cpx_nps4, mig; absent where it cannot be told, or cut.",
+    "fabric": "What connects it directly with cards of the same name here: an xGMI hive.",
 }
 
 

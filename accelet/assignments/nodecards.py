@@ -39,6 +39,8 @@ class NodeCard:
     `shares` is how many holders it can have at one time: its devices, as far as the kubelet is offered any.
     `unassigned` of them are with containers to which no scheduler has assigned anything: these see the card
     whole. `memory_bytes` is None where the agent could not tell, which is not the same as none.
+    `part_of` is the GPU that this card is a partition, a MIG instance or a virtual function of, `mode` how a
+    GPU is cut (`cpx_nps4`, `mig`), `fabric` the name of what connects cards directly (an xGMI hive).
     """
 
     id: UnitId
@@ -54,6 +56,9 @@ class NodeCard:
     shares: int = 1
     unassigned: int = 0
     health: Health = HEALTHY
+    part_of: UnitId | None = None
+    mode: str | None = None
+    fabric: str | None = None
 
 
 def list_node_cards(
@@ -66,11 +71,12 @@ def list_node_cards(
 
     `told` is the health that the kubelet was told, where it is another than was found.
 
-    Units of which tiles are handed out one by one are none, nor are those that are no GPU of the kernel's.
+    Units of which tiles are handed out one by one are none, nor are those that are no GPU: these have neither
+    a DRM name nor a kind. NVIDIA's GPUs have no DRM name where only its compute driver is loaded.
     """
     for unit, devices in inventory.by_unit.items():
         first = devices[0]
-        if first.card is not None and first.tile is None:
+        if (first.card is not None or first.kind is not None) and first.tile is None:
             yield NodeCard(
                 id=unit,
                 resource=resource,
@@ -85,6 +91,9 @@ def list_node_cards(
                 shares=len(devices),
                 unassigned=unassigned.get(unit, 0),
                 health=worst(told.get(device.id, device.health) for device in devices),
+                part_of=None if first.parent == unit else first.parent,
+                mode=first.mode,
+                fabric=first.fabric,
             )
 
 
@@ -128,6 +137,9 @@ class _Card(msgspec.Struct, frozen=True, omit_defaults=True):
     shares: Annotated[int, msgspec.Meta(ge=0, le=MAX_COUNT)] = 1
     unassigned: Annotated[int, msgspec.Meta(ge=0, le=MAX_COUNT)] = 0
     unhealthy: str | None = None
+    part_of: _Id | None = None
+    mode: _Text | None = None
+    fabric: _Text | None = None
 
 
 class CardsDocument(msgspec.Struct, frozen=True):
@@ -185,6 +197,9 @@ def _read(card: _Card) -> NodeCard:
         shares=card.shares,
         unassigned=card.unassigned,
         health=Health(card.unhealthy),
+        part_of=None if card.part_of is None else UnitId(card.part_of),
+        mode=card.mode,
+        fabric=card.fabric,
     )
 
 
@@ -203,4 +218,7 @@ def _write(card: NodeCard) -> _Card:
         shares=card.shares,
         unassigned=card.unassigned,
         unhealthy=card.health.reason,
+        part_of=card.part_of,
+        mode=card.mode,
+        fabric=card.fabric,
     )

@@ -32,6 +32,7 @@ NODES = "/api/v1/nodes"
 OTHER = "other-node"
 GPU = "gpu.intel.com/i915"
 TILES, MILLICORES, MEMORY = (f"gpu.intel.com/{name}" for name in ("tiles", "millicores", "memory.max"))
+ALONE = "memory.max of gpu.intel.com, nvidia.com and amd.com alone"
 Say = Callable[[str], None]
 CARDS = {"metadata": {"annotations": {NODE_CARDS_ANNOTATION: '{"version":1,"cards":[]}'}}}
 
@@ -133,6 +134,20 @@ def test_own_node_gets_its_cards_and_amounts(agents: Client, node: Node) -> None
     assert TILES not in node.object()["status"]["capacity"]
 
 
+@pytest.mark.parametrize("domain", ["nvidia.com", "amd.com"])
+def test_amounts_of_other_vendors_cards_are_its_own_too(agents: Client, node: Node, domain: str) -> None:
+    own = f"{NODES}/{node.name}"
+    wanted = {f"{domain}/{name}": "8" for name in ("tiles", "millicores", "memory.max")}
+    agents.send("PATCH", f"{own}/status", amounts(capacity=wanted, allocatable=wanted))
+    seen = node.object()["status"]
+    assert wanted.items() <= seen["capacity"].items()
+    assert wanted.items() <= seen["allocatable"].items()
+    assert ALONE in refusal(agents, f"{own}/status", amounts(capacity={f"{domain}/gpu": "9"}))
+    nothing = dict.fromkeys(wanted)
+    agents.send("PATCH", f"{own}/status", amounts(capacity=nothing, allocatable=nothing))
+    assert not wanted.keys() & node.object()["status"]["capacity"].keys()
+
+
 @pytest.mark.parametrize("amount", ["9" * 19, "9" * 5_000, "1e20000", "1e-20000", "-1"])
 def test_absurd_amounts_are_refused(agents: Client, node: Node, amount: str) -> None:
     offered = amounts(capacity={TILES: amount}, allocatable={TILES: amount})
@@ -198,11 +213,13 @@ def test_token_of_no_pod_changes_nothing(
         ("/status", {"status": {"addresses": None}}, "capacity and allocatable alone"),
         ("/status", {"status": {"nodeInfo": {"kernelVersion": "1"}}}, "capacity and allocatable alone"),
         ("/status", {"status": {"images": []}}, "capacity and allocatable alone"),
-        ("/status", amounts(capacity={"cpu": "1000"}), "memory.max of gpu.intel.com alone"),
-        ("/status", amounts(allocatable={"memory": None}), "memory.max of gpu.intel.com alone"),
-        ("/status", amounts(capacity={GPU: "7"}), "memory.max of gpu.intel.com alone"),
-        ("/status", amounts(capacity={"example.com/tiles": "7"}), "memory.max of gpu.intel.com alone"),
-        ("/status", {"status": {"allocatable": None}}, "memory.max of gpu.intel.com alone"),
+        ("/status", amounts(capacity={"cpu": "1000"}), ALONE),
+        ("/status", amounts(allocatable={"memory": None}), ALONE),
+        ("/status", amounts(capacity={GPU: "7"}), ALONE),
+        ("/status", amounts(capacity={"example.com/tiles": "7"}), ALONE),
+        ("/status", amounts(capacity={"nvidia.com/gpu": "7"}), ALONE),
+        ("/status", amounts(capacity={"amd.com/cpx_nps4": "7"}), ALONE),
+        ("/status", {"status": {"allocatable": None}}, ALONE),
     ],
     ids=str,
 )

@@ -8,7 +8,7 @@ from accelet.accelerators.amd.functions import BUS
 from accelet.accelerators.amd.gpu import offer_gpus
 from accelet.accelerators.amd.scan import AmdScan
 from accelet.accelerators.amd.settings import AmdGpuSettings
-from accelet.accelerators.backend import Tiles
+from accelet.accelerators.backend import Tiles, has_tiles
 from accelet.accelerators.device import Device, DeviceId
 from accelet.accelerators.edits import ContainerEdits
 from accelet.accelerators.errors import EditsError
@@ -40,7 +40,7 @@ class AmdGpus:
         environment: Mapping[str, str],
     ) -> ContainerEdits:
         """Device nodes alone: KFD shows a container the GPUs whose render node it may open."""
-        if tiles:
+        if has_tiles(tiles):
             raise EditsError("an AMD GPU has no tiles that a container could be restricted to")
         return gather_edits(devices)
 

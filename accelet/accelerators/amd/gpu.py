@@ -142,4 +142,6 @@ def _offer_gpu(gpu: AmdGpu, shares: int, groups: tuple[NearGroup, ...]) -> Itera
             # A GPU that was cut anew shares hardware with what it was before, whichever of both is held.
             parent=gpu.gpu,
             groups=groups,
+            mode=None if gpu.mode == WHOLE else gpu.mode,
+            fabric=None if not gpu.hive else f"hive-{gpu.hive:016x}",
         )

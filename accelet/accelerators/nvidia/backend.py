@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from accelet.accelerators.backend import Tiles
+from accelet.accelerators.backend import Tiles, has_tiles
 from accelet.accelerators.device import Device, DeviceId, UnitId
 from accelet.accelerators.edits import ContainerEdits
 from accelet.accelerators.errors import EditsError
@@ -43,7 +43,7 @@ class NvidiaGpus:
         tiles: Tiles,
         environment: Mapping[str, str],
     ) -> ContainerEdits:
-        if tiles:
+        if has_tiles(tiles):
             raise EditsError("an NVIDIA GPU has no tiles that a container could be restricted to")
         if self.settings.inject == "cdi":
             return gather_edits(devices)

@@ -105,4 +105,5 @@ def _offer(instance: MigInstance, shares: int) -> Iterator[Device]:
             cdi_name=instance.cdi_name,
             groups=groups_of(gpu),
             parent=gpu.unit,
+            mode="mig",
         )

@@ -199,7 +199,7 @@ def test_tiles_of_a_gpu_are_refused(tmp_path: Path) -> None:
     backend = read().backend()
     inventory = backend.scan(write_amd(tmp_path, MI210))
     with pytest.raises(EditsError, match="has no tiles"):
-        backend.edits(inventory, inventory.devices[:1], {UnitId("0000-05-00.0"): frozenset((0,))}, {})
+        backend.edits(inventory, inventory.devices[:1], {UnitId("0000-05-00.0"): frozenset((1,))}, {})
 
 
 @pytest.mark.parametrize(

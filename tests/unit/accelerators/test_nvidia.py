@@ -92,8 +92,11 @@ def test_shares_of_one_gpu_give_it_once(tmp_path: Path) -> None:
 def test_tiles_of_a_gpu_are_refused(tmp_path: Path) -> None:
     backend = read().backend()
     inventory = backend.scan(write_nvidia(tmp_path, T4))
+    unit = UnitId(uuid_of(0))
     with pytest.raises(EditsError, match="has no tiles"):
-        backend.edits(inventory, inventory.devices[:1], {UnitId(uuid_of(0)): frozenset((0,))}, {})
+        backend.edits(inventory, inventory.devices[:1], {unit: frozenset((1,))}, {})
+    only_one = backend.edits(inventory, inventory.devices[:1], {unit: frozenset((0,))}, {})
+    assert only_one == backend.edits(inventory, inventory.devices[:1], {}, {}), "tile 0 is all there is"
 
 
 def test_a_gpu_is_known_by_its_node_and_not_by_its_place(tmp_path: Path) -> None:

@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelet.accelerators.amd.settings import AmdGpuSettings
 from accelet.accelerators.device import HEALTHY, Device, DeviceId, Health, TileLink, UnitId
 from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.nvidia.settings import NvidiaGpuSettings
 from accelet.accelerators.simulated import SimulatedSettings
 from accelet.assignments.assignment import Assignment, Pieces, unit
 from accelet.assignments.cardsschema import make_schema
@@ -27,6 +29,8 @@ from accelet.assignments.nodecards import (
     render_node_cards,
 )
 from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION, render_own
+from accelet.fakehost.amd import GIB, MI210, MI300X_CPX, write_amd
+from accelet.fakehost.nvidia import DGX_A100, T4, uuid_of, write_nvidia
 from accelet.kube.pods import Container, Pod
 from accelet.kube.poduid import PodUid
 from resourcemanager.holdings.assigned import Assignments, count_unassigned
@@ -56,6 +60,9 @@ cards = st.builds(
     shares=st.integers(0, 10_000),
     unassigned=st.integers(0, 10_000),
     health=st.builds(Health, st.none() | st.text()),
+    part_of=st.none() | ids,
+    mode=st.none() | texts,
+    fabric=st.none() | texts,
 )
 nodes = st.lists(cards, max_size=9, unique_by=lambda card: card.id).map(tuple)
 
@@ -188,6 +195,47 @@ def test_what_is_handed_out_by_tiles_or_is_no_gpu_is_no_card() -> None:
     assert list(list_node_cards("a.b/fuse", Inventory((file,)), {})) == []
 
 
+def test_nvidias_gpus_are_cards_without_a_drm_name(tmp_path: Path) -> None:
+    inventory = NvidiaGpuSettings(shares=4).backend().scan(write_nvidia(tmp_path, T4))
+    told = tuple(list_node_cards("nvidia.com/gpu", inventory, {}))
+    assert told[0] == NodeCard(
+        id=UnitId(uuid_of(0)),
+        resource="nvidia.com/gpu",
+        pci="0000:00:1b.0",
+        model="Tesla T4",
+        driver="nvidia",
+        numa_node=0,
+        shares=4,
+    )
+    assert extended_capacity(told) == {"nvidia.com/tiles": 4, "nvidia.com/millicores": 4000}
+    assert parse_node_cards(render_node_cards(told)) == told
+
+
+def test_mig_instances_are_cards_that_say_of_which_gpu(tmp_path: Path) -> None:
+    inventory = NvidiaGpuSettings(unit="mig").backend().scan(write_nvidia(tmp_path, DGX_A100))
+    told = tuple(list_node_cards("nvidia.com/mig", inventory, {}))
+    assert [(card.part_of, card.mode) for card in told] == [
+        *[(uuid_of(2), "mig")] * 3,
+        (uuid_of(5), "mig"),
+    ]
+    assert parse_node_cards(render_node_cards(told)) == told
+
+
+def test_amds_gpus_tell_their_hive_and_partitions_their_gpu_and_mode(tmp_path: Path) -> None:
+    whole = AmdGpuSettings().backend().scan(write_amd(tmp_path / "whole", MI210))
+    told = tuple(list_node_cards("amd.com/gpu", whole, {}))
+    assert [card.fabric for card in told] == ["hive-0000000000000007"] * 4 + ["hive-0000000000000008"] * 4
+    assert {(card.part_of, card.mode, card.memory_bytes) for card in told} == {(None, None, 64 * GIB)}
+    assert extended_capacity(told)["amd.com/memory.max"] == 8 * 64 * GIB
+
+    cut = AmdGpuSettings().backend().scan(write_amd(tmp_path / "cut", MI300X_CPX))
+    told = tuple(list_node_cards("amd.com/cpx_nps4", cut, {}))
+    assert len(told) == 63
+    assert (told[9].id, told[9].part_of, told[9].mode) == ("0000-26-00.0-p1", "0000-26-00.0", "cpx_nps4")
+    assert told[9].memory_bytes == 24 * GIB
+    assert parse_node_cards(render_node_cards(told)) == told
+
+
 def device(unit_id: UnitId, share: int = 0) -> DeviceId:
     return DeviceId(f"{unit_id}-s{share}")
 
@@ -253,12 +301,14 @@ def test_who_has_ended_or_was_released_holds_nothing() -> None:
     assert count(Ledger(R, {key: released})) == {}
 
 
-def test_documented_annotation_is_one() -> None:
+def test_documented_annotations_are_ones() -> None:
     page = (ROOT / "docs/cards.md").read_text()
-    (example,) = re.findall(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    jsonschema.validate(json.loads(example), SCHEMA)
-    first, second = parse_node_cards(example)
+    intels, others = re.findall(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    for example in (intels, others):
+        jsonschema.validate(json.loads(example), SCHEMA)
+    first, second = parse_node_cards(intels)
     assert first.links == (TileLink(0, second.id, 1),)
+    assert [card.mode for card in parse_node_cards(others)] == ["mig", "cpx_nps4"]
     fields = {
         name
         for row in re.findall(r"^\| (`[^|]*) \| ", page, re.MULTILINE)
