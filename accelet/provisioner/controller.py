@@ -55,6 +55,7 @@ _FULL_S: Final = 60.0
 
 _UNDER_WAY_S: Final = 1.0
 _BOOKING_AFTER_S: Final = 0.2
+_CROWD_AFTER_S: Final = 0.2
 _NO_LIST_S: Final = 1.0
 _OWNER_AGAIN_S: Final = 300.0
 _REFUSED_AGAIN_S: Final = 60.0
@@ -73,9 +74,12 @@ _WATCHED: Final = frozenset(("Joining", "Repairing"))
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is to be looked at: a request, an owner, a booking, or pools of a mark that no request has."""
+    """What is to be looked at: a request, an owner, a booking, or pools of a mark that no request has.
 
-    kind: Literal["request", "owner", "booking", "orphan"]
+    A `crowd` are all requests of an owner that has fewer groups than these.
+    """
+
+    kind: Literal["request", "owner", "booking", "crowd", "orphan"]
     key: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -146,6 +150,8 @@ class Controller:
         """A Node or a pod of a pool came, changed or went."""
         for request in self._state.with_pool(pool):
             self.see_request(request.key)
+            if (owner := self._state.crowded_owner(request)) is not None:
+                self._queue.add_after(Look("crowd", owner), _CROWD_AFTER_S)
             if request.status.phase == "Creating":
                 self._operations.list_soon()
 
@@ -206,6 +212,10 @@ class Controller:
                 return await self._look_at_owner((kind, namespace, name))
             case "booking", (namespace, name):
                 return await self._bookings.look((namespace, name))
+            case "crowd", (kind, namespace, name):
+                owner = self._state.owners.get((kind, namespace, name))
+                for request in self._state.of_owner(owner.uid) if owner is not None else ():
+                    self.see_request(request.key)
             case _, (uid, *_):
                 return await self._look_at_orphan(uid)
         return None

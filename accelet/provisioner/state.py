@@ -271,6 +271,16 @@ class ProvisionerState:
         word = "replica" if groups == 1 else "replicas"
         return f"the group {owner.replicated_job} of the {owner.kind} has {groups} {word} now"
 
+    def crowded_owner(self, request: SliceRequest) -> OwnerKey | None:
+        """Its owner, if that has more slices than groups: pods on any of them decide which ones are kept."""
+        owner = request.spec.owner
+        key = (owner.kind, request.namespace, owner.name) if owner is not None else None
+        found = self.owners.get(key) if key is not None else None
+        if owner is None or found is None or found.uid != owner.uid or not found.is_of_groups:
+            return None
+        groups = sum(template.replicas for template in found.templates)
+        return key if self._jobs.count_of_owner(owner.uid) > groups else None
+
     def live_of(self, owner: JobOwner, replicated_job: str | None) -> list[SliceRequest]:
         """The requests for one template of an owner that nobody has deleted."""
         return [

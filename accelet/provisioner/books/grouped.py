@@ -31,6 +31,9 @@ class Grouped(Generic[G]):
     def of_all(self, groups: Iterable[G]) -> list[SliceRequest]:
         return [request for group in groups for request in self._groups.get(group, {}).values()]
 
+    def size(self, group: G) -> int:
+        return len(self._groups.get(group, ()))
+
     def sizes(self) -> dict[G, int]:
         """How many requests each group has."""
         return {group: len(members) for group, members in self._groups.items()}

@@ -44,6 +44,9 @@ class JobBook:
     def of_owner(self, uid: str) -> list[SliceRequest]:
         return self._of_owner.of(uid)
 
+    def count_of_owner(self, uid: str) -> int:
+        return self._of_owner.size(uid)
+
     def of_jobs(self, jobs: Iterable[_Job]) -> list[SliceRequest]:
         """The requests for these Jobs, ordered by their keys."""
         return sorted(self._of_job.of_all(jobs), key=lambda one: one.key)

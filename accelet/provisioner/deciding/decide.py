@@ -18,7 +18,7 @@ from accelet.provisioner.deciding.attempts import (
 from accelet.provisioner.deciding.findings import note_findings
 from accelet.provisioner.deciding.losing import judge_pool, why_against
 from accelet.provisioner.deciding.parking import find_parked, keep_parked, let_go, retire_or_park, reuse
-from accelet.provisioner.deciding.retire import is_ending, left, retire
+from accelet.provisioner.deciding.retire import ending_left_s, is_ending, left, retire
 from accelet.provisioner.deciding.unused import why_released
 from accelet.provisioner.deciding.view import (
     Create,
@@ -117,7 +117,9 @@ def _pursue(view: SlicesView) -> Step:
 
 
 def _begin(view: SlicesView) -> Step:
-    record = replace(view.record, no_room=False) if view.record.no_room else view.record
+    record = view.record
+    if record.no_room or record.is_lapsed:  # another of its set is used after all
+        record = replace(record, no_room=False, is_lapsed=False)
     if view.rival:
         return Step(record.say(view.rival), None, _WAIT_S)
     missing = view.set_size - 1 - view.rest.known
@@ -268,7 +270,9 @@ def _take_back(view: SlicesView) -> Step:
     """Somebody wants it again while it is being given back."""
     record = replace(view.record, parked_s=0.0, taker="", is_lapsed=False)
     if view.is_sound and is_ending(view):
-        return Step(record, None, _POLL_S)
+        # A clock that was set back must not make it wait for longer than that.
+        record = replace(record, asked_end_s=min(record.asked_end_s, view.now_s))
+        return Step(record, None, min(max(ending_left_s(view), 1.0), _POLL_S))
     if view.is_sound:
         phase: Phase = "Joining" if record.mark else "Creating"
         return Step(record.enter(phase, "is wanted again", view.now_s, sent=True, sent_s=view.now_s))

@@ -69,8 +69,13 @@ def asks_for_end(before: SliceRecord, after: SliceRecord) -> bool:
 
 def is_ending(view: SlicesView) -> bool:
     """Whether the provider may be about to delete the pool although the list does not say so yet."""
-    record = view.record
-    return record.asked_end_s > 0.0 and view.listed.asked_s - record.asked_end_s < 1.5 * view.times.lag_s
+    return ending_left_s(view) > 0.0
+
+
+def ending_left_s(view: SlicesView) -> float:
+    """For how long a list may still lack that the pool is being deleted; 0 once it would say so."""
+    asked_s, limit_s = view.record.asked_end_s, 1.5 * view.times.lag_s
+    return max(0.0, asked_s + limit_s - view.listed.asked_s) if asked_s > 0.0 else 0.0
 
 
 def left(view: SlicesView, since_s: float, limit_s: float) -> float:

@@ -39,12 +39,12 @@ def why_released(view: SlicesView) -> str:
     """Why a ready slice is given back though its job wants it, empty if it is not.
 
     No slice of its set has pods then: those of a job that runs are not taken from it one by one. If pods come
-    before the pool is closed, the job has it again.
+    to one of them before the pool is closed, or are seen late, the job has all of them again.
     """
     record, after_s = view.record, view.times.release_unused_s
     if record.is_lapsed:
-        has_pods = any(node.has_pods for node in view.nodes_of(record.pool))
-        return "" if has_pods and record.phase == "Releasing" else _say(after_s)
+        has_pods = record.phase == "Releasing" and any(node.has_pods for node in view.nodes_of(record.pool))
+        return "" if has_pods or not view.rest.is_unused else _say(after_s)
     if after_s is None or not record.unused or left(view, record.idle_s, after_s) > 0:
         return ""
     return _say(after_s) if view.rest.is_unused else ""

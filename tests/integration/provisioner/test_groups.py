@@ -64,6 +64,18 @@ async def test_the_slice_on_which_no_group_runs_is_given_back(world: World, star
         await eventually(lambda: len(_ready(world)) == 3 and -1 not in _ready(world), within_s=60)
 
 
+async def test_pods_that_are_seen_late_decide_which_slice_is_kept(world: World, start: Start) -> None:
+    """The smaller set is seen first, and a slice is on its way out by the time its pods are seen."""
+    _ask(world, replicas=2)
+    async with start(grace_s=3600.0):
+        await eventually(lambda: _ready(world) == [0, 1], within_s=60)
+        _scale(world, 1)
+        await eventually(lambda: _ready(world) == [-1, 0], within_s=60)
+        _run_on(world, 1)
+        await eventually(lambda: _ready(world) == [-1, 1])
+        assert {one["metadata"]["name"] for one in world.objects(NODES)} >= _nodes_of_pods(world)
+
+
 async def test_a_group_that_is_recreated_keeps_its_slice_and_a_set_that_goes_gives_all_back(
     world: World, start: Start
 ) -> None:

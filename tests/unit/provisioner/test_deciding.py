@@ -869,6 +869,42 @@ def test_a_pod_that_comes_before_the_pool_is_closed_keeps_an_unused_slice() -> N
     assert (request.record.is_lapsed, world.creates) == (False, 1)
 
 
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_pods_on_one_slice_of_a_set_that_was_given_back_unused_bring_all_of_it_back(*, is_gone: bool) -> None:
+    """They were on their way when the set was given up; the other slice may be gone by then."""
+    world = World(random.Random(1))
+    world.times = replace(TIMES, release_unused_s=3600.0, grace_s=600.0)
+    world.ask("two", 2)
+    world.is_idle = True
+    _run_until_ready(world, 2400.0)
+    first, second = world.requests.values()
+    while {first.record.phase, second.record.phase} != {"Releasing"}:
+        _run(world, 60.0)
+    if is_gone:
+        del world.pools[second.record.pool]
+        for name in [one.name for one in world.nodes.values() if one.pool == second.record.pool]:
+            del world.nodes[name]
+        second.record = SliceRecord(why="no pod ran on it", attempt=1, is_lapsed=True)
+    for node in world.nodes.values():
+        if node.pool == first.record.pool:
+            node.pods = 1
+    _run_until_ready(world, 4000.0)
+    assert [one.record.is_lapsed for one in (first, second)] == [False, False]
+    assert world.creates == 2 + is_gone
+
+
+def test_what_is_wanted_again_waits_for_a_deletion_no_longer_where_the_clock_was_set_back() -> None:
+    world = _one_ready()
+    (request,) = world.requests.values()
+    asked = request.record.enter("Releasing", "nobody wants it", world.now_s)
+    request.record = replace(asked, asked_end_s=world.now_s)
+    world.now_s -= 86_400.0
+    for pool in world.pools.values():
+        pool.visible_s = 0.0
+    _run_until_ready(world, 600.0)
+    assert world.creates == 1
+
+
 def test_a_request_that_was_refused_is_judged_anew_when_the_settings_are_mended() -> None:
     world = World(random.Random(1))
     world.ask("one")
