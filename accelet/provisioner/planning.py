@@ -113,6 +113,7 @@ def plan_pool(
         given=_given(spec, settings),
         billing=_billing(spec, identity.namespace),
         selected=_selected(spec, identity.namespace),
+        has_spot_taint=spec.tolerates_spot or spec.tier != "spot",
     )
 
 

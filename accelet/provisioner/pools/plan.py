@@ -49,7 +49,8 @@ class PoolPlan:
     need one. `slice_class` names settings an administrator gave, None for the general ones; `given` is what
     these are, as far as they are not the defaults. `billing` are labels for the bill, which say for whom it
     was made: they are no part of what a pool is. `selected` are labels by which pods find the nodes of their
-    Job; only nodes that are made for pods which wait for them have these from the start.
+    Job; only nodes that are made for pods which wait for them have these from the start. `has_spot_taint`:
+    spot machines have the taint of spot, as the pods tolerate it. GKE itself only labels them.
     """
 
     name: str
@@ -63,6 +64,7 @@ class PoolPlan:
     given: str = ""
     billing: Mapping[str, str] = field(default_factory=no_labels)
     selected: Mapping[str, str] = field(default_factory=no_labels)
+    has_spot_taint: bool = True
 
     @property
     def fingerprint(self) -> str:
@@ -73,6 +75,7 @@ class PoolPlan:
             *(self.slice_class or "", self.placement_policy or ""),
             *(f"{key}={value}" for key, value in sorted(self.labels.items())),
             *([self.given] if self.given else []),
+            *([] if self.has_spot_taint else ["no spot taint"]),
         ]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
@@ -91,7 +94,8 @@ class PoolPlan:
 
     @property
     def taints(self) -> tuple[Taint, ...]:
-        spot = (Taint(SPOT_TAINT, "NoSchedule", "true"),) if self.attempt.tier.kind == "spot" else ()
+        is_spot = self.attempt.tier.kind == "spot" and self.has_spot_taint
+        spot = (Taint(SPOT_TAINT, "NoSchedule", "true"),) if is_spot else ()
         return (NOT_READY_TO_FILL if self.is_filled_later else NOT_READY, *spot)
 
 

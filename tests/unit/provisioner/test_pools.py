@@ -151,6 +151,43 @@ def test_tiers_are_gkes_fields() -> None:
     assert "spot" not in configs[2]
 
 
+_TOLERATION = {"key": "cloud.google.com/gke-spot", "operator": "Exists", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize("label", ["cloud.google.com/gke-spot", "cloud.google.com/gke-provisioning"])
+def test_spot_machines_have_no_taint_that_their_pods_do_not_tolerate(label: str) -> None:
+    """GKE labels spot machines, and has a taint on them only where somebody asks for it."""
+    selector = {label: "true" if label.endswith("spot") else "spot"}
+    made = [_plan(_wanted(selector=selector, tolerations=tolerations)) for tolerations in ([], [_TOLERATION])]
+
+    assert [str(one.attempt.tier) for one in made] == ["spot", "spot"]
+    assert [{taint.key for taint in one.taints} for one in made] == [
+        {"accelet.dev/slice-not-ready"},
+        {"accelet.dev/slice-not-ready", "cloud.google.com/gke-spot"},
+    ]
+    assert made[0].fingerprint != made[1].fingerprint, "neither takes over the other's parked pool"
+
+
+@given(
+    st.sampled_from([{}, {"cloud.google.com/gke-spot": "true"}]),
+    st.sampled_from(
+        [[], [_TOLERATION], [{"operator": "Exists"}], [{"key": "example.com/a", "operator": "Exists"}]]
+    ),
+    st.lists(st.sampled_from(["spot", "on-demand"]), unique=True),
+)
+def test_whatever_tier_a_slice_is_of_its_pods_tolerate_its_taints(
+    selector: dict[str, str], tolerations: list[dict[str, str]], tiers: list[str]
+) -> None:
+    settings = ProvisionerSettings(version="v1", tiers=tuple(tiers))
+    wanted = _wanted(selector=selector, tolerations=tolerations)
+    order = order_for(spec_of(wanted), "ml", settings)
+    for number in range(0 if isinstance(order, Refusal) else len(order.attempts)):
+        kept = {taint.key for taint in _plan(wanted, number, settings).taints} - {
+            "accelet.dev/slice-not-ready"
+        }
+        assert not kept or wanted.insisted.wishes.tolerates_spot
+
+
 def test_a_pool_of_flex_start_begins_empty_and_is_filled_for_the_pods_that_wait_for_it() -> None:
     node = NodeSettings(flex_start_run_s=86400)
     settings = ProvisionerSettings(version="v1", gke=GkeSettings(node=node))
