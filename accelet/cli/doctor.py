@@ -25,13 +25,10 @@ from accelet.cli.options import (
 )
 from accelet.doctor.archive import write_archive
 from accelet.doctor.bundle import bundle_files
-from accelet.doctor.cluster.judgement import judge_cluster, judge_nothing
-from accelet.doctor.cluster.look import CLUSTER_S, look_at_cluster
 from accelet.doctor.cluster.seen import ClusterSeen
 from accelet.doctor.examined import Examination, Examined, sum_up
 from accelet.doctor.findings import exit_code
-from accelet.doctor.node.agent import judge_agent
-from accelet.doctor.node.kubelet import judge_kubelet
+from accelet.doctor.node.judgement import judge_node
 from accelet.doctor.node.look import WhereToLook, look_at_node
 from accelet.doctor.node.seen import NodeSeen
 from accelet.doctor.server import AT_ONCE
@@ -116,7 +113,9 @@ async def _look(parts: Sequence[Part], where: WhereToLook, kubeconfig: Kubeconfi
     node = await look_at_node(where) if "node" in parts else None
     if "cluster" not in parts:
         return _Found(node)
-    from accelet.kube.client import Client  # noqa: PLC0415 - half a second, for those who look at a node
+    # Half a second, and the scheduler's numpy, for those who look at a node alone.
+    from accelet.doctor.cluster.look import CLUSTER_S, look_at_cluster  # noqa: PLC0415
+    from accelet.kube.client import Client  # noqa: PLC0415
 
     try:
         client = await Client.connect(kubeconfig, threads=AT_ONCE)
@@ -141,10 +140,14 @@ class _Found:
 
 def _judge(found: _Found, name: str) -> Iterator[Examined]:
     if found.node is not None:
-        yield Examined("node", name, (*judge_kubelet(found.node), *judge_agent(found.node)))
+        yield Examined("node", name, judge_node(found.node))
+    if found.cluster is None and not found.problem:
+        return
+    from accelet.doctor.cluster.judgement import judge_cluster, judge_nothing  # noqa: PLC0415 - as above
+
     if found.cluster is not None:
         yield Examined("cluster", "", judge_cluster(found.cluster))
-    elif found.problem:
+    else:
         yield Examined("cluster", "", judge_nothing(found.problem))
 
 

@@ -11,11 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from accelet.doctor.cluster.seen import ClusterSeen, NodeMachine, PodSeen, ProcessSeen
-from accelet.doctor.cluster.waiting import extended_resources
 from accelet.doctor.examined import Examination
 from accelet.doctor.node.seen import NodeSeen
 from accelet.kube.objects import Amounts
-from accelet.scheduler.gangs.grouping import is_ours
 
 MOST_OBJECTS = 5000
 """Of a kind; thousands of pods may wait."""
@@ -173,6 +171,10 @@ def _amounts(amounts: Amounts) -> Json:
 
 
 def _pod(one: PodSeen) -> Json:
+    # Who looks at a node alone needs nothing of the scheduler, nor the extra that brings its numpy.
+    from accelet.doctor.cluster.waiting import extended_resources  # noqa: PLC0415
+    from accelet.scheduler.gangs.grouping import is_ours  # noqa: PLC0415
+
     pod = one.pod
     return {
         "namespace": pod.namespace,

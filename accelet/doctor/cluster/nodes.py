@@ -69,12 +69,16 @@ def _versions(seen: ClusterSeen) -> Iterator[Finding]:
 def _readiness(machines: Sequence[NodeMachine]) -> Iterator[Finding]:
     for machine in machines:
         node = machine.node
-        is_said = any(condition.type == "Ready" for condition in node.conditions)
-        if is_said and not node.is_ready:
+        if _is_down(machine):
             cure = f"See `kubectl describe node {node.name}`, and the kubelet's log on it."
             yield Finding("wrong", node.name, "the node is not ready", cure)
         elif node.unschedulable:
             yield Finding("note", node.name, "the node is cordoned", f"kubectl uncordon {node.name}")
+
+
+def _is_down(machine: NodeMachine) -> bool:
+    node = machine.node
+    return not node.is_ready and any(condition.type == "Ready" for condition in node.conditions)
 
 
 def _clocks(seen: ClusterSeen) -> Iterator[Finding]:
@@ -105,6 +109,8 @@ def _devices_fine(seen: ClusterSeen) -> str:
 
 def _devices(seen: ClusterSeen) -> Iterator[Finding]:
     for machine in seen.machines:
+        if _is_down(machine):
+            continue  # that is what is wrong
         for name in _served(seen):
             has, gives = (
                 int(amounts.get(name, 0)) for amounts in (machine.node.capacity, machine.node.allocatable)

@@ -10,6 +10,9 @@ from accelet.doctor.findings import Finding, Verdict, judge, quoted, several
 LATE_S = 10.0
 """So much longer than it says a lease is let run before nobody is taken to lead: clocks differ."""
 
+MOST_RIGHTS = 8
+"""So many are named of those that an account lacks for one purpose."""
+
 OTHER_PLUGINS = {"intel-gpu-plugin": "gpu.intel.com/", "tpu-device-plugin": "google.com/tpu"}
 """Device plugins by the last part of their image, and the names that they serve."""
 
@@ -94,14 +97,30 @@ def _why_nobody(lease: LeaseSeen | None, now_s: float) -> str | None:
 
 
 def _rights(seen: ClusterSeen) -> Iterator[Finding]:
+    """One finding for all that an account lacks for one purpose: a role or a binding is missing."""
+    missing: dict[tuple[str, str], list[str]] = {}
+    unsaid: dict[str, list[str]] = {}
     for one in seen.rights:
-        about = f"{one.process.user.removeprefix('system:serviceaccount:')}: {one.right}"
+        account = one.process.user.removeprefix("system:serviceaccount:")
         if one.is_given is None:
-            cure = "Give whoever runs this the right to create subjectaccessreviews.authorization.k8s.io."
-            yield Finding("unseen", about, "the API server does not say whether this is allowed", cure)
+            unsaid.setdefault(account, []).append(str(one.right))
         elif not one.is_given:
-            cure = f"Apply the roles and bindings of the part for {one.purpose} again."
-            yield Finding("wrong", about, f"not allowed, but needed for {one.purpose}", cure)
+            missing.setdefault((account, one.purpose), []).append(str(one.right))
+    for account, rights in unsaid.items():
+        cure = "Give whoever runs this the right to create subjectaccessreviews.authorization.k8s.io."
+        about = f"{account}: {_listed(rights)}"
+        yield Finding("unseen", about, "the API server does not say whether this is allowed", cure)
+    for (account, purpose), rights in missing.items():
+        cure = f"Apply the roles and bindings of the part for {purpose} again."
+        yield Finding(
+            "wrong", f"{account}: {_listed(rights)}", f"not allowed, but needed for {purpose}", cure
+        )
+
+
+def _listed(rights: Sequence[str]) -> str:
+    shown = list(dict.fromkeys(rights))
+    more = f" and {len(shown) - MOST_RIGHTS} more" if len(shown) > MOST_RIGHTS else ""
+    return ", ".join(shown[:MOST_RIGHTS]) + more
 
 
 def _configuration_fine(seen: ClusterSeen) -> str:

@@ -1,5 +1,6 @@
 """Judges the agent's side of a node: its configuration, its resources, what it may do, its clock."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from accelet.doctor.findings import Finding, Verdict, judge, quoted, several
@@ -7,6 +8,20 @@ from accelet.doctor.node.seen import ConfigurationSeen, NodeSeen, ReadinessLine,
 
 MOST_AHEAD_S = 5.0
 """Clocks further apart than this are wrong; the API server tells whole seconds."""
+
+NO_AGENT = "no agent serves this node"
+
+WAITS_FOR_KUBELET = (
+    "waiting for the kubelet",
+    "there is no kubelet.sock yet",
+    "the kubelet is not running",
+    "the kubelet does not answer",
+    "the kubelet ended",
+)
+"""How lines of /readyz begin that a kubelet which does not run explains."""
+
+_SINCE = re.compile(r" for \d+ s$")
+"""How long it has been so, which differs from line to line."""
 
 UNSTABLE_ENDS = 5
 """So many registrations of one resource do not end by chance: another plugin takes it each time."""
@@ -86,19 +101,18 @@ def _readiness(seen: NodeSeen) -> Iterator[Finding]:
         yield Finding(
             "wrong",
             seen.agent.address,
-            "no agent serves this node",
+            NO_AGENT,
             "See why: `kubectl -n kube-system get pods -l app.kubernetes.io/component=agent -o wide`.",
             quoted(seen.agent.problem),
         )
+    alike: dict[str, list[ReadinessLine]] = {}
     for line in seen.agent.lines:
         if not line.is_ok:
-            yield Finding(
-                "wrong",
-                quoted(line.name),
-                "the agent is not ready for this",
-                _cure(line),
-                quoted(line.detail),
-            )
+            alike.setdefault(_SINCE.sub("", line.detail), []).append(line)
+    for lines in alike.values():
+        about = quoted(", ".join(line.name for line in lines))
+        reason = f"the agent is not ready for {'this' if len(lines) == 1 else 'these'}"
+        yield Finding("wrong", about, reason, _cure(lines[0]), quoted(lines[0].detail))
 
 
 def _cure(line: ReadinessLine) -> str:
@@ -120,11 +134,16 @@ def _devices(resources: Sequence[ResourceSeen]) -> Iterator[Finding]:
                 "See that the host's /dev and /sys are seen under --host-root (daemonset.yaml mounts them)."
             )
             yield Finding("wrong", one.name, "the hardware cannot be looked at", cure, quoted(one.problem))
+        ill: dict[str, list[str]] = {}
         for device, reason in sorted(one.unhealthy.items()):
+            ill.setdefault(reason, []).append(device)
+        for reason, devices in ill.items():
             cure = (
                 "Look at the hardware, and at the node's kernel log; docs/backends.md says what is looked at."
             )
-            yield Finding("wrong", f"{one.name} {quoted(device)}", "this device is ill", cure, quoted(reason))
+            said = "this device is" if len(devices) == 1 else f"these {len(devices):,} devices are"
+            about = f"{one.name} {quoted(', '.join(devices))}"
+            yield Finding("wrong", about, f"{said} unhealthy", cure, quoted(reason))
         for card in one.unknown_memory:
             cure = (
                 "Set `memory` by its PCI device id (docs/backends.md). On xe from Linux 6.14, see that the "
@@ -175,12 +194,16 @@ def _rights(seen: NodeSeen) -> Iterator[Finding]:
     elif said:
         cure = "Apply deploy/agent-assignments: it gives the agent's pod a service account and its token."
         yield Finding("wrong", "API server", "the agent has no way to it, and needs one", cure, said)
+    unsaid = [right.right for right in seen.server.rights if right.is_given is None]
+    if unsaid:
+        yield Finding("unseen", ", ".join(unsaid), "the API server does not say whether this is allowed")
+    missing: dict[str, list[str]] = {}
     for right in seen.server.rights:
-        if right.is_given is None:
-            yield Finding("unseen", right.right, "the API server does not say whether this is allowed")
-        elif not right.is_given:
-            cure = f"Apply the part of deploy/ again that is for {right.purpose}: role and binding."
-            yield Finding("wrong", right.right, f"not allowed, but needed for {right.purpose}", cure)
+        if right.is_given is False:
+            missing.setdefault(right.purpose, []).append(right.right)
+    for purpose, rights in missing.items():
+        cure = f"Apply the part of deploy/ again that is for {purpose}: role and binding."
+        yield Finding("wrong", ", ".join(rights), f"not allowed, but needed for {purpose}", cure)
 
 
 def _clock_fine(seen: ServerSeen) -> str:

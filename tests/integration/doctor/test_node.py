@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -12,6 +14,7 @@ import pytest
 from accelet.agent.process import Agent
 from accelet.doctor.findings import Finding
 from accelet.doctor.node.agent import judge_agent
+from accelet.doctor.node.judgement import judge_node
 from accelet.doctor.node.kubelet import judge_kubelet
 from accelet.doctor.node.look import WhereToLook, look_at_node
 from accelet.fakeapi import FakeApi
@@ -33,7 +36,7 @@ async def found(folder: Path, running: Agent | None, kubeconfig: Path | None = N
     )
     async with asyncio.timeout(30):
         seen = await look_at_node(where)
-    verdicts = (*judge_kubelet(seen), *judge_agent(seen))
+    verdicts = judge_node(seen)
     return {v.check: one for v in verdicts for one in reversed(v.findings) if one.level == "wrong"}
 
 
@@ -51,11 +54,24 @@ async def test_nothing_is_wrong_with_a_sound_node(folder: Path) -> None:
         assert await found(folder, running) == {}
 
 
+def test_a_node_is_looked_at_without_any_extra(folder: Path) -> None:
+    hidden = "import sys; sys.modules.update(dict.fromkeys(('numpy', 'kubernetes', 'urllib3'))); "
+    code = hidden + "from accelet.cli import main; main(sys.argv[1:])"
+    config = write_config(folder, cards_config(2))
+    places = ["--config", str(config), "--host-root", str(folder), "--kubelet-dir", str(folder)]
+    words = [sys.executable, "-c", code, "doctor", *places, "--look-at", "node"]
+    bundle = ["--bundle", str(folder / "bundle.tar.gz")]
+    done = subprocess.run([*words, *bundle], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "kubelet-folders" in done.stdout
+    assert (folder / "bundle.tar.gz").exists()
+
+
 async def test_a_kubelet_that_ended_is_found(folder: Path) -> None:
     async with sound_node(folder) as (kubelet, running):
         await kubelet.stop()
         wrong = await found(folder, running)
-    assert "kubelet-socket" in wrong
+    assert wrong.keys() == {"kubelet-socket"}, "that its resources are not ready follows from it"
     assert "Start the kubelet" in wrong["kubelet-socket"].cure
 
 
@@ -63,7 +79,7 @@ async def test_a_folder_that_is_missing_is_found_once(folder: Path) -> None:
     write_config(folder, cards_config(2))
     (folder / "pod-resources").mkdir()
     wrong = await found(folder, None)
-    assert wrong.keys() == {"kubelet-folders", "agent"}
+    assert wrong.keys() == {"kubelet-folders"}, "that no agent serves follows from it"
     assert wrong["kubelet-folders"].about == str(folder / "device-plugins")
 
 

@@ -39,6 +39,7 @@ from accelet.doctor.examined import Examined, sum_up
 from accelet.doctor.findings import LONGEST_QUOTE, MOST_FINDINGS, Verdict
 from accelet.doctor.node.agent import judge_agent
 from accelet.doctor.node.agentport import parse_metrics, parse_readiness
+from accelet.doctor.node.judgement import follow_causes, judge_node
 from accelet.doctor.node.kubelet import judge_kubelet
 from accelet.doctor.node.seen import (
     AgentSeen,
@@ -209,7 +210,63 @@ def assert_fit_to_be_shown(verdicts: Iterable[Verdict]) -> None:
 @SLOWLY
 @given(NODES)
 def test_every_node_is_judged(seen: NodeSeen) -> None:
-    assert_fit_to_be_shown((*judge_kubelet(seen), *judge_agent(seen)))
+    assert_fit_to_be_shown(judge_node(seen))
+
+
+@SLOWLY
+@given(NODES)
+def test_what_follows_from_another_fault_is_told_and_does_not_count(seen: NodeSeen) -> None:
+    """Whatever is not ready: it is a fault still, or a note that names a check which found one."""
+    before = (*judge_kubelet(seen), *judge_agent(seen))
+    after = follow_causes(before)
+    wrong = {one.check for one in after if one.level == "wrong"}
+    for one, other in zip(before, after, strict=True):
+        assert [each.about for each in one.findings] == [each.about for each in other.findings]
+        for was, now in zip(one.findings, other.findings, strict=True):
+            if was != now:
+                assert (was.level, now.level, other.check) == ("wrong", "note", "agent")
+                assert now.cure.split()[2] in wrong - {"agent"}
+    assert any(one.level == "wrong" for one in after) == any(one.level == "wrong" for one in before)
+
+
+def test_one_cause_counts_once() -> None:
+    ended = "the kubelet is not running: nobody listens at /k/device-plugins/kubelet.sock"
+    seen = NodeSeen(
+        "n",
+        (FolderSeen("/k/device-plugins", "there"),),
+        SocketSeen("/k/device-plugins/kubelet.sock", "silent"),
+        (),
+        RecordsSeen(),
+        RecordsSeen(),
+        ConfigurationSeen(
+            "c",
+            resources=(ResourceSeen("a/b", unhealthy=dict.fromkeys(("card0-0", "card0-1"), "too hot")),),
+        ),
+        AgentSeen(
+            ":9400",
+            lines=(
+                ReadinessLine("a/b", is_ok=False, detail=f"{ended} for 3 s"),
+                ReadinessLine("a/c", is_ok=False, detail=f"{ended} for 4 s"),
+                ReadinessLine("a/d", is_ok=False, detail="something else"),
+            ),
+        ),
+        ServerSeen(
+            is_wanted=True,
+            rights=tuple(RightSeen(f"{verb} pods", "assignments", False) for verb in ("get", "watch")),
+        ),
+    )
+    counted = [
+        (verdict.check, one.about)
+        for verdict in judge_node(seen)
+        for one in verdict.findings
+        if one.level == "wrong"
+    ]
+    assert counted == [
+        ("kubelet-socket", "/k/device-plugins/kubelet.sock"),
+        ("agent", "a/d"),
+        ("devices", "a/b card0-0, card0-1"),
+        ("rights", "get pods, watch pods"),
+    ]
 
 
 @SLOWLY
@@ -225,7 +282,7 @@ def test_no_bundle_depends_on_a_text_of_others(node: NodeSeen, cluster: ClusterS
 
     def bundle(cluster: ClusterSeen) -> object:
         examined = [
-            Examined("node", node.name, (*judge_kubelet(node), *judge_agent(node))),
+            Examined("node", node.name, judge_node(node)),
             Examined("cluster", "", judge_cluster(cluster)),
         ]
         return bundle_files({}, sum_up(examined), node, cluster)
