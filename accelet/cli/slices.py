@@ -43,6 +43,12 @@ _NOT_SERVED = (
     "RayClusters alone: write it as one of these, or leave the annotation out and make its node pools by hand"
 )
 
+_QUEUE = "kueue.x-k8s.io/queue-name"
+_FLAVORS = (
+    "a ResourceFlavor of its queue may add node labels when Kueue lets it run, which are not in the file: "
+    "write them into the template to see what it gets then"
+)
+
 
 @click.group("slices", invoke_without_command=True)
 @own_kubeconfig_option
@@ -104,7 +110,8 @@ def plan(
     objects = list(read_manifests(file))
     owners, refused = _read_owners(objects)
     found = plan_offline(owners, provider or settings.provider, settings)
-    found = OfflinePlan(found.slices, (*refused, *found.refused), found.notes)
+    notes = (*found.notes, *_notes_on_queues(objects, found.refused))
+    found = OfflinePlan(found.slices, (*refused, *found.refused), notes)
     told = _first_workers(objects, found) if workers else ()
     if as_json:
         click.echo(json.dumps(_as_json(found, told), indent=2))
@@ -161,6 +168,19 @@ def _read_owners(objects: Iterable[dict[str, Any]]) -> tuple[list[JobOwner], lis
             reason = f"{error.field}: {error.problem}" if error.field else error.problem
             refused.append(RefusedSlices(name, None, reason))
     return owners, refused
+
+
+def _notes_on_queues(objects: Iterable[Mapping[str, Any]], refused: Iterable[RefusedSlices]) -> Sequence[str]:
+    """What a file does not tell of refused jobs that Kueue lets run: the labels of its flavors."""
+    names = {one.owner for one in refused}
+    queued = [name for item in objects if (name := _owner_key(item)) in names and _is_queued(item)]
+    return [f"{name}: {_FLAVORS}" for name in dict.fromkeys(queued)]
+
+
+def _is_queued(item: Mapping[str, Any]) -> bool:
+    metadata = item.get("metadata")
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    return isinstance(labels, dict) and _QUEUE in labels
 
 
 def _asks(item: Mapping[str, Any]) -> bool:

@@ -28,7 +28,8 @@ class Stage:
 
     `asks` is the condition on which anything is done. `written` is what a mutation of this `style` makes,
     over `variables` and `writes`. `refused`, `limits` and `warned` are sentences over `variables`, empty
-    where there is nothing to say.
+    where there is nothing to say. `written_again` is the condition on which an update is written on too,
+    empty for never.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Stage:
     limits: tuple[str, ...] = ()
     writes: Mapping[str, str] = field(default_factory=dict)
     is_judged_on_update: bool = False
+    written_again: str = ""
 
     def render(self) -> list[Object]:
         """The stage's policies, each with its binding."""
@@ -53,11 +55,16 @@ class Stage:
 
     def _mutating(self) -> list[Object]:
         mutation = {"patchType": self.style, _FIELDS[self.style]: {"expression": self.written}}
+        conditions, operations = [{"name": "asks-for-tpus", "expression": self.asks}], ["CREATE"]
+        if self.written_again:
+            expression = f'request.operation == "CREATE" || ({self.written_again})'
+            conditions.append({"name": "is-made-or-let-run", "expression": expression})
+            operations.append("UPDATE")
         spec = {
             "failurePolicy": "Fail",
             "reinvocationPolicy": "IfNeeded",
-            "matchConstraints": self._constraints(["CREATE"]),
-            "matchConditions": [{"name": "asks-for-tpus", "expression": self.asks}],
+            "matchConstraints": self._constraints(operations),
+            "matchConditions": conditions,
             "variables": self._variables({**self.variables, **self.writes}),
             "mutations": [mutation],
         }

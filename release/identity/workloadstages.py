@@ -119,7 +119,11 @@ def stateful_sets() -> Stage:
 
 
 def job_sets() -> Stage:
-    """JobSets are stamped with the numbers of their slices."""
+    """JobSets are stamped with the numbers of their slices.
+
+    A queue that lets a JobSet run may say only then of which TPUs it is. JobSet's controller takes over
+    annotations into the Jobs of one that was suspended (JobSet 0.12, `resumeJob`), and of no other.
+    """
     template = "r.template.spec.template"
     asks = f"object.spec.?replicatedJobs.orValue([]).exists(r, {cel.containers(template)}.size() > 0)"
     return Stage(
@@ -138,7 +142,15 @@ def job_sets() -> Stage:
         style="JSONPatch",
         refused=_job_set_reason(),
         warned=_job_set_warning(),
+        written_again=_is_let_run(template),
     )
+
+
+def _is_let_run(template: str) -> str:
+    """Whether a suspended JobSet is told of which TPUs it is, or of which others than before."""
+    told = f"[{cel.accelerator(template)}, {cel.topology(template)}]"
+    pairs = [f"{which}.spec.?replicatedJobs.orValue([]).map(r, {told})" for which in ("object", "oldObject")]
+    return f"oldObject.spec.?suspend.orValue(false)\n  && {pairs[0]}\n  != {pairs[1]}"
 
 
 def _changed(fields: tuple[str, ...]) -> str:

@@ -40,6 +40,7 @@ from tests.e2e.identity_api import (
 )
 from tests.unit.provisioner import identity_objects as objects
 from tests.unit.provisioner.identity_notices import notice_job, notice_job_set, notice_pod, notice_set
+from tests.unit.provisioner.manifests import job_set
 
 Json = dict[str, Any]
 
@@ -129,6 +130,42 @@ def test_job_sets_are_stamped_or_refused(api: Api, bodies: list[Json]) -> None:
                 for each in answer.body["spec"]["replicatedJobs"]
             ]
             assert seen == [dict(found.stamps(each)) for each in found.jobs]
+
+
+def test_a_suspended_job_set_is_stamped_once_a_queue_says_of_which_tpus_it_is(
+    cluster: ControlPlane, api: Api
+) -> None:
+    """As Kueue lets one run: with the node labels of its ResourceFlavor, in one update with `suspend`."""
+    raw = job_set("queued", restartPolicy="Never")
+    kept = {"labels": {"kueue.x-k8s.io/queue-name": "tpus"}}
+    body = {**raw, "metadata": {"name": "queued", **kept}, "spec": {**raw["spec"], "suspend": True}}
+    template = body["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    flavor = template.pop("nodeSelector")
+    cluster.client.send("POST", JOB_SETS, body)
+    path = f"{JOB_SETS}/queued"
+
+    def update(**changes: Any) -> Json:
+        """What an update that only tries makes of the JobSet's first template."""
+        seen: Json = json.loads(cluster.client.send("GET", path))
+        replicated = seen["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+        replicated["spec"] |= changes.pop("pods", {})
+        seen["spec"] |= changes
+        answer = api.send("PUT", path, seen)
+        assert answer.refusal is None
+        made: Json = answer.body["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+        stamps = parse_worker_job_set(seen)
+        assert not _stamps(made) or _stamps(made) == dict(stamps.stamps(stamps.jobs[0]))
+        return made
+
+    assert _stamps(update()) == {}
+    assert _stamps(update(suspend=False)) == {}
+    let_run = update(suspend=False, pods={"nodeSelector": flavor})
+    assert _stamps(let_run) == {SLICES: "2", FIRST_SLICE: "0", COORDINATOR: "w"}
+
+    cluster.client.send("PATCH", path, {"spec": {"suspend": False}})
+    running = update(pods={"nodeSelector": flavor})
+    assert _stamps(running) == {}, "the Jobs of one that runs would not get them, and JobSet would refuse it"
+    cluster.client.send("DELETE", path)
 
 
 def test_jobs_are_judged_anew_where_they_change(cluster: ControlPlane, api: Api) -> None:

@@ -255,3 +255,17 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
 
     assert result.exit_code == 2
     assert "does not exist" in result.stderr
+
+
+def test_a_job_in_a_queue_whose_tpus_a_flavor_names_is_told_how_to_see_its_plan() -> None:
+    raw = job_set()
+    raw["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "tpus"}
+    template = raw["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    flavor = template.pop("nodeSelector")
+    result = _run("-f", "-", given=yaml.safe_dump(raw))
+    assert "do not select cloud.google.com/gke-tpu-accelerator" in result.stdout
+    assert "JobSet/ml/train: a ResourceFlavor of its queue may add node labels" in result.stderr
+
+    template["nodeSelector"] = flavor
+    found = _json(raw, flags=("--workers",))
+    assert [one["environment"]["MEGASCALE_SLICE_ID"] for one in found["slices"]] == ["0", "1"]
