@@ -13,6 +13,7 @@ discarding      Removes, beside everything else, what containers left in folders
 dradrivers      The drivers of Dynamic Resource Allocation in this process, and the resources they serve.
 metrics         What the agent counts, in a registry of its own.
 metricsaccess   Who may read /metrics where it names tenants' pods: whoever the API server lets read it.
+nvidiaconfig =  The configuration file of NVIDIA's device plugin, read in the place of our own.
 process         The whole agent process: configuration, resources, probes, and what they watch together.
 resource        One resource served by a device plugin: its scans and its registration, side by side.
 service         What the agent's process needs of a resource, whatever it is served by, and what it gives to

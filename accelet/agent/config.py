@@ -82,7 +82,7 @@ class ResourceConfig:
 class AgentConfig:
     """Everything that is served, in the order of the file, and where its cards are told.
 
-    `sensors` None: nobody looks at what cards do.
+    `sensors` None: nobody looks at what cards do. `warnings` name what is written and means nothing.
     """
 
     resources: tuple[ResourceConfig, ...]
@@ -91,6 +91,7 @@ class AgentConfig:
     sensors: SensorSettings | None = None
     health_events: bool = False
     require_policies: bool = False
+    warnings: tuple[str, ...] = ()
 
     def served_by(self, serve: Serve) -> tuple[ResourceConfig, ...]:
         """The resources that pods come by in this way."""
@@ -156,7 +157,8 @@ def parse_config(text: str, file: str) -> AgentConfig:
     if root is None:
         problem = Mistake(file, 1, "", "the file is empty; it needs at least 'version: v1' and 'resources'")
         raise SettingsError(reader.problems or [problem])
-    config = _read_file(reader, root)
+    config = _read_nvidias(reader, root) if _is_of_another_plugin(root) else None
+    config = _read_file(reader, root) if config is None else config
     if reader.problems:
         raise SettingsError(sorted(reader.problems, key=lambda problem: problem.line))
     return config
@@ -169,6 +171,28 @@ class _Placed:
     node: yaml.Node
     where: str
     config: ResourceConfig
+
+
+def _read_nvidias(reader: Reader, root: yaml.Node) -> AgentConfig | None:
+    """What the file says where it is one of NVIDIA's device plugin; None where it is not."""
+    from accelet.agent.nvidiaconfig import is_nvidias, read_nvidias  # noqa: PLC0415  for such files alone
+
+    if not is_nvidias(root):
+        return None
+    said = read_nvidias(reader, root)
+    if said is None:
+        return AgentConfig(())
+    rules = ResourceRules(said.name, said.policy, said.is_distinct)
+    return AgentConfig((ResourceConfig(rules, said.settings),), warnings=said.warnings)
+
+
+def _is_of_another_plugin(root: yaml.Node) -> bool:
+    """A quick look at the keys: most files are ours, and are read without what reads others."""
+    keys = {key.value for key, _ in root.value} if isinstance(root, yaml.MappingNode) else set()
+    return not keys <= {*fields_of(ConfigHead), "resources"} or any(
+        key.value == "resources" and isinstance(value, yaml.MappingNode)
+        for key, value in (root.value if isinstance(root, yaml.MappingNode) else ())
+    )
 
 
 def _read_file(reader: Reader, root: yaml.Node) -> AgentConfig:

@@ -41,6 +41,11 @@ class ConfigFile:
         self._text = _read(self._path)
         return parse_config(self._text, str(self._path))
 
+    def log_warnings(self, config: AgentConfig) -> None:
+        """Says what is written in the file and means nothing."""
+        for warning in config.warnings:
+            _log.warning("a key of the configuration means nothing here", said=warning)
+
     def watch_with(self, watcher: DirectoryWatcher) -> None:
         if self._path is not None:
             watcher.watch(self._path.parent, self._hint)
@@ -72,6 +77,7 @@ class ConfigFile:
             for problem in error.problems:
                 _log.error("configuration not taken over; the last good one stays", problem=str(problem))
             return None
+        self.log_warnings(config)
         _log.info("configuration taken over", resources=[resource.name for resource in config.resources])
         return config
 

@@ -122,6 +122,7 @@ class Agent:
             SettingsError: the configuration at start is wrong.
         """
         config = self._config_file.load()
+        self._config_file.log_warnings(config)
         async with AsyncExitStack() as stack:
             if self._options.http is not None:
                 probes = ProbeServer(

@@ -95,7 +95,10 @@ def _scan(
     config: Path | None, root: Path, memory: InventoryMemory | None = None, node_ip: str | None = None
 ) -> Iterator[tuple[ResourceConfig, Inventory]]:
     locks, cache = UnitLocks(), CachedScans(LOOK_FRESH_S).cached
-    for resource in ConfigFile(config).load().resources:
+    read = ConfigFile(config).load()
+    for warning in read.warnings:
+        click.echo(f"{config}: {warning}", err=True)
+    for resource in read.resources:
         remembered = None if memory is None else memory.recall(resource.name)
         backend = resource.settings.backend_on(NodeFacts(ip=node_ip, remembered=remembered), cache)
         try:

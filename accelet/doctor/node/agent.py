@@ -83,6 +83,10 @@ def _configuration(seen: NodeSeen) -> Iterator[Finding]:
             "Mend it (docs/configuration.md); a running agent takes it over by itself.",
             quoted(mistake),
         )
+    for warning in seen.configuration.warnings:
+        reason = "a key of it means nothing to accelet"
+        cure = "Remove it, or see what stands for it (docs/configuration.md, NVIDIA's file)."
+        yield Finding("note", seen.configuration.path, reason, cure, quoted(warning))
     if not seen.configuration.mistakes and seen.agent.has_newest_configuration is False:
         yield Finding(
             "wrong",

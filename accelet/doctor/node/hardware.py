@@ -31,7 +31,7 @@ def read_configuration(
         return AgentConfig(()), ConfigurationSeen(name, mistakes)
     locks, cache = UnitLocks(), CachedScans(LOOK_FRESH_S).cached
     found = tuple(_scan(resource, root, memory, locks, cache) for resource in config.resources)
-    return config, ConfigurationSeen(name, (), found)
+    return config, ConfigurationSeen(name, (), found, config.warnings)
 
 
 def _scan(

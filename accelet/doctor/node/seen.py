@@ -54,11 +54,15 @@ class ResourceSeen:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationSeen:
-    """`mistakes` are sentences with file and line; without any, `resources` are what is configured."""
+    """`mistakes` are sentences with file and line; without any, `resources` are what is configured.
+
+    `warnings` name what is written and means nothing.
+    """
 
     path: str
     mistakes: tuple[str, ...] = ()
     resources: tuple[ResourceSeen, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
