@@ -97,7 +97,7 @@ release: .venv/.ready ## VERSION=0.1.0 [KEY=key.pem] [OUT=dist/0.1.0]: archives,
 sentences: .venv/.ready ## the sentences of README and docs with more than 25 words, the longest first
 	@$(BIN)/python -m tests.unit.shipping.markdown
 
-test-release: .venv/.ready ## make a release twice, and have other tools judge it; fetches what is locked
+test-release: .venv/.ready .venv-tools/.ready ## make a release twice, and have other tools judge it; fetches what is locked
 	@$(BIN)/pytest tests/release
 
 test-newcomer: .venv/.ready ## README and docs, word by word, on a fresh Debian: needs root and debootstrap

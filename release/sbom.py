@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -42,7 +43,11 @@ def make_sbom(
     A file that no package owns is the image's own: what was generated while it was put together. `created`
     is a time as SPDX writes it, `2026-01-31T00:00:00Z`.
     """
-    owners = {path: package.spdx_id for package in packages for path in package.files}
+    owned_by = {path: package.spdx_id for package in packages for path in package.files}
+    owners = {file.path: _owner(file.path, owned_by) for file in files}
+    held: defaultdict[str, list[str]] = defaultdict(list)
+    for file in files:
+        held[owners[file.path]].append(file.sha1)
     digest = hashlib.sha256("".join(file.sha256 for file in files).encode()).hexdigest()
     return {
         "spdxVersion": SPDX,
@@ -51,7 +56,10 @@ def make_sbom(
         "name": name,
         "documentNamespace": f"https://spdx.org/spdxdocs/{name}-{digest}",
         "creationInfo": {"created": created, "creators": ["Tool: accelet-release"]},
-        "packages": [_image(name), *map(_package, packages)],
+        "packages": [
+            {**_image(name), **_analysis(held[IMAGE])},
+            *({**_package(package), **_analysis(held[package.spdx_id])} for package in packages),
+        ],
         "files": [_file(file) for file in files],
         "relationships": [*_relationships(packages, files, owners)],
     }
@@ -70,9 +78,28 @@ def _relationships(
     for package in packages:
         yield _related(IMAGE, "CONTAINS", package.spdx_id)
     for file in files:
-        source = bytecode_of(file.path)
-        owner = owners.get(file.path) or (owners.get(source) if source else None) or IMAGE
-        yield _related(owner, "CONTAINS", _file_id(file.path))
+        yield _related(owners[file.path], "CONTAINS", _file_id(file.path))
+
+
+def _owner(path: str, owned_by: Mapping[str, str]) -> str:
+    """Whose file it is; bytecode is of the package of its source."""
+    source = bytecode_of(path)
+    return owned_by.get(path) or (owned_by.get(source) if source else None) or IMAGE
+
+
+def _analysis(sha1s: Sequence[str]) -> Mapping[str, Any]:
+    """What SPDX 2.3 wants of a package by whether the document holds files of it (7.8, 7.9).
+
+    The verification code is of the files as they lie in the image: the SHA-1 of their sorted SHA-1s.
+    """
+    if not sha1s:
+        return {"filesAnalyzed": False}
+    code = hashlib.sha1("".join(sorted(sha1s)).encode(), usedforsecurity=False).hexdigest()
+    return {
+        "filesAnalyzed": True,
+        "packageVerificationCode": {"packageVerificationCodeValue": code},
+        "licenseInfoFromFiles": ["NOASSERTION"],
+    }
 
 
 def _related(one: str, how: str, other: str) -> Mapping[str, str]:
@@ -84,7 +111,6 @@ def _image(name: str) -> Mapping[str, Any]:
         "SPDXID": IMAGE,
         "name": name,
         "downloadLocation": "NOASSERTION",
-        "filesAnalyzed": False,
         "primaryPackagePurpose": "CONTAINER",
         "licenseConcluded": "NOASSERTION",
         "licenseDeclared": "NOASSERTION",
@@ -103,7 +129,6 @@ def _package(package: Package) -> Mapping[str, Any]:
         "name": package.name,
         "versionInfo": package.version,
         "downloadLocation": "NOASSERTION",
-        "filesAnalyzed": False,
         "licenseConcluded": "NOASSERTION",
         "licenseDeclared": package.licence or "NOASSERTION",
         "copyrightText": "NOASSERTION",

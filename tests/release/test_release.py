@@ -1,4 +1,4 @@
-"""A whole release, made twice, and judged by what did not make it: sha256sum, tar, cryptography, importlib.
+"""A whole release, made twice, and judged by what did not make it: sha256sum, tar, cryptography, SPDX.
 
 make test-release        # fetches what is locked, for both architectures; some minutes
 """
@@ -170,6 +170,16 @@ def test_bill_of_materials_covers_every_file_of_the_image(
         )
     }
     assert told == held
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_bill_of_materials_is_valid_by_the_tools_of_spdx(architecture: str, made: Path) -> None:
+    """By the standard's own validator, of locks/tools.txt; half a minute each."""
+    (path,) = made.glob(f"*-{architecture}.spdx.json")
+    validator = PROJECT / ".venv-tools/bin/pyspdxtools"
+    command = [validator, "--infile", path, "--version", "SPDX-2.3"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

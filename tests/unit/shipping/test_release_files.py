@@ -93,6 +93,22 @@ def test_every_file_is_told_once_and_has_one_owner(
     assert sorted(file for file, _ in owners) == sorted(ids)
     known = {package["SPDXID"] for package in document["packages"]}
     assert {owner for _, owner in owners} <= known
+    held_by = {
+        one["SPDXID"]: sorted(
+            file["checksums"][0]["checksumValue"]
+            for file in document["files"]
+            if (file["SPDXID"], one["SPDXID"]) in owners
+        )
+        for one in document["packages"]
+    }
+    for package in document["packages"]:
+        sha1s = held_by[package["SPDXID"]]
+        # Both by SPDX 2.3, 7.8 and 7.9: what holds files was analysed, and has a code over them.
+        assert package["filesAnalyzed"] == bool(sha1s)
+        code = hashlib.sha1("".join(sha1s).encode(), usedforsecurity=False).hexdigest()
+        told = package.get("packageVerificationCode", {}).get("packageVerificationCodeValue")
+        assert told == (code if sha1s else None)
+        assert ("licenseInfoFromFiles" in package) == bool(sha1s)
     for path in held.keys() & first:
         (owner,) = (owner for file, owner in owners if file == ids[list(held).index(path)])
         assert owner == "SPDXRef-Package-pkg-pypi-a-1"
