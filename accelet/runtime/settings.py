@@ -283,14 +283,22 @@ def read_settings_file(file: Path, kind: type[_S]) -> _S:
     Raises:
         SettingsError: they are wrong, or the file cannot be read; has every mistake.
     """
-    reader = Reader(str(file))
     try:
-        node = reader.parse(file.read_text())
+        text = file.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError([Mistake(str(file), 1, "", f"cannot be read: {error}")]) from None
+    return read_settings_text(text, str(file), kind)
+
+
+def read_settings_text(text: str, file: str, kind: type[_S]) -> _S:
+    """The settings that `text`, the content of `file`, says.
+
+    Raises:
+        SettingsError: they are wrong; has every mistake.
+    """
+    reader = Reader(file)
+    node = reader.parse(text)
     settings = reader.read(node, kind) if node is not None else None
     if reader.problems or not isinstance(settings, kind):
-        raise SettingsError(
-            reader.problems or [Mistake(str(file), 1, "", "the file is empty; say version: v1")]
-        )
+        raise SettingsError(reader.problems or [Mistake(file, 1, "", "the file is empty; say version: v1")])
     return settings

@@ -9,7 +9,7 @@ import msgspec
 from accelet.runtime.settings import Contradiction, read_settings_file
 from accelet.scheduler.cards.needs import CARD_RESOURCES
 from accelet.scheduler.cards.search import CardPolicy
-from accelet.scheduler.cluster.topology import MOST_WEIGHT, Scheme
+from accelet.scheduler.cluster.topology import MOST_WEIGHT, PRESETS, Scheme
 
 _ResourceName = Annotated[
     str,
@@ -100,7 +100,8 @@ class MoveSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be set. Levels are from far to near.
+    """What can be set. `topology` says by whose labels nodes are near each other; `levels`, from far to near,
+    by which others.
 
     `starving_after_s` is after how long nodes are kept free for a waiting gang; `quiet_s` how long a gang of
     unknown size, or of a PodGroup, must have got no new pod; `stranded_after_s` after how long a pod that its
@@ -110,6 +111,7 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     version: Literal["v1"]
+    topology: Literal["gke", "aws", "azure", "nvlink", "oci", "topograph"] = "gke"
     levels: tuple[LevelSettings, ...] = ()
     cards: CardSettings = CardSettings()
     starving_after_s: _Seconds = 600.0
@@ -126,6 +128,9 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
         """What is wrong with the levels as a whole."""
         if self.levels and self.admission.topology:
             return [Contradiction(("levels",), "admission.topology says the levels already")]
+        if self.topology != "gke" and (self.levels or self.admission.topology):
+            by = "levels" if self.levels else "admission.topology"
+            return [Contradiction(("topology",), f"{by} says the levels already")]
         sets = {len(level.labels) for level in self.levels}
         if len(sets) > 1:
             return [Contradiction(("levels",), "every level needs as many labels as the others")]
@@ -136,9 +141,9 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
         return []
 
     def scheme(self) -> Scheme:
-        """The topology that the levels describe, GKE's if there are none."""
+        """The topology that the levels describe, that of the preset if there are none."""
         if not self.levels:
-            return Scheme()
+            return PRESETS[self.topology]
         return Scheme(
             tuple(level.name for level in self.levels),
             tuple(level.weight for level in self.levels),

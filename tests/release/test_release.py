@@ -177,7 +177,7 @@ def test_bill_of_materials_is_valid_by_the_tools_of_spdx(architecture: str, made
     """By the standard's own validator, of locks/tools.txt; half a minute each."""
     (path,) = made.glob(f"*-{architecture}.spdx.json")
     validator = PROJECT / ".venv-tools/bin/pyspdxtools"
-    command = [validator, "--infile", path, "--version", "SPDX-2.3"]
+    command = [str(validator), "--infile", str(path), "--version", "SPDX-2.3"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

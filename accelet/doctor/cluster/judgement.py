@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from accelet.doctor.cluster.network import judge_network
 from accelet.doctor.cluster.nodes import judge_nodes
 from accelet.doctor.cluster.policies import judge_policies
 from accelet.doctor.cluster.processes import judge_processes
@@ -16,6 +17,7 @@ def judge_cluster(seen: ClusterSeen) -> tuple[Verdict, ...]:
         *judge_processes(seen),
         *judge_policies(seen),
         *judge_nodes(seen),
+        judge_network(seen),
         *judge_pods(seen),
     )
 

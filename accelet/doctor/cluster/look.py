@@ -37,7 +37,8 @@ from accelet.doctor.rights import PROVISIONER, SCHEDULER, Right, agent_rights
 from accelet.doctor.server import ask_rights, ask_time
 from accelet.kube.apiresources import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, ApiResource
 from accelet.kube.errors import ApiError, MalformedObjectError, NotFoundError, is_refusal
-from accelet.runtime.settings import SettingsError
+from accelet.runtime.settings import SettingsError, read_settings_text
+from accelet.scheduler.settings import SchedulerSettings
 
 CLUSTER_S = 120.0
 
@@ -79,6 +80,7 @@ async def look_at_cluster(api: ClusterApi, within_s: float = CLUSTER_S) -> Clust
             leases=await _leases(listing, processes),
             offered=await _offered(listing),
             waiting=await _waiting(listing, pods),
+            label_sets=await _label_sets(listing, processes),
         )
         rights = await _rights(api, seen)
         return replace(seen, rights=rights, unseen=listing.unseen)
@@ -136,6 +138,25 @@ async def _config(listing: KindLister, process: ProcessSeen) -> AgentConfigSeen 
         return None
     names = tuple(one.name for one in config.resources if one.serve == "device-plugin")
     return AgentConfigSeen(process, (), names, config.publish_cards, tuple(agent_rights(config)))
+
+
+async def _label_sets(listing: KindLister, processes: tuple[ProcessSeen, ...]) -> tuple[tuple[str, ...], ...]:
+    """By which labels the scheduler reads where nodes are; with Kueue's Topology nobody here knows."""
+    for process in processes:
+        if process.component != "scheduler" or not process.config_map:
+            continue
+        try:
+            raw = await listing.api.get(CONFIG_MAPS, process.namespace, process.config_map)
+            settings = read_settings_text(read_config_text(raw), "config.yaml", SchedulerSettings)
+        except (NotFoundError, MalformedObjectError, SettingsError):
+            continue  # it ends by that, and its pods are not ready
+        except ApiError as error:
+            if not is_refusal(error):
+                raise
+            listing.unseen["configmaps"] = str(error)
+            continue
+        return () if settings.admission.topology else settings.scheme().label_sets
+    return ()
 
 
 async def _policies(listing: KindLister) -> tuple[tuple[PolicySeen, ...], tuple[BindingSeen, ...]]:

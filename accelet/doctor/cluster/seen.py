@@ -114,7 +114,8 @@ class ClusterSeen:
     """Everything that was looked at. `unseen` are the kinds that could not be listed, and why not.
 
     `leases` are by component, None where there is none; `offered` are the resource names of DeviceClasses;
-    `waiting` is the scheduler's newest word on a pod, by namespace/name.
+    `waiting` is the scheduler's newest word on a pod, by namespace/name. By any of `label_sets` a node tells
+    the scheduler where it is in the network; empty where there is none, or its settings are not known.
     """
 
     now_s: float
@@ -131,6 +132,7 @@ class ClusterSeen:
     offered: frozenset[str] = frozenset()
     waiting: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     unseen: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    label_sets: tuple[tuple[str, ...], ...] = ()
 
     def of(self, component: str) -> tuple[ProcessSeen, ...]:
         return tuple(process for process in self.processes if process.component == component)

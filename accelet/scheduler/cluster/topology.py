@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +65,50 @@ class Scheme:
     def steps(self) -> tuple[int, ...]:
         """What each level adds to the distance of nodes that differ at it: `weights[l] - weights[l+1]`."""
         return tuple(far - near for far, near in zip(self.weights, (*self.weights[1:], 0), strict=True))
+
+
+PRESETS: Final[Mapping[str, Scheme]] = MappingProxyType(
+    {
+        "gke": Scheme(),
+        "aws": Scheme(
+            ("layer-1", "layer-2", "layer-3"),
+            label_sets=(tuple(f"topology.k8s.aws/network-node-layer-{number}" for number in (1, 2, 3)),),
+        ),
+        "azure": Scheme(
+            ("zone", "placement-group"),
+            (1_000_000, 10_000),
+            (("topology.kubernetes.io/zone", "kubernetes.azure.com/ppg"),),
+        ),
+        "nvlink": Scheme(
+            ("domain",),
+            (10_000,),
+            (
+                ("nvidia.com/gpu.clique",),
+                ("accelerator.topograph.run/domain",),
+                ("network.topology.nvidia.com/accelerator",),
+            ),
+        ),
+        "oci": Scheme(
+            ("island", "block", "local-block"),
+            label_sets=(
+                tuple(
+                    f"oci.oraclecloud.com/rdma.{name}_id"
+                    for name in ("hpc_island", "network_block", "local_block")
+                ),
+            ),
+        ),
+        "topograph": Scheme(
+            ("core", "spine", "leaf"),
+            label_sets=(
+                tuple(f"fabric.topograph.run/tier-{number}" for number in (2, 1, 0)),
+                tuple(f"network.topology.nvidia.com/{name}" for name in ("core", "spine", "leaf")),
+                tuple(f"network.topology.nvidia.com/tier-{number}" for number in (2, 1, 0)),
+                tuple(f"network.topology.nvidia.com/{name}" for name in ("datacenter", "spine", "block")),
+            ),
+        ),
+    }
+)
+"""Schemes by the labels that clouds, NVIDIA's drivers and topograph write on nodes, of all its versions."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from accelet.accelerators.device import UnitId
 from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard, render_node_cards
 from accelet.doctor.bundle import bundle_files
 from accelet.doctor.cluster.judgement import judge_cluster
+from accelet.doctor.cluster.network import judge_network
 from accelet.doctor.cluster.nodes import minor_of
 from accelet.doctor.cluster.objects import read_policy
 from accelet.doctor.cluster.policies import (
@@ -36,7 +37,7 @@ from accelet.doctor.cluster.seen import (
     ProcessSeen,
 )
 from accelet.doctor.examined import Examined, sum_up
-from accelet.doctor.findings import LONGEST_QUOTE, MOST_FINDINGS, Verdict
+from accelet.doctor.findings import LONGEST_QUOTE, MOST_FINDINGS, Finding, Verdict
 from accelet.doctor.node.agent import judge_agent
 from accelet.doctor.node.agentport import parse_metrics, parse_readiness
 from accelet.doctor.node.judgement import follow_causes, judge_node
@@ -59,6 +60,7 @@ from accelet.kube.nodes import Node
 from accelet.kube.objects import Condition
 from accelet.kube.pods import Container, Pod
 from accelet.kube.selection import Taint
+from accelet.scheduler.cluster.topology import PRESETS
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 
@@ -189,6 +191,7 @@ CLUSTERS = st.builds(
         st.builds(AccountRight, PROCESSES, st.sampled_from(SCHEDULER_RIGHTS), NAME, RIGHT), max_size=30
     ).map(tuple),
     waiting=st.dictionaries(st.just("node-1/x"), TEXT),
+    label_sets=st.sampled_from([(), PRESETS["aws"].label_sets]),
     unseen=st.dictionaries(st.sampled_from(["daemonsets", "pods"]), TEXT),
 )
 SLOWLY = settings(
@@ -354,6 +357,25 @@ def test_policies_that_are_expected_are_shipped() -> None:
     for name in (*SCHEDULER, *SHARING, *CARDS, *PROVISIONER):
         assert ("ValidatingAdmissionPolicy", name) in shipped
     assert ("MutatingAdmissionPolicy", GATE) in shipped
+
+
+def test_where_nodes_are_is_judged_by_the_schedulers_labels() -> None:
+    aws = {f"topology.k8s.aws/network-node-layer-{number}": f"nn-{number}" for number in (1, 2, 3)}
+
+    def told(*labels: dict[str, str], topology: str = "gke") -> tuple[str, str, str]:
+        machines = tuple(NodeMachine(Node(f"n{number}", labels=each)) for number, each in enumerate(labels))
+        verdict = judge_network(ClusterSeen(0.0, machines=machines, label_sets=PRESETS[topology].label_sets))
+        (finding,) = verdict.findings or (Finding("note", "", ""),)
+        return verdict.fine, finding.reason, finding.cure
+
+    nothing = "no node has topology labels: gangs are placed by chance"
+    assert told({}, {})[1] == nothing
+    assert told({}, {"topology.k8s.aws/network-node-layer-1": "nn"})[1] == nothing
+    assert told({}) == ("", "", "")
+    fine, reason, cure = told(aws, aws, {})
+    assert (fine, "topology: aws" in cure) == ("", True)
+    assert reason.endswith("2 nodes have those of the topology aws")
+    assert told(aws, {}, topology="aws")[:2] == ("1 of 2 nodes say where they are in the network", "")
 
 
 @given(st.text())

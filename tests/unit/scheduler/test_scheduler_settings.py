@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from accelet.cli import main
 from accelet.control.installed import explain_install
 from accelet.runtime.settings import SettingsError
-from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.cluster.topology import PRESETS, Scheme
 from accelet.scheduler.settings import DEFAULT_SETTINGS, read_settings
 
 
@@ -37,9 +37,27 @@ levels:
     assert settings.starving_after_s == 60
 
 
+def test_each_preset_is_a_scheme_and_can_be_set(tmp_path: Path) -> None:
+    for name, scheme in PRESETS.items():
+        settings = read_settings(_file(tmp_path, f"version: v1\ntopology: {name}"))
+        assert settings.scheme() == scheme
+        for labels in scheme.label_sets:
+            assert len(set(labels)) == len(labels)
+            assert scheme.path({label: str(number) for number, label in enumerate(labels)}) == tuple(
+                str(number) for number in range(len(labels))
+            )
+    every = [labels for scheme in PRESETS.values() for labels in scheme.label_sets]
+    assert len(set(every)) == len(every), "what a node has tells which it is"
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
+        ("version: v1\ntopology: ring", "topology: must be one of"),
+        (
+            "version: v1\ntopology: aws\nlevels: [{name: a, weight: 1, labels: [x]}]",
+            "topology: levels says the levels already",
+        ),
         ("", "the file is empty; say version: v1"),
         ("version: v2", "version: must be one of v1, not 'v2'"),
         ("version: v1\nstarving: 3", "starving: is not a setting"),
