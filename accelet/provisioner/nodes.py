@@ -10,7 +10,7 @@ from accelet.kube.selection import Taint
 from accelet.provisioner.deciding.view import SliceNode
 from accelet.provisioner.demand.selectors import JOB_KEY, NAMESPACED_JOB, SLICE_LABELS, job_key
 from accelet.provisioner.demand.slices import TPU
-from accelet.provisioner.pools.plan import KEEPING_OUT, NOT_READY
+from accelet.provisioner.pools.plan import KEEPING_OUT, NOT_READY, NOT_READY_TO_FILL
 from accelet.provisioner.record import SliceRequest
 
 CORDONED_BY: Final = "accelet.dev/cordoned-by"
@@ -87,6 +87,7 @@ def see_node(node: Node, pool: str, labels: Mapping[str, str], pods: Iterable[st
         is_open=not (is_cordoned or is_kept),
         is_bound=all(node.labels.get(key) == labels.get(key) for key in _BINDING),
         closed_s=_read_time(node.annotations.get(CORDONED_AT)) if is_cordoned or is_kept else None,
+        is_starting=any(taint.key == NOT_READY_TO_FILL.key for taint in node.taints),
         pods=tuple(pods),
     )
 

@@ -21,6 +21,7 @@ from accelet.provisioner.deciding.parking import find_parked, keep_parked, let_g
 from accelet.provisioner.deciding.retire import ending_left_s, is_ending, left, retire
 from accelet.provisioner.deciding.unused import why_released
 from accelet.provisioner.deciding.view import (
+    Close,
     Create,
     Discard,
     Finish,
@@ -221,9 +222,19 @@ def _wait_for_set(view: SlicesView) -> Step:
     wait_s = _hold_left(view)
     if wait_s > 0:
         why = "is whole and waits for the rest of its set"
-        return Step(record.say(why), None, min(wait_s, _again_s(record)))
+        return Step(record.say(why), _end_start(view), min(wait_s, _again_s(record)))
     minutes = view.times.hold_s / 60
     return Step(give_way(view, record, f"its set came no nearer to being whole for {minutes:.0f} min"))
+
+
+def _end_start(view: SlicesView) -> Close | None:
+    """Closes machines that wait and that an autoscaler still takes for starting ones.
+
+    Where too many of a cluster start, it makes no more, and the set would never be whole (Cluster Autoscaler,
+    FAQ, "startup taints").
+    """
+    starting = tuple(node.name for node in view.nodes_of(view.record.pool) if node.is_starting)
+    return Close(starting) if starting else None
 
 
 def _hold_left(view: SlicesView) -> float:

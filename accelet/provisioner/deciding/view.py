@@ -136,6 +136,7 @@ class SliceNode:
 
     `is_open`: pods may come, by its taint and cordon. `is_bound`: it has our labels. `closed_s` is when we
     closed it, None if we did not. `pods` are those that keep it from being deleted, as NAMESPACE/NAME.
+    `is_starting`: it has the taint of its start that autoscalers know, by which it counts as not ready there.
     """
 
     name: str
@@ -146,6 +147,7 @@ class SliceNode:
     is_bound: bool = False
     closed_s: float | None = None
     pods: tuple[str, ...] = ()
+    is_starting: bool = False
 
     @property
     def has_pods(self) -> bool:

@@ -83,6 +83,28 @@ async def test_machines_come_for_pods_that_wait_for_them_and_come_again_when_the
             await eventually(lambda: not world.objects(REQUESTS) and not gke.state.pools, within_s=30)
 
 
+async def test_machines_that_wait_for_their_set_do_not_count_as_starting(
+    world: World, gke: FakeGke, tmp_path: Path
+) -> None:
+    """Where too many machines start, GKE's autoscaler makes no more."""
+    gke.state.flex_slices = 1
+    with machines(gke.state, world.state):
+        async with provisioner_on_gke(world, gke, tmp_path):
+            world.ask("train", replicas=2, topology="2x4", pods=2, selector=FLEX)
+            _wait_at_scheduler(world, "Unschedulable")
+
+            def kept() -> list[set[str]]:
+                taints = [node["spec"].get("taints") or () for node in world.objects(NODES)]
+                return [{taint["key"] for taint in each} for each in taints]
+
+            await eventually(lambda: kept() == [{"accelet.dev/slice-not-ready"}] * 2, within_s=30)
+            await eventually(lambda: sorted(world.phases()) == ["Joined", "Joining"])
+            gke.state.flex_slices = 2
+            await eventually(lambda: world.phases() == ["Ready"] * 2, within_s=30)
+            assert kept() == [set()] * 4
+    assert world.partial == []
+
+
 async def test_nobody_fills_a_pool_for_pods_at_a_gate_or_for_those_of_others(
     world: World, gke: FakeGke, tmp_path: Path
 ) -> None:
