@@ -60,6 +60,7 @@ class _WireVolume(Wire, frozen=True):
 
 
 class _WireContainer(Wire, frozen=True):
+    name: str | None = None
     image: str | None = None
 
 
@@ -167,8 +168,13 @@ def read_pod(raw: RawObject) -> PodSeen:
         status.message or "",
         next((one.message or "" for one in unscheduled), ""),
         tuple(state.waiting.reason or "" for state in states if state.waiting is not None),
-        tuple(one.image or "" for one in spec.containers or ()),
+        tuple(one.image or "" for one in spec.containers or () if not _is_beside(one.name or "")),
     )
+
+
+def _is_beside(container: str) -> bool:
+    """Whether it only goes with a device plugin, whose image NVIDIA gives it too."""
+    return "feature-discovery" in container or "mps-control" in container
 
 
 def read_process(raw: RawObject, kind: Literal["DaemonSet", "Deployment"]) -> ProcessSeen:

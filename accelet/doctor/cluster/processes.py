@@ -13,8 +13,18 @@ LATE_S = 10.0
 MOST_RIGHTS = 8
 """So many are named of those that an account lacks for one purpose."""
 
-OTHER_PLUGINS = {"intel-gpu-plugin": "gpu.intel.com/", "tpu-device-plugin": "google.com/tpu"}
-"""Device plugins by the last part of their image, and the names that they serve."""
+OTHER_PLUGINS = {
+    "intel-gpu-plugin": "gpu.intel.com/",
+    "tpu-device-plugin": "google.com/tpu",
+    "nvidia/k8s-device-plugin": "nvidia.com/",
+    "rocm/k8s-device-plugin": "amd.com/",
+}
+"""Device plugins by the last parts of their image's name, and the names that they serve."""
+
+_OPERATORS = {
+    "nvidia/k8s-device-plugin": " NVIDIA's GPU Operator leaves a node alone that has the label "
+    "nvidia.com/gpu.deploy.device-plugin=false."
+}
 
 _LEADING = ("scheduler", "provisioner")
 _PULLING = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
@@ -151,7 +161,7 @@ def _plugins(seen: ClusterSeen) -> Iterator[Finding]:
         if (labels.get(PART_OF), labels.get(COMPONENT)) == ("accelet", "agent"):
             agents[node].add(next((owner.name for owner in one.pod.owners), one.pod.name))
         for image in one.images:
-            others[node].update(name for name in OTHER_PLUGINS if _basename(image) == name)
+            others[node].update(name for name in OTHER_PLUGINS if _is_of(image, name))
     served = [name for config in seen.configs for name in config.resources]
     for node, owners in sorted(agents.items()):
         if len(owners) > 1:
@@ -161,8 +171,12 @@ def _plugins(seen: ClusterSeen) -> Iterator[Finding]:
             if any(name.startswith(OTHER_PLUGINS[other]) for name in served):
                 reason = f"{other} serves {OTHER_PLUGINS[other].rstrip('/')} here, and so does the agent"
                 cure = "Remove one of both (docs/operating.md, Coming from another plugin)."
+                cure += _OPERATORS.get(other, "")
                 yield Finding("wrong", node, reason, cure)
 
 
-def _basename(image: str) -> str:
-    return image.rpartition("/")[2].partition("@")[0].partition(":")[0]
+def _is_of(image: str, plugin: str) -> bool:
+    """Whether an image is that of a plugin; ROCm's labeller is a tag of its plugin's image."""
+    path, slash, last = image.partition("@")[0].rpartition("/")
+    name, _, tag = last.partition(":")
+    return f"/{path}{slash}{name}".endswith(f"/{plugin}") and not tag.startswith("labeller")

@@ -26,7 +26,8 @@ class PodSeen:
     """A pod that waits, was refused, or is a device plugin's or ours.
 
     `reason` and `message` are of its status, `unscheduled` is what kube-scheduler says, `stuck` are the
-    reasons for which containers wait, `images` those of its containers.
+    reasons for which containers wait, `images` those of its containers
+    (without what only goes with a device plugin).
     """
 
     pod: Pod

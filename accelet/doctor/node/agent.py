@@ -1,9 +1,9 @@
 """Judges the agent's side of a node: its configuration, its resources, what it may do, its clock."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from accelet.doctor.findings import Finding, Verdict, judge, quoted, several
+from accelet.doctor.findings import Finding, Level, Verdict, judge, quoted, several
 from accelet.doctor.node.seen import ConfigurationSeen, NodeSeen, ReadinessLine, ResourceSeen, ServerSeen
 
 MOST_AHEAD_S = 5.0
@@ -30,6 +30,41 @@ _TWO_PLUGINS = (
     "Let one plugin alone serve this resource on the node: remove the other one's DaemonSet, or give the "
     "resource of either another name. Drain the node first (docs/operating.md, Coming from another plugin)."
 )
+_SOCKETS = (
+    (re.compile(r"nvidia-(gpu|mig-).*\.sock"), "nvidia.com/", "NVIDIA's"),
+    (re.compile(r"amd\.com_.+"), "amd.com/", "ROCm's"),
+    (re.compile(r"gpu\.intel\.com-.*\.sock"), "gpu.intel.com/", "Intel's"),
+)
+"""Sockets of vendors' plugins in the kubelet's folder, and the names that they serve."""
+
+_LEFT_OUT: Mapping[str, tuple[Level, str]] = {
+    "no-cdi-name": (
+        "wrong",
+        (
+            "Install NVIDIA's Container Toolkit on the node, or run `nvidia-ctk cdi generate`; or set "
+            "inject: envvar where NVIDIA's runtime is the default one."
+        ),
+    ),
+    "stale-cdi": (
+        "wrong",
+        (
+            "Run `nvidia-ctk cdi generate` again, as after each change of MIG instances: the service of the "
+            "toolkit does not notice one."
+        ),
+    ),
+    "no-uuid": ("wrong", "Run nvidia-persistenced on the node: it opens each GPU at start."),
+    "no-device-node": ("wrong", "See the kernel's log; the reason names the node that is missing."),
+    "no-kfd": ("wrong", "Load amdgpu with KFD (CONFIG_HSA_AMD): programs compute by /dev/kfd alone."),
+    "no-kfd-node": ("wrong", "See the kernel's log: KFD refused this GPU."),
+    "hidden-by-kfd": ("wrong", "Run the agent privileged: privileged.patch.yaml of deploy/agent-amd."),
+    "mode-unclear": ("wrong", "Set the compute partition again, with `amd-smi`."),
+    "partitioned": ("note", "Add a resource with unit: mig (docs/backends.md, MIG instances)."),
+    "no-compute-instance": ("note", "Run `nvidia-smi mig -cci`, or remove the GPU instance."),
+    "shared-instance": ("note", "Give each GPU instance one compute instance."),
+    "duplicate-unit": ("wrong", "See docs/backends.md: two accelerators say the same of themselves."),
+}
+"""By code, what is left out and can be mended."""
+
 _CURES = (
     ("another agent serves this node", "Find the second agent: two DaemonSets, or one beside a service?"),
     ("waiting for the kubelet's directory", "Start the kubelet, and see that its folder is mounted."),
@@ -52,6 +87,7 @@ def judge_agent(seen: NodeSeen) -> Sequence[Verdict]:
         judge("configuration", _configuration_fine(seen.configuration), _configuration(seen)),
         judge("agent", _agent_fine(seen), _readiness(seen)),
         judge("devices", _devices_fine(seen.configuration), _devices(seen.configuration.resources)),
+        judge("left-out", _left_out_fine(seen.configuration), _left_out(seen.configuration)),
         judge("one-plugin", _one_plugin_fine(seen), _one_plugin(seen)),
         judge("rights", _rights_fine(seen.server), _rights(seen)),
         judge("clock", _clock_fine(seen.server), _clock(seen.server)),
@@ -157,7 +193,22 @@ def _devices(resources: Sequence[ResourceSeen]) -> Iterator[Finding]:
             yield Finding("note", f"{one.name} {card}", reason, cure)
 
 
+def _left_out_fine(seen: ConfigurationSeen) -> str:
+    has_devices = any(one.healthy or one.unhealthy for one in seen.resources)
+    return "no accelerator is left out that could be served" if has_devices else ""
+
+
+def _left_out(seen: ConfigurationSeen) -> Iterator[Finding]:
+    """Only what somebody can mend: an unselected card, or one of another driver, is left out on purpose."""
+    for one in seen.left_out:
+        if one.code in _LEFT_OUT:
+            level, cure = _LEFT_OUT[one.code]
+            reason = f"no resource serves it: {one.code}"
+            yield Finding(level, quoted(one.path), reason, cure, quoted(one.reason))
+
+
 def _one_plugin(seen: NodeSeen) -> Iterator[Finding]:
+    yield from _vendors_plugins(seen)
     for one in seen.configuration.resources:
         if not one.is_plugin:
             continue
@@ -180,6 +231,19 @@ def _one_plugin(seen: NodeSeen) -> Iterator[Finding]:
         if cause == "stream-ended" and count >= UNSTABLE_ENDS:
             reason = f"the kubelet ended its registration {count:,} times"
             yield Finding("wrong", quoted(resource), reason, _TWO_PLUGINS)
+
+
+def _vendors_plugins(seen: NodeSeen) -> Iterator[Finding]:
+    """A vendor's plugin by its socket: NVIDIA's names whole GPUs as we do, so that ids do not tell it."""
+    ours = [one.name for one in seen.configuration.resources if one.is_plugin]
+    for socket in seen.other_sockets:
+        name = socket.path.rpartition("/")[2]
+        for pattern, domain, whose in _SOCKETS:
+            if socket.state == "answers" and pattern.fullmatch(name):
+                both = sorted(one for one in ours if one.startswith(domain))
+                if both:
+                    reason = f"{whose} device plugin runs beside the agent, which serves {', '.join(both)}"
+                    yield Finding("wrong", quoted(socket.path), reason, _TWO_PLUGINS)
 
 
 def _rights_fine(seen: ServerSeen) -> str:

@@ -53,16 +53,26 @@ class ResourceSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOutSeen:
+    """Hardware of the node that no resource serves: where it is, a stable code, and why."""
+
+    path: str
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigurationSeen:
     """`mistakes` are sentences with file and line; without any, `resources` are what is configured.
 
-    `warnings` name what is written and means nothing.
+    `warnings` name what is written and means nothing. `left_out` is what no resource serves.
     """
 
     path: str
     mistakes: tuple[str, ...] = ()
     resources: tuple[ResourceSeen, ...] = ()
     warnings: tuple[str, ...] = ()
+    left_out: tuple[LeftOutSeen, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

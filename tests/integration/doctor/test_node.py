@@ -18,8 +18,10 @@ from accelet.doctor.node.judgement import judge_node
 from accelet.doctor.node.kubelet import judge_kubelet
 from accelet.doctor.node.look import WhereToLook, look_at_node
 from accelet.fakeapi import FakeApi
+from accelet.fakehost.amd import MI210, RADEON, write_amd
 from accelet.fakehost.gpus import write_gpus
 from accelet.fakehost.nodes import ARC_I915, LAPTOP
+from accelet.fakehost.nvidia import T4, write_nvidia
 from accelet.fakekubelet import FakeKubelet
 from accelet.fakekubelet.sample_plugin import SamplePlugin
 from accelet.kubelet.paths import KubeletPaths
@@ -167,6 +169,81 @@ async def test_another_plugin_for_the_same_resource_is_found(folder: Path) -> No
             await asyncio.gather(plugin, return_exceptions=True)
     assert "another plugin serves it" in wrong["one-plugin"].reason
     assert wrong["one-plugin"].quote == "card0-0"
+
+
+NVIDIA = "- {name: nvidia.com/gpu, backend: nvidia-gpu}\n"
+
+
+async def left_out(folder: Path, resources: str) -> list[tuple[str, str, str]]:
+    """Level, reason and what was said of everything that is left out, on a node of these resources."""
+    file = write_config(folder, resources)
+    seen = await look_at_node(WhereToLook("node", KubeletPaths(folder), folder, file, "127.0.0.1:1", None))
+    (verdict,) = (one for one in judge_agent(seen) if one.check == "left-out")
+    return [(one.level, one.reason, one.quote) for one in verdict.findings]
+
+
+async def test_gpus_without_a_cdi_specification_are_found(folder: Path) -> None:
+    write_nvidia(folder, T4[:1], cdi=None)
+    ((level, reason, said),) = await left_out(folder, NVIDIA)
+    assert (level, reason) == ("wrong", "no resource serves it: no-cdi-name")
+    assert said.startswith("/etc/cdi and /var/run/cdi have no specification of nvidia.com/gpu")
+    assert await left_out(folder, NVIDIA.replace("}", ", inject: envvar}")) == []
+    write_nvidia(folder, T4[:1])
+    assert await left_out(folder, NVIDIA) == []
+
+
+async def test_a_specification_older_than_the_last_cut_is_found(folder: Path) -> None:
+    mig = "- {name: nvidia.com/mig, backend: nvidia-gpu, unit: mig}\n"
+    cut = replace(T4[0], instances=((1, 0),))
+    write_nvidia(folder, T4[:1])
+    before = (folder / "var/run/cdi/nvidia.yaml").read_text()
+    write_nvidia(folder, [cut])
+    assert await left_out(folder, NVIDIA + mig) == []
+    assert [level for level, *_ in await left_out(folder, NVIDIA)] == ["note"], "partitioned, and not served"
+    (folder / "var/run/cdi/nvidia.yaml").write_text(before)
+    found = await left_out(folder, NVIDIA + mig)
+    assert ("wrong", "no resource serves it: stale-cdi") in [(level, reason) for level, reason, _ in found]
+
+
+async def test_amds_gpus_without_kfd_are_found_and_cards_of_other_drivers_are_not(folder: Path) -> None:
+    amd = "- {name: amd.com/gpu, backend: amd-gpu}\n"
+    write_amd(folder, MI210[:1], has_kfd=False)
+    ((level, reason, _),) = await left_out(folder, amd)
+    assert (level, reason) == ("wrong", "no resource serves it: no-kfd")
+    write_amd(folder, RADEON)
+    assert await left_out(folder, amd) == []
+
+
+async def test_keys_of_nvidias_file_that_mean_nothing_are_noted(folder: Path) -> None:
+    (folder / "config.yaml").write_text("version: v1\nflags: {failOnInitError: true}\n")
+    where = WhereToLook("node", KubeletPaths(folder), folder, folder / "config.yaml", "127.0.0.1:1", None)
+    seen = await look_at_node(where)
+    (verdict,) = (one for one in judge_agent(seen) if one.check == "configuration")
+    ((level, said),) = ((one.level, one.quote) for one in verdict.findings)
+    assert (level, said.partition(":")[0]) == ("note", "flags.failOnInitError")
+
+
+@pytest.mark.parametrize(
+    ("name", "resources", "whose"),
+    [
+        ("nvidia-gpu.sock", NVIDIA, "NVIDIA's"),
+        ("nvidia-mig-1g.10gb.sock", NVIDIA, "NVIDIA's"),
+        ("amd.com_gpu", "- {name: amd.com/gpu, backend: amd-gpu}\n", "ROCm's"),
+        ("amd.com_gpu", NVIDIA, None),
+    ],
+)
+async def test_a_vendors_plugin_is_found_by_its_socket(
+    folder: Path, name: str, resources: str, whose: str | None
+) -> None:
+    """By the ids it cannot be: NVIDIA's plugin names whole GPUs by their UUIDs, as we do."""
+    write_config(folder, resources)
+    async with FakeKubelet(folder):
+        with socket.socket(socket.AF_UNIX) as other:
+            other.bind(str(folder / "device-plugins" / name))
+            other.listen()
+            wrong = await found(folder, None)
+    reason = wrong["one-plugin"].reason if "one-plugin" in wrong else None
+    assert whose is None if reason is None else reason.startswith(f"{whose} device plugin runs beside")
 
 
 async def test_rights_are_asked_one_by_one_and_a_missing_one_is_found(folder: Path) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from accelet.doctor.bundle import bundle_files
 from accelet.doctor.cluster.judgement import judge_cluster
 from accelet.doctor.cluster.network import judge_network
 from accelet.doctor.cluster.nodes import minor_of
-from accelet.doctor.cluster.objects import read_policy
+from accelet.doctor.cluster.objects import read_pod, read_policy
 from accelet.doctor.cluster.policies import (
     CARDS,
     GATE,
@@ -25,6 +26,7 @@ from accelet.doctor.cluster.policies import (
     SHARING,
     judge_policies,
 )
+from accelet.doctor.cluster.processes import judge_processes
 from accelet.doctor.cluster.seen import (
     AccountRight,
     AgentConfigSeen,
@@ -302,6 +304,42 @@ def test_no_bundle_depends_on_a_text_of_others(node: NodeSeen, cluster: ClusterS
 
 def _publishing(*cards: NodeCard) -> NodeMachine:
     return NodeMachine(Node("n", annotations={NODE_CARDS_ANNOTATION: render_node_cards(cards)}))
+
+
+@pytest.mark.parametrize(
+    ("image", "container", "serves", "is_found"),
+    [
+        ("nvcr.io/nvidia/k8s-device-plugin:v0.17.1", "nvidia-device-plugin", "nvidia.com/gpu", True),
+        ("harbor.local:5000/nvidia/k8s-device-plugin@sha256:0a", "main", "nvidia.com/gpu", True),
+        ("nvcr.io/nvidia/k8s-device-plugin:v0.17.1", "gpu-feature-discovery", "nvidia.com/gpu", False),
+        ("nvcr.io/nvidia/k8s-device-plugin:v0.17.1", "nvidia-device-plugin", "gpu.intel.com/i915", False),
+        ("rocm/k8s-device-plugin:latest", "amdgpu-dp-cntr", "amd.com/gpu", True),
+        ("docker.io/rocm/k8s-device-plugin:labeller-latest", "amdgpu-lbl-cntr", "amd.com/gpu", False),
+        ("rocm/k8s-device-plugin:latest", "amdgpu-dp-cntr", "nvidia.com/gpu", False),
+    ],
+)
+def test_vendors_plugins_beside_an_agent_are_found(
+    image: str, container: str, serves: str, is_found: bool
+) -> None:
+    def on_node(name: str, image: str, container: str, labels: dict[str, str]) -> PodSeen:
+        body = {
+            "metadata": {"name": name, "namespace": "kube-system", "labels": labels},
+            "spec": {"nodeName": "node-1", "containers": [{"name": container, "image": image}]},
+            "status": {"phase": "Running"},
+        }
+        return read_pod(msgspec.Raw(json.dumps(body).encode()))
+
+    ours = {"app.kubernetes.io/part-of": "accelet", "app.kubernetes.io/component": "agent"}
+    agent = ProcessSeen("DaemonSet", "kube-system", "accelet-agent", "agent", 1, 1)
+    seen = ClusterSeen(
+        0.0,
+        pods=(on_node("agent", "accelet:1", "agent", ours), on_node("other", image, container, {})),
+        configs=(AgentConfigSeen(agent, resources=(serves,)),),
+    )
+    (verdict,) = (one for one in judge_processes(seen) if one.check == "one-plugin")
+    assert [one.about for one in verdict.findings] == ["node-1"] * is_found
+    if "nvidia/" in image and is_found:
+        assert "nvidia.com/gpu.deploy.device-plugin=false" in verdict.findings[0].cure
 
 
 def test_cards_that_the_policies_do_not_count_are_found() -> None:
