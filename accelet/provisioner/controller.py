@@ -27,6 +27,7 @@ from accelet.provisioner.deciding.view import (
     Open,
     SliceRecord,
     SlicesView,
+    Step,
 )
 from accelet.provisioner.demand.owners import JobOwner
 from accelet.provisioner.demand.requests import spec_of
@@ -285,8 +286,14 @@ class Controller:
             silent = self._operations.silence(self._settings.lag_s)
             view = replace(self._state.view(request, listed, self._wall_s()), silent=silent)
             step = decide(view)
-            if step.record != view.record:
+            if step.record != view.record and not asks_for_end(view.record, step.record):
                 return await self._write_down(request, view, step.record)
+        return await self._go_on(request, view, step)
+
+    async def _go_on(self, request: SliceRequest, view: SlicesView, step: Step) -> float | None:
+        """Does what was decided, where all that it rests on is written down."""
+        if asks_for_end(view.record, step.record):
+            return await self._end_pool(request, view, step.record)
         if view.hosts != request.status.hosts and step.record.phase in _WATCHED:
             await self._writer.write(request, step.record, view.hosts)
             return 0.0
@@ -295,9 +302,7 @@ class Controller:
         return step.again_s
 
     async def _write_down(self, request: SliceRequest, view: SlicesView, record: SliceRecord) -> float:
-        """Writes down what was decided; the end of a pool once there is room to ask the provider for it."""
-        if asks_for_end(view.record, record) and not self._has_place(Look("request", request.key)):
-            return _FULL_S
+        """Writes down what was decided."""
         if await self._writer.write(request, record, view.hosts):
             self._tell(request, view.record, record)
             if record.phase in _IDLE and view.record.phase not in _IDLE:
@@ -305,6 +310,25 @@ class Controller:
             if _is_moving(record) and not _is_moving(view.record):
                 self._operations.list_soon()  # nobody lists often while nothing comes or goes
         return 0.0
+
+    async def _end_pool(self, request: SliceRequest, view: SlicesView, record: SliceRecord) -> float | None:
+        """Writes down that the provider is asked to delete the pool, and asks it, once there is room.
+
+        What is done is decided by the time that is written, on what there is then: however long the write
+        takes, it is not too late for it.
+        """
+        if not self._has_place(Look("request", request.key)):
+            return _FULL_S
+        await self._write_down(request, view, record)
+        written, listed = self._state.requests.get(request.key), self._operations.listed
+        if written is None or listed is None or not asks_for_end(view.record, written.record):
+            return 0.0
+        now_s = max(view.now_s, written.record.asked_end_s)
+        later = replace(self._state.view(written, listed, now_s), silent=view.silent)
+        step = decide(later)
+        if step.record != later.record or step.action is None:
+            return 0.0
+        return await self._act(written, later, step.action, step.again_s)
 
     def _fence(self, key: Key) -> AbstractAsyncContextManager[object]:
         """What the limits count must not grow between a look and its write. Where it cannot, nobody waits."""

@@ -60,10 +60,7 @@ def _evict(view: SlicesView, record: SliceRecord, nodes: tuple[str, ...]) -> Evi
 
 
 def asks_for_end(before: SliceRecord, after: SliceRecord) -> bool:
-    """Whether `after` says that the provider is asked to delete the pool, which comes next.
-
-    That is written once there is room for the request: it soon is too old to be believed.
-    """
+    """Whether `after` says that the provider is asked to delete the pool, which comes next."""
     return after.asked_end_s not in (0.0, before.asked_end_s)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 import msgspec
+import pytest
 from prometheus_client import CollectorRegistry
 
 from accelet.control.writer import FencedWriter
@@ -64,15 +65,18 @@ class _Nobody:
 
 
 class _Writer(SliceWriter):
-    """What is written is known at once. `written` counts the writes by request."""
+    """What is written is known after `write_s`. `written` counts the writes by request."""
 
-    def __init__(self, state: ProvisionerState) -> None:
+    def __init__(self, state: ProvisionerState, clock: FakeClock, write_s: float) -> None:
         nobody = _Nobody()
         super().__init__(cast(Client, nobody), FencedWriter(cast(ObjectApi, nobody), lambda: True), state)
         self.known, self.written = state, Counter[str]()
+        self.clock, self.write_s = clock, write_s
 
     async def write(self, request: SliceRequest, record: SliceRecord, hosts: str) -> bool:
         self.written[request.name] += 1
+        if self.write_s:
+            await self.clock.sleep(self.write_s)
         status = msgspec.convert(status_of(record, hosts, request.status), SliceRequestStatus)
         version = str(int(request.resource_version) + 1)
         self.known.set_request(replace(request, status=status, resource_version=version))
@@ -85,7 +89,9 @@ class _Writer(SliceWriter):
         return False
 
 
-async def test_many_slices_go_back_to_a_provider_that_answers_late() -> None:
+@pytest.mark.parametrize("write_s", [0.0, LAG_S])
+async def test_many_slices_go_back_to_a_provider_that_answers_late(write_s: float) -> None:
+    """Also where the API server takes longer to write down that one is deleted than that is believed for."""
     clock = FakeClock()
     settings = ProvisionerSettings(version="v1", most_operations=MOST, lag_s=LAG_S, poll_s=1.0)
     state, pools = ProvisionerState(settings, "a-label"), dict[str, NodePool]()
@@ -98,7 +104,7 @@ async def test_many_slices_go_back_to_a_provider_that_answers_late() -> None:
         own = msgspec.structs.replace(spec, slice_set=named)
         state.set_request(SliceRequest("ml", name, f"uid-{index}", "1", (), True, False, own, status))
         pools[f"pool-{index}"] = NodePool(f"pool-{index}", f"uid-{index}", "running")
-    writer = _Writer(state)
+    writer = _Writer(state, clock, write_s)
     fenced = FencedWriter(cast(ObjectApi, _Nobody()), lambda: True)
     controller = Controller(
         state,
@@ -113,7 +119,7 @@ async def test_many_slices_go_back_to_a_provider_that_answers_late() -> None:
         wall_s=clock.now_s,
     )
     work = asyncio.create_task(controller.run())
-    await clock.advance(SLICES / MOST * ANSWER_S + 60.0)
+    await clock.advance(SLICES / MOST * (ANSWER_S + 4 * write_s) + 60.0)
     work.cancel()
     await asyncio.gather(work, return_exceptions=True)
     assert not pools, "as many as may be at one time were deleted at each time"
