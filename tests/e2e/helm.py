@@ -26,13 +26,13 @@ class Helm:
         self._helm, self._folder, self._kubeconfig = helm, folder, kubeconfig
 
     def run(self, words: Sequence[str], values: Values | None = None) -> str:
-        """What it prints.
+        """What it prints. The image is the one of the tests, unless values name another.
 
         Raises:
             HelmRefusedError: it failed, with its words.
         """
         path = self._folder / "values.yaml"
-        path.write_text(json.dumps(values or {}))
+        path.write_text(json.dumps({"image": {"repository": "accelet"}, **(values or {})}))
         given = ["--values", str(path)] if values is not None else []
         cluster = ["--kubeconfig", str(self._kubeconfig)] if self._kubeconfig else []
         done = subprocess.run(

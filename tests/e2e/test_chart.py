@@ -29,7 +29,7 @@ ON: Values = {"enabled": True}
 NOTHING: Values = {
     "agent": OFF,
     "scheduler": OFF,
-    "policies": OFF,
+    "policies": {"enabled": False, "elsewhere": True},
     "network": OFF,
 }
 PLAIN: Values = {"enabled": True, "assignments": False, "cards": False}
@@ -330,7 +330,93 @@ def test_one_patch_reaches_both_policies(binaries: Binaries, tmp_path: Path) -> 
     assert lists == [[["gpu.intel.com/xe", "gpu.intel.com/i915"]]] * 2
 
 
+def test_it_goes_into_another_namespace_as_a_whole_where_that_is_trusted(helm: Helm) -> None:
+    values = {**EVERYTHING, "monitoring": {"dashboards": True, "alerts": True, "podMonitors": True}}
+    here = by_identity(helm.template(values))
+    there = helm.template({**values, "trustedNamespace": "gpus"}, namespace="gpus")
+    (quota,) = (each for each in there if each["kind"] == "ResourceQuota")
+    (scope,) = quota["spec"]["scopeSelector"]["matchExpressions"]
+    critical = {
+        each["spec"]["template"]["spec"]["priorityClassName"]
+        for each in there
+        if each["kind"] in ("DaemonSet", "Deployment")
+    }
+    assert critical <= set(scope["values"])
+    moved = {"kube-system": "gpus"}
+    assert by_identity(there).keys() - {("ResourceQuota", "gpus", "accelet-critical-pods")} == {
+        (kind, moved.get(namespace, namespace), name) for kind, namespace, name in here
+    }
+    for each in there:
+        text = json.dumps(each)
+        assert "serviceaccount:kube-system" not in text
+        assert 'namespace=\\"kube-system' not in text
+        for subject in each.get("subjects", ()):
+            assert subject["namespace"] == "gpus"
+    # What is meant of kube-system itself stays.
+    policies = of_kind(there, "ValidatingAdmissionPolicy")
+    assert "!= 'kube-system'" in json.dumps(policies["accelet-scheduler"])
+    config = yaml.safe_load(of_kind(there, "ConfigMap")["accelet-provisioner"]["data"]["config.yaml"])
+    assert config == {"version": "v1", "provider": "simulated", "simulated": {"namespace": "gpus"}}
+
+
+def test_pods_and_accounts_have_labels_and_annotations_of_ones_own(helm: Helm) -> None:
+    own = {
+        "podLabels": {"team": "ml", "app.kubernetes.io/name": "other"},
+        "podAnnotations": {"sidecar.istio.io/inject": "false"},
+        "accountAnnotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/x"},
+    }
+    parts = {name: dict(own) for name in CONTAINERS}
+    parts["provisioner"]["enabled"] = parts["tasks"]["enabled"] = True  # type: ignore[assignment]
+    made = helm.template(parts)
+    workloads = {**of_kind(made, "DaemonSet"), **of_kind(made, "Deployment")}
+    assert len(workloads) == len(CONTAINERS)
+    for each in workloads.values():
+        pod = each["spec"]["template"]["metadata"]
+        assert pod["labels"]["team"] == "ml"
+        assert each["spec"]["selector"]["matchLabels"].items() <= pod["labels"].items()
+        assert own["podAnnotations"].items() <= pod["annotations"].items()
+    accounts = of_kind(made, "ServiceAccount")
+    assert accounts.keys() == workloads.keys()
+    for account in accounts.values():
+        assert account["metadata"]["annotations"] == own["accountAnnotations"]
+
+
+def test_nothing_waits_for_policies_that_nobody_installs(helm: Helm, tmp_path: Path) -> None:
+    def requires(values: Values) -> tuple[bool, bool]:
+        maps = of_kind(helm.template(values), "ConfigMap")
+        agent, scheduler = (maps[f"accelet-{name}"]["data"]["config.yaml"] for name in ("agent", "scheduler"))
+        (tmp_path / "config.yaml").write_text(scheduler)
+        return (
+            parse_config(agent, "agent").require_policies,
+            read_settings(tmp_path / "config.yaml").require_policies,
+        )
+
+    assert requires({}) == (True, True)
+    assert requires({"policies": OFF}) == (False, False)
+    assert requires({"policies": {"enabled": False, "elsewhere": True}}) == (True, True)
+    for part in ("agent", "scheduler"):
+        config = {"version": "v1", "require_policies": True, **({"resources": []} if part == "agent" else {})}
+        for said in (config, yaml.safe_dump(config)):
+            with pytest.raises(HelmRefusedError, match=rf"{part}\.config has require_policies: true"):
+                helm.template({"policies": OFF, part: {"config": said}})
+
+
+def test_notes_say_what_is_there_and_what_is_not_guarded(helm: Helm) -> None:
+    def notes(values: Values, namespace: str = "kube-system") -> str:
+        words = ["install", "accelet", str(CHART), "--dry-run=client", "--namespace", namespace]
+        return helm.run(words, values).partition("\nNOTES:\n")[2]
+
+    usual = notes({})
+    assert "kubectl -n kube-system rollout status deployment/accelet-scheduler" in usual
+    assert "accelet doctor" in usual
+    assert "WARNING" not in usual
+    assert "provisioner" not in usual
+    assert "no admission policies are installed" in notes({"policies": OFF})
+    assert "-n gpus exec daemonset/accelet-agent" in notes({"trustedNamespace": "gpus"}, "gpus")
+
+
 REFUSED: Mapping[str, tuple[Values, str]] = {
+    "no image": ({"image": {"repository": ""}}, "image.repository: name the image"),
     "a value there is not": ({"agent": {"tpus": True}}, "tpus"),
     "a wrong type": ({"scheduler": {"replicas": "two"}}, "replicas"),
     "no digest": ({"image": {"digest": "latest"}}, "digest"),

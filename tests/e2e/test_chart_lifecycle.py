@@ -173,6 +173,38 @@ def test_it_goes_through_its_life_and_no_pod_is_left_at_the_gate(
     assert left(workloads, everything) == []
 
 
+OWN = "accelet-system"
+
+
+def test_it_works_in_a_namespace_of_its_own(helm: Helm, workloads: Workloads, reaches: Any) -> None:
+    values: Values = {
+        "trustedNamespace": OWN,
+        "agent": {"config": {"version": "v1", "resources": []}, "patch": reaches("agent")},
+        "scheduler": {"replicas": 1, "patch": reaches("scheduler")},
+        "uninstall": {"patch": reaches("gated")},
+    }
+    release = ["accelet", str(CHART), "--namespace", OWN, "--create-namespace"]
+    try:
+        helm.run(["install", *release, *PATIENCE], values)
+        wait_until_gating(workloads)
+        workloads.apply(asking_pod("waits"))
+        lease = f"/apis/coordination.k8s.io/v1/namespaces/{OWN}/leases/accelet-scheduler"
+        wait_until(
+            "the scheduler leads, and so has seen its policies in force",
+            lambda: (workloads.client.try_get(lease) or "").find('"holderIdentity"') > 0,
+            timeout_s=60,
+        )
+        wait_until(
+            "the scheduler says why the pod waits",
+            lambda: any(each["reason"] == "Waiting" for each in workloads.events("waits")),
+            timeout_s=60,
+        )
+        workloads.client.send("DELETE", pod_path("waits"), {"gracePeriodSeconds": 0})
+    finally:
+        helm.run(["uninstall", "accelet", "--namespace", OWN, *PATIENCE])
+    assert left(workloads, helm.template(values, namespace=OWN)) == []
+
+
 def test_gates_are_lifted_where_that_is_wanted_and_those_of_others_stay(
     helm: Helm, workloads: Workloads, reaches: Any
 ) -> None:

@@ -3,12 +3,34 @@ What every template here is made of. manifests/ are links to the files of deploy
 installed is written there, and the templates say only what of it is switched on, and what values change.
 */}}
 
+{{/*
+A file's text, of the release's namespace: where its objects are, whose accounts they name. What is said of kube-system
+itself stays: whom policies leave alone, whom nobody evicts. Takes root, file.
+*/}}
+{{- define "accelet.file" -}}
+{{- $text := .root.Files.Get (printf "manifests/%s" .file) | required .file -}}
+{{- $namespace := .root.Release.Namespace -}}
+{{- range $before := list "namespace: " "system:serviceaccount:" "namespace=\"" "kubectl -n " -}}
+{{- $text = replace (printf "%skube-system" $before) (printf "%s%s" $before $namespace) $text -}}
+{{- end -}}
+{{- $text -}}
+{{- end }}
+
 {{/* The objects of a file as they are written, but those of the kinds in `without`. Takes root, file, without. */}}
 {{- define "accelet.written" -}}
 {{- $without := .without | default list -}}
-{{- range $text := regexSplit "(?m)^---$" (.root.Files.Get (printf "manifests/%s" .file) | required .file) -1 }}
+{{- $root := .root -}}
+{{- $parts := dict "accelet-agent" "agent" "accelet-scheduler" "scheduler" "accelet-provisioner" "provisioner" "accelet-task-controller" "tasks" -}}
+{{- range $text := regexSplit "(?m)^---$" (include "accelet.file" .) -1 }}
 {{- $object := fromYaml $text -}}
 {{- if and $object.kind (not (has $object.kind $without)) }}
+{{- $part := ternary (get $parts (toString $object.metadata.name)) "" (eq $object.kind "ServiceAccount") }}
+{{- if $part }}
+{{- with (get $root.Values $part).accountAnnotations }}
+{{- $_ := set $object.metadata "annotations" (merge (dict) . ($object.metadata.annotations | default dict)) }}
+{{- $text = toYaml $object }}
+{{- end }}
+{{- end }}
 ---
 {{ $text }}
 {{- end }}
@@ -18,7 +40,7 @@ installed is written there, and the templates say only what of it is switched on
 {{/* The object of a kind in a file, as YAML. Takes root, file, kind. */}}
 {{- define "accelet.object" -}}
 {{- $kind := .kind -}}
-{{- range $text := regexSplit "(?m)^---$" (.root.Files.Get (printf "manifests/%s" .file) | required .file) -1 }}
+{{- range $text := regexSplit "(?m)^---$" (include "accelet.file" .) -1 }}
 {{- $object := fromYaml $text -}}
 {{- if eq (toString $object.kind) $kind }}
 {{- toYaml $object }}
@@ -58,6 +80,7 @@ volumes, containers and the like by their names, mounts by their paths, what is 
 {{- end }}
 
 {{- define "accelet.image" -}}
+{{- $_ := required "image.repository: name the image where your nodes can pull it, --set image.repository=registry.example.com/accelet (make image, docs/operating.md)" .Values.image.repository -}}
 {{- if .Values.image.digest -}}
 {{ .Values.image.repository }}@{{ .Values.image.digest }}
 {{- else -}}
@@ -83,6 +106,34 @@ volumes, containers and the like by their names, mounts by their paths, what is 
 {{- include "accelet.merge" (dict "into" .pod "patch" (deepCopy .values.patch)) -}}
 {{- end }}
 
+{{/* Labels and annotations of pods, beside their own. Takes workload, values. */}}
+{{- define "accelet.podMetadata" -}}
+{{- $metadata := .workload.spec.template.metadata -}}
+{{- with .values.podLabels -}}
+{{- $_ := set $metadata "labels" (merge (dict) ($metadata.labels | default dict) .) -}}
+{{- end -}}
+{{- with .values.podAnnotations -}}
+{{- $_ := set $metadata "annotations" (merge (dict) ($metadata.annotations | default dict) .) -}}
+{{- end -}}
+{{- end }}
+
+{{/*
+A configuration that waits for no policies where none are installed: nobody would ever lead, or follow an assignment. What
+somebody wrote is refused in its place. Takes root, config, name.
+*/}}
+{{- define "accelet.unguarded" -}}
+{{- $config := .config -}}
+{{- if not (or .root.Values.policies.enabled .root.Values.policies.elsewhere) -}}
+{{- $said := $config -}}
+{{- if kindIs "string" $said -}}{{- $said = fromYaml $said -}}{{- end -}}
+{{- if and $said.require_policies .isGiven -}}
+{{- fail (printf "%s has require_policies: true, and policies.enabled is false: it would wait for ever. Set policies.elsewhere where others have installed them, else require_policies: false" .name) -}}
+{{- end -}}
+{{- if $said.require_policies -}}{{- $config = set $said "require_policies" false -}}{{- end -}}
+{{- end -}}
+{{- include "accelet.config" $config -}}
+{{- end }}
+
 {{/* A configuration: YAML as it is, or a mapping as YAML. */}}
 {{- define "accelet.config" -}}
 {{- if kindIs "string" . }}{{ . }}{{ else }}{{ toYaml . }}{{ end -}}
@@ -95,9 +146,14 @@ volumes, containers and the like by their names, mounts by their paths, what is 
 {{- if .values.config -}}
 {{- $_ := set $map.data "config.yaml" (include "accelet.config" .values.config) -}}
 {{- end -}}
+{{- if .guards -}}
+{{- $said := include "accelet.unguarded" (dict "root" .root "config" (get $map.data "config.yaml") "isGiven" .values.config "name" .guards) -}}
+{{- $_ := set $map.data "config.yaml" $said -}}
+{{- end -}}
 {{- $_ := set $deployment.spec "replicas" .values.replicas -}}
 {{- $_ := set $deployment.spec.template.metadata.annotations "checksum/config" (sha256sum (get $map.data "config.yaml")) -}}
 {{- include "accelet.pod" (dict "root" .root "pod" $deployment.spec.template.spec "values" .values) -}}
+{{- include "accelet.podMetadata" (dict "workload" $deployment "values" .values) -}}
 ---
 {{ toYaml $map }}
 ---

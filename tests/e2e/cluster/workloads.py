@@ -12,6 +12,7 @@ POD_TIMEOUT_S = 60
 # Where objects of a kind are, for what tests make; add a line for another kind.
 COLLECTIONS: Mapping[str, str] = {
     "ConfigMap": "/api/v1/namespaces/{namespace}/configmaps",
+    "ResourceQuota": "/api/v1/namespaces/{namespace}/resourcequotas",
     "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
     "Pod": "/api/v1/namespaces/{namespace}/pods",
     "Namespace": "/api/v1/namespaces",
