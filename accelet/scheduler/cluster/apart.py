@@ -5,6 +5,7 @@ The rules are those of Kubernetes 1.33 to 1.37, for the topology key `kubernetes
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from accelet.kube.pods import Pod
 from accelet.kube.selection import HOSTNAME, PodTerm
 from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.layout import Layout
-from accelet.scheduler.cluster.shape import Limit
+from accelet.scheduler.cluster.shape import Limit, Separation
 from accelet.scheduler.cluster.usage import UNLIMITED
 
 MOST_RULES = 16
@@ -22,20 +23,26 @@ _REASON = "where pod anti-affinity keeps its pods apart"
 _MATCHES_A_UNIT = 2
 
 
-def limits_within(
+class KeptApart(NamedTuple):
+    """What keeps pods apart: amounts of nodes, and groups that share no node."""
+
+    limits: Sequence[Limit] = ()
+    separations: Sequence[Separation] = ()
+
+
+def find_apart(
     pods: Sequence[Pod], kept: Sequence[tuple[Pod, int]], layout: Layout, budget: Budget
-) -> list[Limit]:
+) -> KeptApart:
     """What keeps these pods apart from each other, and from those of their gang that are `kept` on leaves.
 
-    Exact but where of a term some pods have it that it does not select, and it selects others that do not
-    have it: these two may get one node.
+    Exact, for as many terms as are looked at.
 
     Raises:
         BudgetSpentError: it takes too much work.
     """
     with_terms = [pod for pod in (*pods, *(pod for pod, _ in kept)) if pod.apart_from]
     if not with_terms:
-        return []
+        return KeptApart()
     counts = Counter(term for pod in with_terms for term in pod.apart_from)
     rules = sorted(counts, key=lambda term: (-counts[term], _order(term)))[:MOST_RULES]
     budget.spend(len(rules) * (len(pods) + len(kept)) // _MATCHES_A_UNIT)
@@ -52,7 +59,8 @@ def limits_within(
             free = np.full(len(labelled), UNLIMITED)
             free[[leaf for leaf in leaves if labelled[leaf]]] = 0
             found.append(Limit(needs, free, _REASON))
-    return found
+    groups = dict.fromkeys(pair for term in rules for pair in _separated(term, pods))
+    return KeptApart(found, [Separation(one, other, labelled) for one, other in groups])
 
 
 def _order(term: PodTerm) -> tuple[object, ...]:
@@ -61,16 +69,41 @@ def _order(term: PodTerm) -> tuple[object, ...]:
     return sorted(term.namespaces or ()), requirements
 
 
+class _Roles(NamedTuple):
+    """By rank, whether a pod has a term and is selected by it, only has it, or only is selected by it."""
+
+    both: Sequence[bool]
+    only_has: Sequence[bool]
+    only_selected: Sequence[bool]
+
+
+def _roles(term: PodTerm, pods: Sequence[Pod]) -> _Roles:
+    sides = [(term in pod.apart_from, term.selects(pod.namespace, pod.labels)) for pod in pods]
+    return _Roles(
+        [has and selected for has, selected in sides],
+        [has and not selected for has, selected in sides],
+        [selected and not has for has, selected in sides],
+    )
+
+
+def _separated(term: PodTerm, pods: Sequence[Pod]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Several pods that only have a term, and several others that it selects: no amount keeps these apart.
+
+    They come in one order, whoever of them has the term.
+    """
+    _, only_has, only_selected = _roles(term, pods)
+    if min(sum(only_has), sum(only_selected)) < 2:
+        return []
+    one, other = sorted((tuple(map(int, only_has)), tuple(map(int, only_selected))), reverse=True)
+    return [(one, other)]
+
+
 def _needs(term: PodTerm, pods: Sequence[Pod]) -> list[tuple[tuple[int, ...], int]]:
     """What each pod needs of which amount of a node, so that those that a term keeps apart share none.
 
     A pod that has the term and is selected by it is alone among the others; they may be together.
     """
-    has = [term in pod.apart_from for pod in pods]
-    selected = [term.selects(pod.namespace, pod.labels) for pod in pods]
-    both = [one and other for one, other in zip(has, selected, strict=True)]
-    only_has = [one and not other for one, other in zip(has, selected, strict=True)]
-    only_selected = [other and not one for one, other in zip(has, selected, strict=True)]
+    both, only_has, only_selected = _roles(term, pods)
     rules = [(both, only_has), (both, only_selected)]
     if sum(only_has) == 1 or sum(only_selected) == 1:
         alone, others = (only_has, only_selected) if sum(only_has) == 1 else (only_selected, only_has)

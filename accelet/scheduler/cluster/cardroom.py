@@ -19,8 +19,8 @@ from accelet.scheduler.cards.reasons import MEMORY_NOT_KNOWN, needs_to_know_memo
 from accelet.scheduler.cards.state import CardStates
 from accelet.scheduler.cluster.layout import Layout, Mask
 from accelet.scheduler.cluster.residents import Residents
-from accelet.scheduler.cluster.room import MOST_SLOTS, Measure, NodeRoom, Runs
-from accelet.scheduler.cluster.shape import Limit, PodShape
+from accelet.scheduler.cluster.room import MOST_SLOTS, Measure, NodeRoom, Runs, Sides
+from accelet.scheduler.cluster.shape import Limit, PodShape, Separation
 from accelet.scheduler.cluster.topology import Ints
 
 _CODE = 60
@@ -97,6 +97,9 @@ class CardRoom:
 
     def fits(self, leaf: int, shapes: Mapping[PodShape, int]) -> bool:
         return self.amounts.fits(leaf, shapes) and self.cards_fit(int(self.codes[leaf]), shapes)
+
+    def sides(self, shapes: Sequence[PodShape]) -> list[Sides]:
+        return self.amounts.sides(shapes)
 
     def cards_fit(self, code: int, shapes: Mapping[PodShape, int]) -> bool:
         pods: Counter[CardNeeds] = Counter()
@@ -184,9 +187,12 @@ class CardRoom:
         return fit.holds is None and fit.is_decided
 
     def with_limits(
-        self, shapes: Sequence[PodShape], limits: Sequence[Limit] = ()
+        self,
+        shapes: Sequence[PodShape],
+        limits: Sequence[Limit] = (),
+        separations: Sequence[Separation] = (),
     ) -> tuple[Self, Sequence[PodShape]]:
-        amounts, limited = self.amounts.with_limits(shapes, limits)
+        amounts, limited = self.amounts.with_limits(shapes, limits, separations)
         return replace(self, amounts=amounts), limited
 
     def copy(self) -> Self:

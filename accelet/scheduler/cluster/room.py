@@ -1,6 +1,6 @@
 """What is free on each node while gangs are planned one after the other."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol, Self
@@ -12,8 +12,9 @@ from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.hostports import PortRoom
 from accelet.scheduler.cluster.layout import Layout, Mask
 from accelet.scheduler.cluster.residents import Residents
-from accelet.scheduler.cluster.shape import Limit, PodShape, name_of, with_amounts
+from accelet.scheduler.cluster.shape import Limit, PodShape, Separation, marks_of, name_of, with_amounts
 from accelet.scheduler.cluster.topology import Ints
+from accelet.scheduler.cluster.usage import UNLIMITED
 
 MOST_SLOTS = 2**20
 """More pods than any gang has; where pods ask for nothing, so many fit."""
@@ -29,6 +30,22 @@ class Measure(NamedTuple):
 
     free: Ints
     needs: tuple[int, ...]
+
+
+class Sides(NamedTuple):
+    """Kinds of pods by number, of which none of `one` shares a leaf of `where` with any of `other`."""
+
+    one: frozenset[int]
+    other: frozenset[int]
+    where: Mask
+
+
+class Marks(NamedTuple):
+    """The amounts by which is known which of two groups is on a leaf, and where they must not share one."""
+
+    one: str
+    other: str
+    where: Mask
 
 
 class Runs(Protocol):
@@ -77,6 +94,10 @@ class Room(Protocol):
         """Amounts that no set of these pods can exceed on any leaf; they need not be all that limits it."""
         ...
 
+    def sides(self, shapes: Sequence[PodShape]) -> list[Sides]:
+        """Which of these pods share no leaf with which others, by their place in `shapes`."""
+        ...
+
     def fits(self, leaf: int, shapes: Mapping[PodShape, int]) -> bool:
         """Whether so many pods of these shapes fit on this leaf together; if undecided, no, and a doubt."""
         ...
@@ -97,9 +118,14 @@ class Room(Protocol):
         ...
 
     def with_limits(
-        self, shapes: Sequence[PodShape], limits: Sequence[Limit] = ()
+        self,
+        shapes: Sequence[PodShape],
+        limits: Sequence[Limit] = (),
+        separations: Sequence[Separation] = (),
     ) -> tuple[Self, Sequence[PodShape]]:
         """The room and these pods' shapes, in which limits and ports of nodes are amounts like others.
+
+        Groups that `separations` keep apart share no leaf.
 
         Not to take of, but for copies of it.
         """
@@ -132,6 +158,7 @@ class NodeRoom:
     ports: PortRoom = field(default_factory=PortRoom)
     residents: Residents = field(default_factory=Residents)
     reasons: Mapping[str, str] = field(default_factory=dict)
+    marks: tuple[Marks, ...] = ()
 
     def metered(self, budget: Budget) -> Self:
         return replace(self, budget=budget)
@@ -154,15 +181,28 @@ class NodeRoom:
             self.measures(kinds),
             np.array([self._allowed(kind) for kind in kinds]),
             np.array([numbers[shape] for shape in shapes], dtype=np.int64),
+            self.sides(kinds),
             self.budget,
         )
+
+    def sides(self, shapes: Sequence[PodShape]) -> list[Sides]:
+        if not self.marks:
+            return []
+        asking: defaultdict[str, set[int]] = defaultdict(set)
+        for at, shape in enumerate(shapes):
+            for resource, _ in shape.units:
+                asking[resource].add(at)
+        groups = (
+            (frozenset(asking[one]), frozenset(asking[other]), where) for one, other, where in self.marks
+        )
+        return [Sides(one, other, where) for one, other, where in groups if one and other]
 
     def measures(self, shapes: Sequence[PodShape]) -> list[Measure]:
         units = [dict(shape.units) for shape in shapes]
         self.budget.spend(_QUESTION + len(shapes) + self.free.size // _LEAVES_A_UNIT)
         return [
             Measure(np.maximum(self._of(resource), 0), tuple(unit.get(resource, 0) for unit in units))
-            for resource in sorted({resource for unit in units for resource in unit})
+            for resource in sorted({resource for unit in units for resource in unit} - self._mark_names)
         ]
 
     def fits(self, leaf: int, shapes: Mapping[PodShape, int]) -> bool:
@@ -173,6 +213,8 @@ class NodeRoom:
                 return False
             for resource, amount in shape.units:
                 needed[resource] += count * amount
+        if any(needed[one] and needed[other] and where[leaf] for one, other, where in self.marks):
+            return False
         return all(amount <= self._of(resource)[leaf] for resource, amount in needed.items() if amount)
 
     def take(self, leaves: Sequence[int], shapes: Sequence[PodShape]) -> Sequence[Assignment | None]:
@@ -199,9 +241,14 @@ class NodeRoom:
         return None
 
     def with_limits(
-        self, shapes: Sequence[PodShape], limits: Sequence[Limit] = ()
+        self,
+        shapes: Sequence[PodShape],
+        limits: Sequence[Limit] = (),
+        separations: Sequence[Separation] = (),
     ) -> tuple[Self, Sequence[PodShape]]:
         limits = (*limits, *self.ports.limits(shapes, self.layout.leaf_of, self.budget))
+        first = len(limits)
+        limits = (*limits, *marks_of(separations, len(self.closed)))
         if not limits:
             return self, shapes
         names = [name_of(number) for number in range(len(limits))]
@@ -210,6 +257,12 @@ class NodeRoom:
             columns={**self.columns, **{name: len(self.free) + row for row, name in enumerate(names)}},
             free=np.concatenate((self.free, np.array([limit.free for limit in limits], dtype=np.int64))),
             reasons={name: limit.reason for name, limit in zip(names, limits, strict=True)},
+            marks=tuple(
+                Marks(one, other, separation.where)
+                for separation, one, other in zip(
+                    separations, names[first::2], names[first + 1 :: 2], strict=True
+                )
+            ),
         )
         return room, with_amounts(shapes, limits)
 
@@ -222,7 +275,18 @@ class NodeRoom:
         return replace(self, closed=self.closed | closed, closed_for=closed_for)
 
     def _allowed(self, shape: PodShape) -> Mask:
-        return np.asarray(self.layout.eligible(shape.rules) & ~self.closed)
+        allowed = self.layout.eligible(shape.rules) & ~self.closed
+        if self.marks:
+            units = {resource for resource, _ in shape.units}
+            for *pair, where in self.marks:
+                for own, others in (pair, pair[::-1]):
+                    if own in units:
+                        allowed &= ~(where & (self._of(others) < UNLIMITED))
+        return np.asarray(allowed)
+
+    @property
+    def _mark_names(self) -> set[str]:
+        return {name for one, other, _ in self.marks for name in (one, other)}
 
     def _of(self, resource: str) -> Ints:
         column = self.columns.get(resource)
@@ -232,28 +296,45 @@ class NodeRoom:
 class _NodeRuns:
     """Runs by sums: what pods `i … j-1` need of a resource is a difference of two of its prefix sums."""
 
-    def __init__(self, measures: Sequence[Measure], allowed: Mask, kinds: Ints, budget: Budget) -> None:
+    def __init__(
+        self, measures: Sequence[Measure], allowed: Mask, kinds: Ints, sides: Sequence[Sides], budget: Budget
+    ) -> None:
         self._budget = budget
         self._free = np.array([measure.free for measure in measures])
         self._needed = np.zeros((len(measures), len(kinds) + 1), dtype=np.int64)
         for row, measure in enumerate(measures):
             np.cumsum(np.array(measure.needs)[kinds], out=self._needed[row, 1:])
         self._allowed, self._kinds = allowed, kinds
+        self._where = [one.where for one in sides]
+        self._with_both = [_last_with_both(kinds, one) for one in sides]
         self._known: dict[bytes, Ints] = {}
 
     def starts(self, leaf: int) -> Ints:
         free, allowed = self._free[:, leaf], self._allowed[:, leaf]
-        key = free.tobytes() + allowed.tobytes()
+        where = np.array([at[leaf] for at in self._where], dtype=bool)
+        key = free.tobytes() + allowed.tobytes() + where.tobytes()
         if key not in self._known:
             self._budget.spend(_QUESTION + self._needed.size // _CELLS_A_UNIT)
-            self._known[key] = self._starts(free, allowed)
+            self._known[key] = self._starts(free, allowed, where)
         return self._known[key]
 
-    def _starts(self, free: Ints, allowed: Mask) -> Ints:
+    def _starts(self, free: Ints, allowed: Mask, where: Mask) -> Ints:
         ranks = np.arange(self._needed.shape[1])
         # A run may not reach over the last pod that is not allowed here at all.
         refused = np.where(allowed[self._kinds], 0, ranks[1:])
         starts = np.maximum.accumulate(np.concatenate(([0], refused)))
         for needed, amount in zip(self._needed, free, strict=True):
             np.maximum(starts, np.searchsorted(needed, needed - amount), out=starts)
+        for at in np.flatnonzero(where).tolist():
+            np.maximum(starts, self._with_both[at], out=starts)
         return starts
+
+
+def _last_with_both(kinds: Ints, sides: Sides) -> Ints:
+    """For every `j`, the least `i` for which ranks `i … j-1` are not of both sides."""
+    ranks = np.arange(1, len(kinds) + 1)
+    last = (
+        np.maximum.accumulate(np.where(np.isin(kinds, list(side)), ranks, 0))
+        for side in (sides.one, sides.other)
+    )
+    return np.concatenate(([0], np.minimum(*last)))

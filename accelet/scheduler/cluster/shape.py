@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from accelet.kube.pods import HostPort, Pod
 from accelet.kube.requests import pod_units
 from accelet.kube.selection import NodeTerm, Toleration
@@ -113,9 +116,26 @@ class Limit(NamedTuple):
     reason: str
 
 
+class Separation(NamedTuple):
+    """Two groups of the pods to be placed, no pod of one on a leaf with a pod of the other.
+
+    `one` and `other` are 1 for each pod of that group, by rank; `where` has the leaves on which it holds.
+    """
+
+    one: tuple[int, ...]
+    other: tuple[int, ...]
+    where: npt.NDArray[np.bool_]
+
+
 def leaves_one_a_leaf(limit: Limit) -> bool:
     """Whether no two of the pods get enough of it on any leaf."""
     return int(limit.free.max(initial=0)) < 2 * min(limit.needs)
+
+
+def marks_of(separations: Sequence[Separation], leaves: int) -> list[Limit]:
+    """Amounts of which there is enough everywhere: what is taken of them says which group is on a leaf."""
+    groups = (group for separation in separations for group in (separation.one, separation.other))
+    return [Limit(group, np.full(leaves, UNLIMITED), "") for group in groups]
 
 
 def name_of(number: int) -> str:

@@ -12,7 +12,8 @@ fallback      Quick placements of unlike pods by rules of thumb, and the sure on
 gangproblems  What is to be solved to place a gang: within which domains, in which room, beside whom.
 identical     Places for like pods: provably the least distance, then the least room left over in used
               domains.
-knapsack      The tree knapsack with fixed charges: the cheapest domains that hold a number of like pods.
+knapsack      Two knapsacks: the cheapest domains that hold a number of like pods, and leaves for two groups
+              of pods.
 monotone      The best placement of unlike pods that visits leaves in a given order, each with one run of
               ranks.
 plan          Gangs in order and a cluster to a plan: who sits where, how far apart, how well proven, or why

@@ -18,12 +18,14 @@ _POD, _LEAVES_A_UNIT = 20, 50
 """What a pod costs of the gang's budget, and how many leaves are looked at for one unit."""
 
 
-def place_kind_by_kind(problem: PlacementProblem, scope: slice | Ints) -> list[Ints] | None:
+def place_kind_by_kind(
+    problem: PlacementProblem, scope: slice | Ints, usable: Sequence[Mask] = ()
+) -> list[Ints] | None:
     """The leaves of each kind's pods, each kind placed as near together as the kinds before it leave room.
 
     Only leaves in `scope` are used: it lies in one domain of the level within which the pods must stay. The
     kind that has the least room for its number goes first, so that it is not crowded out; that is a rule of
-    thumb: None does not prove that there is no placement.
+    thumb: None does not prove that there is no placement. `usable` has the leaves of each kind, if not all.
     """
     left, kinds, demand = problem.room.copy(), problem.kinds, problem.demand.only(scope)
     counts = demand.counts
@@ -32,6 +34,8 @@ def place_kind_by_kind(problem: PlacementProblem, scope: slice | Ints) -> list[I
     untouched = np.ones_like(demand.slots[0])
     for kind in order:
         slots = np.minimum(left.slots(kinds[kind], counts[kind]), demand.slots[kind])
+        if usable:
+            slots *= usable[kind]
         if problem.is_exclusive:
             slots *= untouched
         problem.budget.spend(work_to_place(problem.tree))

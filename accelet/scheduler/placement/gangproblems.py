@@ -7,7 +7,7 @@ import numpy as np
 
 from accelet.kube.pods import Pod
 from accelet.scheduler.budget import Budget
-from accelet.scheduler.cluster.apart import limits_within
+from accelet.scheduler.cluster.apart import find_apart
 from accelet.scheduler.cluster.layout import Layout, Mask
 from accelet.scheduler.cluster.room import Room
 from accelet.scheduler.cluster.shape import leaves_one_a_leaf
@@ -105,11 +105,12 @@ def _together(gang: Gang, layout: Layout, budget: Budget) -> SharedDomains | Non
 def _problem_of(gang: Gang, layout: Layout, room: Room, within: int) -> PlacementProblem:
     room = room.without(_excluded(gang, layout), REFUSED) if gang.excluded else room
     there = [(member, leaf) for member, leaf in places_of(gang, layout) if leaf is not None]
+    apart = find_apart(gang.pods, there, layout, room.budget)
     limits = [
-        *limits_within(gang.pods, there, layout, room.budget),
+        *apart.limits,
         *spread_within(gang.pods, gang.shapes, there, layout, room.budget),
     ]
-    room, shapes = room.with_limits(gang.shapes, limits)
+    room, shapes = room.with_limits(gang.shapes, limits, apart.separations)
     is_exclusive = gang.is_exclusive or (not there and any(map(leaves_one_a_leaf, limits)))
     slices = slices_of(gang, layout)
     problem = PlacementProblem(layout.tree, room, tuple(shapes), within, is_exclusive, slices)

@@ -1,11 +1,15 @@
-"""The tree knapsack with fixed charges: the cheapest domains that hold a number of like pods."""
+"""Two knapsacks: the cheapest domains that hold a number of like pods, and leaves for two groups of pods."""
 
 from bisect import bisect_left, insort
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from accelet.scheduler.budget import Budget, BudgetSpentError
+from accelet.scheduler.cluster.layout import Mask
 from accelet.scheduler.cluster.topology import ROOT, Ints, Tree
 
 NEVER = np.int64(2**62)
@@ -13,6 +17,9 @@ NEVER = np.int64(2**62)
 
 _CELLS_AT_ONCE = 2**15
 """As many as a processor's nearer caches hold."""
+
+_BEGIN, _CELLS_A_UNIT = 60, 100
+"""What one question costs of the gang's budget, and how many cells of the table are filled for one unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,3 +216,69 @@ def parent_room(tree: Tree, room: Ints, level: int) -> Ints:
     if level == ROOT:
         return np.array([room.sum()])
     return np.add.reduceat(room, tree.starts[level][:-1]) if len(room) else room
+
+
+class GroupRoom(NamedTuple):
+    """How many pods of a group each leaf takes at most if no other pod is there, and how many there are."""
+
+    slots: Ints
+    pods: int
+
+
+class SharedOut(NamedTuple):
+    """The leaves of each of two groups."""
+
+    one: Mask
+    other: Mask
+
+
+def share_out(one: GroupRoom, other: GroupRoom, where: Mask, budget: Budget) -> SharedOut | None:
+    """Leaves for two groups, with room for both; None proves that there are none.
+
+    On leaves that are not of `where` both may be. The table has a row for each number of leaves that are
+    alike, doubled, and a cell for each pod of the first group: the least room that the other group loses.
+
+    Raises:
+        BudgetSpentError: it takes more work than is left.
+    """
+    contested = where & (one.slots > 0) & (other.slots > 0)
+    needed = max(0, one.pods - int(one.slots[~contested].sum()))
+    needed_by_other = max(0, other.pods - int(other.slots[~contested].sum()))
+    leaves = np.flatnonzero(contested)
+    rooms = np.stack((np.minimum(one.slots[leaves], needed), np.minimum(other.slots[leaves], other.pods)))
+    kinds, first, counts = np.unique(rooms, axis=1, return_inverse=True, return_counts=True)
+    of_kind = np.asarray(first).reshape(-1)
+    items = list(_items(kinds, counts))
+    work = _BEGIN + len(items) * (needed + 1) // _CELLS_A_UNIT + len(leaves) // _CELLS_A_UNIT
+    if work > budget.left:
+        raise BudgetSpentError("too many ways to share nodes out between two groups of pods")
+    budget.spend(work)
+    cells = np.arange(needed + 1)
+    loss = np.where(cells > 0, NEVER, 0)
+    taken: list[Mask] = []
+    for _, room, lost in items:
+        with_it = loss[np.maximum(cells - room, 0)] + lost
+        taken.append(with_it < loss)
+        loss = np.minimum(loss, with_it)
+    if int(rooms[1].sum()) - int(loss[needed]) < needed_by_other:
+        return None
+    chosen = np.zeros(kinds.shape[1], dtype=np.int64)
+    left = needed
+    for (kind, room, _), takes in zip(reversed(items), reversed(taken), strict=True):
+        if takes[left]:
+            chosen[kind] += room // max(1, int(kinds[0, kind]))
+            left = max(0, left - room)
+    of_one = np.zeros(len(where), dtype=bool)
+    for kind, number in enumerate(chosen.tolist()):
+        of_one[leaves[of_kind == kind][:number]] = True
+    return SharedOut(of_one | ~contested, ~of_one | ~contested)
+
+
+def _items(kinds: Ints, counts: Ints) -> Iterator[tuple[int, int, int]]:
+    """So many leaves of one kind as one item, by powers of two: the kind, and the room of either group."""
+    for kind, count in enumerate(counts.tolist()):
+        left, some = count, 1
+        while left:
+            some = min(some, left)
+            yield kind, some * int(kinds[0, kind]), some * int(kinds[1, kind])
+            left, some = left - some, 2 * some

@@ -1,7 +1,7 @@
 """Unlike pods to be placed, in the terms in which every search of them thinks."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -9,10 +9,10 @@ from itertools import pairwise
 import numpy as np
 
 from accelet.scheduler.budget import Budget
-from accelet.scheduler.cluster.room import Measure, Room, Runs
+from accelet.scheduler.cluster.room import Measure, Room, Runs, Sides
 from accelet.scheduler.cluster.shape import PodShape
 from accelet.scheduler.cluster.topology import ROOT, Ints, Tree
-from accelet.scheduler.placement.knapsack import RankSlices, parent_room
+from accelet.scheduler.placement.knapsack import GroupRoom, RankSlices, SharedOut, parent_room, share_out
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +36,13 @@ class Demand:
     def counts(self) -> list[int]:
         """How many pods there are of each kind."""
         return [int(count) for count in np.bincount(self.kinds, minlength=len(self.slots))]
+
+    def group(self, kinds: Collection[int], scope: slice) -> GroupRoom:
+        """At most so many pods of these kinds fit on each leaf of `scope`, and so many there are."""
+        slots = np.zeros_like(self.slots[0])
+        for kind in kinds:
+            slots[scope] += self.slots[kind][scope]
+        return GroupRoom(slots, sum(self.counts[kind] for kind in kinds))
 
     def only(self, leaves: slice | Ints) -> "Demand":
         """The same pods when no other leaves than these may be used."""
@@ -125,6 +132,20 @@ class PlacementProblem:
         numbers = {kind: number for number, kind in enumerate(self.kinds)}
         ranks = np.array([numbers[shape] for shape in self.shapes], dtype=np.int64)
         return Demand(ranks, slots, tuple(measures))
+
+    @cached_property
+    def sides(self) -> list[Sides]:
+        """Which kinds of pods share no leaf with which others."""
+        return self.room.sides(self.kinds)
+
+    def share_out(self, sides: Sides, scope: slice, demand: Demand) -> SharedOut | None:
+        """Leaves of `scope` for either side by the slots of `demand`; None proves that there are none.
+
+        Raises:
+            BudgetSpentError: it takes more work than is left.
+        """
+        one, other = (demand.group(side, scope) for side in (sides.one, sides.other))
+        return share_out(one, other, sides.where, self.budget)
 
     @cached_property
     def _runs(self) -> Runs:

@@ -100,6 +100,7 @@ def _bound_and_scopes(problem: PlacementProblem) -> tuple[Bound, Sequence[slice]
     demand, tree, budget = problem.demand_at_most, problem.tree, problem.budget
     budget.spend(_SCOPE + len(demand.slots) * (1 + tree.leaf_count // _LEAVES_A_UNIT))
     scopes: Sequence[slice] = list(demand.scopes(tree, problem.within))
+    scopes = _without_hopeless(problem, scopes)
     bound = Bound((0,) * len(tree.codes), tree.scheme.steps)
     if not scopes:
         return bound, scopes
@@ -111,6 +112,19 @@ def _bound_and_scopes(problem: PlacementProblem) -> tuple[Bound, Sequence[slice]
             scopes = [scope for of_scope, scope in bounds if not of_scope.is_hopeless]
             bound = min((b for b, _ in bounds if not b.is_hopeless), key=lambda b: b.distance, default=bound)
     return bound, scopes
+
+
+def _without_hopeless(problem: PlacementProblem, scopes: Sequence[slice]) -> Sequence[slice]:
+    """Without the domains in which two groups of pods that share no leaf cannot both be."""
+    if not problem.sides or len(scopes) > _MOST_BOUNDS:
+        return scopes
+    possible = list(scopes)
+    with suppress(BudgetSpentError), problem.budget.part(3) as share:
+        paid = replace(problem, room=problem.room.metered(share))
+        for scope in scopes:
+            if any(paid.share_out(one, scope, problem.demand_at_most) is None for one in problem.sides):
+                possible.remove(scope)
+    return possible
 
 
 class _Solver:
@@ -205,6 +219,24 @@ class _Solver:
             if not self._is_proven:
                 placed = place_kind_by_kind(self._problem, scope)
                 self._keep(None if placed is None else self._problem.by_rank(placed))
+            if self._best is None and self._problem.sides:
+                placed = self._place_by_sides(scope)
+                self._keep(None if placed is None else self._problem.by_rank(placed))
+
+    def _place_by_sides(self, scope: slice) -> list[Ints] | None:
+        """Kind by kind, where those that share no leaf with others have leaves of their own.
+
+        Where the gang is two such kinds, there is no placement if this finds none.
+        """
+        usable = [np.ones(self._tree.leaf_count, dtype=bool) for _ in self._demand.slots]
+        for sides in self._problem.sides:
+            shared = self._problem.share_out(sides, scope, self._demand)
+            if shared is None:
+                return None
+            for kinds, leaves in ((sides.one, shared.one), (sides.other, shared.other)):
+                for kind in kinds:
+                    usable[kind] &= leaves
+        return place_kind_by_kind(self._problem, scope, usable)
 
     def _try_one_per_leaf(self, scope: slice) -> bool:
         placed = place_one_per_leaf(self._demand.only(scope), self._budget)

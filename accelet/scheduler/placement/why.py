@@ -50,7 +50,8 @@ def explain_unlike(problem: PlacementProblem, *, is_settled: bool) -> str:
     pods = len(problem.shapes)
     where = "the cluster" if problem.within == ROOT else f"any {level_name(problem)}"
     if is_settled:
-        return f"each of its {pods} unlike pods fits alone, but not all together in {where}"
+        apart = ", where pod anti-affinity keeps some of them apart" if problem.sides else ""
+        return f"each of its {pods} unlike pods fits alone, but not all together in {where}{apart}"
     return f"no place was found for its {pods} unlike pods together in {where}; that is not proven impossible"
 
 

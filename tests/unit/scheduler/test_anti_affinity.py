@@ -15,10 +15,12 @@ from accelet.kube.podparser import parse_pod
 from accelet.kube.selection import MOST_REQUIREMENTS, MOST_TERMS, MOST_VALUES
 from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.cluster import Cluster
+from accelet.scheduler.cluster.residents import Residents
 from accelet.scheduler.cluster.topology import Scheme
+from accelet.scheduler.errors import BrokenPlanError
 from accelet.scheduler.gangs.grouping import GATE_PREFIX, find_gangs
 from accelet.scheduler.placement.backlog import plan_backlog
-from accelet.scheduler.placement.plan import Plan, find_places, plan_gang
+from accelet.scheduler.placement.plan import Plan, check_plan, find_places, plan_gang
 from accelet.scheduler.placement.reservation import Patience
 from accelet.scheduler.placement.unlike import USUAL_EFFORT
 from tests.fakes.manifests import Raw, raw_container, raw_pod
@@ -115,18 +117,6 @@ def _least(raws: Sequence[Mapping[str, Any]]) -> int | None:
     return min(lengths, default=None)
 
 
-def _is_open(raws: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a term is had by several pods that it does not select, and selects several others."""
-    for raw in raws:
-        for term in _terms(raw):
-            has = [term in _terms(one) for one in raws]
-            selected = [_selects(term, raw["metadata"], one["metadata"]) for one in raws]
-            pairs = list(zip(has, selected, strict=True))
-            if min(pairs.count((True, False)), pairs.count((False, True))) > 1:
-                return True
-    return False
-
-
 _labels = st.fixed_dictionaries({}, optional={"app": st.sampled_from("ab"), "role": st.sampled_from("xy")})
 _key = st.sampled_from(("app", "role"))
 _expression = st.one_of(
@@ -161,7 +151,6 @@ def _gangs(draw: st.DrawFn) -> list[Raw]:
 
 @given(_gangs())
 def test_a_gang_gets_the_best_place_that_its_anti_affinity_allows(raws: list[Raw]) -> None:
-    assume(not _is_open(raws))
     decided, least = _decide(raws), _least(raws)
     assert (decided.nodes is None) == (least is None), decided.reason
     if decided.nodes is not None:
@@ -170,15 +159,9 @@ def test_a_gang_gets_the_best_place_that_its_anti_affinity_allows(raws: list[Raw
         assert decided.is_optimal
 
 
-@given(_gangs())
-def test_what_cannot_be_judged_refuses_nobody(raws: list[Raw]) -> None:
-    if _least(raws) is not None:
-        assert _decide(raws).nodes is not None
-
-
 @given(_gangs(), st.data())
 def test_pods_that_come_anew_keep_away_from_those_that_stay(raws: list[Raw], data: st.DataObject) -> None:
-    assume(not _is_open(raws) and len(raws) > 1)
+    assume(len(raws) > 1)
     first = data.draw(st.sampled_from([one.name for one in _NODES]))
     raws[0]["spec"]["nodeName"] = first
     del raws[0]["spec"]["schedulingGates"]
@@ -196,6 +179,81 @@ def test_a_launcher_without_rules_is_kept_apart_by_those_of_the_workers() -> Non
     assert sorted(decided.nodes) == ["a", "b", "c"]
     decided = _decide(raws, [_node("a", "x/p/1"), _node("b", "x/p/2")])
     assert decided.nodes is None
+
+
+_ROLE = {name: {"role": name} for name in ("server", "worker")}
+
+
+def _servers_and_workers(roles: Sequence[str], who_avoids: str = "worker") -> list[Raw]:
+    """Pods of two roles, of which one avoids the nodes of the other."""
+    (avoided,) = set(_ROLE) - {who_avoids}
+    apart = [_term({"matchLabels": {"job-name": "j", **_ROLE[avoided]}})]
+    return [_raw(rank, _ROLE[role], apart if role == who_avoids else []) for rank, role in enumerate(roles)]
+
+
+@pytest.mark.parametrize("who_avoids", ["server", "worker"])
+def test_workers_that_avoid_the_nodes_of_several_servers_share_none_with_them(who_avoids: str) -> None:
+    raws = _servers_and_workers(["server", "worker", "worker", "server", "worker", "worker"], who_avoids)
+    nodes = [_node("a", "x/p/1"), _node("b", "x/p/2", gpus=4)]
+    decided = _decide(raws, nodes)
+    assert decided.nodes == ("a", "b", "b", "a", "b", "b")
+    assert decided.is_optimal
+    decided = _decide(raws, [*nodes[:1], _node("b", "x/p/2", gpus=3)])
+    assert decided.nodes is None
+    assert decided.is_settled
+    assert decided.reason == (
+        "each of its 6 unlike pods fits alone, but not all together in the cluster, "
+        "where pod anti-affinity keeps some of them apart"
+    )
+
+
+def test_a_plan_with_servers_and_workers_on_one_node_is_not_carried_out() -> None:
+    raws = _servers_and_workers(["server", "server", "worker", "worker"])
+    nodes = [_node("a", "x/p/1", gpus=4), _node("b", "x/p/2", gpus=4)]
+    decided, layout = _decide(raws, nodes), Cluster(Scheme(), nodes).layout
+    assert check_plan(decided, layout, Residents()).is_checked
+    with pytest.raises(BrokenPlanError, match=r"pods p-2 and p-\d must not share a node, but would share a"):
+        check_plan(replace(decided, nodes=("a", "a", "a", "b")), layout, Residents())
+
+
+def _can_share_out(free: Sequence[int], servers: int, workers: int) -> bool:
+    """Whether some nodes have room for the servers, and the others for the workers."""
+    sums = {0}
+    for gpus in free:
+        sums |= {one + gpus for one in sums}
+    return any(one >= servers and sum(free) - one >= workers for one in sums)
+
+
+@given(
+    st.lists(st.integers(0, 9), min_size=1, max_size=24),
+    st.integers(2, 60),
+    st.integers(2, 60),
+    st.booleans(),
+)
+def test_groups_too_large_to_try_all_places_find_one_or_there_is_none(
+    free: list[int], servers: int, workers: int, is_mixed: bool
+) -> None:
+    roles = [*["server"] * servers, *["worker"] * workers]
+    roles = roles[::2] + roles[1::2] if is_mixed else roles
+    nodes = [_node(f"n{at}", f"x/{at // 4}/{at}", gpus=gpus) for at, gpus in enumerate(free)]
+    raws = _servers_and_workers(roles)
+    decided = _decide(raws, nodes)
+    assert (decided.nodes is not None) == _can_share_out(free, servers, workers)
+    if decided.nodes is None:
+        assert decided.is_settled
+        return
+    at = {role: {node for node, of in zip(decided.nodes, roles, strict=True) if of == role} for role in _ROLE}
+    assert not at["server"] & at["worker"]
+
+
+def test_groups_of_unlike_pods_find_places_apart() -> None:
+    raws = _servers_and_workers([*["server"] * 8, *["worker"] * 80])
+    for rank, raw in enumerate(raws):
+        raw["spec"]["containers"][0]["resources"]["requests"] = {GPU: 1 + rank % 3}
+    nodes = [_node(f"n{at}", f"x/{at // 8}/{at}", gpus=8) for at in range(40)]
+    decided = _decide(raws, nodes)
+    assert decided.nodes is not None
+    assert not set(decided.nodes[:8]) & set(decided.nodes[8:])
 
 
 def test_pods_that_share_no_node_and_are_unlike_find_the_nodes_that_they_need() -> None:

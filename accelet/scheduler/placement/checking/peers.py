@@ -18,13 +18,12 @@ def find_apart_fault(seating: Seating) -> str | None:
     members = [*seating.gang.pods, *(pod for pods in seating.kept.values() for pod in pods)]
     terms = _promised(members)
     for term in terms:
-        is_exact = _is_exact(term, seating.gang.pods)
         for name, seats in seating.by_node.items():
             node = seating.node(name)
             if node is None or HOSTNAME not in node.labels:
                 continue
             new, kept = [seat.pod for seat in seats], seating.kept.get(name, ())
-            if len(new) + len(kept) > 1 and (pods := _kept_apart(term, new, kept, is_exact=is_exact)):
+            if len(new) + len(kept) > 1 and (pods := _kept_apart(term, new, kept)):
                 return f"pods {pods[0].name} and {pods[1].name} must not share a node, but would share {name}"
     return None
 
@@ -35,16 +34,7 @@ def _promised(members: Iterable[Pod]) -> Sequence[PodTerm]:
     return [term for term, count in counts.items() if not least or count > least[0]]
 
 
-def _is_exact(term: PodTerm, pods: Sequence[Pod]) -> bool:
-    """Whether pods that have a term are kept from all it selects: if these, or those, are one alone."""
-    only_has = sum(1 for pod in pods if term in pod.apart_from and not _selects(term, pod))
-    only_selected = sum(1 for pod in pods if term not in pod.apart_from and _selects(term, pod))
-    return min(only_has, only_selected) <= 1
-
-
-def _kept_apart(
-    term: PodTerm, new: Sequence[Pod], kept: Sequence[Pod], *, is_exact: bool
-) -> tuple[Pod, Pod] | None:
+def _kept_apart(term: PodTerm, new: Sequence[Pod], kept: Sequence[Pod]) -> tuple[Pod, Pod] | None:
     """A pod that has the term and another that it selects, of which not both were there before."""
     pods = [*((pod, True) for pod in new), *((pod, False) for pod in kept)]
     having = [(pod, is_new) for pod, is_new in pods if term in pod.apart_from]
@@ -53,8 +43,7 @@ def _kept_apart(
     # Of each kind two are enough: with more, some pair is found among these.
     for one, one_is_new in _few(having, both):
         for other, other_is_new in _few(selected, both):
-            is_judged = one_is_new != other_is_new or is_exact or one.key in both or other.key in both
-            if one.key != other.key and (one_is_new or other_is_new) and is_judged:
+            if one.key != other.key and (one_is_new or other_is_new):
                 return one, other
     return None
 
