@@ -119,8 +119,8 @@ soak-tenants: .venv/.ready ## 2,000 random actions of hostile tenants, and 10,00
 e2e-dra: .venv/.ready ## storms of resource claims, nodes and agents that change, nodes of both kinds, on real clusters: root and Go needed
 	@$(BIN)/pytest -m '' --timeout 3600 tests/e2e/dra/thorough.py tests/e2e/dra/mixed.py tests/e2e/dra/illness.py tests/e2e/dra/claim_rights.py tests/e2e/dra/groups.py
 
-e2e-provisioner: .venv/.ready ## JobSets by JobSet's own controller through faults and kills of the provisioner, by Kueue's, and what their workers print: root and Go needed
-	@$(BIN)/pytest -m '' --timeout 7200 tests/e2e/slices/workers.py tests/e2e/slices/flavored.py tests/e2e/slices/thorough.py tests/e2e/slices/queued.py tests/e2e/slices/exclusive.py tests/e2e/slices/machines.py
+e2e-provisioner: .venv/.ready ## JobSets and LeaderWorkerSets by their own controllers, through faults and kills, by Kueue's, and what workers print: root and Go needed
+	@$(BIN)/pytest -m '' --timeout 7200 tests/e2e/slices/workers.py tests/e2e/slices/flavored.py tests/e2e/slices/thorough.py tests/e2e/slices/queued.py tests/e2e/slices/exclusive.py tests/e2e/slices/machines.py tests/e2e/gangs/leaders.py
 
 e2e-tasks: .venv/.ready ## 30 GPU tasks and 20 moves while controller and scheduler are killed, a real torchrun, what else befalls tasks, and facts about Jobs: root, Go and debootstrap needed
 	@$(BIN)/pytest -m '' --timeout 600 tests/e2e/tasks/killed.py tests/e2e/tasks/moved.py tests/e2e/tasks/improved.py tests/e2e/tasks/relocated.py tests/e2e/tasks/torchrun.py tests/e2e/tasks/inplace.py tests/e2e/tasks/befallen.py tests/e2e/tasks/facts.py

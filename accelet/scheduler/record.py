@@ -12,6 +12,7 @@ from accelet.kube.errors import MalformedObjectError
 from accelet.kube.objects import RawObject, Wire, WireObject, read_object
 from accelet.scheduler.errors import BrokenPlanError, PlanTooLargeError
 from accelet.scheduler.gangs.grouping import GangKey
+from accelet.scheduler.gangs.withheld import is_stand_in
 from accelet.scheduler.placement.plan import Plan
 
 LABEL = "accelet.dev/placement-plan"
@@ -41,6 +42,8 @@ class Placement:
 def placements_of(plan: Plan) -> tuple[Placement, ...]:
     """A plan's places as they are written down: the only way to there, and open to checked plans alone.
 
+    Those of pods that are still to be made are not: they are placed when they are there, beside the others.
+
     Raises:
         BrokenPlanError: nobody has checked it.
     """
@@ -51,6 +54,7 @@ def placements_of(plan: Plan) -> tuple[Placement, ...]:
     return tuple(
         Placement(pod.name, pod.uid, node, render_own(assignment) if assignment else "")
         for (pod, node), assignment in zip(plan.placements, plan.assignments, strict=True)
+        if not is_stand_in(pod)
     )
 
 

@@ -29,6 +29,9 @@ from tests.e2e.cluster.binaries import (
     kueue_binaries as build_kueue,
 )
 from tests.e2e.cluster.binaries import (
+    leader_worker_binaries as build_leader_worker,
+)
+from tests.e2e.cluster.binaries import (
     promql_binaries as build_promql,
 )
 from tests.e2e.cluster.building import BuildError, Progress
@@ -43,6 +46,7 @@ BUILT: Mapping[str, Callable[[Progress], Binaries]] = {
     "binaries": cluster_binaries,
     "helm_binaries": build_helm,
     "jobset_binaries": build_jobset,
+    "leader_worker_binaries": build_leader_worker,
     "kueue_binaries": build_kueue,
     "cluster_api_binaries": build_cluster_api,
     "promql_binaries": build_promql,
@@ -124,6 +128,12 @@ def promql_binaries(pytestconfig: pytest.Config) -> Binaries:
 def jobset_binaries(pytestconfig: pytest.Config) -> Binaries:
     """JobSet's own controller."""
     return _binaries(pytestconfig, "jobset_binaries")
+
+
+@pytest.fixture(scope="session")
+def leader_worker_binaries(pytestconfig: pytest.Config) -> Binaries:
+    """LeaderWorkerSet's own controllers."""
+    return _binaries(pytestconfig, "leader_worker_binaries")
 
 
 @pytest.fixture(scope="session")

@@ -14,11 +14,17 @@ from accelet.scheduler.cards.account import Use
 class Occupant(NamedTuple):
     """Whose a pod is that counts where a gang has a domain of the network to itself.
 
-    `gang` reads as people call it. `level` is that of which the gang has a domain to itself, empty if none.
+    `gang` reads as people call it. `level` is that of which the gang has a domain to itself, empty if none;
+    `label` likewise a label of nodes: those with the value of the pod's node are the gang's.
     """
 
     gang: Hashable
     level: str = ""
+    label: str = ""
+
+    @property
+    def has_domain(self) -> bool:
+        return bool(self.level or self.label)
 
 
 class Resident(NamedTuple):
@@ -37,7 +43,7 @@ class Resident(NamedTuple):
     @property
     def has_domain(self) -> bool:
         """Whether it is of a gang that has a domain to itself."""
-        return self.occupant is not None and bool(self.occupant.level)
+        return self.occupant is not None and self.occupant.has_domain
 
 
 class ResidentAccount:

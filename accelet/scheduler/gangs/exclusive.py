@@ -1,7 +1,7 @@
 """A domain of the network for one gang alone: whose pods count, which domains are closed to whom, and why."""
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ from accelet.scheduler.cluster.topology import Ints
 from accelet.scheduler.cluster.usage import PODS, UNLIMITED
 from accelet.scheduler.gangs.grouping import GATE_PREFIX, Gang, gang_key
 from accelet.scheduler.gangs.levels import EXCLUSIVE_LEVEL
+from accelet.scheduler.gangs.withheld import EXCLUSIVE_TOPOLOGY, KINDS_WITH_LEADERS, OwnDomain, own_label
 
 _SYSTEM = "kube-system"
 _LEAVES_A_UNIT = 4
@@ -36,7 +37,9 @@ def occupant_of(pod: Pod, prefix: str = GATE_PREFIX) -> Occupant | None:
     if pod.is_mirror or any(owner.is_controller and owner.kind == "DaemonSet" for owner in pod.owners):
         return None
     if pod.node_name is None or pinned_node(pod.required_terms) == pod.node_name:
-        return Occupant(gang_key(pod, prefix), pod.annotations.get(EXCLUSIVE_LEVEL, ""))
+        gang = gang_key(pod, prefix)
+        label = own_label(pod) if gang.kind in KINDS_WITH_LEADERS else None
+        return Occupant(gang, pod.annotations.get(EXCLUSIVE_LEVEL, ""), label or "")
     if pod.namespace != _SYSTEM and (pod.has_resource_claims or _holds_devices(pod)):
         return Occupant(gang_key(pod, prefix))
     return None
@@ -51,9 +54,11 @@ def _holds_devices(pod: Pod) -> bool:
     )
 
 
-def as_occupant(gang: Gang) -> Occupant:
-    """Whose the pods of a gang are once they have a place."""
-    return Occupant(gang.key, gang.exclusive_level.text if gang.exclusive_level else "")
+def as_occupant(gang: Gang, pod: Pod | None = None) -> Occupant:
+    """Whose the pods of a gang are once they have a place; or this one of them, which may have less alone."""
+    owns = (own.label for own in gang.own_domains if pod is None or pod.key in own.members)
+    level = gang.exclusive_level.text if gang.exclusive_level else ""
+    return Occupant(gang.key, level, next(owns, ""))
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +76,8 @@ def find_kept_out(gang: Gang, layout: Layout, residents: Residents, budget: Budg
         BudgetSpentError: it takes too much work.
         UnknownLevelError: the gang names a level that there is not.
     """
-    found: list[KeptOut] = []
     budget.spend(len(residents.with_domain))
-    closed, holders = _held_by_others(gang, layout, residents)
-    if holders:
-        found.append(KeptOut(closed, f"in a domain that {_names(holders)} to itself ({EXCLUSIVE_LEVEL})"))
+    found = list(_held_by_others(gang, layout, residents))
     if gang.exclusive_level is None:
         return found
     budget.spend(len(layout.nodes) // _LEAVES_A_UNIT)
@@ -91,13 +93,24 @@ def find_kept_out(gang: Gang, layout: Layout, residents: Residents, budget: Budg
 def whole_domains(occupant: Occupant, layout: Layout, nodes: Iterable[str]) -> Mask:
     """The leaves of these nodes, and with them those of domains that the gang is to have to itself."""
     leaves = [layout.leaf_of[name] for name in nodes if name in layout.leaf_of]
-    levels = layout.tree.scheme.levels
-    if occupant.level in levels:
-        codes = layout.tree.codes[levels.index(occupant.level)]
-        return np.isin(codes, codes[leaves])
     mask = np.zeros(len(layout.nodes), dtype=bool)
     mask[leaves] = True
+    for _, codes in _domains_of(occupant, layout):
+        there = codes[leaves]
+        mask |= np.isin(codes, there[there >= 0])
     return mask
+
+
+def with_others(own: OwnDomain, gang: Gang, layout: Layout, residents: Residents, budget: Budget) -> Mask:
+    """The leaves in domains of which pods of other gangs are, so that they are not for `own`.
+
+    Raises:
+        BudgetSpentError: it takes too much work.
+    """
+    budget.spend(len(layout.nodes) // _LEAVES_A_UNIT)
+    codes = layout.values(own.label)
+    there = codes[list(_strangers(gang, layout, residents))]
+    return np.isin(codes, there[there >= 0])
 
 
 def explain_nearest(gang: Gang, layout: Layout, room: Room) -> str:
@@ -137,23 +150,35 @@ def _large_enough(gang: Gang, layout: Layout, codes: Ints) -> Mask:
     return fits
 
 
-def _held_by_others(gang: Gang, layout: Layout, residents: Residents) -> tuple[Mask, Sequence[Hashable]]:
-    """The leaves of domains that other gangs have to themselves, and these gangs."""
-    tree, closed = layout.tree, np.zeros(len(layout.nodes), dtype=bool)
-    holders: dict[Hashable, None] = {}
-    seen: set[tuple[int, int]] = set()
+def _held_by_others(gang: Gang, layout: Layout, residents: Residents) -> Iterator[KeptOut]:
+    """The leaves of domains that other gangs have to themselves, by what they ask for it with."""
+    holders: defaultdict[str, dict[Hashable, None]] = defaultdict(dict)
+    held: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
+    codes_of: dict[tuple[str, str], Ints] = {}
     for name in sorted(residents.with_domain):
         leaf = layout.leaf_of.get(name)
-        for occupant in residents.occupants_of(name) if leaf is not None else ():
-            if occupant.gang == gang.key or occupant.level not in tree.scheme.levels:
-                continue
-            holders[occupant.gang] = None
-            level = tree.scheme.levels.index(occupant.level)
-            domain = int(tree.codes[level][leaf])
-            if (level, domain) not in seen:
-                seen.add((level, domain))
-                closed[tree.leaves(level, domain)] = True
-    return closed, tuple(holders)
+        others = [one for one in residents.occupants_of(name) if one.gang != gang.key]
+        for occupant in others if leaf is not None else ():
+            for kind, codes in _domains_of(occupant, layout):
+                if codes[leaf] >= 0:
+                    holders[kind[0]][occupant.gang] = None
+                    held[kind].add(int(codes[leaf]))
+                    codes_of[kind] = codes
+    for what, gangs in holders.items():
+        closed = np.zeros(len(layout.nodes), dtype=bool)
+        for kind, domains in held.items():
+            if kind[0] == what:
+                closed |= np.isin(codes_of[kind], sorted(domains))
+        yield KeptOut(closed, f"in a domain that {_names(gangs)} to itself ({what})")
+
+
+def _domains_of(occupant: Occupant, layout: Layout) -> Iterator[tuple[tuple[str, str], Ints]]:
+    """What a gang has domains to itself by, and the domain of each leaf by that; -1 for none."""
+    levels = layout.tree.scheme.levels
+    if occupant.level in levels:
+        yield (EXCLUSIVE_LEVEL, occupant.level), layout.tree.codes[levels.index(occupant.level)]
+    if occupant.label:
+        yield (EXCLUSIVE_TOPOLOGY, occupant.label), layout.values(occupant.label)
 
 
 def _strangers(gang: Gang, layout: Layout, residents: Residents) -> dict[int, list[Hashable]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
+from accelet.runtime.excerpts import excerpt
 from accelet.scheduler.cluster.shape import PodAsk, PodShape, asked_by
 from accelet.scheduler.gangs.annotations import Said
 from accelet.scheduler.gangs.levels import (
@@ -16,9 +17,22 @@ from accelet.scheduler.gangs.levels import (
 )
 from accelet.scheduler.gangs.placeholders import PLACEHOLDERS, is_placeholder
 from accelet.scheduler.gangs.podgroups import POD_GROUP, PodGroupTerms
-from accelet.scheduler.gangs.podsets import WORKER_INDEX, PodSetTerms, name_pod_sets, read_topology
+from accelet.scheduler.gangs.podsets import (
+    WORKER_INDEX,
+    PodSetTerms,
+    TopologyTerms,
+    name_pod_sets,
+    read_topology,
+)
 from accelet.scheduler.gangs.rank import SPARK_ROLE, index_of, rank_of
 from accelet.scheduler.gangs.rankslices import UNLIKE_SLICES, RankedPods, SliceTerms
+from accelet.scheduler.gangs.withheld import (
+    MOST_STAND_INS,
+    OwnDomain,
+    StandIn,
+    read_own_domains,
+    stand_ins,
+)
 from accelet.scheduler.gangs.workload import Workload
 
 GATE_PREFIX = "gke.io/topology-aware-auto-"
@@ -81,7 +95,9 @@ class Gang:
     it as it is, for people. `priority` is the highest of the gated pods, `created_s` when the first of the
     members came, `newest_s` when the last of the gated pods did. Once on nodes, the gated pods have ended
     after `runs_s` at the latest, infinite where nobody says so. On the `excluded` nodes one of its pods was
-    refused. `pod_sets` are those of several that ask for a level or for slices of their own.
+    refused. `pod_sets` are those of several that ask for a level or for slices of their own. Each of its
+    `own_domains` is for some of its pods alone; among its pods are then stand-ins for those that are still to
+    be made, once their leader has a node.
     """
 
     key: GangKey
@@ -96,12 +112,18 @@ class Gang:
     is_exclusive: bool = False
     slices: SliceTerms | None = None
     pod_sets: tuple[PodSetTerms, ...] = ()
+    own_domains: tuple[OwnDomain, ...] = ()
     objection: str | None = None
     priority: int = 0
     created_s: float = 0.0
     newest_s: float = 0.0
     runs_s: float = float("inf")
     excluded: frozenset[str] = frozenset()
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it is to have a domain of the network to itself, or some of its pods are."""
+        return self.exclusive_level is not None or bool(self.own_domains)
 
     @property
     def missing(self) -> int:
@@ -345,9 +367,14 @@ def make_gang(
         return None
     workload = owners.maker_of_all(key, members[0])
     groups = workload.groups if workload else ()
-    ranked = sorted(members, key=lambda pod: rank_of(pod, groups))
+    to_come = stand_ins(key.kind, members, workload)
+    ranked = sorted((*members, *(one.pod for one in to_come)), key=lambda pod: rank_of(pod, groups))
     gated = tuple(pod for pod in ranked if is_gated(pod, prefix))
     said = Said(gated)
+    if len(to_come) == MOST_STAND_INS:
+        said.object_to(
+            f"{MOST_STAND_INS:,} of its pods or more are made once others have nodes: fewer may be"
+        )
     size, done = _size(key, members, owners, said)
     whole = None if size is None else size + done
     least = said.number(GANG_MIN)
@@ -371,10 +398,9 @@ def make_gang(
     # Where all take the same port of their node, no two of them can share one, as kube-scheduler judges it.
     is_exclusive = said.truth(EXCLUSIVE) or bool(frozenset.intersection(*(pod.host_ports for pod in members)))
     _check_foreign_gates(gated, prefix, said)
-    wanted = [asked(pod) for pod in gated]
-    for one in wanted:
-        if one.problem is not None:
-            said.object_to(one.problem)
+    own_domains = read_own_domains(key.kind, ranked)
+    _check_own_domains(own_domains, topology, least, said)
+    wanted = _asked_by_all(gated, to_come, asked, said)
     if slices is not None and len({one.shape for one in wanted}) > 1:
         said.object_to(UNLIKE_SLICES)
     if key.kind != _ALONE:
@@ -391,6 +417,7 @@ def make_gang(
         exclusive_level=exclusive_level,
         slices=slices,
         pod_sets=topology.pod_sets,
+        own_domains=own_domains,
         is_exclusive=is_exclusive,
         objection=said.objection,
         priority=max(pod.priority for pod in gated),
@@ -398,6 +425,35 @@ def make_gang(
         newest_s=max(pod.created_s for pod in gated),
         runs_s=max(_runs_s(pod, workload) for pod in gated),
     )
+
+
+def _check_own_domains(
+    own_domains: Sequence[OwnDomain], topology: TopologyTerms, least: int | None, said: Said
+) -> None:
+    """Domains for some pods alone go with levels of the whole gang, and with nothing else."""
+    if not own_domains:
+        return
+    annotation, labels = own_domains[0].annotation, sorted({own.label for own in own_domains})
+    if len(labels) > 1:
+        named = f"{excerpt(labels[0])} and {excerpt(labels[1])}"
+        said.object_to(f"{annotation} is {named}: the pods of a gang may name one label")
+    if least is not None:
+        said.object_to(f"{annotation} and a gang that begins with fewer pods ({GANG_MIN}): one may be")
+    if topology.slices is not None or topology.pod_sets:
+        said.object_to(f"{annotation} and slices, or levels of pod sets, are both given: one may be")
+
+
+def _asked_by_all(
+    gated: Sequence[Pod], to_come: Sequence[StandIn], asked: Callable[[Pod], PodAsk], said: Said
+) -> Sequence[PodAsk]:
+    """What each gated pod asks for; what several that are to come are like is asked once."""
+    like = {one.pod.key: one.like for one in to_come}
+    known = {id(one): asked(one) for one in {id(one): one for one in like.values()}.values()}
+    wanted = [known[id(like[pod.key])] if pod.key in like else asked(pod) for pod in gated]
+    for one in wanted:
+        if one.problem is not None:
+            said.object_to(one.problem)
+    return wanted
 
 
 def _pod_sets(key: GangKey, members: Sequence[Pod], workload: Workload | None) -> Mapping[ObjectKey, str]:

@@ -7,6 +7,8 @@ from types import MappingProxyType
 
 from accelet.kube.errors import MalformedObjectError
 from accelet.kube.objects import RawObject, Wire, WireMetadata, WireObject, read_object
+from accelet.kube.podparser import parse_pod
+from accelet.kube.pods import Pod
 from accelet.scheduler.gangs.drivers import (
     WireDynamicAllocation,
     WireExecutor,
@@ -53,7 +55,9 @@ class Workload:
     `job_terms`. `is_queued` says that Kueue admits it.
     A PodGroup has no size of its own but `pod_group`. Where its pods are numbered, `indexes` has how many
     numbers there are of each of its kinds of pods, that of a Job without a name: pods beyond are on their way
-    out.
+    out. Of a JobSet, `each` has how many pods one Job of each kind has at a time; of a LeaderWorkerSet whose
+    groups have domains to themselves, `worker` is what its workers are made of, if that is a template of its
+    own.
     """
 
     kind: str
@@ -71,6 +75,8 @@ class Workload:
     is_queued: bool = False
     pod_group: PodGroupTerms | None = None
     indexes: Mapping[str, int] = field(default_factory=no_indexes)
+    each: Mapping[str, int] = field(default_factory=no_indexes)
+    worker: Pod | None = None
 
     @property
     def ends_by_s(self) -> float | None:
@@ -104,6 +110,7 @@ class _WireReplicatedJob(Wire, frozen=True):
 class _WireGroup(Wire, frozen=True):
     size: int | None = None
     leader_template: dict[str, object] | None = None
+    worker_template: dict[str, object] | None = None
 
 
 _WireGroups = dict[str, _WireReplicas] | None
@@ -161,6 +168,7 @@ _MANY = 2**31 - 1
 """The API server's `backoffLimit` of a Job that limits the retries of each index."""
 
 RAY_HEAD = "headgroup"
+_GROUP_EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 
 _RANK_ORDER = ("launcher", "master", "chief", "scheduler", "ps", "server", "worker", "evaluator")
 """Kubeflow's kinds of pods as their frameworks count ranks; others follow by name."""
@@ -204,7 +212,20 @@ def parse_workload(raw: RawObject, kind: str = "") -> Workload:
         is_queued=is_queued(metadata.labels or {}),
         pod_group=group,
         indexes=_indexes(kind, spec),
+        each={job.name: _parallel(job.template.spec, done=0) for job in spec.replicated_jobs or ()},
+        worker=_worker(metadata, spec),
     )
+
+
+def _worker(metadata: WireMetadata, spec: _WireSpec) -> Pod | None:
+    """What the workers of a group are made of, where leaders have another template and get nodes first."""
+    group = spec.leader_worker_template
+    if group is None or group.leader_template is None or group.worker_template is None:
+        return None
+    if _GROUP_EXCLUSIVE not in (metadata.annotations or {}):
+        return None
+    named = {"name": f"{metadata.name}-worker", "namespace": metadata.namespace or "default"}
+    return parse_pod({"metadata": named, "spec": group.worker_template.get("spec")})
 
 
 def _indexes(kind: str, spec: _WireSpec) -> Mapping[str, int]:

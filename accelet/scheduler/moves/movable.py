@@ -121,7 +121,7 @@ def running_task(terms: TaskTerms, state: SchedulerState) -> MovableTask | None:
     asks = {pod.key: unpinned_ask(pod, state.asked_by(pod)) for pod in pods}
     waiting = [as_if_waiting(pod, state.prefix) for pod in pods]
     gang = make_gang(key, waiting, state.owners, state.prefix, lambda pod: asks[pod.key])
-    if gang is None or gang.missing or gang.exclusive_level is not None:
+    if gang is None or gang.missing or gang.is_alone:
         return None
     gang = replace(gang, least=None, excluded=state.excluded(key))
     since_s = max(pod.started_s or pod.created_s for pod in pods)

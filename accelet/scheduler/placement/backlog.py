@@ -97,7 +97,7 @@ class Backlog:
     def _room_for(self, gang: Gang) -> Room:
         if self.reservation is not None and self.reservation.is_over_in_time(gang, self._patience.now_s):
             return self._snapshot.room
-        if self.reservation is not None and gang.exclusive_level is not None:
+        if self.reservation is not None and gang.is_alone:
             # Whom nodes are kept for needs them: nobody gets a domain of theirs to itself.
             closed = whole_domains(as_occupant(gang), self._snapshot.layout, self.reservation.nodes)
             return self._room.without(closed, _BESIDE_KEPT)
@@ -185,7 +185,7 @@ def _likeness(gang: Gang, *, is_let_in: bool) -> object:
     """Equal for gangs of which one finds a place where the other does; None for those that are their own."""
     if gang.objection or gang.lacking or gang.excluded or len(gang.members) > len(gang.pods):
         return None
-    is_its_own = gang.pod_sets or gang.exclusive_level is not None
+    is_its_own = gang.pod_sets or gang.is_alone
     if is_its_own or any(pod.has_peer_rules for pod in gang.pods):
         return None
     slices = None

@@ -17,7 +17,6 @@ from accelet.scheduler.errors import BrokenPlanError, UnknownLevelError
 from accelet.scheduler.gangs.exclusive import as_occupant, explain_nearest
 from accelet.scheduler.gangs.grouping import Gang
 from accelet.scheduler.gangs.rankslices import UNLIKE_SLICES, SliceTerms
-from accelet.scheduler.gangs.withheld import explain_lacking
 from accelet.scheduler.placement.checking.promises import find_broken_promise
 from accelet.scheduler.placement.gangproblems import (
     kept_of,
@@ -28,12 +27,13 @@ from accelet.scheduler.placement.gangproblems import (
     slices_of,
 )
 from accelet.scheduler.placement.identical import Shortfall, place_identical
+from accelet.scheduler.placement.podsets.owndomains import place_in_own_domains
 from accelet.scheduler.placement.podsets.placing import place_sets
 from accelet.scheduler.placement.problem import PlacementProblem
 from accelet.scheduler.placement.repairs.gaps import Repaired, repair
 from accelet.scheduler.placement.repairs.slices import repair_slices
 from accelet.scheduler.placement.unlike import USUAL_EFFORT, Effort, place_unlike
-from accelet.scheduler.placement.why import explain_shortfall, explain_unlike
+from accelet.scheduler.placement.why import explain_lacking, explain_shortfall, explain_unlike
 from resourcemanager.target import describe
 
 _PART = 3
@@ -211,7 +211,7 @@ def _distance(plan: Plan) -> int:
 
 def _find(gang: Gang, problem: PlacementProblem, layout: Layout, effort: Effort) -> Plan:
     kept = kept_of(gang, layout)
-    if gang.pod_sets:
+    if gang.pod_sets or gang.own_domains:
         return _place_sets(gang, problem, kept, layout, effort)
     if gang.slices is not None and (why_not := _why_no_slices(gang, gang.slices, problem, kept)):
         return Plan(gang, reason=why_not)
@@ -259,10 +259,10 @@ def check_plan(plan: Plan, layout: Layout, residents: Residents) -> Plan:
 def _settle_in(plan: Plan, residents: Residents) -> None:
     """The pods of a plan are residents for whoever is planned after them."""
     by_node: defaultdict[str, list[Resident]] = defaultdict(list)
-    occupant = as_occupant(plan.gang)
     places = zip(plan.gang.pods, plan.gang.shapes, plan.assignments, plan.nodes or (), strict=True)
     for pod, shape, given, node in places:
         uses = list_uses(given, shape.cards) if given is not None else ()
+        occupant = as_occupant(plan.gang, pod)
         by_node[node].append(Resident(pod.key, dict(shape.units), shape.host_ports, uses, occupant))
     for node, some in by_node.items():
         residents.add(node, some)
@@ -279,7 +279,10 @@ def _place_unlike(gang: Gang, problem: PlacementProblem, layout: Layout, effort:
 def _place_sets(
     gang: Gang, problem: PlacementProblem, kept: list[int | None], layout: Layout, effort: Effort
 ) -> Plan:
-    found = place_sets(gang, problem, members_of(gang, layout), kept, effort)
+    if gang.own_domains:
+        found = place_in_own_domains(gang, problem, layout, places_of(gang, layout), effort)
+    else:
+        found = place_sets(gang, problem, members_of(gang, layout), kept, effort)
     if found.leaves is None:
         placed = sum(leaf is not None for leaf in kept)
         join = f"to join the {placed} pods of the gang that are placed, " if placed else ""

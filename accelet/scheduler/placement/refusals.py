@@ -87,7 +87,7 @@ class Refusals:
         leaves = self._grown[known.version]
         if not len(leaves):
             return False
-        if known.has_domains or gang.exclusive_level is not None:
+        if known.has_domains or gang.is_alone:
             return True  # whoever has left may have kept a whole domain from it
         rules = {shape.rules for shape in gang.shapes}
         return any(bool(snapshot.layout.eligible(one)[leaves].any()) for one in rules)

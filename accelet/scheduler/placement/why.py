@@ -5,6 +5,8 @@ from collections import Counter
 import numpy as np
 
 from accelet.scheduler.cluster.topology import ROOT
+from accelet.scheduler.gangs.grouping import Gang
+from accelet.scheduler.gangs.withheld import withholding
 from accelet.scheduler.placement.identical import Shortfall
 from accelet.scheduler.placement.knapsack import parent_room
 from accelet.scheduler.placement.problem import PlacementProblem
@@ -58,6 +60,23 @@ def explain_unlike(problem: PlacementProblem, *, is_settled: bool) -> str:
 def level_name(problem: PlacementProblem) -> str:
     """What people call the level within which the pods must stay."""
     return _spoken(problem, problem.within)
+
+
+def list_refusals(problem: PlacementProblem, kind: int) -> str:
+    """Why nodes do not take pods of this kind, behind another sentence; empty where none says."""
+    return _refusals(problem.room.refusals(problem.kinds[kind]), len(problem.slots[kind]))
+
+
+def explain_lacking(gang: Gang) -> str:
+    """How many pods of a gang are still to be created, and why they may never be, for people."""
+    text = f"waits for {gang.lacking} of its {gang.size} pods to be created"
+    annotation = None if gang.own_domains else withholding(gang.pods)
+    if annotation is None:
+        return text
+    return (
+        f"{text}; by the annotation {annotation} they are created only once the first has a node, and it "
+        "gets none without them, as it is not known of which JobSet or LeaderWorkerSet they are"
+    )
 
 
 def _spoken(problem: PlacementProblem, number: int) -> str:

@@ -223,7 +223,7 @@ class _Search:
     def _is_in_the_way(self, occupant: Occupant | None, nodes: Collection[str], plan: Plan) -> bool:
         """Whether pods on these nodes are on one of the plan, or in a domain with it that one has alone."""
         used = set(plan.nodes or ())
-        if occupant is None or not (occupant.level or self._gang.exclusive_level):
+        if occupant is None or not (occupant.has_domain or self._gang.is_alone):
             return not used.isdisjoint(nodes)
         mine = whole_domains(as_occupant(self._gang), self._layout, used)
         theirs = whole_domains(occupant, self._layout, nodes)
@@ -244,8 +244,8 @@ class _Search:
 
         None of unlike pods, and where amounts alone do not say what is free: where one has a domain alone.
         """
-        has_domains = any(victim.occupant.level for victim in victims)
-        if len(set(self._gang.shapes)) > 1 or self._gang.exclusive_level is not None or has_domains:
+        has_domains = any(victim.occupant.has_domain for victim in victims)
+        if len(set(self._gang.shapes)) > 1 or self._gang.is_alone or has_domains:
             return None
         shape, pods = self._gang.shapes[0], len(self._gang.pods)
         try:

@@ -59,6 +59,11 @@ def jobset_binaries(progress: Progress) -> Binaries:
     return _module_binaries(Module(MODULES_FOLDER / "jobset"), None, progress)
 
 
+def leader_worker_binaries(progress: Progress) -> Binaries:
+    """LeaderWorkerSet's own controllers, with their webhooks."""
+    return _module_binaries(Module(MODULES_FOLDER / "leaderworkerset"), None, progress)
+
+
 def kueue_binaries(progress: Progress) -> Binaries:
     """Kueue's own manager."""
     return _module_binaries(Module(MODULES_FOLDER / "kueue"), None, progress)

@@ -249,7 +249,7 @@ class _Search:
 
 def _is_countable(gang: Gang) -> bool:
     """Whether free amounts tell how many of its pods nodes take at most, and that alone: they are alike."""
-    if gang.exclusive_level is not None:
+    if gang.is_alone:
         return False
     has_rules = any(pod.has_peer_rules or pod.host_ports for pod in gang.pods)
     return len(set(gang.shapes)) == 1 and not has_rules

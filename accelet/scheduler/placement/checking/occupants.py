@@ -24,7 +24,13 @@ def _find_intrusion(seating: Seating) -> str | None:
     for name in seating.residents.with_domain:
         node = seating.node(name)
         for occupant in seating.residents.occupants_of(name) if node is not None else ():
-            if node is None or occupant.gang == gang or occupant.level not in scheme.levels:
+            if node is None or occupant.gang == gang:
+                continue
+            value = node.labels.get(occupant.label) if occupant.label else None
+            inside = [one.name for one in _nodes_of(seating) if value == one.labels.get(occupant.label)]
+            if value is not None and inside:
+                return f"node {inside[0]} is in the {occupant.label} that {occupant.gang} has to itself"
+            if occupant.level not in scheme.levels:
                 continue
             level = scheme.levels.index(occupant.level)
             taken = planned(level).get(domain_of(node, level, scheme))

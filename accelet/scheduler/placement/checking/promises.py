@@ -15,6 +15,7 @@ from accelet.scheduler.gangs.grouping import Gang
 from accelet.scheduler.gangs.rankslices import SliceTerms
 from accelet.scheduler.placement.checking.cards import find_card_fault
 from accelet.scheduler.placement.checking.occupants import find_occupant_fault
+from accelet.scheduler.placement.checking.owndomains import find_shared_domain
 from accelet.scheduler.placement.checking.peers import find_apart_fault, find_spread_fault
 from accelet.scheduler.placement.checking.room import find_node_fault, find_port_fault, find_room_fault
 from accelet.scheduler.placement.checking.seats import Seating, find_apart
@@ -34,9 +35,9 @@ def find_broken_promise(
 
     `nodes` and `assignments` are by the rank of `gang.pods`, `residents` who is on which node without them.
     Promised are: enough pods, nodes that exist and take them, room, cards and tiles, the required level,
-    those of pod sets and of rank slices, nodes of their own, domains that a gang has to itself, host ports,
-    anti-affinity and topology spread. It takes time in proportion to the pods of the plan and to those on its
-    nodes; where the gang is to have a domain to itself, to those on all nodes.
+    those of pod sets and of rank slices, nodes of their own, domains that a gang or a Job of it has to
+    itself, host ports, anti-affinity and topology spread. It takes time in proportion to the pods of the plan
+    and to those on its nodes; where a domain is to be somebody's alone, to those on all nodes.
     """
     seating = Seating(gang, nodes, assignments, layout, residents)
     return next((fault for check in CHECKS if (fault := check(seating)) is not None), None)
@@ -129,6 +130,7 @@ CHECKS: tuple[Check, ...] = (
     _find_slice_fault,
     _find_shared_node,
     find_occupant_fault,
+    find_shared_domain,
     find_room_fault,
     find_port_fault,
     find_apart_fault,
