@@ -93,26 +93,32 @@ def stand_ins(kind: str, pods: Sequence[Pod], workload: Workload | None) -> Sequ
     """What stands in for the pods that wait for a leader among these, which has no node yet.
 
     It asks for what its leader does, in a group of two templates for what the workers' says, and has the
-    leader's rules for nodes and for other pods. No more than `MOST_STAND_INS`.
+    leader's rules for nodes and for other pods. No more than `MOST_STAND_INS`; none while leaders are missing
+    themselves.
     """
-    return list(islice(_stand_ins(kind, pods, workload), MOST_STAND_INS))
+    if workload is None or kind not in _EXCLUSIVE_OF:
+        return ()
+    led = list(_led(kind, pods))
+    to_come = sum(_size(kind, leader, workload) - len(some) for leader, some in led)
+    if len(pods) + to_come < workload.size:
+        return ()
+    return list(islice(_stand_ins(kind, led, workload), MOST_STAND_INS))
 
 
-def _stand_ins(kind: str, pods: Sequence[Pod], workload: Workload | None) -> Iterator[StandIn]:
-    for leader, some in _led(kind, pods, workload):
+def _stand_ins(kind: str, led: Sequence[tuple[Pod, Sequence[Pod]]], workload: Workload) -> Iterator[StandIn]:
+    for leader, some in led:
         there = {number for pod in some if (number := _number(pod)) is not None}
         for number in range(1, _size(kind, leader, workload)):
             if number not in there:
                 yield _stand_in(kind, leader, workload, number)
 
 
-def _stand_in(kind: str, leader: Pod, workload: Workload | None, number: int) -> StandIn:
+def _stand_in(kind: str, leader: Pod, workload: Workload, number: int) -> StandIn:
     like = leader
     index = _COMPLETION_INDEX
     if kind == "LeaderWorkerSet":
         index = WORKER_INDEX
-        if workload is not None and workload.worker is not None:
-            like = workload.worker
+        like = workload.worker or leader
     pod = replace(
         like,
         namespace=leader.namespace,
@@ -128,10 +134,8 @@ def _stand_in(kind: str, leader: Pod, workload: Workload | None, number: int) ->
     return StandIn(pod, like)
 
 
-def _led(kind: str, pods: Sequence[Pod], workload: Workload | None) -> Iterator[tuple[Pod, Sequence[Pod]]]:
+def _led(kind: str, pods: Sequence[Pod]) -> Iterator[tuple[Pod, Sequence[Pod]]]:
     """Each leader that waits at a gate, and the pods of its Job or group that are there, itself included."""
-    if workload is None or kind not in _EXCLUSIVE_OF:
-        return
     for _, some in _followings(kind, pods):
         leader = next((pod for pod in some if _number(pod) == 0), None)
         if leader is not None and leader.gates and leader.node_name is None:
@@ -161,12 +165,8 @@ def _number(pod: Pod) -> int | None:
     return found[1] if found else None
 
 
-def _size(kind: str, leader: Pod, workload: Workload | None) -> int:
+def _size(kind: str, leader: Pod, workload: Workload) -> int:
     """How many pods a leader's Job or group has at a time."""
-    if workload is None:
-        return 1
-    return (
-        workload.size
-        if kind == "LeaderWorkerSet"
-        else workload.each.get(leader.labels.get(JOBSET_GROUP, ""), 1)
-    )
+    if kind == "LeaderWorkerSet":
+        return workload.size
+    return workload.each.get(leader.labels.get(JOBSET_GROUP, ""), 1)

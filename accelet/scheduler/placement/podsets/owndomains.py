@@ -148,7 +148,7 @@ class _Placing:
                 if leaves is not None:
                     left = iter(leaves.tolist())
                     whole = [next(left) if leaf is None else leaf for leaf in stays]
-                    distance = length_of_known(self._problem, whole)
+                    distance = self._tree.length(np.array(whole, dtype=np.int64))
                     if best is None or distance < best[0]:
                         best = distance, leaves
             if best is not None:
@@ -255,11 +255,11 @@ class _Placing:
             return None
         if count < 2:
             return domains[:count]
-        first_leaf = {int(code): leaf for leaf, code in reversed(list(enumerate(self._codes)))}
-        leaves = np.array([first_leaf[one] for one in domains], dtype=np.int64)
+        codes, first = np.unique(self._codes, return_index=True)
+        leaves = first[np.searchsorted(codes, domains)]
         gaps = np.zeros(len(leaves) - 1, dtype=np.int64)
-        for codes, step in zip(self._tree.codes, self._tree.scheme.steps, strict=True):
-            gaps += step * (np.diff(codes[leaves]) != 0)
+        for of_level, step in zip(self._tree.codes, self._tree.scheme.steps, strict=True):
+            gaps += step * (np.diff(of_level[leaves]) != 0)
         sums = np.convolve(gaps, np.ones(count - 1, dtype=np.int64), mode="valid")
         at = int(np.argmin(sums))
         return domains[at : at + count]
@@ -269,6 +269,7 @@ class _Placing:
         found = np.full(len(self._problem.shapes), -1, dtype=np.int64)
         within = np.zeros(len(self._codes), dtype=bool)
         within[inside] = True
+        self._problem.budget.spend(len(found) + len(self._jobs) * (1 + len(within) // _NUMBERS_A_UNIT))
         is_quick = len(self._jobs) * work_to_place(self._tree) * 2 > self._problem.budget.left
         for job, domain in zip(self._jobs, domains, strict=True):
             leaves = self._fill_one(job, within & (self._codes == domain), is_quick=is_quick)
