@@ -28,8 +28,8 @@ from accelet.scheduler.gangs.rank import SPARK_ROLE, index_of, rank_of
 from accelet.scheduler.gangs.rankslices import UNLIKE_SLICES, RankedPods, SliceTerms
 from accelet.scheduler.gangs.withheld import (
     MOST_STAND_INS,
+    FollowerToCome,
     OwnDomain,
-    StandIn,
     read_own_domains,
     stand_ins,
 )
@@ -444,7 +444,7 @@ def _check_own_domains(
 
 
 def _asked_by_all(
-    gated: Sequence[Pod], to_come: Sequence[StandIn], asked: Callable[[Pod], PodAsk], said: Said
+    gated: Sequence[Pod], to_come: Sequence[FollowerToCome], asked: Callable[[Pod], PodAsk], said: Said
 ) -> Sequence[PodAsk]:
     """What each gated pod asks for; what several that are to come are like is asked once."""
     like = {one.pod.key: one.like for one in to_come}

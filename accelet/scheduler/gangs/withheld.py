@@ -48,7 +48,7 @@ class OwnDomain:
 
 
 @dataclass(frozen=True, slots=True)
-class StandIn:
+class FollowerToCome:
     """A pod that is still to be made, and one that asks for the same."""
 
     pod: Pod
@@ -89,7 +89,7 @@ def read_own_domains(kind: str, pods: Sequence[Pod]) -> tuple[OwnDomain, ...]:
     )
 
 
-def stand_ins(kind: str, pods: Sequence[Pod], workload: Workload | None) -> Sequence[StandIn]:
+def stand_ins(kind: str, pods: Sequence[Pod], workload: Workload | None) -> Sequence[FollowerToCome]:
     """What stands in for the pods that wait for a leader among these, which has no node yet.
 
     It asks for what its leader does, in a group of two templates for what the workers' says, and has the
@@ -105,7 +105,9 @@ def stand_ins(kind: str, pods: Sequence[Pod], workload: Workload | None) -> Sequ
     return list(islice(_stand_ins(kind, led, workload), MOST_STAND_INS))
 
 
-def _stand_ins(kind: str, led: Sequence[tuple[Pod, Sequence[Pod]]], workload: Workload) -> Iterator[StandIn]:
+def _stand_ins(
+    kind: str, led: Sequence[tuple[Pod, Sequence[Pod]]], workload: Workload
+) -> Iterator[FollowerToCome]:
     for leader, some in led:
         there = {number for pod in some if (number := _number(pod)) is not None}
         for number in range(1, _size(kind, leader, workload)):
@@ -113,7 +115,7 @@ def _stand_ins(kind: str, led: Sequence[tuple[Pod, Sequence[Pod]]], workload: Wo
                 yield _stand_in(kind, leader, workload, number)
 
 
-def _stand_in(kind: str, leader: Pod, workload: Workload, number: int) -> StandIn:
+def _stand_in(kind: str, leader: Pod, workload: Workload, number: int) -> FollowerToCome:
     like = leader
     index = _COMPLETION_INDEX
     if kind == "LeaderWorkerSet":
@@ -131,7 +133,7 @@ def _stand_in(kind: str, leader: Pod, workload: Workload, number: int) -> StandI
         gates=leader.gates,
         priority=leader.priority,
     )
-    return StandIn(pod, like)
+    return FollowerToCome(pod, like)
 
 
 def _led(kind: str, pods: Sequence[Pod]) -> Iterator[tuple[Pod, Sequence[Pod]]]:
