@@ -167,11 +167,17 @@ def _mi300x(compute: str, memory: str) -> tuple[AmdCard, ...]:
 
 
 MI300X_SPX = _mi300x("SPX", "NPS1")
-"""Eight MI300X, each whole."""
+"""Eight MI300X, each whole; hive and memory after a recording of MI300X (ROCm/k8s-device-plugin, testdata).
+
+The addresses are made up, as are those of the other Instinct machines.
+"""
 
 _CPX = _mi300x("CPX", "NPS4")
 MI300X_CPX = (*_CPX[:-1], replace(_CPX[-1], minors=_CPX[-1].minors[:-1]))
-"""Eight MI300X in eight partitions each; the kernel ran out of DRM devices before the last of them."""
+"""Eight MI300X in eight partitions each; the kernel ran out of DRM devices before the last of them.
+
+So a recorded topology has it: 63 nodes, seven of the last GPU (ROCm/k8s-device-plugin, topo-mi300-cpx).
+"""
 
 MI210 = tuple(
     AmdCard(
@@ -188,13 +194,13 @@ MI210 = tuple(
     )
     for number, bus in enumerate(_BUSES)
 )
-"""Eight MI210 in two hives."""
+"""Eight MI210 in two hives, as the recorded topo-mi210-xgmi-pcie of ROCm/k8s-device-plugin has them."""
 
 RADEON = (
     AmdCard("0000:03:00.0", (1,), "0x744c", "0x030000", None, compute=None, memory=None, vram=24 * GIB),
     AmdCard("0000:0a:00.0", (0,), "0x6818", "0x030000", None, "radeon", None, None, in_kfd=False),
 )
-"""An RX 7900 XTX, and an old card of another driver."""
+"""An RX 7900 XTX, and an HD 7870 of the driver radeon, after recordings of both (LACT, tests/snapshots)."""
 
 PHOENIX = (
     AmdCard(

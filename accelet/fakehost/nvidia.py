@@ -233,17 +233,25 @@ HGX_H100 = _alike(
     "NVIDIA H100 80GB HBM3",
     "0x2330",
 )
-"""Eight H100 in two sockets, as on DGX and HGX boards."""
+"""Eight H100 in two sockets, as on DGX and HGX boards.
+
+Names and addresses as nvidia-smi prints them on such machines in many public reports, the device id after
+nvml-mock's profile of an H100 (NVIDIA/k8s-test-infra). That the first four are at one socket is assumed.
+"""
 
 T4 = _alike((f"0000:00:{slot}.0" for slot in ("1b", "1c", "1d", "1e")), "Tesla T4", "0x1eb8")
-"""Four T4, as cloud machines have them."""
+"""Four T4, by name and address as nvidia-smi prints them on g4dn.12xlarge of AWS in public reports."""
 
 L40S = (
     NvidiaCard("0000:2a:00.0", 1, uuid_of(1), "NVIDIA L40S", "0x26b9", "0x030000", numa=0),
     NvidiaCard("0000:ab:00.0", 0, uuid_of(2), "NVIDIA L40S", "0x26b9", "0x030000", numa=1),
     NvidiaCard("0000:ab:00.1", None, None, "", "0x22ba", "0x040300", driver="snd_hda_intel"),
 )
-"""Two L40S whose minor numbers run against their addresses; the sound function of one."""
+"""Two L40S whose minor numbers run against their addresses; the sound function of one.
+
+The device ids are those of the PCI ID database; addresses and the order of the minor numbers are made up, to
+have a machine on which they differ.
+"""
 
 
 def _behind_switches(cards: Sequence[NvidiaCard]) -> tuple[NvidiaCard, ...]:
@@ -282,10 +290,30 @@ nvml-mock's profile of a DGX A100 (NVIDIA/k8s-test-infra). That each two share a
 recording of such a machine says it.
 """
 
+GB200_TRAY = tuple(
+    NvidiaCard(
+        f"{domain}:01:00.0",
+        number,
+        uuid_of(number),
+        "NVIDIA GB200",
+        "0x2941",
+        numa=number // 2,
+        bridges=(f"pci{domain}:00", f"{domain}:00:00.0"),
+    )
+    for number, domain in enumerate(("0008", "0009", "0018", "0019"))
+)
+"""The four GPUs of a compute tray of GB200 NVL72, each in a PCI domain of its own.
+
+Addresses as nvidia-smi prints them there in public reports, the device id by lspci in NVIDIA/mig-parted#227.
+That each two GPUs are at one of the two processors is assumed. Its IMEX channels and the GPUs' memory as
+NUMA nodes are left out.
+"""
+
 ALL_NVIDIA = {
     "nvidia-h200-vm": H200_VM,
     "nvidia-hgx-h100": HGX_H100,
     "nvidia-t4": T4,
     "nvidia-l40s": L40S,
     "nvidia-dgx-a100": DGX_A100,
+    "nvidia-gb200-tray": GB200_TRAY,
 }

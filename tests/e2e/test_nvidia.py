@@ -1,19 +1,29 @@
-"""Four NVIDIA GPUs on a real kubelet: containers get theirs by CDI names, which containerd looks up."""
+"""NVIDIA GPUs and MIG instances on a real kubelet: containers get theirs by CDI names, through containerd."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from accelet.fakehost.nvidia import T4, write_nvidia
+from accelet.fakehost.nvidia import T4, NvidiaCard, capability_of, uuid_of, write_nvidia
 from tests.e2e.agent import AGENT, device_pod, wait_for_allocatable
 from tests.e2e.cluster.node import Node
 from tests.e2e.cluster.waiting import wait_until
 from tests.e2e.cluster.workloads import Workloads
 
-GPU = "nvidia.com/gpu"
-CONFIG = "version: v1\nresources:\n- {name: nvidia.com/gpu, backend: nvidia-gpu}\n"
-SHOW = "ls /dev | grep nvidia | xargs echo files; echo visible=$NVIDIA_VISIBLE_DEVICES; echo end; sleep 3600"
+GPU, INSTANCE = "nvidia.com/gpu", "nvidia.com/mig-1g.5gb"
+CONFIG = f"""version: v1
+resources:
+- {{name: {GPU}, backend: nvidia-gpu}}
+- {{name: {INSTANCE}, backend: nvidia-gpu, unit: mig}}
+"""
+CUT = NvidiaCard("0000:47:00.0", 4, uuid_of(9), "NVIDIA A100-SXM4-40GB", instances=((1, 0), (5, 0)))
+"""A fifth GPU, cut into two MIG instances."""
+
+SHOW = (
+    "(ls /dev; ls /dev/nvidia-caps 2>/dev/null) | grep nvidia | xargs echo files; "
+    "echo visible=$NVIDIA_VISIBLE_DEVICES; echo end; sleep 3600"
+)
 SPECIFICATION = "/run/cdi/nvidia.yaml"
 
 
@@ -24,7 +34,7 @@ def served(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     Every device node of a GPU stands for /dev/null there.
     """
     root = tmp_path_factory.mktemp("t4")
-    specification = write_nvidia(root, T4) / "var/run/cdi/nvidia.yaml"
+    specification = write_nvidia(root, (*T4, CUT)) / "var/run/cdi/nvidia.yaml"
     specification.write_text(_standing_for_null(specification.read_text()))
     config = root / "config.yaml"
     config.write_text(CONFIG)
@@ -37,6 +47,7 @@ def served(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     try:
         with agent.running():
             wait_for_allocatable(node, GPU, len(T4))
+            wait_for_allocatable(node, INSTANCE, len(CUT.instances))
             yield
     finally:
         node.run(["rm", SPECIFICATION])
@@ -66,6 +77,23 @@ def test_pods_see_their_own_gpus_and_no_others(workloads: Workloads) -> None:
 
     assert sorted(seen) == ["nvidia0", "nvidia1", "nvidia2", "nvidia3"]
     for name in ("one", "two", "last"):
+        workloads.delete_pod(name)
+
+
+def test_pods_see_their_own_mig_instances_and_no_others(workloads: Workloads) -> None:
+    seen = []
+    for name in ("first", "second"):
+        workloads.apply(device_pod(name, {INSTANCE: 1}, script=SHOW))
+        workloads.wait_for_phase(name, "Running")
+        files, *_ = _own_view(workloads, name)
+        names = set(files.split()[1:])
+        assert {one for one in names if one.removeprefix("nvidia").isdecimal()} == {"nvidia4"}
+        seen.append({one for one in names if one.startswith("nvidia-cap") and one != "nvidia-caps"})
+    expected = [
+        {f"nvidia-cap{capability_of(4, number, part)}" for part in (None, 0)} for number, _ in CUT.instances
+    ]
+    assert sorted(seen, key=sorted) == sorted(expected, key=sorted)
+    for name in ("first", "second"):
         workloads.delete_pod(name)
 
 

@@ -15,6 +15,7 @@ from accelet.accelerators.nvidia.driverfiles import parse_information
 from accelet.accelerators.nvidia.settings import NvidiaGpuSettings
 from accelet.fakehost.nvidia import (
     DGX_A100,
+    GB200_TRAY,
     H200_VM,
     HGX_H100,
     L40S,
@@ -214,6 +215,15 @@ def test_switches_and_sound_are_no_gpus(tmp_path: Path) -> None:
     assert [skip.code for skip in found.skipped] == ["partitioned"] * 2
     assert len(look(write_nvidia(tmp_path, L40S)).devices) == 2
     assert look(tmp_path).skipped == ()
+
+
+def test_gpus_in_pci_domains_of_their_own_are_told_apart(tmp_path: Path) -> None:
+    found = look(write_nvidia(tmp_path, GB200_TRAY))
+    assert [device.pci for device in found.devices] == [
+        f"{domain}:01:00.0" for domain in ("0008", "0009", "0018", "0019")
+    ]
+    assert [device.numa_nodes for device in found.devices] == [(0,), (0,), (1,), (1,)]
+    assert len(look(tmp_path, match={"id": "0018:01:00.0"}).devices) == 1
 
 
 def test_of_gpus_that_say_the_same_of_themselves_none_is_served(tmp_path: Path) -> None:
