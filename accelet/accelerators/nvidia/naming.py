@@ -16,6 +16,7 @@ from accelet.accelerators.nvidia.instances import MigInstance
 
 CDI_KIND = "nvidia.com/gpu"
 
+_OWN_NODE = re.compile(r"/dev/nvidia[0-9]+|/dev/nvidia-caps/.+")
 _GPU_NODE = re.compile(r"/dev/nvidia[0-9]+")
 _MAKE = "nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
 
@@ -33,9 +34,9 @@ def name_gpus(gpus: Iterable[NvidiaGpu], cdi: SpecifiedDevices) -> NamedGpus:
 
     Of several the UUID is the best: numbers of GPUs move when one is taken out.
     """
-    named, unnamed = [], {}
+    named, unnamed, names = [], {}, _names_by_nodes(cdi)
     for gpu in gpus:
-        fitting = [device.name for device in cdi.by_name.values() if _is_just(gpu, device)]
+        fitting = names.get(frozenset((gpu.node,)), [])
         name = gpu.unit if gpu.unit in fitting else min(fitting, default=None)
         named.append(replace(gpu, cdi_name=None if name is None else f"{CDI_KIND}={name}"))
         if name is None:
@@ -43,8 +44,12 @@ def name_gpus(gpus: Iterable[NvidiaGpu], cdi: SpecifiedDevices) -> NamedGpus:
     return NamedGpus(tuple(named), MappingProxyType(unnamed))
 
 
-def _is_just(gpu: NvidiaGpu, device: SpecifiedDevice) -> bool:
-    return set(_gpu_nodes(device)) == {gpu.node} and not _parts(device)
+def _names_by_nodes(cdi: SpecifiedDevices) -> Mapping[frozenset[str], list[str]]:
+    """The devices by their nodes of GPUs and of instances; a device has other nodes besides (/dev/dri)."""
+    found: dict[frozenset[str], list[str]] = {}
+    for device in cdi.by_name.values():
+        found.setdefault(frozenset(filter(_OWN_NODE.fullmatch, device.nodes)), []).append(device.name)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +62,9 @@ class NamedInstances:
 
 def name_instances(instances: Iterable[MigInstance], cdi: SpecifiedDevices) -> NamedInstances:
     """Each instance's name is that of the device which consists of its GPU's node and its own two."""
-    named, unnamed = [], {}
+    named, unnamed, names = [], {}, _names_by_nodes(cdi)
     for one in instances:
-        fitting = [
-            device.name
-            for device in cdi.by_name.values()
-            if set(_gpu_nodes(device)) == {one.gpu.node} and _parts(device) == set(one.nodes)
-        ]
+        fitting = names.get(frozenset((one.gpu.node, *one.nodes)), [])
         name = min(fitting, key=lambda name: (not name.startswith("MIG-"), name), default=None)
         named.append(replace(one, cdi_name=None if name is None else f"{CDI_KIND}={name}"))
         if name is None:
@@ -89,7 +90,7 @@ def _why_no_instance(instance: MigInstance, cdi: SpecifiedDevices) -> tuple[str,
 
 def _why_no_name(gpu: NvidiaGpu, cdi: SpecifiedDevices) -> tuple[str, str]:
     wrong = cdi.by_name.get(gpu.unit)
-    if wrong is not None:
+    if wrong is not None and _gpu_nodes(wrong) != [gpu.node]:
         given = " and ".join(_gpu_nodes(wrong)[:2]) or "no GPU"
         return "stale-cdi", f"{wrong.file} gives {given} for it, and it is {gpu.node} now: run {_MAKE}"
     cut = next((one for one in cdi.by_name.values() if _parts(one) and _gpu_nodes(one) == [gpu.node]), None)

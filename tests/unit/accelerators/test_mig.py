@@ -1,18 +1,24 @@
 """MIG instances that somebody else made, as devices."""
 
 import shutil
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from accelet.accelerators.cdi.specs import CdiReader
 from accelet.accelerators.device import DeviceId
 from accelet.accelerators.inventory import Inventory
+from accelet.accelerators.nvidia.naming import CDI_KIND
 from accelet.accelerators.nvidia.settings import NvidiaGpuSettings
 from accelet.fakehost.nvidia import (
     DGX_A100,
     HGX_H100,
+    CdiNames,
     NvidiaCard,
     capability_of,
     mig_uuid_of,
@@ -218,6 +224,48 @@ def test_instances_that_are_destroyed_are_gone_with_the_reason(tmp_path: Path) -
 def test_settings_that_no_file_can_fulfil_are_refused(fields: dict[str, object], said: str) -> None:
     (problem,) = read(**fields).problems()
     assert problem.sentence.startswith(said)
+
+
+cuts = st.lists(
+    st.lists(st.integers(0, 14), unique=True, max_size=7).map(lambda some: tuple((one, 0) for one in some)),
+    min_size=1,
+    max_size=3,
+)
+kinds = st.lists(st.sampled_from(["index", "uuid", "all"]), unique=True)
+
+
+@given(now=cuts, before=cuts, names=kinds)
+@settings(max_examples=settings().max_examples // 4)
+def test_a_name_gives_just_what_the_device_is_whatever_was_cut_before(
+    now: list[tuple[tuple[int, int], ...]], before: list[tuple[tuple[int, int], ...]], names: list[CdiNames]
+) -> None:
+    """The specification may be from before the last cut. Nobody gets a part that is not theirs."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        write_nvidia(root, [replace(HGX_H100[at], instances=cut) for at, cut in enumerate(before)], names)
+        text = (root / "var/run/cdi/nvidia.yaml").read_text()
+        cards = [replace(HGX_H100[at], instances=cut) for at, cut in enumerate(now)]
+        write_nvidia(root, cards, cdi=None)
+        (root / "var/run/cdi/nvidia.yaml").write_text(text)
+        specified = CdiReader(CDI_KIND).find(root).by_name
+        whole, parts = look(root, unit="gpu"), look(root)
+    nodes_of = {f"{card.uuid}": {card.node} for card in cards if not card.instances} | {
+        f"{card.uuid}-gi{number}-ci0": {
+            card.node,
+            *(
+                f"/dev/nvidia-caps/nvidia-cap{capability_of(card.minor or 0, number, part)}"
+                for part in (None, 0)
+            ),
+        }
+        for card in cards
+        for number, _ in card.instances
+    }
+    served = {device.unit: device.cdi_name for device in (*whole.devices, *parts.devices)}
+    for unit, name in served.items():
+        assert name is not None
+        assert set(specified[name.partition("=")[2]].nodes) == nodes_of[unit]
+    reported = {skip.unit for skip in (*whole.skipped, *parts.skipped) if not skip.is_left_to_others}
+    assert nodes_of.keys() <= served.keys() | reported
 
 
 def test_resources_of_gpus_and_of_instances_do_not_meet() -> None:
