@@ -126,6 +126,28 @@ async def test_what_is_given_back_while_nothing_comes_or_goes_is_gone_as_soon_as
         await eventually(lambda: not world.objects(REQUESTS), within_s=60)
 
 
+async def test_a_job_set_that_learns_of_its_tpus_when_it_is_let_run_gets_its_slices(
+    world: World, start: Start
+) -> None:
+    """As Kueue does it: one update with the node labels of its ResourceFlavor and without `suspend`."""
+    raw = job_set("train", 2)
+    del raw["metadata"]["uid"]
+    raw["spec"]["suspend"] = True
+    replicated = raw["spec"]["replicatedJobs"]
+    pods = replicated[0]["template"]["spec"]["template"]["spec"]
+    flavor = pods.pop("nodeSelector")
+    world.state.create(JOB_SETS, "ml", raw)
+    async with start():
+        world.ask("other", replicas=1)
+        await eventually(lambda: world.phases("other") == ["Ready"], within_s=30)
+        assert world.phases("train") == []
+        pods["nodeSelector"] = flavor
+        let_run = {"spec": {"suspend": False, "replicatedJobs": replicated}}
+        world.state.patch(JOB_SETS, ("ml", "train"), "merge-patch", let_run)
+        await eventually(lambda: world.phases("train") == ["Ready", "Ready"], within_s=30)
+    assert not [note for note in world.notes() if "do not select" in note]
+
+
 async def test_limits_keep_a_set_waiting_with_a_reason(world: World, start: Start) -> None:
     async with start(limits=LimitSettings(slices=2)):
         world.ask("first")
