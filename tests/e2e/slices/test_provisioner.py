@@ -17,6 +17,7 @@ from accelet.kube.nodes import Node as ApiNode
 from accelet.kube.nodes import parse_node
 from accelet.provisioner.demand.selectors import NODE_POOL
 from accelet.provisioner.nodes import close_patch, open_patch
+from accelet.provisioner.pools.plan import KEEPING_OUT, NOT_READY, NOT_READY_TO_FILL
 from accelet.provisioner.providers.simulated.body import POOL_LABEL
 from tests.e2e.slices.world import Kubelets, count, one_job, provisioner, until
 
@@ -91,7 +92,9 @@ async def test_the_api_server_holds_requests_and_the_provisioner_to_their_limits
     with pytest.raises(InvalidError, match="chipsPerPod"):
         await client.create(SLICE_REQUESTS, namespace, wrong)
 
-    await client.create(NODES, None, {"metadata": {"name": "a-node", "labels": {"team": "a"}}})
+    taint = {"key": NOT_READY_TO_FILL.key, "value": "true", "effect": "NoSchedule"}
+    node = {"metadata": {"name": "a-node", "labels": {"team": "a"}}, "spec": {"taints": [taint]}}
+    await client.create(NODES, None, node)
     own = await Client.connect(kubeconfig)
 
     async def is_held() -> bool:
@@ -107,9 +110,11 @@ async def test_the_api_server_holds_requests_and_the_provisioner_to_their_limits
         await until(is_held)
         closed = await _patched(own, lambda node: close_patch(node, "a-uid", 1.0))
         assert closed.unschedulable
+        assert {one.key for one in closed.taints} & KEEPING_OUT == {NOT_READY.key}
         labels = {"accelet.dev/slice": "one", "accelet.dev/slice-set": "one"}
         opened = await _patched(own, lambda node: open_patch(node, labels, None))
         assert not opened.unschedulable
+        assert not {one.key for one in opened.taints} & KEEPING_OUT
         assert labels.items() <= opened.labels.items()
         foreign = {"spec": {"taints": [{"key": "mine", "effect": "NoExecute"}]}}
         with pytest.raises(ApiError, match="sets and lifts the taints of slices"):
