@@ -20,6 +20,9 @@ from tests.e2e.cluster.binaries import (
     dra_binaries as build_dra,
 )
 from tests.e2e.cluster.binaries import (
+    filter_binaries as build_filters,
+)
+from tests.e2e.cluster.binaries import (
     helm_binaries as build_helm,
 )
 from tests.e2e.cluster.binaries import (
@@ -51,6 +54,7 @@ BUILT: Mapping[str, Callable[[Progress], Binaries]] = {
     "cluster_api_binaries": build_cluster_api,
     "promql_binaries": build_promql,
     "dra_binaries": build_dra,
+    "filter_binaries": build_filters,
     "kubernetes_1_33": partial(kubernetes_binaries, "kubernetes-1.33"),
     "kubernetes_1_37": partial(kubernetes_binaries, "kubernetes-1.37"),
 }
@@ -116,6 +120,12 @@ def helm_binaries(pytestconfig: pytest.Config) -> Binaries:
 def dra_binaries(pytestconfig: pytest.Config) -> Binaries:
     """kube-scheduler's own engines for resource claims."""
     return _binaries(pytestconfig, "dra_binaries")
+
+
+@pytest.fixture(scope="session")
+def filter_binaries(pytestconfig: pytest.Config) -> Binaries:
+    """kube-scheduler's own filters of nodes."""
+    return _binaries(pytestconfig, "filter_binaries")
 
 
 @pytest.fixture(scope="session")

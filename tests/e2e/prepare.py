@@ -13,6 +13,7 @@ from tests.e2e import axe
 from tests.e2e.cluster.binaries import (
     cluster_binaries,
     dra_binaries,
+    filter_binaries,
     helm_binaries,
     jobset_binaries,
     kubernetes_binaries,
@@ -36,6 +37,7 @@ def main() -> int:
     helm_binaries(_say)
     promql_binaries(_say)
     dra_binaries(_say)
+    filter_binaries(_say)
     jobset_binaries(_say)
     for version in other_versions():
         kubernetes_binaries(version, _say)

@@ -7,10 +7,13 @@ where the gate NodeDeclaredFeatures is off, the API server drops from new pods w
 
 import re
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from accelet.kube.nodes import Node
 from accelet.kube.selection import NodeTerm, Requirement, Taint, Toleration
 
+_LONGEST_LABEL = 63
+_LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 _INTEGER = re.compile(r"[+-]?\d{1,63}", re.ASCII)
 KEEPS_AWAY = ("NoSchedule", "NoExecute")
 _CORDON = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
@@ -23,10 +26,13 @@ _READINESS = {
 def holds(requirement: Requirement, value: str | None, among: Container[str | None] = ()) -> bool:
     """Whether a label of this value (None: there is none) meets the requirement.
 
-    One that the API server would refuse (`Gt` with two values, an unknown operator) is met by nothing.
+    One that the API server would refuse (`Gt` with two values, an unknown operator) is met by nothing. So is
+    one with a value that no label can have, as kube-scheduler does not parse it: `Gt` with `-1`, say.
     `among` are its values in a form that is quick to look in, where many labels are judged.
     """
     values = requirement.values
+    if not _can_be_labels(values):
+        return False
     match requirement.operator:
         case "In" | "NotIn" if values:
             return (value in (among or values)) == (requirement.operator == "In")
@@ -40,11 +46,19 @@ def holds(requirement: Requirement, value: str | None, among: Container[str | No
     return False
 
 
+@lru_cache(maxsize=4096)
+def _can_be_labels(values: tuple[str, ...]) -> bool:
+    """Whether labels can have all of these values (apimachinery/pkg/labels, validateLabelValue)."""
+    return all(len(value) <= _LONGEST_LABEL and _LABEL.fullmatch(value) for value in values)
+
+
 def holds_name(requirement: Requirement, name: str) -> bool:
     """Whether a node of this name meets a requirement of `matchFields`: `metadata.name`, one value."""
     if requirement.key != "metadata.name" or len(requirement.values) != 1:
         return False
-    return requirement.operator in ("In", "NotIn") and holds(requirement, name)
+    return requirement.operator in ("In", "NotIn") and (
+        (name == requirement.values[0]) == (requirement.operator == "In")
+    )
 
 
 def matches(term: NodeTerm, labels: Mapping[str, str], name: str) -> bool:

@@ -79,6 +79,11 @@ def dra_binaries(progress: Progress) -> Binaries:
     return _module_binaries(Module(MODULES_FOLDER / "dra"), None, progress)
 
 
+def filter_binaries(progress: Progress) -> Binaries:
+    """kube-scheduler's own filters of nodes, asked one pod at a time."""
+    return _module_binaries(Module(MODULES_FOLDER / "filters"), None, progress)
+
+
 def promql_binaries(progress: Progress) -> Binaries:
     """Prometheus' engine of expressions, which runs scripts of its own test language."""
     return _module_binaries(Module(MODULES_FOLDER / "promql"), None, progress)

@@ -46,6 +46,11 @@ from accelet.scheduler.cluster.topology import Scheme
         ("Lt", ("5",), "5", False),
         ("Lt", ("5",), "0_4", False),
         ("Near", ("a",), "a", False),
+        ("NotIn", ("-a",), "b", False),
+        ("NotIn", ("a" * 64,), "b", False),
+        ("In", ("b", "no label"), "b", False),
+        ("In", ("",), "", True),
+        ("Gt", ("-5",), "6", False),
     ],
 )
 def test_a_requirement_is_met_as_kube_scheduler_judges(
@@ -60,6 +65,7 @@ def test_a_requirement_is_met_as_kube_scheduler_judges(
         (Requirement("metadata.name", "In", ("n1",)), True),
         (Requirement("metadata.name", "In", ("n1", "n2")), False),
         (Requirement("metadata.name", "NotIn", ("n2",)), True),
+        (Requirement("metadata.name", "NotIn", ("n" * 64,)), True),
         (Requirement("metadata.name", "Exists"), False),
         (Requirement("metadata.namespace", "In", ("n1",)), False),
     ],
