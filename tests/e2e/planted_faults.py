@@ -241,6 +241,7 @@ def faults(made: Installation) -> Mapping[tuple[str, str], tuple[AbstractContext
     audit, deny = ({"spec": {"validationActions": [action]}} for action in ("Audit", "Deny"))
     ignore, fail = ({"spec": {"failurePolicy": policy}} for policy in ("Ignore", "Fail"))
     none, one = ({"spec": {"replicas": count}} for count in (0, 1))
+    lacking = "patch nodes, patch nodes/status"
     wrong, right = ({"data": {"config.yaml": text}} for text in ("version: v1\nresource: []\n", made.config))
     cards = f"{ROLE_BINDINGS}/accelet-agent-cards"
     return {
@@ -254,8 +255,8 @@ def faults(made: Installation) -> Mapping[tuple[str, str], tuple[AbstractContext
             changed(workloads, f"{POLICIES}/accelet-scheduler", ignore, fail), cluster,
         ),
         ("policies", "accelet-agent-cards"): (removed(workloads, f"{POLICIES}/accelet-agent-cards"), cluster),
-        ("rights", "kube-system:accelet-agent: patch nodes"): (removed(workloads, cards), cluster),
-        ("rights", "patch nodes"): (removed(workloads, cards), made.on_node),
+        ("rights", f"kube-system:accelet-agent: {lacking}"): (removed(workloads, cards), cluster),
+        ("rights", lacking): (removed(workloads, cards), made.on_node),
         ("configuration", "ConfigMap kube-system/accelet-agent"): (
             changed(workloads, f"{CONFIG_MAPS}/accelet-agent", wrong, right), cluster,
         ),
