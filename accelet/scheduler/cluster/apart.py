@@ -14,13 +14,16 @@ from accelet.kube.selection import HOSTNAME, PodTerm
 from accelet.scheduler.budget import Budget
 from accelet.scheduler.cluster.layout import Layout
 from accelet.scheduler.cluster.shape import Limit, Separation
+from accelet.scheduler.cluster.topology import Ints
 from accelet.scheduler.cluster.usage import UNLIMITED
 
 MOST_RULES = 16
 """Terms of one gang that are looked at."""
 
 _REASON = "where pod anti-affinity keeps its pods apart"
-_MATCHES_A_UNIT = 2
+_LABELS_A_UNIT, _REQUIREMENTS_A_UNIT = 8, 2
+_GROUPS_A_UNIT, _LEAVES_A_UNIT = 20, 600
+"""How much is looked at for one unit of a gang's budget."""
 
 
 class KeptApart(NamedTuple):
@@ -45,22 +48,63 @@ def find_apart(
         return KeptApart()
     counts = Counter(term for pod in with_terms for term in pod.apart_from)
     rules = sorted(counts, key=lambda term: (-counts[term], _order(term)))[:MOST_RULES]
-    budget.spend(len(rules) * (len(pods) + len(kept)) // _MATCHES_A_UNIT)
+    everybody = _divide((*pods, *(pod for pod, _ in kept)), rules, budget)
+    ours, theirs = everybody.of_pods[: len(pods)], everybody.of_pods[len(pods) :]
+    roles = [
+        _roles(term, everybody.first, np.bincount(ours, minlength=len(everybody.first))) for term in rules
+    ]
     labelled = layout.labelled(HOSTNAME)
     found: list[Limit] = []
-    for needs, capacity in dict.fromkeys(pair for term in rules for pair in _needs(term, pods)):
-        found.append(Limit(needs, np.where(labelled, capacity, UNLIMITED), _REASON))
-    closed: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
-    for term in rules:
-        for pod, leaf in kept:
-            closed[_kept_away(term, pods, pod)].append(leaf)
-    for needs, leaves in closed.items():
-        if any(needs):
+    for needs, capacity in dict.fromkeys(pair for of_term in roles for pair in _needs(of_term)):
+        by_rank = tuple(np.array(needs)[ours].tolist())
+        found.append(Limit(by_rank, np.where(labelled, capacity, UNLIMITED), _REASON))
+    closed: defaultdict[tuple[bool, ...], list[int]] = defaultdict(list)
+    leaves_of: defaultdict[int, list[int]] = defaultdict(list)
+    for group, (_, leaf) in zip(theirs.tolist(), kept, strict=True):
+        leaves_of[group].append(leaf)
+    budget.spend(len(rules) * len(leaves_of) * (1 + len(everybody.first) // _GROUPS_A_UNIT))
+    for of_term in roles:
+        for group, leaves in leaves_of.items():
+            closed[_kept_away(of_term, group)] += leaves
+    for away, leaves in closed.items():
+        needs_by_rank = np.array(away)[ours]
+        if needs_by_rank.any():
             free = np.full(len(labelled), UNLIMITED)
             free[[leaf for leaf in leaves if labelled[leaf]]] = 0
-            found.append(Limit(needs, free, _REASON))
-    groups = dict.fromkeys(pair for term in rules for pair in _separated(term, pods))
-    return KeptApart(found, [Separation(one, other, labelled) for one, other in groups])
+            budget.spend(1 + len(free) // _LEAVES_A_UNIT)
+            found.append(Limit(tuple(needs_by_rank.astype(int).tolist()), free, _REASON))
+    groups = dict.fromkeys(pair for of_term in roles for pair in _separated(of_term))
+    sides = ((np.array(one)[ours].tolist(), np.array(other)[ours].tolist()) for one, other in groups)
+    return KeptApart(found, [Separation(tuple(one), tuple(other), labelled) for one, other in sides])
+
+
+class _Divided(NamedTuple):
+    """Pods in groups that all terms judge alike: a pod of each group, and the group of each pod."""
+
+    first: Sequence[Pod]
+    of_pods: Ints
+
+
+def _divide(pods: Sequence[Pod], rules: Sequence[PodTerm], budget: Budget) -> _Divided:
+    """Only the labels that the terms are about divide pods: most of a gang are of one group.
+
+    Raises:
+        BudgetSpentError: it takes too much work, or the terms would be asked of too many groups.
+    """
+    keys = {one.key for term in rules for one in term.requirements}
+    numbers: dict[object, int] = {}
+    first: list[Pod] = []
+    of_pods: list[int] = []
+    for pod in pods:
+        budget.spend(1 + len(pod.labels) // _LABELS_A_UNIT)
+        said = frozenset((key, text) for key, text in pod.labels.items() if key in keys)
+        kind = pod.namespace, said, pod.apart_from
+        if kind not in numbers:
+            numbers[kind] = len(first)
+            first.append(pod)
+        of_pods.append(numbers[kind])
+    budget.spend(len(first) * sum(1 + len(term.requirements) // _REQUIREMENTS_A_UNIT for term in rules))
+    return _Divided(first, np.array(of_pods, dtype=np.int64))
 
 
 def _order(term: PodTerm) -> tuple[object, ...]:
@@ -70,57 +114,75 @@ def _order(term: PodTerm) -> tuple[object, ...]:
 
 
 class _Roles(NamedTuple):
-    """By rank, whether a pod has a term and is selected by it, only has it, or only is selected by it."""
+    """By group, whether its pods have a term, whether it selects them, and how many are to be placed."""
 
-    both: Sequence[bool]
-    only_has: Sequence[bool]
-    only_selected: Sequence[bool]
+    has: Sequence[bool]
+    selected: Sequence[bool]
+    counts: Sequence[int]
+
+    @property
+    def both(self) -> Sequence[int]:
+        return [int(has and selected) for has, selected in zip(self.has, self.selected, strict=True)]
+
+    @property
+    def only_has(self) -> Sequence[int]:
+        return [int(has and not selected) for has, selected in zip(self.has, self.selected, strict=True)]
+
+    @property
+    def only_selected(self) -> Sequence[int]:
+        return [int(selected and not has) for has, selected in zip(self.has, self.selected, strict=True)]
+
+    def count(self, groups: Sequence[int]) -> int:
+        return sum(count for count, is_in in zip(self.counts, groups, strict=True) if is_in)
 
 
-def _roles(term: PodTerm, pods: Sequence[Pod]) -> _Roles:
-    sides = [(term in pod.apart_from, term.selects(pod.namespace, pod.labels)) for pod in pods]
+def _roles(term: PodTerm, first: Sequence[Pod], counts: Ints) -> _Roles:
     return _Roles(
-        [has and selected for has, selected in sides],
-        [has and not selected for has, selected in sides],
-        [selected and not has for has, selected in sides],
+        [term in pod.apart_from for pod in first],
+        [term.selects(pod.namespace, pod.labels) for pod in first],
+        counts.tolist(),
     )
 
 
-def _separated(term: PodTerm, pods: Sequence[Pod]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+def _separated(roles: _Roles) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Several pods that only have a term, and several others that it selects: no amount keeps these apart.
 
     They come in one order, whoever of them has the term.
     """
-    _, only_has, only_selected = _roles(term, pods)
-    if min(sum(only_has), sum(only_selected)) < 2:
+    only_has, only_selected = roles.only_has, roles.only_selected
+    if min(roles.count(only_has), roles.count(only_selected)) < 2:
         return []
-    one, other = sorted((tuple(map(int, only_has)), tuple(map(int, only_selected))), reverse=True)
+    one, other = sorted((tuple(only_has), tuple(only_selected)), reverse=True)
     return [(one, other)]
 
 
-def _needs(term: PodTerm, pods: Sequence[Pod]) -> list[tuple[tuple[int, ...], int]]:
-    """What each pod needs of which amount of a node, so that those that a term keeps apart share none.
+def _needs(roles: _Roles) -> list[tuple[tuple[int, ...], int]]:
+    """What the pods of each group need of which amount of a node, so that those kept apart share none.
 
     A pod that has the term and is selected by it is alone among the others; they may be together.
     """
-    both, only_has, only_selected = _roles(term, pods)
+    both, only_has, only_selected = roles.both, roles.only_has, roles.only_selected
     rules = [(both, only_has), (both, only_selected)]
-    if sum(only_has) == 1 or sum(only_selected) == 1:
-        alone, others = (only_has, only_selected) if sum(only_has) == 1 else (only_selected, only_has)
-        rules.append((alone, others))
-    return [_amount(alone, others) for alone, others in rules if sum(alone) and sum(alone) + sum(others) > 1]
+    if roles.count(only_has) == 1 or roles.count(only_selected) == 1:
+        is_one = roles.count(only_has) == 1
+        rules.append((only_has, only_selected) if is_one else (only_selected, only_has))
+    return [
+        _amount(alone, others, roles.count(others))
+        for alone, others in rules
+        if roles.count(alone) and roles.count(alone) + roles.count(others) > 1
+    ]
 
 
-def _amount(alone: Sequence[bool], others: Sequence[bool]) -> tuple[tuple[int, ...], int]:
+def _amount(alone: Sequence[int], others: Sequence[int], count: int) -> tuple[tuple[int, ...], int]:
     """An amount of which one of those that are alone takes all, and each of the others one."""
-    capacity = max(1, sum(others))
-    return tuple(capacity * one or int(other) for one, other in zip(alone, others, strict=True)), capacity
+    capacity = max(1, count)
+    return tuple(capacity * one or other for one, other in zip(alone, others, strict=True)), capacity
 
 
-def _kept_away(term: PodTerm, pods: Sequence[Pod], kept: Pod) -> tuple[int, ...]:
-    """Which of the pods the term keeps away from one that is on its node already."""
-    has, is_selected = term in kept.apart_from, term.selects(kept.namespace, kept.labels)
+def _kept_away(roles: _Roles, kept: int) -> tuple[bool, ...]:
+    """The groups whose pods the term keeps away from one of this group that is on its node already."""
+    has, is_selected = roles.has[kept], roles.selected[kept]
     return tuple(
-        int((has and term.selects(pod.namespace, pod.labels)) or (is_selected and term in pod.apart_from))
-        for pod in pods
+        (has and selected) or (is_selected and having)
+        for having, selected in zip(roles.has, roles.selected, strict=True)
     )

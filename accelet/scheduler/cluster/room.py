@@ -21,7 +21,7 @@ MOST_SLOTS = 2**20
 
 
 _QUESTION, _FIT = 15, 4
-_LEAVES_A_UNIT, _CELLS_A_UNIT = 600, 40
+_LEAVES_A_UNIT, _DIVIDED_A_UNIT, _CELLS_A_UNIT, _NEEDS_A_UNIT = 600, 300, 40, 8
 """How many numbers are looked at for one unit of a gang's budget."""
 
 
@@ -168,7 +168,7 @@ class NodeRoom:
         return slots, slots
 
     def slots(self, shape: PodShape, pods: int = MOST_SLOTS) -> Ints:
-        self.budget.spend(_QUESTION + len(shape.units) * self.free.shape[1] // _LEAVES_A_UNIT)
+        self.budget.spend(_QUESTION + len(shape.units) * self.free.shape[1] // _DIVIDED_A_UNIT)
         slots = np.full(self.free.shape[1], MOST_SLOTS)
         for resource, amount in shape.units:
             np.minimum(slots, self._of(resource) // amount, out=slots)
@@ -251,6 +251,7 @@ class NodeRoom:
         limits = (*limits, *marks_of(separations, len(self.closed)))
         if not limits:
             return self, shapes
+        self.budget.spend(len(limits) * (len(shapes) // _NEEDS_A_UNIT + self.free.shape[1] // _LEAVES_A_UNIT))
         names = [name_of(number) for number in range(len(limits))]
         room = replace(
             self,

@@ -1,6 +1,6 @@
 """What a pod asks of a node, without who asks; and rules between pods of one node, as amounts it asks for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -41,6 +41,15 @@ class NodeRules:
     reaches: frozenset[Reach] = frozenset()
     features: frozenset[str] = frozenset()
     keys: frozenset[str] = frozenset()
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        selects = self.node_selector, self.required_terms, self.reaches
+        object.__setattr__(self, "_hash", hash((*selects, self.tolerations, self.features, self.keys)))
+
+    def __hash__(self) -> int:
+        """Worked out once: a pod may say much of nodes, and is looked up often."""
+        return self._hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +63,20 @@ class PodShape:
     rules: NodeRules = NodeRules()
     cards: CardNeeds | None = None
     host_ports: frozenset[HostPort] = frozenset()
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.units, self.rules, self.cards, self.host_ports)))
+
+    def __hash__(self) -> int:
+        """Worked out once, as of the rules."""
+        return self._hash
+
+
+def share_shapes(shapes: Iterable[PodShape]) -> tuple[PodShape, ...]:
+    """The same shapes, one object for those that are equal, so that they are compared at a glance."""
+    known: dict[PodShape, PodShape] = {}
+    return tuple(known.setdefault(shape, shape) for shape in shapes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
 from accelet.runtime.excerpts import excerpt
-from accelet.scheduler.cluster.shape import PodAsk, PodShape, asked_by
+from accelet.scheduler.cluster.shape import PodAsk, PodShape, asked_by, share_shapes
 from accelet.scheduler.gangs.annotations import Said
 from accelet.scheduler.gangs.levels import (
     EXCLUSIVE_LEVEL,
@@ -408,7 +408,7 @@ def make_gang(
     return Gang(
         key=key,
         pods=gated,
-        shapes=tuple(one.shape for one in wanted),
+        shapes=share_shapes(one.shape for one in wanted),
         members=tuple(ranked),
         size=size,
         least=_still_needed(least, size),

@@ -9,6 +9,9 @@ from accelet.scheduler.cluster.shape import PodShape
 from accelet.scheduler.placement.problem import PlacementProblem
 
 _MOST_KINDS = 24
+_KIND, _AMOUNTS_A_UNIT = 2, 3
+"""What a kind costs of the gang's budget, and how many of its amounts are looked at for one unit."""
+
 _STEPS_OF_AN_OCTAVE = (8, 2, 1, 0)
 """Amounts within one step count as one: within 9 %, within 41 %, within the double, all."""
 
@@ -25,10 +28,14 @@ def coarsen(problem: PlacementProblem) -> CoarseProblems | None:
     """Two problems of few kinds instead of one of many; None where there are few, or where many stay.
 
     Only pods of the same rules and cards, which ask for the same resources, can count as one kind.
+
+    Raises:
+        BudgetSpentError: it takes too much work.
     """
     if len(problem.kinds) <= _MOST_KINDS:
         return None
     for steps in _STEPS_OF_AN_OCTAVE:
+        problem.budget.spend(sum(_KIND + len(kind.units) // _AMOUNTS_A_UNIT for kind in problem.kinds))
         groups: defaultdict[object, list[PodShape]] = defaultdict(list)
         for kind in problem.kinds:
             groups[_group(kind, steps)].append(kind)

@@ -32,12 +32,14 @@ from accelet.scheduler.placement.podsets.placing import place_sets
 from accelet.scheduler.placement.problem import PlacementProblem
 from accelet.scheduler.placement.repairs.gaps import Repaired, repair
 from accelet.scheduler.placement.repairs.slices import repair_slices
-from accelet.scheduler.placement.unlike import USUAL_EFFORT, Effort, place_unlike
+from accelet.scheduler.placement.unlike import QUICK_EFFORT, USUAL_EFFORT, Effort, place_unlike
 from accelet.scheduler.placement.why import explain_lacking, explain_shortfall, explain_unlike
 from resourcemanager.target import describe
 
 _PART = 3
 """Where there is more than one question about a gang, each may take one part in so many of what is left."""
+
+_MOST_SEARCHED = 5
 
 _UNDECIDED = "its pods have nodes, but there are too many ways to share the cards there to find one"
 _TOO_MUCH = "no place was found with the work that one gang may take; that is not proven impossible"
@@ -89,19 +91,32 @@ def describe_plan(plan: Plan) -> str:
 
 
 def plan_gangs(
-    gangs: Iterable[Gang], layout: Layout, room: Room, effort: Effort = USUAL_EFFORT
+    gangs: Iterable[Gang],
+    layout: Layout,
+    room: Room,
+    effort: Effort = USUAL_EFFORT,
+    budget: Budget | None = None,
 ) -> list[Plan]:
     """Plans one gang after the other; what a gang is given is taken from `room` for those behind it.
 
-    A gang that must wait takes nothing and stops nobody.
+    A gang that must wait takes nothing and stops nobody. When all have taken what is in `budget`, that of
+    `_MOST_SEARCHED` gangs if none is given, each of the others gets a quick search.
     """
-    return [plan_gang(gang, layout, room, effort) for gang in gangs]
+    left, plans = budget or Budget(_MOST_SEARCHED * effort.units), list[Plan]()
+    for gang in gangs:
+        allowed = effort if left.left > 0 or effort.units <= QUICK_EFFORT.units else QUICK_EFFORT
+        own = Budget(allowed.units)
+        plans.append(plan_gang(gang, layout, room, allowed, own))
+        left.left -= own.spent
+    return plans
 
 
-def plan_gang(gang: Gang, layout: Layout, room: Room, effort: Effort = USUAL_EFFORT) -> Plan:
+def plan_gang(
+    gang: Gang, layout: Layout, room: Room, effort: Effort = USUAL_EFFORT, budget: Budget | None = None
+) -> Plan:
     """Plans one gang and takes its places from `room`; a plan that breaks a promise is a fault, and none."""
     try:
-        return take_places(find_places(gang, layout, room, effort), layout, room)
+        return take_places(find_places(gang, layout, room, effort, budget), layout, room)
     except BrokenPlanError as fault:
         return faulty_plan(gang, fault)
 

@@ -72,7 +72,8 @@ def find_spread_fault(seating: Seating) -> str | None:
     """
     pods = seating.gang.pods
     terms = frozenset[SpreadTerm].intersection(*(pod.spread for pod in pods))
-    for term in terms:
+    has_spare_nodes = bool(terms) and _has_spare_nodes(seating)
+    for term in terms if has_spare_nodes else ():
         if not term.pods.is_of_one_job or not all(_selects(term.pods, pod) for pod in pods):
             continue
         for name, seats in seating.by_node.items():
@@ -81,7 +82,7 @@ def find_spread_fault(seating: Seating) -> str | None:
                 continue
             there = sum(_selects(term.pods, pod) for pod in seating.kept.get(name, ()))
             most = term.most if HOSTNAME in node.labels else 0
-            if len(seats) + there > most and _has_spare_nodes(seating):
+            if len(seats) + there > most:
                 return (
                     f"node {name} would have {len(seats) + there} of its pods, topology spread allows {most}"
                 )
