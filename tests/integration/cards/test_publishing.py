@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 
 from accelet.agent.process import Agent
+from accelet.assignments.assignment import Assignment, unit
 from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION
+from accelet.assignments.ownform import ASSIGNMENT_ANNOTATION, render_own
 from accelet.fakeapi import Answer, Fault
 from accelet.fakehost.gpus import write_gpus
 from accelet.fakehost.nodes import ARC, ARC_I915
+from accelet.fakehost.nvidia import DGX_A100, write_nvidia
 from accelet.fakekubelet import a_pod
 from tests.integration.agent.running import GPU, agent, scan, until
 from tests.integration.cards.publishing import (
@@ -43,6 +46,28 @@ async def test_node_says_its_cards_and_offers_their_parts(folder: Path) -> None:
         assert (first.resource, first.driver, first.memory_bytes, first.shares) == (GPU, "i915", 16 * GIB, 10)
         assert second.health.is_healthy
         assert amounts_of(world.api) == (4, 2000, 32 * GIB)
+
+
+async def test_nvidias_gpus_and_instances_are_said_and_the_assigned_one_is_given(folder: Path) -> None:
+    write_nvidia(folder, DGX_A100)
+    gpu, mig = "nvidia.com/gpu", "nvidia.com/mig"
+    followed = "backend: nvidia-gpu, assignment: annotations"
+    resources = f"- {{name: {gpu}, {followed}}}\n", f"- {{name: {mig}, {followed}, unit: mig}}\n"
+    async with node(folder) as world:
+        make_node(world.api)
+        async with agent(folder, write_config(folder, *resources), world.kubeconfig) as running:
+            await until(lambda: len(cards_of(world.api) or ()) == 10)
+            cards = cards_of(world.api) or ()
+            assert [card.resource for card in cards] == [gpu] * 6 + [mig] * 4
+            assert {(card.card, card.memory_bytes) for card in cards} == {(None, None)}
+            await until(lambda: amounts_of(world.api, "nvidia.com") == (10, 10_000, None))
+            chosen = cards[3].id
+            said = render_own(Assignment({"main": {gpu: (unit(chosen, 0),)}}))
+            pod = a_pod("assigned", limits={gpu: 1}, annotations={ASSIGNMENT_ANNOTATION: said})
+            await world.kubelet.resource(gpu).devices(healthy=6)
+            await asyncio.wait_for(running.knows_pods(), 10)
+            held = await world.admit(pod)
+            assert set(held["main"].devices[gpu]) == {chosen}
 
 
 async def test_memory_that_the_kernel_does_not_tell_is_not_said_to_be_0_until_the_configuration_says_it(
