@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import log
 
 from benches.provisioner.deciding import measure as measure_decisions
-from benches.provisioner.running import measure_calls, measure_memory, measure_set
+from benches.provisioner.running import measure_calls, measure_giving_back, measure_memory, measure_set
 
 _SLICES, _WAITING, _MORE = 1_000, 20, 20
 _SETS = (25, 100, 400, 1_000)
@@ -26,6 +26,11 @@ def main() -> None:
         f"writes of its SliceRequest: {costs.writes:.1f}"
     )
     _say(f"lists: {costs.lists:.0f} in {costs.seconds:.0f} s of ticks of 1 s, for {_MORE} slices")
+    ended = asyncio.run(measure_giving_back(_SLICES))
+    _say(
+        f"{_SLICES:,} slices given back at one time: {ended.seconds:.0f} s, {ended.processor_s:.0f} s of "
+        f"processor time, {ended.writes:.1f} writes a slice"
+    )
     sets = {}
     for size in _SETS:
         sets[size] = costs_of_set = asyncio.run(measure_set(size))

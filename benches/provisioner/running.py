@@ -13,7 +13,7 @@ from urllib.request import urlopen
 
 from accelet.fakeapi import FakeApi
 from benches.agent.processes import Measured
-from benches.provisioner.cluster import MAPS, NAMESPACE, REQUESTS, fill, member, request
+from benches.provisioner.cluster import MAPS, NAMESPACE, PODS, REQUESTS, fill, member, request
 from tests.free_ports import free_port
 
 _SETTINGS = """
@@ -46,6 +46,15 @@ class SetCosts:
 
     processor_s: float
     memory_mib: float
+
+
+@dataclass(frozen=True, slots=True)
+class EndCosts:
+    """Processor time and time until all slices were gone, and the writes of each one's SliceRequest."""
+
+    processor_s: float
+    seconds: float
+    writes: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +93,20 @@ async def measure_set(size: int) -> SetCosts:
         await _until(are_ready, _PATIENCE_S + size)
         took_s = running.process.cpu_s() - before_s
         return SetCosts(took_s, running.process.memory().rss_kib / 1024)
+
+
+async def measure_giving_back(slices: int) -> EndCosts:
+    """What it costs to give back that many slices at one time, whose pods have ended."""
+    async with _running(slices) as running:
+        api, loop = running.api, asyncio.get_running_loop()
+        for pod in api.state.list(PODS, {}, None)["items"]:
+            api.state.delete(PODS, (pod["metadata"]["namespace"], pod["metadata"]["name"]))
+        before_s, writes, began_s = running.process.cpu_s(), _writes(api), loop.time()
+        for one in api.state.list(REQUESTS, {}, None)["items"]:
+            api.state.delete(REQUESTS, (NAMESPACE, one["metadata"]["name"]))
+        await _until(lambda: not api.state.list(REQUESTS, {}, None)["items"], _PATIENCE_S + slices)
+        took_s = running.process.cpu_s() - before_s
+        return EndCosts(took_s, loop.time() - began_s, (_writes(api) - writes) / slices)
 
 
 @asynccontextmanager
