@@ -61,7 +61,7 @@ def test_a_node_is_looked_at_without_any_extra(folder: Path) -> None:
     code = hidden + "from accelet.cli import main; main(sys.argv[1:])"
     config = write_config(folder, cards_config(2))
     places = ["--config", str(config), "--host-root", str(folder), "--kubelet-dir", str(folder)]
-    words = [sys.executable, "-c", code, "doctor", *places, "--look-at", "node"]
+    words = [sys.executable, "-c", code, "doctor", *places, "--http", "127.0.0.1:1", "--look-at", "node"]
     bundle = ["--bundle", str(folder / "bundle.tar.gz")]
     done = subprocess.run([*words, *bundle], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "")
