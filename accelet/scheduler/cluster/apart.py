@@ -21,9 +21,9 @@ MOST_RULES = 16
 """Terms of one gang that are looked at."""
 
 _REASON = "where pod anti-affinity keeps its pods apart"
-_LABELS_A_UNIT, _REQUIREMENTS_A_UNIT = 8, 2
+_POD, _LABELS_A_UNIT, _REQUIREMENTS_A_UNIT = 2, 4, 2
 _GROUPS_A_UNIT, _LEAVES_A_UNIT = 20, 600
-"""How much is looked at for one unit of a gang's budget."""
+"""What a pod costs of a gang's budget, and how much else is looked at for one unit."""
 
 
 class KeptApart(NamedTuple):
@@ -43,10 +43,13 @@ def find_apart(
     Raises:
         BudgetSpentError: it takes too much work.
     """
-    with_terms = [pod for pod in (*pods, *(pod for pod, _ in kept)) if pod.apart_from]
-    if not with_terms:
+    said = Counter(pod.apart_from for pod in (*pods, *(pod for pod, _ in kept)))
+    budget.spend(sum(map(len, said)))
+    counts: Counter[PodTerm] = Counter()
+    for terms, number in said.items():
+        counts.update(dict.fromkeys(terms, number))
+    if not counts:
         return KeptApart()
-    counts = Counter(term for pod in with_terms for term in pod.apart_from)
     rules = sorted(counts, key=lambda term: (-counts[term], _order(term)))[:MOST_RULES]
     everybody = _divide((*pods, *(pod for pod, _ in kept)), rules, budget)
     ours, theirs = everybody.of_pods[: len(pods)], everybody.of_pods[len(pods) :]
@@ -96,7 +99,7 @@ def _divide(pods: Sequence[Pod], rules: Sequence[PodTerm], budget: Budget) -> _D
     first: list[Pod] = []
     of_pods: list[int] = []
     for pod in pods:
-        budget.spend(1 + len(pod.labels) // _LABELS_A_UNIT)
+        budget.spend(_POD + len(pod.labels) // _LABELS_A_UNIT)
         said = frozenset((key, text) for key, text in pod.labels.items() if key in keys)
         kind = pod.namespace, said, pod.apart_from
         if kind not in numbers:

@@ -21,7 +21,7 @@ MOST_SLOTS = 2**20
 
 
 _QUESTION, _FIT = 15, 4
-_LEAVES_A_UNIT, _DIVIDED_A_UNIT, _CELLS_A_UNIT, _NEEDS_A_UNIT = 600, 300, 40, 8
+_LEAVES_A_UNIT, _DIVIDED_A_UNIT, _CELLS_A_UNIT, _NEEDS_A_UNIT = 600, 300, 40, 3
 """How many numbers are looked at for one unit of a gang's budget."""
 
 

@@ -23,6 +23,9 @@ from accelet.scheduler.placement.problem import PlacementProblem
 from accelet.scheduler.placement.repairs.gaps import TAKEN
 from accelet.scheduler.placement.why import level_name
 
+_MEMBER = 2
+"""What a member costs of the gang's budget, each time its places are looked for."""
+
 REFUSED = "where one of its pods was refused"
 
 
@@ -103,6 +106,7 @@ def _together(gang: Gang, layout: Layout, budget: Budget) -> SharedDomains | Non
 
 
 def _problem_of(gang: Gang, layout: Layout, room: Room, within: int) -> PlacementProblem:
+    room.budget.spend(_MEMBER * len(gang.members))
     room = room.without(_excluded(gang, layout), REFUSED) if gang.excluded else room
     there = [(member, leaf) for member, leaf in places_of(gang, layout) if leaf is not None]
     apart = find_apart(gang.pods, there, layout, room.budget)

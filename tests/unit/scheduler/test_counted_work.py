@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from accelet.kube.pods import Pod
@@ -79,6 +80,15 @@ def test_terms_that_tell_all_pods_apart_are_charged_for_each() -> None:
         find_apart(_pods(8_000, terms), [(one, 0) for one in _pods(10, terms)], layout, budget)
 
 
+def test_distances_of_pairs_are_those_of_each_pair() -> None:
+    tree = Cluster(
+        Scheme(), [node(f"n{at}", f"b{at % 2}/s{at % 3}/h{at % 5}") for at in range(12)]
+    ).layout.tree
+    ones, others = np.arange(12), np.arange(12)[::-1] // 2
+    pairs = zip(ones.tolist(), others.tolist(), strict=True)
+    assert tree.sum_of_distances(ones, others) == sum(tree.length(np.array(pair)) for pair in pairs)
+
+
 _WORST: Mapping[str, Input] = {
     "like pods, exclusive, 50 terms, 2 ports, spread, on 40 nodes": Input(
         pods=1024,
@@ -123,6 +133,28 @@ _WORST: Mapping[str, Input] = {
         least=0,
         required=0,
         preferred=2,
+    ),
+    "8,000 pods of 400 kinds and 17 roles with 16 terms, on 400 nodes": Input(
+        pods=8000,
+        blocks=2,
+        subblocks=10,
+        hosts=20,
+        used_percent=50,
+        kinds=400,
+        gpus=8,
+        roles=17,
+        apart_terms=16,
+        requirements=16,
+        node_terms=50,
+        values=8,
+        ports=1,
+        port_sets=2,
+        spread=4,
+        kept_percent=0,
+        exclusive=0,
+        least=2,
+        required=0,
+        preferred=1,
     ),
     "8,000 like pods with 16 terms": Input(
         pods=8000,

@@ -118,8 +118,9 @@ def length_of_known(problem: PlacementProblem, leaves: Sequence[int | None]) -> 
 
     It is also the least for a gap between two ends: distances in a tree obey the triangle inequality.
     """
-    pairs = [pair for pair in pairwise(leaves) if None not in pair]
-    return sum(problem.tree.length(np.array(pair)) for pair in pairs)
+    pairs = [(one, other) for one, other in pairwise(leaves) if one is not None and other is not None]
+    ones, others = np.array(pairs, dtype=np.int64).reshape(len(pairs), 2).T
+    return problem.tree.sum_of_distances(ones, others)
 
 
 def _fill(problem: PlacementProblem, ends: Ends, effort: Effort) -> Ints | None:
