@@ -10,8 +10,9 @@ import pytest
 import yaml
 
 from accelet.assignments.nodecards import NODE_CARDS_ANNOTATION, NodeCard, parse_node_cards
+from accelet.fakehost.nvidia import DGX_A100, write_nvidia
 from accelet.node.discovery import SCAN_S
-from tests.e2e.agent import AGENT, device_pod, wait_for_allocatable, write_cards
+from tests.e2e.agent import AGENT, allocatable, device_pod, wait_for_allocatable, write_cards
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.cluster.https_client import Client, Json, RefusedError
 from tests.e2e.cluster.images import BUSYBOX_IMAGE
@@ -296,6 +297,43 @@ def test_agent_follows_its_cards_on_a_real_node(node: Node, cards_file: Path, sa
     assert took_s < 1.5 * SCAN_S + 2  # after a hint the next scan by the timer may be so far away
     assert [card.health.reason for card in said_cards(node)] == [None, "the test says so"]
     assert offered(node)[MILLICORES] == ("1k", "1k")
+
+
+def test_nvidias_gpus_and_instances_are_published(
+    agents: Client, cluster: ControlPlane, node: Node, tmp_path: Path
+) -> None:
+    """By an agent with a pod's token, under the policy: cards without a DRM name, and their amounts."""
+    root = write_nvidia(tmp_path / "host", DGX_A100)
+    gpu, mig = "nvidia.com/gpu", "nvidia.com/mig"
+    followed = "backend: nvidia-gpu, assignment: annotations"
+    served = f"resources:\n- {{name: {gpu}, {followed}}}\n- {{name: {mig}, {followed}, unit: mig}}\n"
+    config = tmp_path / "config.yaml"
+    config.write_text(f"version: v1\npublish_cards: true\n{served}")
+    path = write_kubeconfig(
+        tmp_path / "kubeconfig",
+        server=cluster.url,
+        ca=cluster.authority.keys.certificate,
+        credentials=agents.token,
+    )
+    places: list[str | Path] = ["--config", config, "--kubeconfig", path, "--host-root", root]
+    process = node.process(
+        "agent-nvidia", [AGENT, "agent", *places, "--node-name", node.name, "--http", "127.0.0.1:0"]
+    )
+    whole, parts = 6, 4
+    with process.running():
+        wait_for_allocatable(node, "nvidia.com/tiles", whole + parts)
+        cards = said_cards(node)
+        assert [card.resource for card in cards] == [gpu] * whole + [mig] * parts
+        assert {card.card for card in cards} == {None}
+        assert {(card.mode, card.part_of is None) for card in cards} == {(None, True), ("mig", False)}
+        assert "nvidia.com/memory.max" not in node.object()["status"]["allocatable"]
+        config.write_text(f"version: v1\n{served}")
+        wait_until(
+            "the amounts are gone", lambda: allocatable(node, "nvidia.com/tiles") is None, timeout_s=30
+        )
+        assert NODE_CARDS_ANNOTATION not in node.object()["metadata"].get("annotations", {})
+    for name in (gpu, mig):
+        wait_for_allocatable(node, name, 0)
 
 
 @pytest.mark.usefixtures("agent")
