@@ -421,7 +421,7 @@ class SchedulerState:
             made = make_gang(key, members, self._owners, self.prefix, self.asked_by)
             excluded = self._exclusions.of(key)
             self._gangs[key] = replace(made, excluded=excluded) if made and excluded else made
-            pods += len(members)
+            pods += len(made.members) if made else len(members)  # those that are still to come, too
         return False
 
     def _not_asked(self, gang: GangKey, most: int) -> list[ObjectKey]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
 from accelet.kube.requests import scheduling_units
 from accelet.kube.selection import pinned_node
@@ -18,7 +19,7 @@ from accelet.scheduler.cluster.topology import Ints
 from accelet.scheduler.cluster.usage import PODS, UNLIMITED
 from accelet.scheduler.gangs.grouping import GATE_PREFIX, Gang, gang_key
 from accelet.scheduler.gangs.levels import EXCLUSIVE_LEVEL
-from accelet.scheduler.gangs.withheld import EXCLUSIVE_TOPOLOGY, KINDS_WITH_LEADERS, OwnDomain, own_label
+from accelet.scheduler.gangs.withheld import EXCLUSIVE_TOPOLOGY, OwnDomain, own_label
 
 _SYSTEM = "kube-system"
 _LEAVES_A_UNIT = 4
@@ -38,8 +39,7 @@ def occupant_of(pod: Pod, prefix: str = GATE_PREFIX) -> Occupant | None:
         return None
     if pod.node_name is None or pinned_node(pod.required_terms) == pod.node_name:
         gang = gang_key(pod, prefix)
-        label = own_label(pod) if gang.kind in KINDS_WITH_LEADERS else None
-        return Occupant(gang, pod.annotations.get(EXCLUSIVE_LEVEL, ""), label or "")
+        return Occupant(gang, pod.annotations.get(EXCLUSIVE_LEVEL, ""), own_label(pod, gang.kind) or "")
     if pod.namespace != _SYSTEM and (pod.has_resource_claims or _holds_devices(pod)):
         return Occupant(gang_key(pod, prefix))
     return None
@@ -54,11 +54,18 @@ def _holds_devices(pod: Pod) -> bool:
     )
 
 
-def as_occupant(gang: Gang, pod: Pod | None = None) -> Occupant:
-    """Whose the pods of a gang are once they have a place; or this one of them, which may have less alone."""
-    owns = (own.label for own in gang.own_domains if pod is None or pod.key in own.members)
+def as_occupant(gang: Gang) -> Occupant:
+    """Whose the pods of a gang are once they have a place, if each had all that some of them have alone."""
     level = gang.exclusive_level.text if gang.exclusive_level else ""
-    return Occupant(gang.key, level, next(owns, ""))
+    return Occupant(gang.key, level, gang.own_domains[0].label if gang.own_domains else "")
+
+
+def occupants_of(gang: Gang) -> Sequence[Occupant]:
+    """Whose each of the pods to be placed will be: those without a domain alone have none."""
+    owned = frozenset[ObjectKey]().union(*(own.members for own in gang.own_domains))
+    whole = as_occupant(gang)
+    other = whole._replace(label="")
+    return [whole if pod.key in owned else other for pod in gang.pods]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +84,7 @@ def find_kept_out(gang: Gang, layout: Layout, residents: Residents, budget: Budg
         UnknownLevelError: the gang names a level that there is not.
     """
     budget.spend(len(residents.with_domain))
-    found = list(_held_by_others(gang, layout, residents))
+    found = list(_held_by_others(gang, layout, residents, budget))
     if gang.exclusive_level is None:
         return found
     budget.spend(len(layout.nodes) // _LEAVES_A_UNIT)
@@ -95,9 +102,8 @@ def whole_domains(occupant: Occupant, layout: Layout, nodes: Iterable[str]) -> M
     leaves = [layout.leaf_of[name] for name in nodes if name in layout.leaf_of]
     mask = np.zeros(len(layout.nodes), dtype=bool)
     mask[leaves] = True
-    for _, codes in _domains_of(occupant, layout):
-        there = codes[leaves]
-        mask |= np.isin(codes, there[there >= 0])
+    for kind in _kinds_of(occupant, layout):
+        mask |= _domains_with(_codes_of(kind, layout), leaves)
     return mask
 
 
@@ -108,9 +114,7 @@ def with_others(own: OwnDomain, gang: Gang, layout: Layout, residents: Residents
         BudgetSpentError: it takes too much work.
     """
     budget.spend(len(layout.nodes) // _LEAVES_A_UNIT)
-    codes = layout.values(own.label)
-    there = codes[list(_strangers(gang, layout, residents))]
-    return np.isin(codes, there[there >= 0])
+    return _domains_with(layout.values(own.label), _strangers(gang, layout, residents))
 
 
 def explain_nearest(gang: Gang, layout: Layout, room: Room) -> str:
@@ -150,35 +154,47 @@ def _large_enough(gang: Gang, layout: Layout, codes: Ints) -> Mask:
     return fits
 
 
-def _held_by_others(gang: Gang, layout: Layout, residents: Residents) -> Iterator[KeptOut]:
+def _held_by_others(gang: Gang, layout: Layout, residents: Residents, budget: Budget) -> Iterator[KeptOut]:
     """The leaves of domains that other gangs have to themselves, by what they ask for it with."""
+    leaves_of: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
     holders: defaultdict[str, dict[Hashable, None]] = defaultdict(dict)
-    held: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
-    codes_of: dict[tuple[str, str], Ints] = {}
     for name in sorted(residents.with_domain):
         leaf = layout.leaf_of.get(name)
-        others = [one for one in residents.occupants_of(name) if one.gang != gang.key]
-        for occupant in others if leaf is not None else ():
-            for kind, codes in _domains_of(occupant, layout):
-                if codes[leaf] >= 0:
-                    holders[kind[0]][occupant.gang] = None
-                    held[kind].add(int(codes[leaf]))
-                    codes_of[kind] = codes
+        if leaf is None:
+            continue
+        for occupant in residents.occupants_of(name):
+            for kind in _kinds_of(occupant, layout) if occupant.gang != gang.key else ():
+                leaves_of[kind].add(leaf)
+                holders[kind[0]][occupant.gang] = None
+    budget.spend(len(leaves_of) * len(layout.nodes) // _LEAVES_A_UNIT)
     for what, gangs in holders.items():
         closed = np.zeros(len(layout.nodes), dtype=bool)
-        for kind, domains in held.items():
+        for kind, leaves in leaves_of.items():
             if kind[0] == what:
-                closed |= np.isin(codes_of[kind], sorted(domains))
-        yield KeptOut(closed, f"in a domain that {_names(gangs)} to itself ({what})")
+                closed |= _domains_with(_codes_of(kind, layout), leaves)
+        if closed.any():
+            yield KeptOut(closed, f"in a domain that {_names(gangs)} to itself ({what})")
 
 
-def _domains_of(occupant: Occupant, layout: Layout) -> Iterator[tuple[tuple[str, str], Ints]]:
-    """What a gang has domains to itself by, and the domain of each leaf by that; -1 for none."""
-    levels = layout.tree.scheme.levels
-    if occupant.level in levels:
-        yield (EXCLUSIVE_LEVEL, occupant.level), layout.tree.codes[levels.index(occupant.level)]
+def _kinds_of(occupant: Occupant, layout: Layout) -> Iterator[tuple[str, str]]:
+    """What a gang has domains to itself by: the annotation as people call it, and a level or a label."""
+    if occupant.level in layout.tree.scheme.levels:
+        yield EXCLUSIVE_LEVEL, occupant.level
     if occupant.label:
-        yield (EXCLUSIVE_TOPOLOGY, occupant.label), layout.values(occupant.label)
+        yield EXCLUSIVE_TOPOLOGY, occupant.label
+
+
+def _codes_of(kind: tuple[str, str], layout: Layout) -> Ints:
+    """The domain of each leaf; -1 for none."""
+    what, name = kind
+    tree = layout.tree
+    return tree.codes[tree.scheme.levels.index(name)] if what == EXCLUSIVE_LEVEL else layout.values(name)
+
+
+def _domains_with(codes: Ints, leaves: Iterable[int]) -> Mask:
+    """The leaves of all domains of which one of these is."""
+    there = codes[list(leaves)]
+    return np.isin(codes, there[there >= 0])
 
 
 def _strangers(gang: Gang, layout: Layout, residents: Residents) -> dict[int, list[Hashable]]:

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
@@ -32,6 +33,7 @@ from accelet.scheduler.gangs.withheld import (
     OwnDomain,
     read_own_domains,
     stand_ins,
+    waits_for_deletion,
 )
 from accelet.scheduler.gangs.workload import Workload
 
@@ -367,15 +369,18 @@ def make_gang(
         return None
     workload = owners.maker_of_all(key, members[0])
     groups = workload.groups if workload else ()
-    to_come = stand_ins(key.kind, members, workload)
-    ranked = sorted((*members, *(one.pod for one in to_come)), key=lambda pod: rank_of(pod, groups))
+    stale = waits_for_deletion(key.kind, members)
+    members = [pod for pod in members if pod.key not in stale]
+    done_of_jobs = _done_of_jobs(key, members, owners)
+    to_come = stand_ins(key.kind, members, workload, done_of_jobs)
+    ranked = _in_rank_order(members, to_come, groups)
     gated = tuple(pod for pod in ranked if is_gated(pod, prefix))
     said = Said(gated)
     if len(to_come) == MOST_STAND_INS:
         said.object_to(
             f"{MOST_STAND_INS:,} of its pods or more are made once others have nodes: fewer may be"
         )
-    size, done = _size(key, members, owners, said)
+    size, done = _size(key, members, owners, said, sum(done_of_jobs.values()))
     whole = None if size is None else size + done
     least = said.number(GANG_MIN)
     if least is not None and whole is not None and least > whole:
@@ -396,7 +401,7 @@ def make_gang(
     if slices is not None and least is not None:
         least = -(-least // slices.size) * slices.size
     # Where all take the same port of their node, no two of them can share one, as kube-scheduler judges it.
-    is_exclusive = said.truth(EXCLUSIVE) or bool(frozenset.intersection(*(pod.host_ports for pod in members)))
+    is_exclusive = said.truth(EXCLUSIVE) or bool(frozenset.intersection(*(pod.host_ports for pod in ranked)))
     _check_foreign_gates(gated, prefix, said)
     own_domains = read_own_domains(key.kind, ranked)
     _check_own_domains(own_domains, topology, least, said)
@@ -425,6 +430,26 @@ def make_gang(
         newest_s=max(pod.created_s for pod in gated),
         runs_s=max(_runs_s(pod, workload) for pod in gated),
     )
+
+
+def _in_rank_order(
+    members: Sequence[Pod], to_come: Sequence[FollowerToCome], groups: Sequence[str]
+) -> list[Pod]:
+    """The pods of a gang by rank; one that is to come has its leader's but for its index."""
+    ranks = [(rank_of(pod, groups), pod) for pod in members]
+    of_leader = {id(one.leader): rank_of(one.leader, groups) for one in to_come}
+    for one in to_come:
+        order, group, job, kind, prefix, *_ = of_leader[id(one.leader)]
+        ranks.append(((order, group, job, kind, prefix, one.index, one.pod.name), one.pod))
+    return [pod for _, pod in sorted(ranks, key=itemgetter(0))]
+
+
+def _done_of_jobs(key: GangKey, members: Sequence[Pod], owners: Owners) -> Mapping[str, int]:
+    """By Job of a JobSet that still runs, how many of its pods are not needed any more."""
+    if key.kind != "JobSet":
+        return {}
+    jobs = {job.name: job for pod in members if (job := owners.job_of(pod)) is not None}
+    return {name: job.done for name, job in jobs.items() if job.size and job.done}
 
 
 def _check_own_domains(
@@ -469,8 +494,13 @@ def _still_needed(least: int | None, size: int | None) -> int | None:
     return least if least is None or size is None else min(least, max(1, size))
 
 
-def _size(key: GangKey, members: Sequence[Pod], owners: Owners, said: Said) -> tuple[int | None, int]:
-    """How many pods the gang has in all, None if nobody says, and how many more are done."""
+def _size(
+    key: GangKey, members: Sequence[Pod], owners: Owners, said: Said, done_of_jobs: int
+) -> tuple[int | None, int]:
+    """How many pods the gang has in all, None if nobody says, and how many more are done.
+
+    A JobSet counts all pods of a Job that still runs, of which some may be done.
+    """
     size = 1 if key.kind == _ALONE else said.number(GANG_SIZE)
     if size is None and key.kind == POD_GROUP:
         return _size_of_group(members, owners)
@@ -480,7 +510,7 @@ def _size(key: GangKey, members: Sequence[Pod], owners: Owners, said: Said) -> t
     if size is None and key.kind == "LeaderWorkerSet":
         size = said.number(_LEADER_WORKER_SIZE)
     if size is None and workload is not None:
-        return workload.size, workload.done
+        return workload.size - done_of_jobs, workload.done + done_of_jobs
     return size, 0
 
 

@@ -6,15 +6,16 @@ LeaderWorkerSet (v0.8.0, pkg/controllers/pod_controller.go) makes the workers of
 leader keeps its Job, or group, away from others by pod anti-affinity; the pods after it select its domain.
 """
 
+import itertools
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
-from accelet.scheduler.gangs.podsets import WORKER_INDEX
 from accelet.scheduler.gangs.rank import JOBSET_GROUP, index_of
 from accelet.scheduler.gangs.workload import Workload
 
@@ -22,11 +23,12 @@ JOB_SET_EXCLUSIVE: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 JOB_SET_SELECTOR: Final = "alpha.jobset.sigs.k8s.io/node-selector"
 LEADER_WORKER_EXCLUSIVE: Final = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 
-MOST_STAND_INS: Final = 8_000
-"""Of one gang: more pods do not fit into one plan."""
+MOST_STAND_INS: Final = 4_096
+"""Of one gang. One pod and a number in its owner's object are enough for so many, which take some 0.15 s."""
 
 _TO_COME = " (to come)"
-_COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+_GROUP_SIZE = "leaderworkerset.sigs.k8s.io/size"
+_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 _JOB_NAMES = ("batch.kubernetes.io/job-name", "job-name")
 _EXCLUSIVE_OF = {"JobSet": JOB_SET_EXCLUSIVE, "LeaderWorkerSet": LEADER_WORKER_EXCLUSIVE}
 KINDS_WITH_LEADERS: Final = frozenset(_EXCLUSIVE_OF)
@@ -49,10 +51,12 @@ class OwnDomain:
 
 @dataclass(frozen=True, slots=True)
 class FollowerToCome:
-    """A pod that is still to be made, and one that asks for the same."""
+    """A pod that is still to be made, one that asks for the same, its leader, and its index beside that."""
 
     pod: Pod
     like: Pod
+    leader: Pod
+    index: int
 
 
 def is_stand_in(pod: Pod) -> bool:
@@ -60,22 +64,25 @@ def is_stand_in(pod: Pod) -> bool:
     return pod.name.endswith(_TO_COME)
 
 
-def own_label(pod: Pod) -> str | None:
-    """The label whose domain is to be its Job's or its group's alone; None without one.
+def own_label(pod: Pod, kind: str) -> str | None:
+    """The label whose domain is to be its Job's or group's alone, in a gang of this kind; None without one.
 
     JobSet's annotation does nothing beside its node selector.
     """
-    if JOB_SET_EXCLUSIVE in pod.annotations:
-        return None if JOB_SET_SELECTOR in pod.annotations else pod.annotations[JOB_SET_EXCLUSIVE]
-    return pod.annotations.get(LEADER_WORKER_EXCLUSIVE)
-
-
-def withholding(pods: Iterable[Pod]) -> str | None:
-    """The annotation by which pods beside these are made only once one of them has a node."""
-    first = next((pod for pod in pods if own_label(pod) is not None), None)
-    if first is None:
+    annotation = _EXCLUSIVE_OF.get(kind)
+    if annotation is None or (annotation == JOB_SET_EXCLUSIVE and JOB_SET_SELECTOR in pod.annotations):
         return None
-    return JOB_SET_EXCLUSIVE if JOB_SET_EXCLUSIVE in first.annotations else LEADER_WORKER_EXCLUSIVE
+    return pod.annotations.get(annotation)
+
+
+def withholding(pods: Sequence[Pod]) -> str | None:
+    """The annotation by which pods beside these are made only once one of them has a node."""
+    found = (
+        annotation
+        for kind, annotation in _EXCLUSIVE_OF.items()
+        if any(own_label(pod, kind) is not None for pod in pods)
+    )
+    return next(found, None)
 
 
 def read_own_domains(kind: str, pods: Sequence[Pod]) -> tuple[OwnDomain, ...]:
@@ -89,55 +96,73 @@ def read_own_domains(kind: str, pods: Sequence[Pod]) -> tuple[OwnDomain, ...]:
     )
 
 
-def stand_ins(kind: str, pods: Sequence[Pod], workload: Workload | None) -> Sequence[FollowerToCome]:
+def waits_for_deletion(kind: str, pods: Sequence[Pod]) -> frozenset[ObjectKey]:
+    """Pods at gates that select the domain of a leader that is gone.
+
+    JobSet deletes them once the new leader has a node elsewhere (pkg/controllers/pod_controller.go), and
+    makes others for them.
+    """
+    found: set[ObjectKey] = set()
+    for leader, some in _led(kind, pods):
+        if not any(pod.node_name for pod in some):
+            found.update(pod.key for pod in some if pod is not leader and pod.gates)
+    return frozenset(found)
+
+
+def stand_ins(
+    kind: str, pods: Sequence[Pod], workload: Workload | None, done: Mapping[str, int]
+) -> Sequence[FollowerToCome]:
     """What stands in for the pods that wait for a leader among these, which has no node yet.
 
     It asks for what its leader does, in a group of two templates for what the workers' says, and has the
-    leader's rules for nodes and for other pods. No more than `MOST_STAND_INS`; none while leaders are missing
-    themselves.
+    leader's labels and rules. `done` has by the name of a Job how many of its pods are not needed any more.
+    No more than `MOST_STAND_INS`; none while leaders are missing themselves.
     """
     if workload is None or kind not in _EXCLUSIVE_OF:
         return ()
-    led = list(_led(kind, pods))
-    to_come = sum(_size(kind, leader, workload) - len(some) for leader, some in led)
-    if len(pods) + to_come < workload.size:
+    led = [
+        (leader, some, _size(kind, leader, workload, done) - len(some)) for leader, some in _led(kind, pods)
+    ]
+    to_come = sum(count for _, _, count in led)
+    if kind == "JobSet" and len(pods) + to_come < workload.size - sum(done.values()):
         return ()
-    return list(islice(_stand_ins(kind, led, workload), MOST_STAND_INS))
+    found = (
+        FollowerToCome(_stand_in(kind, leader, workload, number), _like(leader, workload), leader, number)
+        for leader, some, count in led
+        for number in _missing(some, count)
+    )
+    return list(islice(found, MOST_STAND_INS))
 
 
-def _stand_ins(
-    kind: str, led: Sequence[tuple[Pod, Sequence[Pod]]], workload: Workload
-) -> Iterator[FollowerToCome]:
-    for leader, some in led:
-        there = {number for pod in some if (number := _number(pod)) is not None}
-        for number in range(1, _size(kind, leader, workload)):
-            if number not in there:
-                yield _stand_in(kind, leader, workload, number)
+def _missing(some: Sequence[Pod], count: int) -> Iterator[int]:
+    """So many indexes that none of these pods has, the lowest first."""
+    there = {_number(pod) for pod in some}
+    return islice((number for number in itertools.count(1) if number not in there), max(0, count))
 
 
-def _stand_in(kind: str, leader: Pod, workload: Workload, number: int) -> FollowerToCome:
-    like = leader
-    index = _COMPLETION_INDEX
-    if kind == "LeaderWorkerSet":
-        index = WORKER_INDEX
-        like = workload.worker or leader
-    pod = replace(
-        like,
+def _like(leader: Pod, workload: Workload) -> Pod:
+    return workload.worker or leader
+
+
+def _stand_in(kind: str, leader: Pod, workload: Workload, number: int) -> Pod:
+    return replace(
+        _like(leader, workload),
         namespace=leader.namespace,
         name=f"{_name_of(kind, leader)}-{number}{_TO_COME}",
         uid="",
         created_s=leader.created_s,
-        labels={**leader.labels, index: str(number)},
+        labels=leader.labels,
         annotations=leader.annotations,
         owners=leader.owners,
         gates=leader.gates,
         priority=leader.priority,
     )
-    return FollowerToCome(pod, like)
 
 
 def _led(kind: str, pods: Sequence[Pod]) -> Iterator[tuple[Pod, Sequence[Pod]]]:
     """Each leader that waits at a gate, and the pods of its Job or group that are there, itself included."""
+    if kind not in _EXCLUSIVE_OF:
+        return
     for _, some in _followings(kind, pods):
         leader = next((pod for pod in some if _number(pod) == 0), None)
         if leader is not None and leader.gates and leader.node_name is None:
@@ -149,7 +174,7 @@ def _followings(kind: str, pods: Sequence[Pod]) -> Iterator[tuple[str, Sequence[
     found: defaultdict[str, list[Pod]] = defaultdict(list)
     what = "Job" if kind == "JobSet" else "group"
     for pod in pods:
-        if _EXCLUSIVE_OF[kind] in pod.annotations and own_label(pod) is not None:
+        if own_label(pod, kind) is not None:
             found[f"{what} {_name_of(kind, pod)}"].append(pod)
     yield from found.items()
 
@@ -167,8 +192,10 @@ def _number(pod: Pod) -> int | None:
     return found[1] if found else None
 
 
-def _size(kind: str, leader: Pod, workload: Workload) -> int:
-    """How many pods a leader's Job or group has at a time."""
+def _size(kind: str, leader: Pod, workload: Workload, done: Mapping[str, int]) -> int:
+    """How many pods a leader's Job or group has at a time; a group has as many as when it was made."""
     if kind == "LeaderWorkerSet":
-        return workload.size
-    return workload.each.get(leader.labels.get(JOBSET_GROUP, ""), 1)
+        said = leader.annotations.get(_GROUP_SIZE, "")
+        return int(said) if _NUMBER.fullmatch(said) else workload.size
+    each = workload.each.get(leader.labels.get(JOBSET_GROUP, ""), 1)
+    return each - done.get(_name_of(kind, leader), 0)

@@ -14,7 +14,7 @@ from accelet.scheduler.cluster.residents import Resident, Residents
 from accelet.scheduler.cluster.room import Room
 from accelet.scheduler.cluster.topology import ROOT, Ints
 from accelet.scheduler.errors import BrokenPlanError, UnknownLevelError
-from accelet.scheduler.gangs.exclusive import as_occupant, explain_nearest
+from accelet.scheduler.gangs.exclusive import explain_nearest, occupants_of
 from accelet.scheduler.gangs.grouping import Gang
 from accelet.scheduler.gangs.rankslices import UNLIKE_SLICES, SliceTerms
 from accelet.scheduler.placement.checking.promises import find_broken_promise
@@ -275,9 +275,8 @@ def _settle_in(plan: Plan, residents: Residents) -> None:
     """The pods of a plan are residents for whoever is planned after them."""
     by_node: defaultdict[str, list[Resident]] = defaultdict(list)
     places = zip(plan.gang.pods, plan.gang.shapes, plan.assignments, plan.nodes or (), strict=True)
-    for pod, shape, given, node in places:
+    for (pod, shape, given, node), occupant in zip(places, occupants_of(plan.gang), strict=True):
         uses = list_uses(given, shape.cards) if given is not None else ()
-        occupant = as_occupant(plan.gang, pod)
         by_node[node].append(Resident(pod.key, dict(shape.units), shape.host_ports, uses, occupant))
     for node, some in by_node.items():
         residents.add(node, some)

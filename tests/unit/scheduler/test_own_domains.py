@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from accelet.kube.nodes import Node
 from accelet.kube.objects import Owner
-from accelet.kube.pods import Pod
+from accelet.kube.pods import ANY_ADDRESS, Pod
 from accelet.kube.selection import NodeTerm, Requirement
 from accelet.scheduler.cluster.cluster import Cluster
+from accelet.scheduler.cluster.residents import Occupant
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.exclusive import occupant_of
-from accelet.scheduler.gangs.grouping import GANG_MIN, Gang, find_gangs
+from accelet.scheduler.gangs.grouping import GANG_MIN, GATE_PREFIX, Gang, GangKey, find_gangs
 from accelet.scheduler.gangs.levels import EXCLUSIVE_LEVEL, KUEUE_REQUIRED, REQUIRED_LEVEL
 from accelet.scheduler.gangs.rank import JOBSET_GROUP
 from accelet.scheduler.gangs.withheld import (
@@ -33,6 +34,7 @@ from accelet.scheduler.placement.checking.promises import find_broken_promise
 from accelet.scheduler.placement.plan import Plan, find_places, plan_gang, plan_gangs
 from accelet.scheduler.placement.podsets.owndomains import match
 from accelet.scheduler.record import placements_of
+from accelet.scheduler.state import SchedulerState
 from tests.fakes.nodes import node
 from tests.unit.scheduler.values import pod
 
@@ -390,3 +392,97 @@ def test_a_groups_leader_is_placed_where_its_workers_fit_by_their_own_template(
     else:
         assert set(plan.nodes or ()) == {rack[0]}
         assert [one.pod for one in placements_of(plan)] == ["serve-0"]
+
+
+def test_a_leader_that_lost_its_node_goes_elsewhere_though_its_followers_select_the_old_rack() -> None:
+    """JobSet deletes these only once the leader has a node in another rack."""
+    stale = [replace(_of_job(0, index), node_selector={RACK: "r0"}) for index in range(1, 4)]
+    broken = _node("r0-0", "b/r0/0", "r0", gpus=1)
+    plan = _plan([broken, *_racks(3)[2:]], [_of_job(0, 0), *stale], _job_set(1, 4))
+    assert {name.split("-")[0] for name in plan.nodes or ()} == {"r1"}
+    assert [one.pod for one in placements_of(plan)] == ["train-w-0-0"]
+
+
+@pytest.mark.parametrize(("was", "now"), [(5, 3), (3, 5)])
+def test_a_group_has_as_many_pods_as_when_it_was_made(was: int, now: int) -> None:
+    changed = replace(_leader_worker_set(None), size=now)
+    plan = _plan([_node("a", "a/a/1", "r", gpus=was)], [_leader(was)], changed)
+    assert len(plan.nodes or ()) == was, plan.reason
+
+
+def test_a_node_that_lost_its_label_under_a_leader_keeps_nobody_from_joining_the_rest() -> None:
+    nodes = [_node("a", "b/r0/0", None), *_racks(1)]
+    there = [_on(_of_job(0, 0), "a"), _on(_of_job(0, 1), "r0-0")]
+    anew = replace(_of_job(0, 2), node_selector={RACK: "r0"})
+    plan = _plan(nodes, [*there, anew], _job_set(1, 3))
+    assert plan.fault is None
+    assert plan.nodes is not None
+    assert plan.nodes[0].startswith("r0")
+
+
+def test_a_rack_into_which_a_node_of_another_job_has_moved_is_not_free() -> None:
+    """Job 0 is in two racks since somebody labelled a node anew; Job 1 gets the third."""
+    there = [_on(_of_job(0, 0), "r0-0"), _on(_of_job(0, 1), "r1-0")]
+    leader = _of_job(1, 0)
+    driver = _of_job(0, 0, group="d")
+    plan = _plan(_racks(3), [*there, leader], _job_set(2, 2))
+    assert {name.split("-")[0] for name in plan.nodes or ()} == {"r2"}
+    nodes = [*_racks(2), _node("free", "c/c/1", None)]
+    plan = _plan(nodes, [*there, driver], _job_set(1, 2, 1))
+    assert plan.nodes == ("free",)
+
+
+def test_a_driver_for_which_there_is_no_room_says_so_where_no_node_has_the_label_any_more() -> None:
+    there = [_on(_of_job(0, index), "a") for index in range(2)]
+    plan = _plan([_node("a", "b/r0/0", None)], [*there, _of_job(0, 0, group="d")], _job_set(1, 2, 1))
+    assert plan.fault is None
+    assert plan.reason is not None
+    assert "no place for its 1 other pods" in plan.reason
+
+
+def test_unlike_pods_find_the_one_rack_of_fifty_in_which_they_fit_node_by_node() -> None:
+    """By sums they fit everywhere: a leader of one GPU and two workers of two."""
+    bad = [
+        _node(f"bad{rack}-{number}", f"a/bad{rack}/{number}", f"bad{rack}", gpus=gpus)
+        for rack in range(50)
+        for number, gpus in enumerate((3, 1, 1))
+    ]
+    good = [_node(f"good-{number}", f"b/good/{number}", "good", gpus=4) for number in range(2)]
+    plan = _plan([*bad, *good], [_leader(gpus=1)], _leader_worker_set(2))
+    assert {name.split("-")[0] for name in plan.nodes or ()} == {"good"}
+
+
+def test_the_annotation_of_another_kind_says_nothing() -> None:
+    driver = _on(_of_job(0, 0, group="d", said={LEADER_WORKER_EXCLUSIVE: "kubernetes.io/os"}), "n0")
+    assert occupant_of(driver) == Occupant(GangKey("ml", "train", "JobSet"))
+
+
+def test_a_port_of_the_leader_alone_keeps_no_worker_from_its_node() -> None:
+    port = frozenset({(ANY_ADDRESS, "TCP", 8080)})
+    plan = _plan(
+        [_node("a", "a/a/1", "r", gpus=6)], [replace(_leader(gpus=1), host_ports=port)], _leader_worker_set(2)
+    )
+    assert plan.nodes == ("a", "a", "a")
+
+
+def test_a_pod_that_is_made_anew_waits_for_none_that_has_finished() -> None:
+    """Without the annotation too: a JobSet counts all pods of a Job that still runs."""
+    owner = Owner("Job", "train-d-0", "u", is_controller=True)
+    pods = [_of_job(0, index, group="d", owner=owner) for index in (1, 2)]
+    done = replace(_of_job(0, 0, group="d", owner=owner), phase="Succeeded", gates=())
+    job = Workload("Job", "ml", "train-d-0", 2, done=1)
+    plan = _plan([node("a")], [done, *pods], Workload("JobSet", "ml", "train", 3, each={"d": 3}), job)
+    assert plan.nodes == ("a", "a"), plan.reason
+
+
+def test_pods_to_come_count_as_pods_where_gangs_are_made_part_by_part() -> None:
+    """A tenant with one pod for each of many large gangs does not hold up the event loop."""
+    state = SchedulerState(Scheme(), GATE_PREFIX)
+    for number in range(3):
+        name = f"train{number}"
+        job_set = replace(_job_set(1, 400), name=name)
+        leader = _of_job(0, 0)
+        state.set_workload(job_set)
+        labels = {**leader.labels, "jobset.sigs.k8s.io/jobset-name": name}
+        state.set_pod(replace(leader, name=f"{name}-0", labels=labels))
+    assert [state.rebuild_gangs() for _ in range(4)] == [True, True, False, False]

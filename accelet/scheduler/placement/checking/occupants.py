@@ -21,15 +21,18 @@ def _find_intrusion(seating: Seating) -> str | None:
     def planned(level: int) -> Mapping[tuple[str, ...], str]:
         return {domain_of(node, level, scheme): node.name for node in _nodes_of(seating)}
 
+    @cache
+    def labelled(label: str) -> Mapping[str | None, str]:
+        return {node.labels.get(label): node.name for node in _nodes_of(seating)}
+
     for name in seating.residents.with_domain:
         node = seating.node(name)
         for occupant in seating.residents.occupants_of(name) if node is not None else ():
             if node is None or occupant.gang == gang:
                 continue
             value = node.labels.get(occupant.label) if occupant.label else None
-            inside = [one.name for one in _nodes_of(seating) if value == one.labels.get(occupant.label)]
-            if value is not None and inside:
-                return f"node {inside[0]} is in the {occupant.label} that {occupant.gang} has to itself"
+            if value is not None and (inside := labelled(occupant.label).get(value)) is not None:
+                return f"node {inside} is in the {occupant.label} that {occupant.gang} has to itself"
             if occupant.level not in scheme.levels:
                 continue
             level = scheme.levels.index(occupant.level)

@@ -12,7 +12,8 @@ _Values = defaultdict[str, set[str | None]]
 def find_shared_domain(seating: Seating) -> str | None:
     """Pods that are to have a domain to themselves in two of them, or in one with any others.
 
-    Where pods stay, others of their Job follow them, whoever came there meanwhile.
+    Where pods stay, others of their Job follow them, whoever came there meanwhile. A node that has lost the
+    label is in no domain.
     """
     own_domains = seating.gang.own_domains
     if not own_domains:
@@ -22,6 +23,7 @@ def find_shared_domain(seating: Seating) -> str | None:
     seats = {name: [seat.pod for seat in some] for name, some in seating.by_node.items()}
     stay, stay_beside = _values_by_title(seating, label, title_of, seating.kept)
     come, come_beside = _values_by_title(seating, label, title_of, seats)
+    stay = _Values(set, {title: found for title, values in stay.items() if (found := values - {None})})
     owner: dict[str | None, str] = {value: title for title, values in stay.items() for value in values}
     new: dict[str, str] = {}
     for title, values in come.items():

@@ -5,7 +5,7 @@ itself once it has its domain, and who gets which is a matching.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -28,9 +28,6 @@ from accelet.scheduler.placement.why import list_refusals
 
 _MOST_SCOPES = 16
 """Of each level but the widest so many domains are looked at."""
-
-_MOST_CHOICES = 16
-"""So many times domains are chosen anew where unlike pods turn out to have no place in one."""
 
 _SCOPE, _NUMBERS_A_UNIT = 60, 200
 """What a scope costs of the gang's budget, and how many numbers are looked at for one unit."""
@@ -64,6 +61,7 @@ def match(wanted: Sequence[Sequence[int]]) -> list[int] | None:
     By augmenting paths: time in proportion to the wishes, times the number of those who wish.
     """
     holder: dict[int, int] = {}
+    held: dict[int, int] = {}
     for who in range(len(wanted)):
         came_from: dict[int, int] = {}
         queue = deque([who])
@@ -80,35 +78,31 @@ def match(wanted: Sequence[Sequence[int]]) -> list[int] | None:
                 queue.append(holder[one])
         if free is None:
             return None
-        _augment(holder, came_from, who, free)
-    found = {who: one for one, who in holder.items()}
-    return [found[who] for who in range(len(wanted))]
-
-
-def _augment(holder: dict[int, int], came_from: Mapping[int, int], who: int, free: int) -> None:
-    """Gives `who` one, and everybody on the way to `free` the next."""
-    held = {one: holds for holds, one in holder.items()}
-    while True:
-        asking = came_from[free]
-        before = held.get(asking)
-        holder[free] = asking
-        if asking == who or before is None:
-            return
-        free = before
+        while free is not None:  # everybody on the way gets the next one, up to `who`, who had none
+            asking = came_from[free]
+            before = held.get(asking)
+            holder[free], held[asking] = asking, free
+            free = before
+    return [held[who] for who in range(len(wanted))]
 
 
 @dataclass(frozen=True, eq=False)
 class _Job:
     """Pods that are to have a domain alone: the ranks to be placed, and by member, the leaf of who stays.
 
-    `needs` has how many of each kind there are; `home` is the domain of those that stay.
+    `needs` has how many of each kind there are; `homes` are the domains of those that stay, the leader's
+    first.
     """
 
     title: str
     ranks: tuple[int, ...]
     kept: tuple[int | None, ...]
     needs: tuple[int, ...]
-    home: int | None
+    homes: tuple[int, ...] = ()
+
+    @property
+    def home(self) -> int | None:
+        return self.homes[0] if self.homes else None
 
 
 class _Placing:
@@ -131,7 +125,7 @@ class _Placing:
         jobs, self._rest, self._rest_kept = self._divide()
         self._jobs = [job for job in jobs if job.ranks]
         self._open = np.ones(self._count, dtype=bool)
-        self._homes = homes = [job.home for job in jobs if job.home is not None]
+        self._homes = homes = [home for job in jobs for home in job.homes]
         taken = [self._codes[leaf] for leaf in self._rest_kept if leaf is not None]
         self._open[[code for code in (*homes, *taken) if code >= 0]] = False
         self._open[np.unique(self._codes[self._strange & (self._codes >= 0)])] = False
@@ -175,8 +169,8 @@ class _Placing:
         kinds = self._problem.demand.kinds[list(ranks)]
         needs = np.bincount(kinds, minlength=len(self._problem.kinds)) if ranks else ()
         homes = [int(self._codes[leaf]) for _, leaf in seats if leaf is not None and self._codes[leaf] >= 0]
-        home = max(set(homes), key=homes.count) if homes else None
-        return _Job(title, ranks, tuple(leaf for _, leaf in seats), tuple(int(n) for n in needs), home)
+        kept = tuple(leaf for _, leaf in seats)
+        return _Job(title, ranks, kept, tuple(int(n) for n in needs), tuple(dict.fromkeys(homes)))
 
     def _scopes(self, level: int) -> Iterator[slice]:
         """The domains of a level of the network with room for all, by sums."""
@@ -188,17 +182,14 @@ class _Placing:
         budget = self._problem.budget
         classes = len({job.needs for job in self._jobs})
         budget.spend(_SCOPE + classes * (inside.stop - inside.start) // _NUMBERS_A_UNIT)
-        for _ in range(_MOST_CHOICES):
-            domains = self._choose(inside)
-            if domains is None:
-                return None
+        while (domains := self._choose(inside)) is not None:
             refused = len(self._refused)
             leaves = self._fill(domains, inside)
             if leaves is not None:
                 return leaves
             if len(self._refused) == refused:
                 return None  # not for want of another choice
-        self._is_sure = False
+            budget.spend(_SCOPE + classes * (inside.stop - inside.start) // _NUMBERS_A_UNIT)
         return None
 
     def _choose(self, inside: slice) -> Sequence[int] | None:
@@ -334,7 +325,7 @@ class _Placing:
         """Which Jobs find too few domains, or that it is all of them together."""
         inside = slice(0, len(self._codes))
         what = f"one {excerpt(self._label)} to itself ({self._annotation})"
-        if not self._count:
+        if self._jobs and not self._count:
             return f"{self._jobs[0].title} is to have {what}, but no node has that label"
         waiting: dict[tuple[int, ...], list[_Job]] = {}
         for job in self._jobs:
@@ -357,5 +348,9 @@ class _Placing:
         if self._rest:
             return (
                 f"there is no place for its {len(self._rest)} other pods beside Jobs of which each has {what}"
+            )
+        if not self._is_sure:
+            return (
+                f"no place was found in which {self._jobs[0].title} has {what}; that is not proven impossible"
             )
         return f"each of its {len(self._jobs)} Jobs could have {what}, but not all of them at once"
