@@ -298,7 +298,7 @@ def test_forty_jobs_each_get_a_rack_though_forty_kinds_of_followers_join_them() 
 
 def test_a_thousand_jobs_cost_little_more_than_the_nodes_they_are_on() -> None:
     leaders = [_of_job(job, 0) for job in range(1_000)]
-    plan = _plan(_racks(1_000), leaders, _job_set(1_000, 8))
+    plan = _plan(_racks(1_000), leaders, _job_set(1_000, 4))
     assert len({name.split("-")[0] for name in plan.nodes or ()}) == 1_000
 
 
