@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PARALLEL := -n 6 --dist worksteal
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' accelet/__init__.py)
 
-.PHONY: help demo test properties check sentences lock audit release test-release test-newcomer test-stalls test-delays e2e e2e-versions e2e-storms e2e-dra e2e-doctor e2e-tenants e2e-provisioner e2e-tasks e2e-kueue e2e-scheduler bench bench-scheduler bench-provisioner bench-tasks bench-storm launchers screenshots schema crds policies bench-identity thorough soak soak-tenants proto image clean
+.PHONY: help demo test test-long properties check sentences lock audit release test-release test-newcomer test-stalls test-delays e2e e2e-versions e2e-storms e2e-dra e2e-doctor e2e-tenants e2e-provisioner e2e-tasks e2e-kueue e2e-scheduler bench bench-scheduler bench-provisioner bench-tasks bench-storm launchers screenshots schema crds policies bench-identity thorough soak soak-tenants proto image clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,9 +33,12 @@ demo: .venv/.ready ## the main job on a simulated node: no root, no cluster, no 
 	@$(BIN)/accelet demo
 
 # In a new checkout each of the workers would compile all tests at the same time; here one process does it before them.
-test: .venv/.ready ## every test that needs neither root nor a cluster
+test: .venv/.ready ## what needs neither root nor a cluster, but for tests that take long: three minutes
 	@[ -d tests/unit/shipping/__pycache__ ] || $(BIN)/pytest --collect-only -qq >/dev/null || true
-	@$(BIN)/pytest $(PARALLEL) -p tests.costs
+	@$(BIN)/pytest $(PARALLEL) -m "not thorough and not long" -p tests.costs
+
+test-long: .venv/.ready ## the tests that `make test` leaves out, each of which takes more than two seconds
+	@$(BIN)/pytest $(PARALLEL) -m "long and not thorough and not hypothesis" -p tests.costs
 
 properties: .venv/.ready ## the property tests again, with five times as many examples; some minutes
 	@ACCELET_HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n 3 -m "hypothesis and not thorough"

@@ -6,7 +6,10 @@ import os
 
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # before grpc is imported: its C core writes to stderr
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.long import MARK, read_long
 
 # What the person who runs the tests has set for her own `accelet` is not for them.
 for _name in (
@@ -38,3 +41,11 @@ settings.register_profile(
 )
 settings.register_profile("long", parent=settings.get_profile("soak"), max_examples=100_000)
 settings.load_profile(os.environ.get("ACCELET_HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests that take long."""
+    long = read_long()
+    for item in items:
+        if item.nodeid.partition("[")[0] in long:
+            item.add_marker(MARK)
