@@ -346,7 +346,11 @@ class ProvisionerState:
 
     def _rest(self, request: SliceRequest, listed: PoolList, now_s: float) -> RestOfSet:
         """The others of its set, where decisions in its phase look at them."""
-        if request.status.phase in ALONE and self._times.release_unused_s is None:
+        if (
+            request.status.phase in ALONE
+            and self._times.release_unused_s is None
+            and not request.record.is_lapsed  # the setting may be gone since it was given back
+        ):
             return NO_REST
         self._sets.see_list(listed)
         return self._sets.rest_of(request, self._ask(listed, now_s))
