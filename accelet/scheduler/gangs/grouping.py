@@ -28,6 +28,7 @@ from accelet.scheduler.gangs.podsets import (
 from accelet.scheduler.gangs.rank import SPARK_ROLE, index_of, rank_of
 from accelet.scheduler.gangs.rankslices import UNLIKE_SLICES, RankedPods, SliceTerms
 from accelet.scheduler.gangs.withheld import (
+    GROUP_SIZE,
     MOST_STAND_INS,
     FollowerToCome,
     OwnDomain,
@@ -59,7 +60,6 @@ _KINDS = (
 """Labels that name a pod's job, the widest first: pods of a JobSet and of Kubeflow may also be of a Job."""
 
 _LEADER_WORKER_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
-_LEADER_WORKER_SIZE = "leaderworkerset.sigs.k8s.io/size"
 _NAME = "name"
 _ALONE = "pod"
 _GATE = "gate"
@@ -508,7 +508,7 @@ def _size(
     if size is None and workload is not None and workload.is_leader_first:
         size = None if any(map(_is_ready_leader, members)) else 1
     if size is None and key.kind == "LeaderWorkerSet":
-        size = said.number(_LEADER_WORKER_SIZE)
+        size = said.number(GROUP_SIZE)
     if size is None and workload is not None:
         return workload.size - done_of_jobs, workload.done + done_of_jobs
     return size, 0

@@ -17,21 +17,19 @@ from typing import Final
 from accelet.kube.objects import ObjectKey
 from accelet.kube.pods import Pod
 from accelet.scheduler.gangs.rank import JOBSET_GROUP, index_of
-from accelet.scheduler.gangs.workload import Workload
+from accelet.scheduler.gangs.workload import LEADER_WORKER_EXCLUSIVE, Workload
 
 JOB_SET_EXCLUSIVE: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 JOB_SET_SELECTOR: Final = "alpha.jobset.sigs.k8s.io/node-selector"
-LEADER_WORKER_EXCLUSIVE: Final = "leaderworkerset.sigs.k8s.io/exclusive-topology"
+GROUP_SIZE: Final = "leaderworkerset.sigs.k8s.io/size"
 
 MOST_STAND_INS: Final = 4_096
 """Of one gang. One pod and a number in its owner's object are enough for so many, which take some 0.15 s."""
 
 _TO_COME = " (to come)"
-_GROUP_SIZE = "leaderworkerset.sigs.k8s.io/size"
 _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 _JOB_NAMES = ("batch.kubernetes.io/job-name", "job-name")
 _EXCLUSIVE_OF = {"JobSet": JOB_SET_EXCLUSIVE, "LeaderWorkerSet": LEADER_WORKER_EXCLUSIVE}
-KINDS_WITH_LEADERS: Final = frozenset(_EXCLUSIVE_OF)
 EXCLUSIVE_TOPOLOGY: Final = "exclusive-topology"
 """What people call either annotation."""
 
@@ -195,7 +193,7 @@ def _number(pod: Pod) -> int | None:
 def _size(kind: str, leader: Pod, workload: Workload, done: Mapping[str, int]) -> int:
     """How many pods a leader's Job or group has at a time; a group has as many as when it was made."""
     if kind == "LeaderWorkerSet":
-        said = leader.annotations.get(_GROUP_SIZE, "")
+        said = leader.annotations.get(GROUP_SIZE, "")
         return int(said) if _NUMBER.fullmatch(said) else workload.size
     each = workload.each.get(leader.labels.get(JOBSET_GROUP, ""), 1)
     return each - done.get(_name_of(kind, leader), 0)

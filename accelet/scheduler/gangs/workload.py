@@ -168,7 +168,7 @@ _MANY = 2**31 - 1
 """The API server's `backoffLimit` of a Job that limits the retries of each index."""
 
 RAY_HEAD = "headgroup"
-_GROUP_EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
+LEADER_WORKER_EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 
 _RANK_ORDER = ("launcher", "master", "chief", "scheduler", "ps", "server", "worker", "evaluator")
 """Kubeflow's kinds of pods as their frameworks count ranks; others follow by name."""
@@ -222,7 +222,7 @@ def _worker(metadata: WireMetadata, spec: _WireSpec) -> Pod | None:
     group = spec.leader_worker_template
     if group is None or group.leader_template is None or group.worker_template is None:
         return None
-    if _GROUP_EXCLUSIVE not in (metadata.annotations or {}):
+    if LEADER_WORKER_EXCLUSIVE not in (metadata.annotations or {}):
         return None
     named = {"name": f"{metadata.name}-worker", "namespace": metadata.namespace or "default"}
     return parse_pod({"metadata": named, "spec": group.worker_template.get("spec")})

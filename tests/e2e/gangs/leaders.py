@@ -19,12 +19,14 @@ import pytest
 from accelet.kinds.waiting import WAITING_ANNOTATION
 from accelet.kube.apiresources import JOBS, PODS, ApiResource
 from accelet.kube.client import Client
+from accelet.kube.errors import ApiError
 from accelet.kube.podparser import parse_pod
 from accelet.kube.pods import Pod
 from accelet.provisioner.watching import JOB_SETS
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.grouping import GATE_PREFIX
-from accelet.scheduler.gangs.withheld import JOB_SET_EXCLUSIVE, LEADER_WORKER_EXCLUSIVE
+from accelet.scheduler.gangs.withheld import JOB_SET_EXCLUSIVE
+from accelet.scheduler.gangs.workload import LEADER_WORKER_EXCLUSIVE
 from tests.e2e.cluster.binaries import Binaries
 from tests.e2e.cluster.control_plane import ControlPlane
 from tests.e2e.slices.jobset import controller
@@ -129,7 +131,7 @@ async def _insist(create: Callable[[], Awaitable[object]]) -> None:
     async def is_made() -> bool:
         try:
             await create()
-        except Exception as error:
+        except ApiError as error:
             if "failed calling webhook" not in str(error):
                 raise
             return False

@@ -19,17 +19,16 @@ from accelet.scheduler.cluster.cluster import Cluster
 from accelet.scheduler.cluster.residents import Occupant
 from accelet.scheduler.cluster.topology import Scheme
 from accelet.scheduler.gangs.exclusive import occupant_of
-from accelet.scheduler.gangs.grouping import GANG_MIN, GATE_PREFIX, Gang, GangKey, find_gangs
+from accelet.scheduler.gangs.grouping import GANG_MIN, GANG_SIZE, GATE_PREFIX, Gang, GangKey, find_gangs
 from accelet.scheduler.gangs.levels import EXCLUSIVE_LEVEL, KUEUE_REQUIRED, REQUIRED_LEVEL
 from accelet.scheduler.gangs.rank import JOBSET_GROUP
 from accelet.scheduler.gangs.withheld import (
     JOB_SET_EXCLUSIVE,
     JOB_SET_SELECTOR,
-    LEADER_WORKER_EXCLUSIVE,
     MOST_STAND_INS,
     is_stand_in,
 )
-from accelet.scheduler.gangs.workload import Workload, parse_workload
+from accelet.scheduler.gangs.workload import LEADER_WORKER_EXCLUSIVE, Workload, parse_workload
 from accelet.scheduler.placement.checking.promises import find_broken_promise
 from accelet.scheduler.placement.plan import Plan, find_places, plan_gang, plan_gangs
 from accelet.scheduler.placement.podsets.owndomains import match
@@ -296,7 +295,7 @@ def test_forty_jobs_each_get_a_rack_though_forty_kinds_of_followers_join_them() 
     ]
 
 
-def test_a_thousand_jobs_cost_little_more_than_the_nodes_they_are_on() -> None:
+def test_a_thousand_jobs_each_get_a_rack_alone() -> None:
     leaders = [_of_job(job, 0) for job in range(1_000)]
     plan = _plan(_racks(1_000), leaders, _job_set(1_000, 4))
     assert len({name.split("-")[0] for name in plan.nodes or ()}) == 1_000
@@ -345,6 +344,14 @@ def test_more_pods_than_fit_into_a_plan_are_refused_and_never_made_up() -> None:
     plan = _plan(_racks(1), [_of_job(0, 0)], _job_set(1, 2**31 - 1))
     assert plan.reason is not None
     assert f"{MOST_STAND_INS:,} of its pods or more" in plan.reason
+
+
+def test_where_no_jobset_is_known_a_sentence_names_what_keeps_pods_from_being_made() -> None:
+    said = {GANG_SIZE: "4", JOB_SET_EXCLUSIVE: RACK}
+    first = pod("train-0", labels={"job-name": "train"}, annotations=said)
+    reason = _plan([node("a")], [first]).reason or ""
+    assert reason.startswith("waits for 3 of its 4 pods to be created; by the annotation ")
+    assert f"{JOB_SET_EXCLUSIVE} they are created only once the first has a node" in reason
 
 
 def test_beside_jobsets_own_node_selector_the_annotation_does_nothing() -> None:
